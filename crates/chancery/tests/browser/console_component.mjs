@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { everyLook, journey, settings } from './browser.mjs'
 import { heading, open } from './console_steps.mjs'
 
-const { api, component, form } = settings
+const { api, component, silent, form } = settings
 const where = `/admin/components/${component}`
 
 // What the component found when it tried to reach what is around it.
@@ -54,6 +54,12 @@ await journey('a component that goes elsewhere is closed', async (page, tab) => 
   await page.frameLocator('main iframe').locator('#leave').click()
   await page.waitForSelector('text=This component went to another page and was closed.')
   assert.equal(await page.locator('main iframe').count(), 0)
+  tab.console.splice(0)
+})
+
+await journey('a component that does not answer is told', async (page, tab) => {
+  await open(page, `/admin/components/${silent}`)
+  await page.waitForSelector('text=This component does not answer.')
   tab.console.splice(0)
 })
 

@@ -224,6 +224,8 @@ async fn the_console_is_for_everybody() {
         "/admin/integrations/new",
         "/admin/connectors/new",
         "/admin/components",
+        "/admin/components/new",
+        "/admin/components/repositories",
         "/admin/classes/2",
         "/admin/task-templates/1",
         "/admin/connectors/1",
@@ -409,7 +411,7 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     let form = admin.post("/api/object-class-forms/", form).await.created()["uuid"].take();
     run(
         "console_component.mjs",
-        json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "component": 2, "form": form}),
+        json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "component": 2, "silent": 1, "form": form}),
     );
     assert_eq!(admin.get("/api/object-records/1/").await.ok()["fields"]["place"], "Harbour");
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { said } from '../src/generic/component-messages.ts'
+import { interfaceWith, known } from '../src/screens/components/log.ts'
 import { given, parameterFields, unfit } from '../src/screens/components/parameters.ts'
 import { fieldsIn, sectionsOf } from '../src/screens/forms/configuration.ts'
 import { fieldOf, questionsOf } from '../src/screens/forms/questions.ts'
@@ -106,4 +107,24 @@ test('a component asks for a field of a form, and for a question', () => {
   const [question] = questionsOf({ questions: [{ name: 'place', component: 3 }] }) ?? []
   assert.ok(question)
   assert.deepEqual(fieldOf(question).custom, { component: 3, use: 'task_template_form', parameters: {} })
+})
+
+test('the log knows the repositories that no component uses, and what names a component', () => {
+  const made = [1, 2, 3, 4].map((id) => ({ object_id: id, object_name: `https://git.example/${id}.git` }))
+  const map = { id: 7, name: 'Map', repository: 2, repository_url: 'https://git.example/2.git' }
+  assert.deepEqual(
+    known([map], made, [{ object_id: 3 }]).map(({ id, address, component }) => [id, address, component?.name]),
+    [
+      [4, 'https://git.example/4.git', undefined],
+      [2, 'https://git.example/2.git', 'Map'],
+      [1, 'https://git.example/1.git', undefined],
+    ],
+  )
+  const log = [
+    { object_name: 'home', changes: { content: ['1', '2'] } },
+    { object_name: 'home', changes: { custom_components: [[], [7]] } },
+    { object_name: 'menu', changes: { custom_components: [[7], []] } },
+    { object_name: 'menu', changes: { custom_components: [null, [7]] } },
+  ]
+  assert.deepEqual(interfaceWith(7, log), ['home'])
 })

@@ -1,9 +1,10 @@
-// Which repositories there are. The API lists components alone, so the log is asked, too, which forgets nothing.
+// The components and repositories that there are. The API lists components alone, so the log is asked, too.
 
 import { useQuery } from '@tanstack/react-query'
 import { page, wrote } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
-import type { Instance, Use } from '../../api/shapes.ts'
+import type { Use } from '../../api/shapes.ts'
+import { known } from './log.ts'
 
 export const COMPONENTS = '/api/custom-components/'
 export const REPOSITORIES = `${COMPONENTS}repository/`
@@ -19,32 +20,6 @@ export const USES: Use[] = [
   'object_class_standalone_form',
   'task_template_form',
 ]
-
-export interface Known {
-  id: number
-  address: string
-  /** The component that uses it. */
-  component: { id: number; name: string } | undefined
-}
-
-/** Components, and what the log says of repositories, newest first: those that were made and not deleted. */
-export function known(components: Instance[], made: Instance[], deleted: Instance[]): Known[] {
-  const found = new Map<number, Known>()
-  for (const { id, name, repository, repository_url } of components) {
-    if (typeof repository !== 'number') continue
-    found.set(repository, {
-      id: repository,
-      address: `${repository_url}`,
-      component: { id: Number(id), name: `${name}` },
-    })
-  }
-  const gone = new Set(deleted.map(({ object_id }) => object_id))
-  for (const { object_id: id, object_name } of made) {
-    if (typeof id === 'number' && !gone.has(id) && !found.has(id))
-      found.set(id, { id, address: `${object_name}`, component: undefined })
-  }
-  return [...found.values()].toSorted((a, b) => b.id - a.id)
-}
 
 const ofLog = (action: string) =>
   page(LOG, `resource=custom_component_repositories&action=${action}&ordering=-id&limit=${MOST}`)

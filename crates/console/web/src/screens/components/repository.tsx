@@ -17,7 +17,8 @@ import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, Tag } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
-import { COMPONENTS, deletedRepository, type Known, REPOSITORIES, ROUTE, wroteRepository } from './known.ts'
+import { COMPONENTS, deletedRepository, REPOSITORIES, ROUTE, wroteRepository } from './known.ts'
+import type { Known } from './log.ts'
 
 const PAUSE = 3000
 
@@ -45,9 +46,7 @@ export function RepositoryState({ repository }: { repository: Instance }) {
   return (
     <>
       <p role="status">
-        <Tag value={status === 'processing' ? 'running' : status === 'imported' ? 'done' : 'failed'}>
-          {t(`repositories.status.${status as 'processing' | 'imported' | 'failed'}`)}
-        </Tag>
+        <Tag value={`${status}`}>{t(`repositories.status.${status as 'processing' | 'imported' | 'failed'}`)}</Tag>
       </p>
       {told.length > 0 && (
         <div className={css.notice} data-tone="danger">

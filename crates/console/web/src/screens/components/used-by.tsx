@@ -4,13 +4,14 @@ import { useQuery } from '@tanstack/react-query'
 import { page } from '../../api/query.ts'
 import { get } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
-import type { Fields, Instance, Json, Page } from '../../api/shapes.ts'
+import type { Instance, Page } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
 import css from '../../kit/controls.module.css'
 import { t } from '../../texts.ts'
+import { interfaceWith, names } from './log.ts'
 
 const FORMS = '/api/object-class-forms/'
 /** As many forms are looked at: no filter finds those of a component. */
@@ -25,18 +26,6 @@ async function formsWith(component: number, signal: AbortSignal) {
     if (!next) return { found, isWhole: true }
   }
   return { found, isWhole: false }
-}
-
-const names = (list: Json | undefined, component: number) => Array.isArray(list) && list.includes(component)
-
-/** No list of UI configurations exists, and none is ever deleted: the log knows their names and what they named last. */
-export function interfaceWith(component: number, newestFirst: Instance[]): string[] {
-  const last = new Map<string, Json>()
-  for (const { object_name, changes } of newestFirst) {
-    const change = ((changes ?? {}) as Fields).custom_components
-    if (Array.isArray(change) && !last.has(`${object_name}`)) last.set(`${object_name}`, change[1] ?? null)
-  }
-  return [...last].filter(([, now]) => names(now, component)).map(([name]) => name)
 }
 
 export function UsedBy({ instance }: PanelProps) {
