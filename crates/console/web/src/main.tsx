@@ -97,6 +97,11 @@ const screens = [
       component: lazyRouteComponent(() => import('./screens/interface/interface.tsx'), 'Interface'),
     }),
   ),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/components/repositories',
+    component: lazyRouteComponent(() => import('./screens/components/repositories.tsx'), 'Repositories'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,

@@ -29,7 +29,7 @@ test('a form asks for the fields that it names, in its order and words', () => {
       { items: [{ field: 'gone' }, { component: 3 }] },
     ],
   }
-  const layout = layoutOf(configuration, FIELDS, {}, 'none')
+  const layout = layoutOf(configuration, FIELDS, {})
   assert.deepEqual(
     layout?.sections.map(({ heading, fields }) => [heading, fields]),
     [
@@ -37,15 +37,22 @@ test('a form asks for the fields that it names, in its order and words', () => {
       [undefined, ['.2.1']],
     ],
   )
-  assert.deepEqual(layout?.texts, { '.0.1': 'And', '.2.1': 'none' })
+  const beside = layout?.fields.filter(({ alias }) => alias.startsWith('.'))
+  assert.deepEqual(
+    beside?.map(({ alias, label, custom }) => [alias, label, custom?.component]),
+    [
+      ['.0.1', 'And', undefined],
+      ['.2.1', '', 3],
+    ],
+  )
   assert.equal(layout?.fields.find(({ alias }) => alias === 'number')?.required, true)
   assert.equal(layout?.fields.find(({ alias }) => alias === 'notes')?.description, 'Few words')
-  assert.equal(layoutOf(configuration, FIELDS, { urgent: true }, '')?.sections.length, 3)
+  assert.equal(layoutOf(configuration, FIELDS, { urgent: true })?.sections.length, 3)
 })
 
 test('a configuration of another kind asks for everything', () => {
-  assert.equal(layoutOf({ rows: [] }, FIELDS, {}, ''), undefined)
-  assert.equal(layoutOf('x', FIELDS, {}, ''), undefined)
+  assert.equal(layoutOf({ rows: [] }, FIELDS, {}), undefined)
+  assert.equal(layoutOf('x', FIELDS, {}), undefined)
 })
 
 test('a condition looks at a value', () => {

@@ -1,7 +1,7 @@
 // A form of a resource: what is typed, what the API says of it, and what of it is sent.
 
 import { useBlocker } from '@tanstack/react-router'
-import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { createContext, type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
 import { Refusal } from '../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -67,7 +67,34 @@ export interface FormProps {
   children?: ReactNode
 }
 
+/** Takes what an input itself has against its value: a form is not sent while there is something. */
+export const ObjectionsContext = createContext<(name: string, errors: string[]) => void>(() => {})
+
 export function Form(props: FormProps) {
+  const objections = useRef(new Map<string, string[]>())
+  const [objected, setObjected] = useState<Refusal>()
+  const object = useCallback((name: string, errors: string[]) => {
+    if (errors.length > 0) objections.current.set(name, errors)
+    else objections.current.delete(name)
+  }, [])
+  const unlessObjected = (send: () => void) => () => {
+    const { current: all } = objections
+    setObjected(all.size > 0 ? new Refusal(400, Object.fromEntries(all), null, null) : undefined)
+    if (all.size === 0) send()
+  }
+  return (
+    <ObjectionsContext value={object}>
+      <Sheet
+        {...props}
+        error={objected ?? props.error}
+        onSubmit={unlessObjected(props.onSubmit)}
+        onSubmitAndNew={props.onSubmitAndNew && unlessObjected(props.onSubmitAndNew)}
+      />
+    </ObjectionsContext>
+  )
+}
+
+function Sheet(props: FormProps) {
   const { fields, values, error, isBusy, isChanged, onSubmit, onSubmitAndNew, onCancel, instance } = props
   const refused = error instanceof Refusal && error.status === 400 ? messagesOf(error.body) : {}
   const [answered, setAnswered] = useState<unknown>()
@@ -119,7 +146,7 @@ export function Form(props: FormProps) {
   }
   const find = (name: string) => {
     const exact = form.current?.querySelector<HTMLElement>(
-      `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] input`,
+      `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] :is(input, iframe)`,
     )
     exact?.focus()
   }

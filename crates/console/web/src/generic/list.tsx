@@ -103,6 +103,11 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         {resource.search && <SearchBox state={state} parameter={resource.search} columns={columns} onChange={set} />}
         <div className={look.spacer} />
         {actions}
+        {resource.beside && (
+          <Link className={css.button} to={resource.beside.to}>
+            {t(resource.beside.text)}
+          </Link>
+        )}
         {canCreate && (
           <Link className={`${css.button} ${css.primary}`} to={`${resource.route}/new`}>
             <Icon name="plus" />

@@ -102,6 +102,8 @@ export interface Resource {
   deletes?: Key
   /** What stands above the list, where it is empty. */
   nothing?: Key
+  /** Another page of the same subject, to which the head of the list links. */
+  beside?: { to: string; text: Key }
   /** The field of an answer that is shown once: of a create, and of actions that make a new one. */
   secret?: string
   canCreate?: boolean

@@ -1,6 +1,6 @@
 // What the configuration of a form says: sections with fields of the class, texts and components, in their order.
 
-import type { Field, Fields, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Json, Placed } from '../../api/shapes.ts'
 
 export interface Section {
   title: string
@@ -18,8 +18,16 @@ const textOf = (value: Json | undefined) => (typeof value === 'string' ? value :
 
 export type Kind = 'field' | 'text' | 'component'
 
+/** A component may name a field, too, which it then asks for. */
 export const kindOf = (item: Fields): Kind | undefined =>
-  (['field', 'component', 'text'] as const).find((kind) => (item[kind] ?? null) !== null)
+  (['component', 'field', 'text'] as const).find((kind) => (item[kind] ?? null) !== null)
+
+/** The component of an item, as it is shown in a standalone form. */
+export function placedIn(item: Fields): Placed | undefined {
+  const { component, parameters } = item
+  if (typeof component !== 'number') return undefined
+  return { component, use: 'object_class_standalone_form', parameters: isObject(parameters) ? parameters : {} }
+}
 
 function whenOf(value: Json | undefined): Section['when'] {
   if (!isObject(value) || typeof value.field !== 'string') return undefined
@@ -70,8 +78,10 @@ export function fieldsIn(sections: Section[], fields: Field[]): Field[] {
   for (const item of sections.flatMap(({ items }) => items)) {
     const field = fields.find(({ alias }) => alias === item.field)
     if (!field || found.has(field.alias)) continue
+    const custom = placedIn(item)
     found.set(field.alias, {
       ...field,
+      ...(custom && { custom }),
       required: field.required || item.required === true,
       ...(textOf(item.label) && { label: textOf(item.label) }),
       ...(textOf(item.help) && { description: textOf(item.help) }),

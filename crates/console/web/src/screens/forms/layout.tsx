@@ -3,19 +3,19 @@
 import type { ReactNode } from 'react'
 import type { Fields } from '../../api/shapes.ts'
 import generic from '../../generic/generic.module.css'
-import css from '../../kit/controls.module.css'
-import { t } from '../../texts.ts'
-import { kindOf, type Section } from './configuration.ts'
+import { ShownComponent } from './component-input.tsx'
+import { kindOf, placedIn, type Section } from './configuration.ts'
 import look from './forms.module.css'
 
 function One({ item, input }: { item: Fields; input: (alias: string) => ReactNode }) {
   const kind = kindOf(item)
   const width = item.width === 'half' ? look.half : look.full
   if (kind === 'text') return <p className={`${look.full} ${generic.written}`}>{`${item.text}`}</p>
-  if (kind === 'component') {
+  const custom = placedIn(item)
+  if (custom && typeof item.field !== 'string') {
     return (
-      <div className={`${look.full} ${css.notice}`}>
-        {t('forms.component', { name: `${item.label ?? item.component}` })}
+      <div className={width}>
+        <ShownComponent custom={custom} label={typeof item.label === 'string' ? item.label : undefined} />
       </div>
     )
   }

@@ -59,7 +59,8 @@ function Summary({ instance }: PanelProps) {
       <ComponentFrame
         component={component}
         use="object_class_summary_form"
-        parameters={{ ...parameters, record: Number(instance.id) }}
+        parameters={parameters}
+        record={instance}
       />
     </Suspense>
   )
