@@ -10,6 +10,7 @@ import css from '../kit/controls.module.css'
 import { TextField } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
+import { Failure, failureText } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 
@@ -29,17 +30,23 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .slice(0, 80)}`
-  const { data: views = [] } = useQuery({
+  const query = {
     queryKey: [ALL, key],
     queryFn: async () => ((await get<Page>(`${ALL}?key=${key}`)).results[0]?.value ?? []) as unknown as View[],
-  })
-  const keep = async (next: View[]) => {
-    queries.setQueryData([ALL, key], next)
-    await call('PUT', `${ALL}${key}/`, { body: { value: next } }).catch((error: Error) => {
-      say(error.message)
-      return queries.invalidateQueries({ queryKey: [ALL, key] })
-    })
   }
+  const { data: views, error, refetch } = useQuery(query)
+  /** The whole list is written: so what another tab kept meanwhile is read before. */
+  const keep = async (change: (views: View[]) => View[]) => {
+    try {
+      const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
+      await call('PUT', `${ALL}${key}/`, { body: { value } })
+      queries.setQueryData([ALL, key], value)
+    } catch (refused) {
+      say(failureText(refused))
+    }
+  }
+  if (error) return <Failure error={error} onRetry={() => void refetch()} />
+  if (!views) return null
   return (
     <div className={look.editing}>
       {views.length === 0 && <p className={look.none}>{t('views.none')}</p>}
@@ -53,7 +60,7 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
               type="button"
               className={css.remove}
               aria-label={t('remove-one', { name: view.name })}
-              onClick={() => void keep(views.filter((one) => one !== view))}
+              onClick={() => void keep((all) => all.filter((one) => one.name !== view.name))}
             >
               {'×'}
             </button>
@@ -64,10 +71,9 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
         className={look.editing}
         onSubmit={(event) => {
           event.preventDefault()
-          if (!called.trim()) return
-          void keep(
-            [...views.filter((view) => view.name !== called.trim()), { name: called.trim(), search }].slice(-MOST),
-          )
+          const kept = { name: called.trim(), search }
+          if (!kept.name) return
+          void keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
           onDone()
         }}
       >

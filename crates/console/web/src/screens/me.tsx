@@ -50,7 +50,7 @@ function Looks() {
             type="radio"
             name={name}
             checked={settings[name] === value}
-            onChange={() => change({ [name]: value })}
+            onChange={() => change(() => ({ [name]: value }))}
           />
           {t(text)}
         </label>

@@ -105,8 +105,12 @@ function More({ found }: { found: OpenClass }) {
     )
   const route = `/records/${alias}`
   const [{ pinned }, change] = useSettings()
-  const others = pinned.filter((one) => one.alias !== alias)
-  const isPinned = others.length < pinned.length
+  const isPinned = pinned.some((one) => one.alias === alias)
+  const pin = () =>
+    change((now) => {
+      const others = now.pinned.filter((one) => one.alias !== alias)
+      return { pinned: isPinned ? others : [...others, { alias, name }] }
+    })
   const actions: Action[] = [
     ...(forms.data?.results ?? []).map((form) => ({
       id: `form ${form.uuid}`,
@@ -120,7 +124,7 @@ function More({ found }: { found: OpenClass }) {
       id: 'pin',
       text: isPinned ? t('records.unpin') : t('records.pin'),
       isDisabled: !isPinned && pinned.length >= PINS,
-      run: () => change({ pinned: isPinned ? others : [...others, { alias, name }] }),
+      run: pin,
     },
     { id: 'csv', text: t('records.export.csv'), run: () => void send('csv') },
     { id: 'ndjson', text: t('records.export.ndjson'), run: () => void send('ndjson') },
