@@ -150,7 +150,7 @@ function Design({
     setIsBusy(false)
   }
   const remove = async () => {
-    await call('DELETE', `${path}`)
+    await call('DELETE', `${path}`, { ifMatch: tag })
     setValues(before)
     void wrote(FORMS)
     say(t('deleted'))
