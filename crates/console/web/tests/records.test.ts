@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { Json } from '../src/api/shapes.ts'
 import { changesOf } from '../src/screens/records/event-changes.ts'
-import { holds, layoutOf } from '../src/screens/records/form-layout.ts'
 import { encodingOf, readCsv, readLines } from '../src/screens/records/import-read.ts'
 import { fieldFor, meant, signOf } from '../src/screens/records/import-values.ts'
 
@@ -10,49 +9,6 @@ const CHOICES = [
   { value: 'de', text: 'Germany' },
   { value: 'fr', text: 'France' },
 ]
-
-const FIELDS = [
-  { alias: 'number', type: 'string', required: false },
-  { alias: 'urgent', type: 'boolean', required: false },
-  { alias: 'notes', type: 'string', required: true },
-]
-
-test('a form asks for the fields that it names, in its order and words', () => {
-  const configuration = {
-    version: 1,
-    sections: [
-      {
-        title: 'Paper',
-        items: [{ field: 'notes', help: 'Few words' }, { text: 'And' }, { field: 'number', required: true }],
-      },
-      { when: { field: 'urgent', equals: true }, items: [{ field: 'urgent' }] },
-      { items: [{ field: 'gone' }, { component: 3 }] },
-    ],
-  }
-  const layout = layoutOf(configuration, FIELDS, {}, 'none')
-  assert.deepEqual(
-    layout?.sections.map(({ heading, fields }) => [heading, fields]),
-    [
-      ['Paper', ['notes', '.0.1', 'number']],
-      [undefined, ['.2.1']],
-    ],
-  )
-  assert.deepEqual(layout?.texts, { '.0.1': 'And', '.2.1': 'none' })
-  assert.equal(layout?.fields.find(({ alias }) => alias === 'number')?.required, true)
-  assert.equal(layout?.fields.find(({ alias }) => alias === 'notes')?.description, 'Few words')
-  assert.equal(layoutOf(configuration, FIELDS, { urgent: true }, '')?.sections.length, 3)
-})
-
-test('a configuration of another kind asks for everything', () => {
-  assert.equal(layoutOf({ rows: [] }, FIELDS, {}, ''), undefined)
-  assert.equal(layoutOf('x', FIELDS, {}, ''), undefined)
-})
-
-test('a condition looks at a value', () => {
-  assert.equal(holds({ field: 'a', in: [1, 2] }, { a: 2 }), true)
-  assert.equal(holds({ field: 'a' }, { a: false }), false)
-  assert.equal(holds(undefined, {}), true)
-})
 
 test('what was there before comes from older events', () => {
   const event = (value: number | null) => ({

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { page, queries } from '../api/query.ts'
-import { call, Refusal } from '../api/request.ts'
+import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
@@ -21,18 +21,7 @@ import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { Neighbours } from './neighbours.tsx'
-import {
-  type Action,
-  type Inputs,
-  keyOf,
-  may,
-  oneOf,
-  type Parts,
-  pathOf,
-  type Resource,
-  type Section,
-  titleOf,
-} from './resource.ts'
+import { type Action, keyOf, may, oneOf, type Parts, pathOf, type Resource, type Section, titleOf } from './resource.ts'
 import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
@@ -177,7 +166,7 @@ export function Facts({
   const named = new Set([...declared.flatMap((section) => section.fields), ...AUDIT, ...(hidden ?? []), 'status'])
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
-    title: section.heading ?? t(section.title),
+    title: t(section.title),
     fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
   }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
@@ -319,20 +308,7 @@ function Secret({ text, onClose }: { text: string; onClose: () => void }) {
 }
 
 /** Makes a new instance. */
-export function Create({
-  resource,
-  parts,
-  initial,
-  title,
-  layout,
-}: {
-  resource: Resource
-  parts: Parts
-  initial?: Fields
-  title?: string
-  /** Which of the fields are asked for, where somebody chose them. */
-  layout?: (fields: Field[], values: Fields) => { fields: Field[]; sections?: Section[]; inputs?: Inputs }
-}) {
+export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
   const described = useQuery(describedBy(resource))
   const go = useGo()
   const [values, setValues] = useState<Fields>(initial ?? {})
@@ -350,19 +326,11 @@ export function Create({
   if (!described.data) return null
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
-  const known = fieldsFor(described.data.details, values).filter(
+  const fields = fieldsFor(described.data.details, values).filter(
     (field) =>
       canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
   )
-  const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
   const save = async (andNew: boolean) => {
-    // What only the layout requires, the server does not know of.
-    const isMissing = ({ alias, required }: Field) => required && isEmpty(values[alias])
-    const missing = layout ? fields.filter(isMissing) : []
-    if (missing.length > 0) {
-      setError(new Refusal(400, Object.fromEntries(missing.map(({ alias }) => [alias, [t('required')]])), null, null))
-      return
-    }
     setIsBusy(true)
     try {
       const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
@@ -393,14 +361,14 @@ export function Create({
         <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{title ?? t('create-one', { one: oneOf(resource) })}</h1>
+        <h1 tabIndex={-1}>{t('create-one', { one: oneOf(resource) })}</h1>
       </header>
       <Form
         key={round}
         fields={fields}
-        sections={sections}
+        sections={resource.sections}
         values={values}
-        inputs={inputs}
+        inputs={parts.inputs}
         error={error}
         isBusy={isBusy}
         isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}

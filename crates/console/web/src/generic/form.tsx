@@ -169,9 +169,8 @@ export function Form(props: FormProps) {
         {(props.layout ? [] : shown).map(
           (section) =>
             section.fields.length > 0 && (
-              <section key={section.heading ?? section.title} className={look.section}>
-                <h2>{section.heading ?? t(section.title)}</h2>
-                {section.text && <p className={look.written}>{section.text}</p>}
+              <section key={section.title} className={look.section}>
+                <h2>{t(section.title)}</h2>
                 {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
                 {section.fields.map(input)}
               </section>

@@ -34,10 +34,6 @@ export interface PanelProps {
 
 export interface Section {
   title: Key
-  /** In place of the title, where somebody else than we wrote it. */
-  heading?: string
-  /** What stands below it, written by somebody else. */
-  text?: string
   fields: string[]
   hint?: Key
 }

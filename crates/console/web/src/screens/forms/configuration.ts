@@ -23,12 +23,16 @@ export const kindOf = (item: Fields): Kind | undefined =>
 
 function whenOf(value: Json | undefined): Section['when'] {
   if (!isObject(value) || typeof value.field !== 'string') return undefined
-  return { field: value.field, in: Array.isArray(value.in) ? value.in : [] }
+  return {
+    field: value.field,
+    in: Array.isArray(value.in) ? value.in : 'equals' in value ? [value.equals ?? null] : [],
+  }
 }
 
 /** The sections of a configuration; undefined where it is none of this kind. */
 export function sectionsOf(configuration: Json | undefined): Section[] | undefined {
   if (!isObject(configuration) || !Array.isArray(configuration.sections)) return undefined
+  if ((configuration.version ?? VERSION) !== VERSION) return undefined
   return configuration.sections.filter(isObject).map((section) => ({
     title: textOf(section.title),
     text: textOf(section.text),
@@ -49,7 +53,10 @@ export const configurationOf = (sections: Section[]): Fields => ({
 })
 
 const isChosen = (value: Json | undefined, wanted: Json[]) =>
-  Array.isArray(value) ? value.some((one) => wanted.includes(one)) : wanted.includes(value ?? null)
+  Array.isArray(value)
+    ? value.some((one) => wanted.includes(one))
+    : // A box that nobody touched is seen as not ticked.
+      wanted.includes(value ?? null) || ((value ?? null) === null && wanted.includes(false))
 
 /** The sections that are asked for beside these values. A condition on a field that is not asked for counts as not met. */
 export function shown(sections: Section[], values: Fields): Section[] {

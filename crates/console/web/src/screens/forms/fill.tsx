@@ -1,7 +1,7 @@
 // A form that makes a record; and those that I may fill in.
 
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
@@ -12,6 +12,7 @@ import { Link, useOwnPath } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { recordFields } from '../classes/preview.tsx'
 import { fieldsIn, type Section, sectionsOf, shown } from './configuration.ts'
@@ -58,7 +59,14 @@ export function FillIn() {
   return <OneForm key={uuid} uuid={uuid} />
 }
 
-function OneForm({ uuid }: { uuid: string }) {
+/** Where a form stands that is filled in from the list of its class. */
+interface Place {
+  above?: ReactNode
+  /** Shows the record that was made; else it is said that it is there. */
+  onMade?: (made: Instance) => void
+}
+
+export function OneForm({ uuid, ...place }: Place & { uuid: string }) {
   const path = `${FORMS}${uuid}/`
   const form = useQuery(instanceQuery(path))
   const configured = useQuery(anything<{ configuration: Json }>(`${path}configuration/`))
@@ -80,7 +88,7 @@ function OneForm({ uuid }: { uuid: string }) {
   const sections = sectionsOf(configured.data.configuration) ?? [
     { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
   ]
-  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} />
+  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} {...place} />
 }
 
 const defaultsOf = (fields: Field[]): Fields =>
@@ -91,7 +99,9 @@ function Fill({
   classPath,
   sections,
   fields,
-}: {
+  above,
+  onMade,
+}: Place & {
   form: Instance
   classPath: string
   sections: Section[]
@@ -104,13 +114,15 @@ function Fill({
   const [made, setMade] = useState<Instance | undefined>()
   const visible = shown(sections, values)
   const asked = fieldsIn(visible, fields)
+  const [round, setRound] = useState(0)
   const again = () => {
+    setRound((count) => count + 1)
     setValues(before)
     setError(undefined)
     setIsBusy(false)
     setMade(undefined)
   }
-  const send = async () => {
+  const send = async (andNew = false) => {
     const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
     const lacking = asked.filter(
       ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
@@ -128,7 +140,11 @@ function Fill({
       const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
       const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
       void wrote(classPath)
-      setMade(data)
+      if (andNew) {
+        say(t('forms.sent', { id: `${data.id}` }))
+        again()
+      } else if (onMade) onMade(data)
+      else setMade(data)
     } catch (refused) {
       setError(within(refused, 'fields'))
       setIsBusy(false)
@@ -156,11 +172,13 @@ function Fill({
   }
   return (
     <>
+      {above}
       <header className={generic.head}>
         <h1 tabIndex={-1}>{`${form.name}`}</h1>
       </header>
       {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
       <Form
+        key={round}
         fields={asked}
         sections={[]}
         values={values}
@@ -172,6 +190,7 @@ function Fill({
         layout={(input) => <Layout sections={visible} input={input} />}
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
+        onSubmitAndNew={() => void send(true)}
         onCancel={again}
       />
     </>

@@ -12,11 +12,11 @@ import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import type { Parts } from '../../generic/resource.ts'
 import { t } from '../../texts.ts'
+import { OneForm } from '../forms/fill.tsx'
 import { NotFound } from '../not-found.tsx'
 import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
-import { FormPage } from './form.tsx'
 import { History } from './history.tsx'
 import { People } from './people.tsx'
 import { Related } from './related.tsx'
@@ -57,6 +57,7 @@ export function OneRecord() {
 
 export function NewRecord() {
   const { alias } = useParams({ strict: false }) as { alias: string }
+  const go = useGo()
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
   const { found, isMissing, error } = useClass(alias)
@@ -65,7 +66,15 @@ export function NewRecord() {
   if (isMissing) return <NotFound />
   if (!found || !parts) return null
   if (!mayRecords(found.instance, 'create')) return <FailurePage error={new Refusal(403, {}, null, null)} />
-  if (form) return <FormPage key={form} found={found} parts={parts} uuid={form} />
+  if (form) {
+    const { route } = found.resource
+    const above = (
+      <nav className={generic.trail} aria-label={t('trail')}>
+        <Link to={route}>{found.name}</Link>
+      </nav>
+    )
+    return <OneForm key={form} uuid={form} above={above} onMade={({ id }) => go(`${route}/${id}`)} />
+  }
   const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
   return <Create key={alias} resource={found.resource} parts={parts} initial={initial} />
