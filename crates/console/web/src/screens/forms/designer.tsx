@@ -112,7 +112,7 @@ export const Designer = memo(function Designer({
             </div>
             <div className={look.adding}>
               <Chooser
-                key={`f${one.items.length}`}
+                isAdding
                 name={`add-field-${n}`}
                 label={t('record-fields.add')}
                 isRequired
@@ -124,7 +124,7 @@ export const Designer = memo(function Designer({
             </div>
             {mayUseComponents && (
               <Chooser
-                key={`c${one.items.length}`}
+                isAdding
                 name={`add-component-${n}`}
                 label={t('forms.add-component')}
                 isRequired
