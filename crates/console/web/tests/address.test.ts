@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { query, read, sortedBy, usual, withFilters, write } from '../src/generic/address.ts'
+import { lastPage, query, read, sortedBy, usual, withFilters, write } from '../src/generic/address.ts'
 
 const NAME = { alias: 'name', type: 'string', predicates: ['exact', 'icontains'], sort_ok: true }
 const COLUMNS = [NAME, { alias: 'status', type: 'enum', predicates: ['exact', 'in'], sort_ok: false }]
@@ -41,4 +41,20 @@ test('a head sorts up, down, and not at all', () => {
 
 test('a filter begins with what people mean most', () => {
   assert.deepEqual(COLUMNS.map(usual), ['icontains', 'in'])
+})
+
+test('beyond the last page the last one is shown', () => {
+  const page = (offset: number, count: number | null, results: unknown[] = []) => ({
+    offset,
+    results,
+    filtered_count: count,
+  })
+  assert.equal(lastPage(page(50, 50), 50, 25), 25)
+  assert.equal(lastPage(page(50, 3), 50, 25), 0)
+  assert.equal(lastPage(page(500, 26), 500, 25), 25)
+  assert.equal(lastPage(page(25, 0), 25, 25), 0)
+  assert.equal(lastPage(page(50, null), 50, 25), 25)
+  assert.equal(lastPage(page(0, 0), 0, 25), undefined)
+  assert.equal(lastPage(page(25, 26, [{}]), 25, 25), undefined)
+  assert.equal(lastPage(page(25, 50), 50, 25), undefined)
 })

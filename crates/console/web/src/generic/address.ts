@@ -66,6 +66,18 @@ export function write(state: ListState): string {
   return text && `?${text}`
 }
 
+/** The place of the last page that there is, where the one that is shown is beyond it, such as after its rows were deleted. */
+export function lastPage(
+  page: { offset: number; results: unknown[]; filtered_count: number | null },
+  offset: number,
+  size: number,
+): number | undefined {
+  // Not by the page before, which is shown until this one is there.
+  if (offset === 0 || page.offset !== offset || page.results.length > 0) return undefined
+  const count = page.filtered_count ?? offset
+  return Math.max(0, Math.min(Math.ceil(count / size) * size, offset) - size)
+}
+
 /** A filter begins at page one. */
 export const withFilters = (state: ListState, filters: Filter[]): ListState => ({ ...state, filters, offset: 0 })
 

@@ -15,7 +15,7 @@ import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
 import { remember } from './neighbours.tsx'
-import { Pages } from './pages-bar.tsx'
+import { Pages, useLastPage } from './pages-bar.tsx'
 import { keyOf, may, oneOf, type Resource, routeOf, titleOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
 import { describedBy, pageOf } from './shape.ts'
@@ -54,6 +54,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   useEffect(() => {
     if (parameters) setSelected(new Map())
   }, [parameters])
+  useLastPage(shown.data, state, (next) => go(here + write(next), true))
   const table = useRef<HTMLTableElement>(null)
   const results = shown.data?.results ?? []
   const [isChoosingView, setIsChoosingView] = useState(false)
@@ -146,7 +147,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         </section>
       )}
       {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
-      {shown.data && results.length === 0 && (
+      {shown.data && results.length === 0 && state.offset === 0 && (
         <div className={look.nothing}>
           <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>
           {isFiltered && (
@@ -206,8 +207,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           page={shown.data}
           state={state}
           limit={described.data?.restrictions?.limit_items}
-          path={resource.path}
-          next={query({ ...state, offset: state.offset + state.limit }, fixed)}
+          next={pageOf(resource, query({ ...state, offset: state.offset + state.limit }, fixed))}
           onChange={set}
         />
       )}

@@ -13,6 +13,7 @@ import look from '../generic/generic.module.css'
 import { Matrix, MatrixView } from '../generic/matrix.tsx'
 import { Members } from '../generic/members.tsx'
 import { inList, isSeen, removeSeen } from '../generic/seen.ts'
+import { Turn } from '../generic/turn.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { say } from '../kit/toasts.tsx'
@@ -34,11 +35,15 @@ export function EditOrDelete({ onEdit, onDelete }: { onEdit: () => void; onDelet
   )
 }
 
+const SIZE = 25
+
 /** Sets that the system makes keep their names, and no assignees. */
 const isSystem = ({ type }: Instance) => type === 'everyone' || type === 'members'
 
 export function PermissionSets({ path, canChange }: { path: string; canChange: boolean }) {
-  const shown = useQuery(page(path, 'limit=100'))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   /** Who is assigned to a set is asked for when it is opened. */
@@ -76,6 +81,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
           )}
         </details>
       ))}
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" onPress={() => setEdited('new')}>

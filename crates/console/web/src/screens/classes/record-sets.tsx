@@ -15,6 +15,7 @@ import generic from '../../generic/generic.module.css'
 import { MatrixView } from '../../generic/matrix.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
 import { inList, isSeen, removeSeen } from '../../generic/seen.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
@@ -25,6 +26,8 @@ import look from './classes.module.css'
 
 /** The column of the people is that of no connector. */
 const PEOPLE = 'people'
+
+const SIZE = 25
 
 interface Column {
   id: string
@@ -149,7 +152,9 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const path = `${classPath}record-permission-sets/`
   const canChange = may(instance, 'edit_perm_set')
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, 'limit=100'))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const failed = described.error ?? shown.error
@@ -176,6 +181,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
           {canChange && <EditOrDelete onEdit={() => setEdited(set)} onDelete={() => setDeleted(set)} />}
         </details>
       ))}
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" isDisabled={most !== undefined && count >= most} onPress={() => setEdited('new')}>

@@ -42,7 +42,8 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const [offset, setOffset] = useState(0)
   const owner = useQuery(instanceQuery(classPath))
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(path, `ordering=name&limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const failed = owner.error ?? described.error ?? shown.error
@@ -83,7 +84,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 />
               ))}
             </ul>
-            <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
+            <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
           </section>
           <Tags classPath={classPath} />
         </div>

@@ -31,7 +31,8 @@ const mayFillIn = (form: Instance) => {
 
 export function Forms() {
   const [offset, setOffset] = useState(0)
-  const forms = useQuery(page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${at}`)
+  const forms = useQuery(query(offset))
   const mine = forms.data?.results.filter(mayFillIn) ?? []
   return (
     <>
@@ -48,7 +49,7 @@ export function Forms() {
           </li>
         ))}
       </ul>
-      <Turn page={forms.data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={forms.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </>
   )
 }

@@ -287,7 +287,8 @@ function OwnMany(props: DoingProps) {
 function TaskMany(props: DoingProps) {
   const { selected, count } = props.target
   const first = selected[0]
-  const templates = useQuery(anything<Page>(`${RECORDS}${first?.id}/task-templates/?limit=100&ordering=name`))
+  const path = `${RECORDS}${first?.id}/task-templates/?ordering=name`
+  const templates = useQuery(anything<Page>(path))
   const [template, setTemplate] = useState<Json>(null)
   const [assignees, setAssignees] = useState<Choice[]>([])
   const send = ([id]: number[]) =>
@@ -305,6 +306,7 @@ function TaskMany(props: DoingProps) {
     >
       {templates.error && <Failure error={templates.error} />}
       <TaskInputs
+        path={path}
         templates={templates.data}
         template={template}
         assignees={assignees}
@@ -316,30 +318,49 @@ function TaskMany(props: DoingProps) {
 }
 
 export function TaskInputs({
+  path,
   templates,
   template,
   assignees,
   onTemplate,
   onAssignees,
 }: {
+  /** Where the templates are, to be searched where they are more than a page. */
+  path: string
   templates: Page | undefined
   template: Json
   assignees: Choice[]
   onTemplate: (id: Json) => void
   onAssignees: (assignees: Choice[]) => void
 }) {
+  const [chosen, setChosen] = useState<Choice | null>(null)
   if (!templates) return null
   if (templates.results.length === 0) return <p>{t('records.tasks.no-templates')}</p>
   return (
     <>
-      <Select
-        name="task_template"
-        label={t('records.tasks.template')}
-        isRequired
-        value={template as Choice['value'] | null}
-        choices={templates.results.map(({ id, name }) => ({ value: Number(id), text: `${name}` }))}
-        onChange={onTemplate}
-      />
+      {templates.next ? (
+        <Chooser
+          name="task_template"
+          label={t('records.tasks.template')}
+          isRequired
+          autocomplete={path}
+          value={template as Choice['value'] | null}
+          text={chosen?.text ?? ''}
+          onChange={(choice) => {
+            setChosen(choice)
+            onTemplate(choice?.value ?? null)
+          }}
+        />
+      ) : (
+        <Select
+          name="task_template"
+          label={t('records.tasks.template')}
+          isRequired
+          value={template as Choice['value'] | null}
+          choices={templates.results.map(({ id, name }) => ({ value: Number(id), text: `${name}` }))}
+          onChange={onTemplate}
+        />
+      )}
       <MultiChooser
         name="assignees"
         label={t('records.tasks.assignees')}

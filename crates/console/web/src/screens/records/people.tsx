@@ -12,6 +12,7 @@ import { MatrixView } from '../../generic/matrix.tsx'
 import { Members } from '../../generic/members.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
 import { tagOf } from '../../generic/seen.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Chooser } from '../../kit/fields.tsx'
@@ -24,9 +25,14 @@ import look from './records.module.css'
 const OWNERS = '/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains='
 const USERS = '/api/users/autocomplete/?text__icontains='
 
+const SIZE = 25
+
 export function People({ instance, path }: PanelProps) {
   const canChange = may(instance, 'edit_owners')
-  const sets = useQuery(page(`${CLASSES}${instance.object_class}/record-permission-sets/`, 'limit=100'))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) =>
+    page(`${CLASSES}${instance.object_class}/record-permission-sets/`, `limit=${SIZE}&offset=${at}`)
+  const sets = useQuery(query(offset))
   return (
     <section className={generic.section}>
       <h2>{t('records.people')}</h2>
@@ -34,6 +40,7 @@ export function People({ instance, path }: PanelProps) {
       {(sets.data?.results ?? []).map((set) => (
         <OneSet key={`${set.id}`} set={set} path={path} canChange={canChange} />
       ))}
+      <Turn page={sets.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       <Access path={path} canAskAboutOthers={canChange} />
     </section>
   )

@@ -59,7 +59,7 @@ export function Tasks({ instance, path }: PanelProps) {
 }
 
 function Start({ id, path, onClose }: { id: number; path: string; onClose: () => void }) {
-  const templates = useQuery(anything<Page>(`${path}task-templates/?limit=100&ordering=name`))
+  const templates = useQuery(anything<Page>(`${path}task-templates/?ordering=name`))
   const [template, setTemplate] = useState<Json>(null)
   const [assignees, setAssignees] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
@@ -86,6 +86,7 @@ function Start({ id, path, onClose }: { id: number; path: string; onClose: () =>
       {templates.error && <Failure error={templates.error} />}
       {error !== undefined && <Failure error={error} />}
       <TaskInputs
+        path={`${path}task-templates/?ordering=name`}
         templates={templates.data}
         template={template}
         assignees={assignees}
