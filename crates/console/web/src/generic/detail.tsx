@@ -16,13 +16,16 @@ import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
 import { Edit } from './edit.tsx'
-import { FailurePage } from './failure.tsx'
+import { FailurePage, failureText } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { Neighbours } from './neighbours.tsx'
 import { type Action, keyOf, may, oneOf, type Parts, pathOf, type Resource, type Section, titleOf } from './resource.ts'
 import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
+
+/** Switched on and off without a form. */
+const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && editable !== false
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
@@ -58,18 +61,41 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     },
     done: 'deleted',
   }
-  const all = resource.canDelete !== false && may(found, 'delete') ? [...actions, remove] : actions
+  const isOn = found.is_enabled === true
+  const flip = (is_enabled: boolean, ifMatch: string | null) => call('PATCH', path, { body: { is_enabled }, ifMatch })
+  const toggle: Action = {
+    id: 'switch',
+    text: isOn ? 'switch-off' : 'switch-on',
+    isShown: () => true,
+    run: () => flip(!isOn, read.data.etag),
+    undo: () => flip(isOn, null),
+    done: isOn ? 'switched-off' : 'switched-on',
+  }
+  const canSwitch = canEdit && !isEditing && typeof found.is_enabled === 'boolean' && schema.schema.some(isSwitch)
+  const all = [
+    ...(canSwitch ? [toggle] : []),
+    ...actions,
+    ...(resource.canDelete !== false && may(found, 'delete') ? [remove] : []),
+  ]
   const act = async (action: Action) => {
     const outcome = await action.run(found)
     setAsked(undefined)
     const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
     if (typeof made === 'string') setSecret(made)
-    else say(t(action.done))
+    else say(t(action.done), action.undo && (() => void undo(action)))
+    await wroteOf(resource)
+  }
+  const refused = (error: unknown) => {
+    say(failureText(error))
+    void read.refetch()
+  }
+  const undo = async ({ undo }: Action) => {
+    await undo?.(found).catch(refused)
     await wroteOf(resource)
   }
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
-    else act(action).catch((error: Error) => say(error.message))
+    else act(action).catch(refused)
   }
   const status = schema.schema.find(({ alias }) => alias === 'status')
   return (
@@ -89,6 +115,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           )}
           {all.length > 0 && (
             <Menu
+              isOffered
               label={t('actions')}
               actions={all.map((action) => ({
                 id: action.id,

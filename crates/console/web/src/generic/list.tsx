@@ -82,7 +82,16 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     const instance = results.find((one) => keyOf(resource, one) === key)
     if (key && instance) select(key, instance)
   }
+  const canDelete =
+    resource.canDelete !== false &&
+    resource.canDeleteMany !== false &&
+    selected.size > 0 &&
+    [...selected.values()].every((one) => may(one, 'delete'))
+  const [isAsking, setIsAsking] = useState(false)
+  const chosen = t('selected', { count: selected.size })
   useShortcuts([
+    ...(canDelete ? [{ text: `${chosen}: ${t('delete')}`, run: () => setIsAsking(true) }] : []),
+    ...(selected.size > 0 ? [{ text: t('select-none'), run: () => setSelected(new Map()) }] : []),
     { keys: 'v', text: t('views'), run: () => setIsChoosingView(true) },
     { keys: 'j', text: t('keys.next'), run: () => move(1) },
     { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
@@ -94,7 +103,6 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   const visible = (state.columns ?? resource.columns).flatMap(
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
-  const [isAsking, setIsAsking] = useState(false)
   if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
@@ -128,19 +136,17 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         />
       </div>
       {selected.size > 0 && (
-        <section className={look.selected} aria-label={t('selected', { count: selected.size })}>
-          <span role="status">{t('selected', { count: selected.size })}</span>
+        <section className={look.selected} aria-label={chosen}>
+          <span role="status">{chosen}</span>
           {bulk?.([...selected.values()], () => setSelected(new Map()), {
             count: shown.data?.filtered_count ?? null,
             parameters,
           })}
-          {resource.canDelete !== false &&
-            resource.canDeleteMany !== false &&
-            [...selected.values()].every((one) => may(one, 'delete')) && (
-              <Button look="danger" onPress={() => setIsAsking(true)}>
-                {t('delete')}
-              </Button>
-            )}
+          {canDelete && (
+            <Button look="danger" onPress={() => setIsAsking(true)}>
+              {t('delete')}
+            </Button>
+          )}
           <Button look="quiet" onPress={() => setSelected(new Map())}>
             {t('select-none')}
           </Button>

@@ -14,6 +14,8 @@ export interface Action {
   question?: Key
   isShown: (instance: Instance) => boolean
   run: (instance: Instance) => Promise<unknown>
+  /** Offered when it is done. */
+  undo?: (instance: Instance) => Promise<unknown>
   done: Key
 }
 

@@ -173,6 +173,7 @@ function Design({
               {t('forms.fill-in')}
             </Link>
             <Menu
+              isOffered
               label={t('actions')}
               actions={[{ id: 'delete', text: t('delete'), isDangerous: true, run: () => setIsDeleting(true) }]}
             />

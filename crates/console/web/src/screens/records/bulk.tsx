@@ -13,6 +13,7 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
+import { useShortcuts } from '../../kit/keys.ts'
 import { say } from '../../kit/toasts.tsx'
 import { type Key, labelOf, t } from '../../texts.ts'
 import { allMatching } from './all-matching.ts'
@@ -43,6 +44,13 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
     { doing: 'delete', text: 'delete', isShown: all('delete') },
   ]
   const count = isAll ? matching.count : selected.length
+  const offered = choices.filter(({ isShown }) => isShown)
+  useShortcuts(
+    offered.map((choice) => ({
+      text: `${t('selected', { count: selected.length })}: ${t(choice.text)}`,
+      run: () => setDoing(choice.doing),
+    })),
+  )
   const target: Target = { found, selected, matching, isAll, count }
   const isMore = matching.count === null || matching.count > selected.length
   return (
@@ -53,17 +61,15 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
           {matching.count === null ? t('records.bulk.all') : t('records.bulk.all-count', { count: matching.count })}
         </label>
       )}
-      {choices
-        .filter(({ isShown }) => isShown)
-        .map((choice) => (
-          <Button
-            key={choice.doing}
-            {...(choice.doing === 'delete' && { look: 'danger' as const })}
-            onPress={() => setDoing(choice.doing)}
-          >
-            {t(choice.text)}
-          </Button>
-        ))}
+      {offered.map((choice) => (
+        <Button
+          key={choice.doing}
+          {...(choice.doing === 'delete' && { look: 'danger' as const })}
+          onPress={() => setDoing(choice.doing)}
+        >
+          {t(choice.text)}
+        </Button>
+      ))}
       {doing === 'edit' && <EditMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
       {doing === 'owner' && <OwnMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
       {doing === 'task' && <TaskMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}

@@ -132,7 +132,7 @@ function More({ found }: { found: OpenClass }) {
       ? [{ id: 'deleted', text: t('records.deleted'), run: () => go(`${route}/deleted`) }]
       : []),
   ]
-  return <Menu label={t('records.more', { name })} actions={actions} />
+  return <Menu isOffered label={t('records.more', { name })} actions={actions} />
 }
 
 const Name = ({ instance }: { instance: Instance }) => (

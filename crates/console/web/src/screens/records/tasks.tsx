@@ -12,6 +12,7 @@ import type { PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
+import { useShortcuts } from '../../kit/keys.ts'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, Tag } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
@@ -25,6 +26,7 @@ export function Tasks({ instance, path }: PanelProps) {
   const shown = useQuery(page('/api/tasks/', `object_record=${instance.id}&ordering=-id&limit=${SHOWN}`))
   const allowed = (instance._meta?.permissions as { tasks?: { [action: string]: boolean } } | undefined)?.tasks
   const results = shown.data?.results ?? []
+  useShortcuts(allowed?.create ? [{ text: t('records.tasks.start'), run: () => setIsStarting(true) }] : [])
   if (shown.error || (results.length === 0 && !allowed?.create)) return null
   return (
     <section className={generic.section}>
