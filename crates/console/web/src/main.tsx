@@ -17,6 +17,7 @@ import { session } from './api/session.ts'
 import { Failure } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
+import { readBy } from './generic/relative.ts'
 import type { Resource } from './generic/resource.ts'
 import { Button } from './kit/buttons.tsx'
 import { showIn } from './kit/values.tsx'
@@ -175,7 +176,10 @@ const written = (search: Record<string, unknown>) => {
 
 /** Draws the console, once it is known who is there. */
 export function show() {
-  showIn(session()?.user?.timezone ?? 'UTC')
+  const user = session()?.user
+  const zone = user?.timezone ?? 'UTC'
+  showIn(zone)
+  readBy({ id: user?.id, zone })
   const router = createRouter({
     routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages, ...formPages]),
     basepath: BASE,

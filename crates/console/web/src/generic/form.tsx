@@ -2,6 +2,7 @@
 
 import { useBlocker } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { useHeld } from '../api/query.ts'
 import { Refusal } from '../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -87,6 +88,7 @@ export function Form(props: FormProps) {
     { keys: 'Ctrl+S', text: t('save'), run: onSubmit },
     { keys: 'Ctrl+Enter', text: t('save-and-new'), run: onSubmitAndNew ?? onSubmit },
   ])
+  useHeld(isChanged)
   const known = new Set(fields.map(({ alias }) => alias))
   const shown = props.sections.map((section) => ({
     ...section,
