@@ -28,6 +28,25 @@ test('what was there before comes from older events', () => {
   assert.equal(changes[1]?.[0]?.name, 'Workers')
 })
 
+test('a value of which no known event tells is further back, unless the record was made since', () => {
+  const event = (event_type: string, ...fields: [number, number][]) => ({
+    event_type,
+    event_data: fields.map(([field_id, field_value]) => ({
+      field_id,
+      field_name: 'x',
+      field_type: 'integer',
+      field_value,
+    })),
+  })
+  const change = event('field_values_changed', [4, 7])
+  const further = (events: object[], isWhole: boolean) =>
+    changesOf(events as never, isWhole).map((changes) => changes.map(({ old, isFurther }) => [old, isFurther]))
+  assert.deepEqual(further([change], false), [[[undefined, true]]])
+  assert.deepEqual(further([change], true), [[[undefined, false]]])
+  assert.deepEqual(further([change, event('record_created', [5, 1])], false)[0], [[undefined, false]])
+  assert.deepEqual(further([change, event('record_created', [4, 1])], false)[0], [[1, false]])
+})
+
 test('a text in a table means a value of the field', () => {
   const of = (type: string, given: Json, sign: '.' | ',' = '.') =>
     meant(
