@@ -14,6 +14,7 @@ import { createRoot } from 'react-dom/client'
 import './kit/base.css'
 import { queries } from './api/query.ts'
 import { session } from './api/session.ts'
+import { parseSearch, stringifySearch } from './generic/address.ts'
 import { Failure } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
@@ -168,12 +169,6 @@ const formPages = [
   }),
 ]
 
-const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
-const written = (search: Record<string, unknown>) => {
-  const text = `${new URLSearchParams(search as Record<string, string>)}`
-  return text && `?${text}`
-}
-
 /** Draws the console, once it is known who is there. */
 export function show() {
   const user = session()?.user
@@ -183,8 +178,8 @@ export function show() {
   const router = createRouter({
     routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages, ...formPages]),
     basepath: BASE,
-    parseSearch: flat,
-    stringifySearch: written,
+    parseSearch,
+    stringifySearch,
     scrollRestoration: true,
     defaultPendingMs: 1000,
   })

@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { lastPage, query, read, sortedBy, usual, withFilters, write } from '../src/generic/address.ts'
+import {
+  lastPage,
+  parseSearch,
+  query,
+  read,
+  sortedBy,
+  stringifySearch,
+  usual,
+  withFilters,
+  write,
+} from '../src/generic/address.ts'
 import { absolute, beginOf, readBy } from '../src/generic/relative.ts'
 
 const NAME = { alias: 'name', type: 'string', predicates: ['exact', 'icontains'], sort_ok: true }
@@ -99,4 +109,11 @@ test('me is whoever reads', () => {
   assert.deepEqual(absolute(NAME, 'exact', 'me', 0, reader), [['exact', 'me']])
   readBy(reader)
   assert.equal(query(read('?who=me', [WHO])), 'who=5&limit=25')
+})
+
+test('a parameter that is there twice stays so', () => {
+  const search = '?name__icontains=a&name__icontains=b%26c&limit=50'
+  assert.equal(stringifySearch(parseSearch(search)), search)
+  assert.equal(query(read(search, COLUMNS)), 'name__icontains=a&name__icontains=b%26c&limit=50')
+  assert.equal(stringifySearch({}), '')
 })

@@ -116,3 +116,19 @@ export function usual(column: Column): string {
   const predicate = preferred[column.type as keyof typeof preferred] ?? 'exact'
   return column.predicates.includes(predicate) ? predicate : (column.predicates[0] ?? 'exact')
 }
+
+/** What stands behind the `?`, for the router: a parameter that is there more than once has all of its values. */
+export function parseSearch(search: string): Record<string, string | string[]> {
+  const found = new Map<string, string | string[]>()
+  for (const [name, value] of new URLSearchParams(search)) {
+    const before = found.get(name)
+    found.set(name, before === undefined ? value : [before, value].flat())
+  }
+  return Object.fromEntries(found)
+}
+
+export function stringifySearch(search: Record<string, unknown>): string {
+  const all = Object.entries(search).flatMap(([name, value]) => [value].flat().map((one) => [name, `${one}`]))
+  const text = `${new URLSearchParams(all)}`
+  return text && `?${text}`
+}

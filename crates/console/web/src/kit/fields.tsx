@@ -372,7 +372,7 @@ export function MultiChooser({
 }) {
   const left = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
   return (
-    <div className={css.field} data-field={props.name}>
+    <div className={`${css.field} ${css.several}`} data-field={props.name}>
       <Chooser
         {...props}
         isAdding

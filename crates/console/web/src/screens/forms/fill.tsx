@@ -60,14 +60,14 @@ export function FillIn() {
   return <OneForm key={uuid} uuid={uuid} />
 }
 
-/** Where a form stands that is filled in from the list of its class. */
+/** Where a form stands that is filled in from the list of its class; without one it stands for itself. */
 interface Place {
-  above?: ReactNode
-  /** Shows the record that was made; else it is said that it is there. */
-  onMade?: (made: Instance) => void
+  above: ReactNode
+  onMade: (made: Instance) => void
+  onCancel: () => void
 }
 
-export function OneForm({ uuid, ...place }: Place & { uuid: string }) {
+export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   const path = `${FORMS}${uuid}/`
   const form = useQuery(instanceQuery(path))
   const configured = useQuery(anything<{ configuration: Json }>(`${path}configuration/`))
@@ -89,7 +89,7 @@ export function OneForm({ uuid, ...place }: Place & { uuid: string }) {
   const sections = sectionsOf(configured.data.configuration) ?? [
     { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
   ]
-  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} {...place} />
+  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
 }
 
 const defaultsOf = (fields: Field[]): Fields =>
@@ -100,9 +100,9 @@ function Fill({
   classPath,
   sections,
   fields,
-  above,
-  onMade,
-}: Place & {
+  place,
+}: {
+  place: Place | undefined
   form: Instance
   classPath: string
   sections: Section[]
@@ -144,7 +144,7 @@ function Fill({
       if (andNew) {
         say(t('forms.sent', { id: `${data.id}` }))
         again()
-      } else if (onMade) onMade(data)
+      } else if (place) place.onMade(data)
       else setMade(data)
     } catch (refused) {
       setError(within(refused, 'fields'))
@@ -173,7 +173,7 @@ function Fill({
   }
   return (
     <>
-      {above}
+      {place?.above}
       <header className={generic.head}>
         <h1 tabIndex={-1}>{`${form.name}`}</h1>
       </header>
@@ -187,12 +187,12 @@ function Fill({
         error={error}
         isBusy={isBusy}
         isChanged={Object.keys(values).some((alias) => values[alias] !== before[alias])}
-        submit={t('forms.send')}
+        submit={t(place ? 'create' : 'forms.send')}
         layout={(input) => <Layout sections={visible} input={input} />}
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
-        onSubmitAndNew={() => void send(true)}
-        onCancel={again}
+        onSubmitAndNew={place && (() => void send(true))}
+        onCancel={place?.onCancel ?? again}
       />
     </>
   )

@@ -73,7 +73,8 @@ export function NewRecord() {
         <Link to={route}>{found.name}</Link>
       </nav>
     )
-    return <OneForm key={form} uuid={form} above={above} onMade={({ id }) => go(`${route}/${id}`)} />
+    const place = { above, onMade: ({ id }: Instance) => go(`${route}/${id}`), onCancel: () => go(route) }
+    return <OneForm key={form} uuid={form} place={place} />
   }
   const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
