@@ -23,6 +23,9 @@ const ALL = '/api/users/me/preferences/'
 /** More would not fit into a value of a preference for certain. */
 const MOST = 50
 
+/** One change after the other. */
+let writing = Promise.resolve()
+
 export default function Views({ name, onDone }: { name: string; onDone: () => void }) {
   const { path, search } = useHere()
   const [called, setCalled] = useState('')
@@ -36,14 +39,14 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
   }
   const { data: views, error, refetch } = useQuery(query)
   /** The whole list is written: so what another tab kept meanwhile is read before. */
-  const keep = async (change: (views: View[]) => View[]) => {
-    try {
-      const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
-      await call('PUT', `${ALL}${key}/`, { body: { value } })
-      queries.setQueryData([ALL, key], value)
-    } catch (refused) {
-      say(failureText(refused))
-    }
+  const keep = (change: (views: View[]) => View[]) => {
+    writing = writing
+      .then(async () => {
+        const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
+        await call('PUT', `${ALL}${key}/`, { body: { value } })
+        queries.setQueryData([ALL, key], value)
+      })
+      .catch((refused: unknown) => say(failureText(refused)))
   }
   if (error) return <Failure error={error} onRetry={() => void refetch()} />
   if (!views) return null
@@ -60,7 +63,7 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
               type="button"
               className={css.remove}
               aria-label={t('remove-one', { name: view.name })}
-              onClick={() => void keep((all) => all.filter((one) => one.name !== view.name))}
+              onClick={() => keep((all) => all.filter((one) => one.name !== view.name))}
             >
               {'×'}
             </button>
@@ -73,7 +76,7 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
           event.preventDefault()
           const kept = { name: called.trim(), search }
           if (!kept.name) return
-          void keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
+          keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
           onDone()
         }}
       >
