@@ -14,9 +14,11 @@ import { createRoot } from 'react-dom/client'
 import './kit/base.css'
 import { queries } from './api/query.ts'
 import { session } from './api/session.ts'
+import { parseSearch, stringifySearch } from './generic/address.ts'
 import { Failure } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
+import { readBy } from './generic/relative.ts'
 import type { Resource } from './generic/resource.ts'
 import { Button } from './kit/buttons.tsx'
 import { showIn } from './kit/values.tsx'
@@ -179,20 +181,17 @@ const formPages = [
   }),
 ]
 
-const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
-const written = (search: Record<string, unknown>) => {
-  const text = `${new URLSearchParams(search as Record<string, string>)}`
-  return text && `?${text}`
-}
-
 /** Draws the console, once it is known who is there. */
 export function show() {
-  showIn(session()?.user?.timezone ?? 'UTC')
+  const user = session()?.user
+  const zone = user?.timezone ?? 'UTC'
+  showIn(zone)
+  readBy({ id: user?.id, zone })
   const router = createRouter({
     routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages, ...formPages]),
     basepath: BASE,
-    parseSearch: flat,
-    stringifySearch: written,
+    parseSearch,
+    stringifySearch,
     scrollRestoration: true,
     defaultPendingMs: 1000,
   })

@@ -104,6 +104,8 @@ test('a component asks for a field of a form, and for a question', () => {
   const [place] = fieldsIn(sections, [{ alias: 'place', type: 'string', required: true }])
   assert.deepEqual(place?.custom, { component: 3, use: 'object_class_standalone_form', parameters: { zoom: 3 } })
   assert.equal(place?.label, 'Where?')
+  const [made] = fieldsIn(sections, [{ alias: 'place', type: 'string', required: true }], 'object_class_create_form')
+  assert.equal(made?.custom?.use, 'object_class_create_form')
   const [question] = questionsOf({ questions: [{ name: 'place', component: 3 }] }) ?? []
   assert.ok(question)
   assert.deepEqual(fieldOf(question).custom, { component: 3, use: 'task_template_form', parameters: {} })

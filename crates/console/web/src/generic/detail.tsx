@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { page, queries } from '../api/query.ts'
-import { call, Refusal } from '../api/request.ts'
+import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
@@ -16,24 +16,16 @@ import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
 import { Edit } from './edit.tsx'
-import { FailurePage } from './failure.tsx'
+import { FailurePage, failureText } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { Neighbours } from './neighbours.tsx'
-import {
-  type Action,
-  type Inputs,
-  keyOf,
-  may,
-  oneOf,
-  type Parts,
-  pathOf,
-  type Resource,
-  type Section,
-  titleOf,
-} from './resource.ts'
+import { type Action, keyOf, may, oneOf, type Parts, pathOf, type Resource, type Section, titleOf } from './resource.ts'
 import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
+
+/** Switched on and off without a form. */
+const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && editable !== false
 
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
@@ -69,18 +61,41 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     },
     done: 'deleted',
   }
-  const all = resource.canDelete !== false && may(found, 'delete') ? [...actions, remove] : actions
+  const isOn = found.is_enabled === true
+  const flip = (is_enabled: boolean, ifMatch: string | null) => call('PATCH', path, { body: { is_enabled }, ifMatch })
+  const toggle: Action = {
+    id: 'switch',
+    text: isOn ? 'switch-off' : 'switch-on',
+    isShown: () => true,
+    run: () => flip(!isOn, read.data.etag),
+    undo: () => flip(isOn, null),
+    done: isOn ? 'switched-off' : 'switched-on',
+  }
+  const canSwitch = canEdit && !isEditing && typeof found.is_enabled === 'boolean' && schema.schema.some(isSwitch)
+  const all = [
+    ...(canSwitch ? [toggle] : []),
+    ...actions,
+    ...(resource.canDelete !== false && may(found, 'delete') ? [remove] : []),
+  ]
   const act = async (action: Action) => {
     const outcome = await action.run(found)
     setAsked(undefined)
     const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
     if (typeof made === 'string') setSecret(made)
-    else say(t(action.done))
+    else say(t(action.done), action.undo && (() => void undo(action)))
+    await wroteOf(resource)
+  }
+  const refused = (error: unknown) => {
+    say(failureText(error))
+    void read.refetch()
+  }
+  const undo = async ({ undo }: Action) => {
+    await undo?.(found).catch(refused)
     await wroteOf(resource)
   }
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
-    else act(action).catch((error: Error) => say(error.message))
+    else act(action).catch(refused)
   }
   const status = schema.schema.find(({ alias }) => alias === 'status')
   return (
@@ -100,6 +115,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           )}
           {all.length > 0 && (
             <Menu
+              isOffered
               label={t('actions')}
               actions={all.map((action) => ({
                 id: action.id,
@@ -319,20 +335,7 @@ function Secret({ text, onClose }: { text: string; onClose: () => void }) {
 }
 
 /** Makes a new instance. */
-export function Create({
-  resource,
-  parts,
-  initial,
-  title,
-  layout,
-}: {
-  resource: Resource
-  parts: Parts
-  initial?: Fields
-  title?: string
-  /** Which of the fields are asked for, where somebody chose them. */
-  layout?: (fields: Field[], values: Fields) => { fields: Field[]; sections?: Section[]; inputs?: Inputs }
-}) {
+export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
   const described = useQuery(describedBy(resource))
   const go = useGo()
   const [values, setValues] = useState<Fields>(initial ?? {})
@@ -350,19 +353,11 @@ export function Create({
   if (!described.data) return null
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
-  const known = fieldsFor(described.data.details, values).filter(
+  const fields = fieldsFor(described.data.details, values).filter(
     (field) =>
       canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
   )
-  const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
   const save = async (andNew: boolean) => {
-    // What only the layout requires, the server does not know of.
-    const isMissing = ({ alias, required }: Field) => required && isEmpty(values[alias])
-    const missing = layout ? fields.filter(isMissing) : []
-    if (missing.length > 0) {
-      setError(new Refusal(400, Object.fromEntries(missing.map(({ alias }) => [alias, [t('required')]])), null, null))
-      return
-    }
     setIsBusy(true)
     try {
       const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
@@ -393,14 +388,14 @@ export function Create({
         <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{title ?? t('create-one', { one: oneOf(resource) })}</h1>
+        <h1 tabIndex={-1}>{t('create-one', { one: oneOf(resource) })}</h1>
       </header>
       <Form
         key={round}
         fields={fields}
-        sections={sections}
+        sections={resource.sections}
         values={values}
-        inputs={inputs}
+        inputs={parts.inputs}
         error={error}
         isBusy={isBusy}
         isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}

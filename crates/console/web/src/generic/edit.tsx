@@ -7,7 +7,7 @@ import type { Fields, Instance, Options } from '../api/shapes.ts'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { changed } from './changes.ts'
-import { type Clash, Conflict, settle } from './conflict.tsx'
+import { Conflict, useMerged } from './conflict.tsx'
 import { editable, Form, fieldsFor } from './form.tsx'
 import type { Inputs, Parts, Section, Shape } from './resource.ts'
 import { sendFields } from './shape.ts'
@@ -32,15 +32,15 @@ export function Edit(props: EditProps) {
   const { path, list, sections, hidden, inputs, counts, warning, shape, read, details, onDone } = props
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
-  const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
-  const [values, setValues] = useState(base.values)
+  const [base, setBase] = useState(read)
+  const [first] = useState(() => editable(read.instance, fields(read.instance)))
+  const { base: before, values, setValues, clashes, take, onSettled } = useMerged(first)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const [clashes, setClashes] = useState<Clash[]>([])
   const now = { ...base.instance, ...values }
   const shown = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
   const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
-  const changes = changed(base.values, values, groups)
+  const changes = changed(before, values, groups)
   const isChanged = Object.keys(changes).length > 0
   const save = async () => {
     if (!isChanged) return onDone()
@@ -53,21 +53,16 @@ export function Edit(props: EditProps) {
       onDone()
     } catch (refused) {
       if (refused instanceof Refusal && refused.status === 412) {
-        await theirs()
+        await theirs().catch(setError)
       } else setError(refused)
       setIsBusy(false)
     }
   }
-  /** Somebody else was faster: what only they changed is taken, what both changed is asked about. */
   const theirs = async () => {
     const { data: now, etag } = await call<Instance>('GET', path)
     const data = shape ? shape.instance(now) : now
-    const before = editable(data, fields(data))
-    const settled = settle(base.values, before, values)
-    setBase({ instance: data, etag, values: before })
-    setValues(settled.merged)
-    setClashes(settled.clashes)
-    if (settled.clashes.length === 0) say(t('conflict.merged'))
+    setBase({ instance: data, etag })
+    take(editable(data, fields(data)))
   }
   return (
     <>
@@ -81,20 +76,13 @@ export function Edit(props: EditProps) {
         isBusy={isBusy}
         isChanged={isChanged}
         submit={t('save')}
-        onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
+        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void save()}
         onCancel={onDone}
       >
-        {warning?.(base.values, values)}
+        {warning?.(before, values)}
       </Form>
-      <Conflict
-        clashes={clashes}
-        fields={shown}
-        onSettled={(chosen) => {
-          setValues((before) => ({ ...before, ...chosen }))
-          setClashes([])
-        }}
-      />
+      <Conflict clashes={clashes} fields={shown} onSettled={onSettled} />
     </>
   )
 }

@@ -14,12 +14,19 @@ const TEXTS: { [status: number]: Key } = {
   503: 'failure.busy',
 }
 
+/** What went wrong, in one sentence. */
+export function failureText(error: unknown): string {
+  const refusal = error instanceof Refusal ? error : undefined
+  const key = refusal && TEXTS[refusal.status]
+  return key ? t(key) : (refusal?.detail ?? t('failure.other'))
+}
+
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const refusal = error instanceof Refusal ? error : undefined
   const key = refusal ? TEXTS[refusal.status] : undefined
   return (
     <div className={css.notice} data-tone="danger" role="alert">
-      <p>{key ? t(key) : (refusal?.detail ?? t('failure.other'))}</p>
+      <p>{failureText(error)}</p>
       {key && refusal?.detail && <p className={css.hint}>{refusal.detail}</p>}
       {refusal?.requestId && <p className={css.hint}>{t('failure.request', { id: refusal.requestId })}</p>}
       {onRetry && (

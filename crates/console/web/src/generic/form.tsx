@@ -2,6 +2,7 @@
 
 import { useBlocker } from '@tanstack/react-router'
 import { createContext, type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
+import { useHeld } from '../api/query.ts'
 import { Refusal } from '../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -114,6 +115,7 @@ function Sheet(props: FormProps) {
     { keys: 'Ctrl+S', text: t('save'), run: onSubmit },
     { keys: 'Ctrl+Enter', text: t('save-and-new'), run: onSubmitAndNew ?? onSubmit },
   ])
+  useHeld(isChanged)
   const known = new Set(fields.map(({ alias }) => alias))
   const shown = props.sections.map((section) => ({
     ...section,
@@ -198,7 +200,6 @@ function Sheet(props: FormProps) {
             section.fields.length > 0 && (
               <section key={section.heading ?? section.title} className={look.section}>
                 <h2>{section.heading ?? t(section.title)}</h2>
-                {section.text && <p className={look.written}>{section.text}</p>}
                 {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
                 {section.fields.map(input)}
               </section>

@@ -2,25 +2,31 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { lazy, memo, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
+import { useHeld } from '../api/query.ts'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Popup } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Icon } from '../kit/icons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { Value } from '../kit/values.tsx'
-import { labelOf, t } from '../texts.ts'
-import { type ListState, query, read, sortedBy, write } from './address.ts'
+import { type Key, labelOf, t } from '../texts.ts'
+import { DENSITIES, type Density, type ListState, query, read, sortedBy, write } from './address.ts'
 import { Failure, FailurePage } from './failure.tsx'
 import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
 import { remember } from './neighbours.tsx'
-import { Pages } from './pages-bar.tsx'
+import { Pages, useLastPage } from './pages-bar.tsx'
 import { keyOf, may, oneOf, type Resource, routeOf, titleOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
 import { describedBy, pageOf } from './shape.ts'
 
 const Views = lazy(() => import('./views.tsx'))
+const MOVES: [number, Key, string][] = [
+  [-1, 'move-up', '↑'],
+  [1, 'move-down', '↓'],
+]
+
 const DeleteMany = lazy(() => import('./delete-many.tsx'))
 
 /** All that the filters leave: how many, if that is known, and the parameters that ask for them. */
@@ -54,6 +60,8 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   useEffect(() => {
     if (parameters) setSelected(new Map())
   }, [parameters])
+  useLastPage(shown.data, state, (next) => go(here + write(next), true))
+  useHeld(selected.size > 0)
   const table = useRef<HTMLTableElement>(null)
   const results = shown.data?.results ?? []
   const [isChoosingView, setIsChoosingView] = useState(false)
@@ -81,7 +89,16 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     const instance = results.find((one) => keyOf(resource, one) === key)
     if (key && instance) select(key, instance)
   }
+  const canDelete =
+    resource.canDelete !== false &&
+    resource.canDeleteMany !== false &&
+    selected.size > 0 &&
+    [...selected.values()].every((one) => may(one, 'delete'))
+  const [isAsking, setIsAsking] = useState(false)
+  const chosen = t('selected', { count: selected.size })
   useShortcuts([
+    ...(canDelete ? [{ text: `${chosen}: ${t('delete')}`, run: () => setIsAsking(true) }] : []),
+    ...(selected.size > 0 ? [{ text: t('select-none'), run: () => setSelected(new Map()) }] : []),
     { keys: 'v', text: t('views'), run: () => setIsChoosingView(true) },
     { keys: 'j', text: t('keys.next'), run: () => move(1) },
     { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
@@ -93,7 +110,6 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   const visible = (state.columns ?? resource.columns).flatMap(
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
-  const [isAsking, setIsAsking] = useState(false)
   if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
@@ -128,30 +144,29 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         <Columns
           columns={columns.filter(({ is_parameter }) => !is_parameter)}
           chosen={visible.map(({ alias }) => alias)}
-          onChange={(chosen) => set({ ...state, columns: chosen })}
+          density={state.density}
+          onChange={(change) => set({ ...state, ...change })}
         />
       </div>
       {selected.size > 0 && (
-        <section className={look.selected} aria-label={t('selected', { count: selected.size })}>
-          <span role="status">{t('selected', { count: selected.size })}</span>
+        <section className={look.selected} aria-label={chosen}>
+          <span role="status">{chosen}</span>
           {bulk?.([...selected.values()], () => setSelected(new Map()), {
             count: shown.data?.filtered_count ?? null,
             parameters,
           })}
-          {resource.canDelete !== false &&
-            resource.canDeleteMany !== false &&
-            [...selected.values()].every((one) => may(one, 'delete')) && (
-              <Button look="danger" onPress={() => setIsAsking(true)}>
-                {t('delete')}
-              </Button>
-            )}
+          {canDelete && (
+            <Button look="danger" onPress={() => setIsAsking(true)}>
+              {t('delete')}
+            </Button>
+          )}
           <Button look="quiet" onPress={() => setSelected(new Map())}>
             {t('select-none')}
           </Button>
         </section>
       )}
       {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
-      {shown.data && results.length === 0 && (
+      {shown.data && results.length === 0 && state.offset === 0 && (
         <div className={look.nothing}>
           <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>
           {isFiltered && (
@@ -162,7 +177,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
       {results.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
         <div className={look.frame} tabIndex={0} role="region" aria-label={title ?? titleOf(resource)}>
-          <table ref={table} className={look.table}>
+          <table ref={table} className={look.table} data-density={state.density}>
             <thead>
               <tr>
                 <th className={look.box}>
@@ -211,8 +226,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           page={shown.data}
           state={state}
           limit={described.data?.restrictions?.limit_items}
-          path={resource.path}
-          next={query({ ...state, offset: state.offset + state.limit }, fixed)}
+          next={pageOf(resource, query({ ...state, offset: state.offset + state.limit }, fixed))}
           onChange={set}
         />
       )}
@@ -311,16 +325,19 @@ const Row = memo(
     before.columns.map(({ alias }) => alias).join() === now.columns.map(({ alias }) => alias).join(),
 )
 
-/** Which columns are shown, and in which order. */
+/** Which columns are shown, in which order, and how close the rows stand. */
 function Columns({
   columns,
   chosen,
+  density,
   onChange,
 }: {
   columns: Column[]
   chosen: string[]
-  onChange: (chosen: string[]) => void
+  density: Density | undefined
+  onChange: (change: { columns?: string[]; density?: Density | undefined }) => void
 }) {
+  const choose = (to: string[]) => onChange({ columns: to })
   const all = [
     ...chosen.flatMap((alias) => columns.find((column) => column.alias === alias) ?? []),
     ...columns.filter(({ alias }) => !chosen.includes(alias)),
@@ -328,40 +345,62 @@ function Columns({
   return (
     <Popup label={t('columns')} icon="columns-3">
       {() => (
-        <ul className={look.columns}>
-          {all.map((column) => {
-            const at = chosen.indexOf(column.alias)
-            return (
-              <li key={column.alias}>
-                <label className={css.check}>
-                  <input
-                    type="checkbox"
-                    checked={at >= 0}
-                    disabled={at >= 0 && chosen.length === 1}
-                    onChange={(event) =>
-                      onChange(
-                        event.target.checked
-                          ? [...chosen, column.alias]
-                          : chosen.filter((alias) => alias !== column.alias),
-                      )
-                    }
-                  />
-                  {labelOf(column)}
-                </label>
-                {at > 0 && (
-                  <button
-                    type="button"
-                    className={css.remove}
-                    aria-label={t('move-up', { name: labelOf(column) })}
-                    onClick={() => onChange(chosen.toSpliced(at, 1).toSpliced(at - 1, 0, column.alias))}
-                  >
-                    {'↑'}
-                  </button>
-                )}
-              </li>
-            )
-          })}
-        </ul>
+        <>
+          <ul className={look.columns}>
+            {all.map((column) => {
+              const at = chosen.indexOf(column.alias)
+              return (
+                <li key={column.alias}>
+                  <label className={css.check}>
+                    <input
+                      type="checkbox"
+                      checked={at >= 0}
+                      disabled={at >= 0 && chosen.length === 1}
+                      onChange={(event) =>
+                        choose(
+                          event.target.checked
+                            ? [...chosen, column.alias]
+                            : chosen.filter((alias) => alias !== column.alias),
+                        )
+                      }
+                    />
+                    {labelOf(column)}
+                  </label>
+                  {at >= 0 && (
+                    <span className={look.moves}>
+                      {MOVES.map(([step, text, sign]) => (
+                        <button
+                          key={text}
+                          type="button"
+                          className={css.remove}
+                          aria-label={t(text, { name: labelOf(column) })}
+                          disabled={at + step < 0 || at + step >= chosen.length}
+                          onClick={() => choose(chosen.toSpliced(at, 1).toSpliced(at + step, 0, column.alias))}
+                        >
+                          {sign}
+                        </button>
+                      ))}
+                    </span>
+                  )}
+                </li>
+              )
+            })}
+          </ul>
+          <fieldset className={look.density}>
+            <legend>{t('look.density')}</legend>
+            {[undefined, ...DENSITIES].map((one) => (
+              <label key={one ?? ''} className={css.check}>
+                <input
+                  type="radio"
+                  name="density"
+                  checked={density === one}
+                  onChange={() => onChange({ density: one })}
+                />
+                {t(one ? `look.${one}` : 'look.mine')}
+              </label>
+            ))}
+          </fieldset>
+        </>
       )}
     </Popup>
   )

@@ -21,7 +21,8 @@ export interface RecentProps extends LineLook {
 export function Recent({ title, path, columns: wanted, nothing, ...shape }: RecentProps) {
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const columns = wanted.flatMap(
     (alias) => described.data?.list?.columns.find((column) => column.alias === alias) ?? [],
   )
@@ -32,7 +33,7 @@ export function Recent({ title, path, columns: wanted, nothing, ...shape }: Rece
       {shown.error && <Failure error={shown.error} />}
       {shown.data && lines.length === 0 && <p className={look.none}>{t(nothing)}</p>}
       {lines.length > 0 && <LineTable title={t(title)} columns={columns} lines={lines} {...shape} />}
-      <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </section>
   )
 }

@@ -14,6 +14,8 @@ export interface Action {
   question?: Key
   isShown: (instance: Instance) => boolean
   run: (instance: Instance) => Promise<unknown>
+  /** Offered when it is done. */
+  undo?: (instance: Instance) => Promise<unknown>
   done: Key
 }
 
@@ -36,8 +38,6 @@ export interface Section {
   title: Key
   /** In place of the title, where somebody else than we wrote it. */
   heading?: string
-  /** What stands below it, written by somebody else. */
-  text?: string
   fields: string[]
   hint?: Key
 }

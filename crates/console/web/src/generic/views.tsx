@@ -11,6 +11,7 @@ import { TextField } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
 import { useSettings } from '../screens/settings.ts'
 import { t } from '../texts.ts'
+import { Failure, failureText } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 import { NotUnderstood } from './not-understood.tsx'
@@ -27,6 +28,9 @@ const ALL = '/api/users/me/preferences/'
 const MOST = 50
 /** As many views stand on the home page. */
 const PINS = 20
+
+/** One change after the other. */
+let writing = Promise.resolve()
 
 /** Offers a view to everybody, in the place of one of the same name. What is not understood would be lost, so it is refused then. */
 async function publish(component: string, { name, search }: View) {
@@ -82,33 +86,42 @@ export default function Views({
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .slice(0, 80)}`
-  const { data: views = [] } = useQuery({
+  const query = {
     queryKey: [ALL, key],
     queryFn: async () => ((await get<Page>(`${ALL}?key=${key}`)).results[0]?.value ?? []) as unknown as View[],
-  })
-  const keep = async (next: View[]) => {
-    queries.setQueryData([ALL, key], next)
-    await call('PUT', `${ALL}${key}/`, { body: { value: next } }).catch((error: Error) => {
-      say(error.message)
-      return queries.invalidateQueries({ queryKey: [ALL, key] })
-    })
   }
   const forAll = useConfiguration(shared ?? '', readViews, shared !== undefined)
   const [{ pinnedViews }, change] = useSettings()
+  const pin = (text: string, to: string, isPinned: boolean) =>
+    change((now) => {
+      const others = now.pinnedViews.filter((one) => one.to !== to)
+      return { pinnedViews: isPinned ? others : [...others, { name: text, to }] }
+    })
   const offer = (view: View) =>
     publish(`${shared}`, view).then(
       () => say(t('views.published', { name: view.name })),
-      (error: Error) => say(error.message),
+      (error: unknown) => say(failureText(error)),
     )
+  const { data: views, error, refetch } = useQuery(query)
+  /** The whole list is written: so what another tab kept meanwhile is read before. */
+  const keep = (change: (views: View[]) => View[]) => {
+    writing = writing
+      .then(async () => {
+        const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
+        await call('PUT', `${ALL}${key}/`, { body: { value } })
+        queries.setQueryData([ALL, key], value)
+      })
+      .catch((refused: unknown) => say(failureText(refused)))
+  }
   return (
     <div className={look.editing}>
       {shared && <Shared component={shared} views={forAll.content.views} flaws={forAll.flaws} />}
-      {views.length === 0 && <p className={look.none}>{t('views.none')}</p>}
+      {error && <Failure error={error} onRetry={() => void refetch()} />}
+      {views?.length === 0 && <p className={look.none}>{t('views.none')}</p>}
       <ul className={look.plain}>
-        {views.map((view) => {
+        {views?.map((view) => {
           const to = path + view.search
-          const others = pinnedViews.filter((one) => one.to !== to)
-          const isPinned = others.length < pinnedViews.length
+          const isPinned = pinnedViews.some((one) => one.to === to)
           return (
             <li key={view.name} className={look.adding}>
               <Link to={to} isCurrent={view.search === search}>
@@ -119,7 +132,7 @@ export default function Views({
                   look="quiet"
                   aria-label={t(isPinned ? 'views.unpin-one' : 'views.pin-one', { name: view.name })}
                   isDisabled={!isPinned && pinnedViews.length >= PINS}
-                  onPress={() => change({ pinnedViews: isPinned ? others : [...others, { name: view.name, to }] })}
+                  onPress={() => pin(view.name, to, isPinned)}
                 >
                   {t(isPinned ? 'views.unpin' : 'views.pin')}
                 </Button>
@@ -136,7 +149,7 @@ export default function Views({
                   type="button"
                   className={css.remove}
                   aria-label={t('remove-one', { name: view.name })}
-                  onClick={() => void keep(views.filter((one) => one !== view))}
+                  onClick={() => keep((all) => all.filter((one) => one.name !== view.name))}
                 >
                   {'×'}
                 </button>
@@ -149,10 +162,9 @@ export default function Views({
         className={look.editing}
         onSubmit={(event) => {
           event.preventDefault()
-          if (!called.trim()) return
-          void keep(
-            [...views.filter((view) => view.name !== called.trim()), { name: called.trim(), search }].slice(-MOST),
-          )
+          const kept = { name: called.trim(), search }
+          if (!kept.name) return
+          keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
           onDone()
         }}
       >

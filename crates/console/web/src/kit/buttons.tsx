@@ -3,6 +3,7 @@
 import { type ComponentProps, lazy, type ReactNode, type RefObject, Suspense, useRef, useState } from 'react'
 import css from './controls.module.css'
 import { Icon, type IconName } from './icons.tsx'
+import { useShortcuts } from './keys.ts'
 
 const MenuPopover = lazy(() => import('./popovers.tsx').then(({ MenuPopover: part }) => ({ default: part })))
 const DialogPopover = lazy(() => import('./popovers.tsx').then(({ DialogPopover: part }) => ({ default: part })))
@@ -81,7 +82,17 @@ function Opener({
 }
 
 /** A menu of actions behind a button. */
-export function Menu({ actions, icon = 'ellipsis', ...opened }: Opened & { actions: Action[] }) {
+export function Menu({
+  actions,
+  icon = 'ellipsis',
+  isOffered = false,
+  ...opened
+}: Opened & {
+  actions: Action[]
+  /** The palette has its actions, too: it is that of what is open. */
+  isOffered?: boolean
+}) {
+  useShortcuts(isOffered ? actions.filter(({ keys, isDisabled }) => !keys && !isDisabled) : [])
   return (
     <Opener {...opened} icon={icon} opens="menu">
       {(trigger, close) => <MenuPopover label={opened.label} trigger={trigger} actions={actions} onClose={close} />}

@@ -3,8 +3,8 @@
 import { useEffect, useRef } from 'react'
 
 export interface Shortcut {
-  /** As people write it: `/`, `g u`, `Ctrl+K`, `Shift+j`. */
-  keys: string
+  /** As people write it: `/`, `g u`, `Ctrl+K`, `Shift+j`. Without any it is in the palette alone. */
+  keys?: string
   text: string
   run: () => void
 }
@@ -53,7 +53,7 @@ document.addEventListener('keydown', (event) => {
   if (found) {
     event.preventDefault()
     found.run()
-  } else if (isSingle && all.some(({ keys }) => keys.startsWith(`${key} `))) {
+  } else if (isSingle && all.some(({ keys }) => keys?.startsWith(`${key} `))) {
     prefix = key
     forgetting = setTimeout(() => {
       prefix = ''

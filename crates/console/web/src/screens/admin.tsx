@@ -103,7 +103,7 @@ function MailTest({ instance }: { instance: Instance }) {
   const [outcome, setOutcome] = useState<string | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const [{ guide }, change] = useSettings()
+  const [, change] = useSettings()
   const needsPassword = instance.authorization_method !== 'vendor_client_credentials'
   const run = async () => {
     setIsBusy(true)
@@ -120,7 +120,7 @@ function MailTest({ instance }: { instance: Instance }) {
     }
     await call<{ msg: string }>('POST', '/api/administration/smtp-settings/test/', { body }).then(({ data }) => {
       setOutcome(data.msg)
-      change({ guide: { ...guide, tested: serverOf(instance) } })
+      change((now) => ({ guide: { ...now.guide, tested: serverOf(instance) } }))
     }, setError)
     setIsBusy(false)
   }

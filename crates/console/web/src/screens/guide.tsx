@@ -87,6 +87,7 @@ const STEPS = (): Step[] => [
 
 export function Guide() {
   const [{ guide }, change] = useSettings()
+  const note = (noted: Partial<typeof guide>) => change((now) => ({ guide: { ...now.guide, ...noted } }))
   const { data } = useQuery({
     queryKey: ['guide'],
     queryFn: async () => {
@@ -103,8 +104,8 @@ export function Guide() {
   })
   if (guide.isDismissed || steps.every(({ isDone }) => isDone)) return null
   const dismiss = () => {
-    change({ guide: { ...guide, isDismissed: true } })
-    say(t('guide.dismissed'), () => change({ guide: { ...guide, isDismissed: false } }))
+    note({ isDismissed: true })
+    say(t('guide.dismissed'), () => note({ isDismissed: false }))
   }
   return (
     <section className={look.section}>
@@ -117,9 +118,7 @@ export function Guide() {
             {isDone && <span className="hidden">{t('done')}</span>}
             {isUntested && <span className={css.hint}>{t('guide.mail.not-tested')}</span>}
             {text === 'guide.sign-in' && !isDone && (
-              <Button onPress={() => change({ guide: { ...guide, isSignInRight: true } })}>
-                {t('guide.sign-in.right')}
-              </Button>
+              <Button onPress={() => note({ isSignInRight: true })}>{t('guide.sign-in.right')}</Button>
             )}
           </li>
         ))}

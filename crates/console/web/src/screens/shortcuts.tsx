@@ -7,7 +7,7 @@ import { t } from '../texts.ts'
 
 /** The keys that work on the page as it is. */
 export default function Shortcuts({ onClose }: { onClose: () => void }) {
-  const [list] = useState(shortcuts)
+  const [list] = useState(() => shortcuts().filter(({ keys }) => keys !== undefined))
   return (
     <Dialog title={t('shortcuts')} isOpen onClose={onClose}>
       <dl className={`${look.facts} ${css.keys}`}>

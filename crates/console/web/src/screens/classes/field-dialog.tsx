@@ -2,14 +2,16 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
+import { instance as instanceQuery, options, page, queries, type Read, wrote } from '../../api/query.ts'
+import { call, Refusal } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { changed } from '../../generic/changes.ts'
+import { changed, same } from '../../generic/changes.ts'
+import { Conflict, useMerged } from '../../generic/conflict.tsx'
 import { Failure } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
+import { isSeen, tagOf } from '../../generic/seen.ts'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
@@ -66,38 +68,27 @@ export function FieldDialog({
     )
   }
   if (!described.data || (field && !read.data)) return null
-  return (
-    <FieldForm
-      classPath={classPath}
-      schema={described.data.details.schema}
-      field={read.data?.instance}
-      etag={read.data?.etag ?? null}
-      onDone={onDone}
-    />
-  )
+  return <FieldForm classPath={classPath} schema={described.data.details.schema} read={read.data} onDone={onDone} />
 }
 
 function FieldForm({
   classPath,
   schema,
-  field,
-  etag,
+  read,
   onDone,
 }: {
   classPath: string
   schema: Parameters<typeof inputsOf>[0]
-  field: Instance | undefined
-  etag: string | null
+  read: Read | undefined
   onDone: () => void
 }) {
   const path = `${classPath}fields/`
-  const empty: Fields = {}
-  const [before, setBefore] = useState<Fields>(() => (field ? editable(field, schema) : empty))
-  const [values, setValues] = useState<Fields>(before)
+  const [{ instance: field, etag }, setRead] = useState<Partial<Read>>(read ?? {})
+  const { base, setBase, values, setValues, clashes, take, onSettled } = useMerged(field ? editable(field, schema) : {})
   const [round, setRound] = useState(0)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(before, values)
+  const changes = changed(base, values)
   const isChanged = Object.keys(changes).length > 0
   const save = async (andNew: boolean) => {
     if (field && !isChanged) return onDone()
@@ -105,55 +96,69 @@ function FieldForm({
     try {
       const asked = new Set(inputsOf(schema, values, !field).map(({ alias }) => alias))
       const body = Object.fromEntries(Object.entries(field ? changes : values).filter(([alias]) => asked.has(alias)))
-      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: etag })
+      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: etag ?? null })
       else await call('POST', path, { body })
       queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
       await wroteFields(classPath)
       say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
       setError(undefined)
       if (!andNew) return onDone()
-      setBefore({})
+      setBase({})
       setValues({})
       setRound(round + 1)
     } catch (refused) {
-      setError(refused)
+      if (field && refused instanceof Refusal && refused.status === 412) await theirs(field).catch(setError)
+      else setError(refused)
     }
     setIsBusy(false)
+  }
+  const theirs = async ({ id }: Instance) => {
+    const { data, etag: tag } = await call<Instance>('GET', `${path}${id}/`)
+    setRead({ instance: data, etag: tag })
+    take(editable(data, schema))
   }
   const fields = inputsOf(schema, values, !field).map((one) => {
     const hint = hintOf(one.alias)
     return hint ? { ...one, description: hint } : one
   })
   return (
-    <FormDialog
-      key={round}
-      title={field ? `${field.label}` : t('class-field.new')}
-      fields={fields}
-      sections={[]}
-      values={values}
-      instance={field}
-      inputs={INPUTS}
-      error={error}
-      isBusy={isBusy}
-      isChanged={isChanged}
-      submit={field ? t('save') : t('create')}
-      onChange={(alias, value) =>
-        setValues((now) => ({
-          ...now,
-          [alias]: value,
-          // A default of another type would be none of this one.
-          ...(alias === 'type' && { default: null }),
-        }))
-      }
-      onSubmit={() => void save(false)}
-      onSubmitAndNew={field ? undefined : () => void save(true)}
-      onDone={onDone}
-      above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
-    >
-      {field && <Touched classPath={classPath} field={field} values={values} />}
-    </FormDialog>
+    <>
+      <FormDialog
+        key={round}
+        title={field ? `${field.label}` : t('class-field.new')}
+        fields={fields}
+        sections={[]}
+        values={values}
+        instance={field}
+        inputs={INPUTS}
+        error={error}
+        isBusy={isBusy}
+        isChanged={isChanged}
+        submit={field ? t('save') : t('create')}
+        onChange={(alias, value) =>
+          setValues((now) => ({
+            ...now,
+            [alias]: value,
+            // A default of another type would be none of this one.
+            ...(alias === 'type' && { default: null }),
+          }))
+        }
+        onSubmit={() => void save(false)}
+        onSubmitAndNew={field ? undefined : () => void save(true)}
+        onDone={onDone}
+        above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
+      >
+        {field && <Touched classPath={classPath} field={field} values={values} />}
+      </FormDialog>
+      <Conflict clashes={clashes} fields={fields} onSettled={onSettled} />
+    </>
   )
 }
+
+/** A field that was only moved is the same. */
+const isSeenField = (shown: Instance, now: Instance) =>
+  isSeen(shown, now) || same({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
+const plainOf = ({ _meta, modified_at, modified_by, ...field }: Instance): Fields => field
 
 /** Asks before a field goes, and says what goes along. */
 export function DeleteField({
@@ -169,7 +174,8 @@ export function DeleteField({
 }) {
   const touched = useTouched(classPath, field)
   const remove = async () => {
-    await call('DELETE', `${classPath}fields/${field.id}/`)
+    const path = `${classPath}fields/${field.id}/`
+    await call('DELETE', path, { ifMatch: await tagOf(path, field, isSeenField) })
     await wroteFields(classPath)
     say(t('deleted'))
     onDone()

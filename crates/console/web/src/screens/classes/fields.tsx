@@ -9,6 +9,7 @@ import { Failure } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Ordered } from '../../generic/ordered.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
+import { tagOf } from '../../generic/seen.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { TextField } from '../../kit/fields.tsx'
@@ -64,7 +65,13 @@ export function ClassFields({ instance, path }: PanelProps) {
     })
     sending.current = sending.current
       .then(async () => {
-        for (const { id, position } of changes) await call('PATCH', `${fieldsPath}${id}/`, { body: { position } })
+        for (const { id, position } of changes) {
+          const one = `${fieldsPath}${id}/`
+          const shown = results.find((field) => field.id === id) ?? {}
+          // It may be another one otherwise by now, but stands where it was seen.
+          const ifMatch = await tagOf(one, shown, (before, now) => before.position === now.position)
+          await call('PATCH', one, { body: { position }, ifMatch })
+        }
         setError(undefined)
         await wroteFields(path)
       })

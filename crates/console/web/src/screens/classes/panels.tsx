@@ -49,7 +49,8 @@ const SIZE = 25
 
 export function ClassForms({ instance }: PanelProps) {
   const [offset, setOffset] = useState(0)
-  const { data } = useQuery(page(FORMS, `object_class=${instance.id}&ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(FORMS, `object_class=${instance.id}&ordering=name&limit=${SIZE}&offset=${at}`)
+  const { data } = useQuery(query(offset))
   const route = `/admin/classes/${instance.id}/forms`
   if (!data) return null
   return (
@@ -64,7 +65,7 @@ export function ClassForms({ instance }: PanelProps) {
           </li>
         ))}
       </ul>
-      <Turn page={data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {may(instance, 'edit') && (
         <div>
           <Link className={css.button} to={`${route}/new`}>

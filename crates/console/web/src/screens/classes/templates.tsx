@@ -2,11 +2,12 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, options, page, type Read, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
+import { Conflict, useMerged } from '../../generic/conflict.tsx'
 import { Failure } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
 import { editable } from '../../generic/form.tsx'
@@ -15,9 +16,11 @@ import generic from '../../generic/generic.module.css'
 import { Link, useOwnPath } from '../../generic/go.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile, sizeOf } from '../../generic/save.ts'
+import { tagOf } from '../../generic/seen.ts'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
@@ -39,12 +42,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const [offset, setOffset] = useState(0)
   const owner = useQuery(instanceQuery(classPath))
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(path, `ordering=name&limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   const failed = owner.error ?? described.error ?? shown.error
   const remove = async (template: Instance) => {
-    await call('DELETE', `${path}${template.id}/`).finally(() => wrote(path))
+    const one = `${path}${template.id}/`
+    await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => wrote(path))
     setDeleted(undefined)
     say(t('deleted'))
   }
@@ -79,16 +84,16 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 />
               ))}
             </ul>
-            <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
+            <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
           </section>
           <Tags classPath={classPath} />
         </div>
       )}
       {edited && described.data && (
-        <Edit
+        <EditOne
           path={path}
           schema={described.data.details.schema}
-          template={edited === 'new' ? undefined : edited}
+          id={edited === 'new' ? undefined : Number(edited.id)}
           onDone={() => setEdited(undefined)}
         />
       )}
@@ -168,57 +173,75 @@ function plain(error: unknown): unknown {
 const INPUTS = { template_file: TemplateFile }
 const ASKED = ['name', 'description', 'template_file', 'allow_on_demand_generation']
 
-function Edit({
-  path,
-  schema,
-  template,
-  onDone,
-}: {
+interface EditProps {
   path: string
   schema: Field[]
-  template: Instance | undefined
   onDone: () => void
-}) {
+}
+
+/** One that is there is read first: the list knows no entity tag. */
+function EditOne({ id, ...props }: EditProps & { id: number | undefined }) {
+  const read = useQuery({ ...instanceQuery(`${props.path}${id}/`), enabled: id !== undefined })
+  if (read.error) {
+    return (
+      <Dialog title={t('edit')} isOpen onClose={props.onDone}>
+        <Failure error={read.error} />
+      </Dialog>
+    )
+  }
+  return id === undefined || read.data ? <Edit {...props} read={read.data} /> : null
+}
+
+function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefined }) {
   const fields = ASKED.flatMap((alias) => schema.find((field) => field.alias === alias) ?? [])
-  const [before] = useState<Fields>(() =>
+  const [{ instance: template, etag }, setRead] = useState<Partial<Read>>(read ?? {})
+  const { base, values, setValues, clashes, take, onSettled } = useMerged(
     template ? editable(template, fields) : { allow_on_demand_generation: true },
   )
-  const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(before, values)
+  const changes = changed(base, values)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes })
+      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes, ifMatch: etag ?? null })
       else await call('POST', path, { body: values })
       say(t('saved'))
       await wrote(path)
       onDone()
     } catch (refused) {
-      setError(plain(refused))
+      if (template && refused instanceof Refusal && refused.status === 412) await theirs(template).catch(setError)
+      else setError(plain(refused))
       setIsBusy(false)
     }
+  }
+  const theirs = async ({ id }: Instance) => {
+    const { data, etag: tag } = await call<Instance>('GET', `${path}${id}/`)
+    setRead({ instance: data, etag: tag })
+    take(editable(data, fields))
   }
   // Ids of files are numbers; what was just sent is a text.
   const token: Json = values.template_file ?? null
   return (
-    <FormDialog
-      title={template ? `${template.name}` : t('create-one', { one: t('templates.one') })}
-      fields={fields}
-      sections={[]}
-      values={values}
-      instance={template}
-      inputs={INPUTS}
-      error={error}
-      isBusy={isBusy}
-      isChanged={Object.keys(changes).length > 0}
-      submit={t('save')}
-      onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
-      onSubmit={() => void save()}
-      onDone={onDone}
-    >
-      {typeof token === 'string' && <Report key={token} path={path} token={token} />}
-    </FormDialog>
+    <>
+      <FormDialog
+        title={template ? `${template.name}` : t('create-one', { one: t('templates.one') })}
+        fields={fields}
+        sections={[]}
+        values={values}
+        instance={template}
+        inputs={INPUTS}
+        error={error}
+        isBusy={isBusy}
+        isChanged={Object.keys(changes).length > 0}
+        submit={t('save')}
+        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+        onSubmit={() => void save()}
+        onDone={onDone}
+      >
+        {typeof token === 'string' && <Report key={token} path={path} token={token} />}
+      </FormDialog>
+      <Conflict clashes={clashes} fields={fields} onSettled={onSettled} />
+    </>
   )
 }

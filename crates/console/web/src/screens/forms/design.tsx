@@ -150,7 +150,7 @@ function Design({
     setIsBusy(false)
   }
   const remove = async () => {
-    await call('DELETE', `${path}`)
+    await call('DELETE', `${path}`, { ifMatch: tag })
     setValues(before)
     void wrote(FORMS)
     say(t('deleted'))
@@ -173,6 +173,7 @@ function Design({
               {t('forms.fill-in')}
             </Link>
             <Menu
+              isOffered
               label={t('actions')}
               actions={[{ id: 'delete', text: t('delete'), isDangerous: true, run: () => setIsDeleting(true) }]}
             />

@@ -119,7 +119,7 @@ export const Designer = memo(function Designer({
             </div>
             <div className={look.adding}>
               <Chooser
-                key={`f${one.items.length}`}
+                isAdding
                 name={`add-field-${n}`}
                 label={t('record-fields.add')}
                 isRequired
@@ -131,7 +131,7 @@ export const Designer = memo(function Designer({
             </div>
             {components.length > 0 && (
               <Chooser
-                key={`c${one.items.length}`}
+                isAdding
                 name={`add-component-${n}`}
                 label={t('forms.add-component')}
                 isRequired

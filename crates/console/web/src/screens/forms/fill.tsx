@@ -1,7 +1,7 @@
 // A form that makes a record; and those that I may fill in.
 
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
@@ -12,9 +12,10 @@ import { Link, useOwnPath } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { recordFields } from '../classes/preview.tsx'
-import { fieldsIn, type Section, sectionsOf, shown } from './configuration.ts'
+import { fieldsIn, type Section, STANDALONE, sectionsOf, shown } from './configuration.ts'
 import { Layout } from './layout.tsx'
 import { RecordFormInput } from './record-input.tsx'
 import { refusal, within } from './refusals.ts'
@@ -30,7 +31,8 @@ const mayFillIn = (form: Instance) => {
 
 export function Forms() {
   const [offset, setOffset] = useState(0)
-  const forms = useQuery(page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${at}`)
+  const forms = useQuery(query(offset))
   const mine = forms.data?.results.filter(mayFillIn) ?? []
   return (
     <>
@@ -47,7 +49,7 @@ export function Forms() {
           </li>
         ))}
       </ul>
-      <Turn page={forms.data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={forms.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </>
   )
 }
@@ -58,7 +60,14 @@ export function FillIn() {
   return <OneForm key={uuid} uuid={uuid} />
 }
 
-function OneForm({ uuid }: { uuid: string }) {
+/** Where a form stands that is filled in from the list of its class; without one it stands for itself. */
+interface Place {
+  above: ReactNode
+  onMade: (made: Instance) => void
+  onCancel: () => void
+}
+
+export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   const path = `${FORMS}${uuid}/`
   const form = useQuery(instanceQuery(path))
   const configured = useQuery(anything<{ configuration: Json }>(`${path}configuration/`))
@@ -80,7 +89,7 @@ function OneForm({ uuid }: { uuid: string }) {
   const sections = sectionsOf(configured.data.configuration) ?? [
     { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
   ]
-  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} />
+  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
 }
 
 const defaultsOf = (fields: Field[]): Fields =>
@@ -91,7 +100,9 @@ function Fill({
   classPath,
   sections,
   fields,
+  place,
 }: {
+  place: Place | undefined
   form: Instance
   classPath: string
   sections: Section[]
@@ -103,14 +114,17 @@ function Fill({
   const [isBusy, setIsBusy] = useState(false)
   const [made, setMade] = useState<Instance | undefined>()
   const visible = shown(sections, values)
-  const asked = fieldsIn(visible, fields)
+  const use = place ? 'object_class_create_form' : STANDALONE
+  const asked = fieldsIn(visible, fields, use)
+  const [round, setRound] = useState(0)
   const again = () => {
+    setRound((count) => count + 1)
     setValues(before)
     setError(undefined)
     setIsBusy(false)
     setMade(undefined)
   }
-  const send = async () => {
+  const send = async (andNew = false) => {
     const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
     const lacking = asked.filter(
       ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
@@ -128,7 +142,11 @@ function Fill({
       const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
       const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
       void wrote(classPath)
-      setMade(data)
+      if (andNew) {
+        say(t('forms.sent', { id: `${data.id}` }))
+        again()
+      } else if (place) place.onMade(data)
+      else setMade(data)
     } catch (refused) {
       setError(within(refused, 'fields'))
       setIsBusy(false)
@@ -156,11 +174,13 @@ function Fill({
   }
   return (
     <>
+      {place?.above}
       <header className={generic.head}>
         <h1 tabIndex={-1}>{`${form.name}`}</h1>
       </header>
       {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
       <Form
+        key={round}
         fields={asked}
         sections={[]}
         values={values}
@@ -168,11 +188,12 @@ function Fill({
         error={error}
         isBusy={isBusy}
         isChanged={Object.keys(values).some((alias) => values[alias] !== before[alias])}
-        submit={t('forms.send')}
-        layout={(input) => <Layout sections={visible} input={input} />}
+        submit={t(place ? 'create' : 'forms.send')}
+        layout={(input) => <Layout sections={visible} use={use} input={input} />}
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
-        onCancel={again}
+        onSubmitAndNew={place && (() => void send(true))}
+        onCancel={place?.onCancel ?? again}
       />
     </>
   )

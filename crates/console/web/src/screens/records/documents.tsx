@@ -35,8 +35,9 @@ export function Documents({ instance, path }: PanelProps) {
   const [asked, setAsked] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(all, `ordering=name&limit=25&offset=${at}`)
   const shown = useQuery({
-    ...page(all, `ordering=name&limit=25&offset=${offset}`),
+    ...query(offset),
     refetchInterval: ({ state }) => (isRunning(state.data?.results ?? []) ? 1000 : false),
   })
   const templates = shown.data?.results ?? []
@@ -80,7 +81,7 @@ export function Documents({ instance, path }: PanelProps) {
           )
         })}
       </ul>
-      <Turn page={shown.data} offset={offset} size={25} onTurn={setOffset} />
+      <Turn page={shown.data} offset={offset} size={25} query={query} onTurn={setOffset} />
       {asked && (
         <Make
           template={asked}
@@ -119,7 +120,7 @@ function Make({
   path: string
   onClose: () => void
 }) {
-  const fields = useQuery(anything<Page>(`${path}document-fields/?limit=100`))
+  const fields = useQuery(anything<Page>(`${path}document-fields/?limit=1000`))
   const [field, setField] = useState<Json>(null)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)

@@ -1,6 +1,6 @@
 // What became of a record, newest first: who did it, by what, and each value before and after. A page at a time.
 
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { queries } from '../../api/query.ts'
 import { get } from '../../api/request.ts'
@@ -16,6 +16,8 @@ import { useClass } from './class.ts'
 import { type Change, changesOf } from './event-changes.ts'
 
 const SIZE = 25
+/** As many older events are asked for the values that they tell. */
+const LOOKED = 100
 /** Within this an event is there after a change. */
 const LATE = 2500
 
@@ -37,7 +39,21 @@ export function History({ instance, path }: PanelProps) {
     return () => clearTimeout(timer)
   }, [state, all])
   const events = shown.data?.pages.flatMap(({ results }) => results) ?? []
-  const changes = changesOf(events)
+  const isFurther = (all: Change[][]) => all.flat().some((change) => change.isFurther)
+  const told = changesOf(events, !shown.hasNextPage)
+  // The values before the last changes of this page are told by older events, of which some are asked for by their kind.
+  const oldest = `${events.at(-1)?.event_datetime}`
+  const older = useQuery({
+    queryKey: [all, 'values', oldest],
+    queryFn: ({ signal }) =>
+      get<Page>(
+        `${all}?${new URLSearchParams({ event_type__in: 'record_created,field_values_changed', event_datetime__lt: oldest, limit: `${LOOKED}` })}`,
+        signal,
+      ),
+    enabled: isFurther(told),
+  })
+  const earlier = older.data && isFurther(told) ? older.data : undefined
+  const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : told
   return (
     <section className={generic.section}>
       <h2>{t('records.history')}</h2>
@@ -82,6 +98,7 @@ function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
       {changes.map((change) => (
         <li key={change.key}>
           <span className={generic.when}>{change.name}</span>{' '}
+          {change.isFurther && <span className={generic.when}>{t('records.history.further')}</span>}
           {!isNothing(change.old) && (
             <>
               <del>

@@ -16,12 +16,12 @@ import { instanceOf } from '../../generic/shape.ts'
 import { useConfiguration } from '../../generic/ui-config.ts'
 import { type RecordPage, readRecord } from '../../generic/ui-contents.ts'
 import { t } from '../../texts.ts'
+import { OneForm } from '../forms/fill.tsx'
 import { NotFound } from '../not-found.tsx'
 import { useOpened } from '../recent-records.ts'
 import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
-import { FormPage } from './form.tsx'
 import { History } from './history.tsx'
 import { People } from './people.tsx'
 import { Related } from './related.tsx'
@@ -56,12 +56,7 @@ function Summary({ instance }: PanelProps) {
   const { component, parameters = {} } = content.summary
   return (
     <Suspense>
-      <ComponentFrame
-        component={component}
-        use="object_class_summary_form"
-        parameters={parameters}
-        record={instance}
-      />
+      <ComponentFrame component={component} use="object_class_summary_form" parameters={parameters} record={instance} />
     </Suspense>
   )
 }
@@ -107,6 +102,7 @@ export function OneRecord() {
 
 export function NewRecord() {
   const { alias } = useParams({ strict: false }) as { alias: string }
+  const go = useGo()
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
   const { found, isMissing, error } = useClass(alias)
@@ -115,7 +111,16 @@ export function NewRecord() {
   if (isMissing) return <NotFound />
   if (!found || !parts) return null
   if (!mayRecords(found.instance, 'create')) return <FailurePage error={new Refusal(403, {}, null, null)} />
-  if (form) return <FormPage key={form} found={found} parts={parts} uuid={form} />
+  if (form) {
+    const { route } = found.resource
+    const above = (
+      <nav className={generic.trail} aria-label={t('trail')}>
+        <Link to={route}>{found.name}</Link>
+      </nav>
+    )
+    const place = { above, onMade: ({ id }: Instance) => go(`${route}/${id}`), onCancel: () => go(route) }
+    return <OneForm key={form} uuid={form} place={place} />
+  }
   const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
   return <Create key={alias} resource={found.resource} parts={parts} initial={initial} />

@@ -4,12 +4,14 @@ import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { lazy, Suspense, useMemo, useState } from 'react'
 import { options, page, queries } from '../../api/query.ts'
-import type { Column, Instance } from '../../api/shapes.ts'
+import type { Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
 import { FailurePage } from '../../generic/failure.tsx'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
+import type { Resource } from '../../generic/resource.ts'
+import { describedBy } from '../../generic/shape.ts'
 import { type Action, Menu } from '../../kit/buttons.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
@@ -36,7 +38,7 @@ export function Records() {
       resource={related.resource}
       moreColumns={related.more}
       canCreate={mayRecords(found.instance, 'create')}
-      actions={<More found={found} />}
+      actions={<More found={found} resource={related.resource} />}
       bulk={(selected, clear, matching) => (
         <Suspense>
           <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
@@ -79,34 +81,33 @@ function useRelated(found: OpenClass | undefined) {
   return { resource, more, error: described.error }
 }
 
-/** What the list asks for, filters over relations included. */
-function exported(search: string, columns: Column[]): string {
-  const state = read(search, columns)
-  const over = state.unknown.filter(([name]) => name.includes('.') && !name.startsWith('.'))
-  return `${new URLSearchParams([...new URLSearchParams(query(state)), ...over])}`
-}
-
 /** As many classes can be pinned to the menu. */
 const PINS = 20
 
 /** Import, export, forms, and what was deleted. */
-function More({ found }: { found: OpenClass }) {
+function More({ found, resource }: { found: OpenClass; resource: Resource }) {
   const go = useGo()
   const { search } = useHere()
-  const { alias, name, id, columns, instance } = found
+  const { alias, name, id, instance } = found
+  // Those of the list, over relations, too.
+  const columns = useQuery(describedBy(resource)).data?.list?.columns ?? found.columns
   const canCreate = mayRecords(instance, 'create')
   const forms = useQuery({
     ...page('/api/object-class-forms/', `object_class=${id}&type=create&is_enabled=true&ordering=name&limit=25`),
     enabled: canCreate,
   })
   const send = (format: 'csv' | 'ndjson') =>
-    exportRecords(id, alias, format, exported(search, columns)).catch((error: Error) =>
+    exportRecords(id, alias, format, query(read(search, columns))).catch((error: Error) =>
       say(error.message === '0' ? t('failure.offline') : error.message),
     )
   const route = `/records/${alias}`
   const [{ pinned }, change] = useSettings()
-  const others = pinned.filter((one) => one.alias !== alias)
-  const isPinned = others.length < pinned.length
+  const isPinned = pinned.some((one) => one.alias === alias)
+  const pin = () =>
+    change((now) => {
+      const others = now.pinned.filter((one) => one.alias !== alias)
+      return { pinned: isPinned ? others : [...others, { alias, name }] }
+    })
   const actions: Action[] = [
     ...(forms.data?.results ?? []).map((form) => ({
       id: `form ${form.uuid}`,
@@ -120,7 +121,7 @@ function More({ found }: { found: OpenClass }) {
       id: 'pin',
       text: isPinned ? t('records.unpin') : t('records.pin'),
       isDisabled: !isPinned && pinned.length >= PINS,
-      run: () => change({ pinned: isPinned ? others : [...others, { alias, name }] }),
+      run: pin,
     },
     { id: 'csv', text: t('records.export.csv'), run: () => void send('csv') },
     { id: 'ndjson', text: t('records.export.ndjson'), run: () => void send('ndjson') },
@@ -128,7 +129,7 @@ function More({ found }: { found: OpenClass }) {
       ? [{ id: 'deleted', text: t('records.deleted'), run: () => go(`${route}/deleted`) }]
       : []),
   ]
-  return <Menu label={t('records.more', { name })} actions={actions} />
+  return <Menu isOffered label={t('records.more', { name })} actions={actions} />
 }
 
 const Name = ({ instance }: { instance: Instance }) => (

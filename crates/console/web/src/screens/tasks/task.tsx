@@ -132,7 +132,7 @@ function Task({ id }: { id: string }) {
             {t(`task.${first}`)}
           </Button>
         )}
-        {more.length > 0 && <Menu label={t('actions')} actions={more} />}
+        {more.length > 0 && <Menu isOffered label={t('actions')} actions={more} />}
       </header>
       {error !== undefined && <Failure error={error} />}
       <div className={generic.detail}>
