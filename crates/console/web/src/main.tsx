@@ -13,7 +13,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import './kit/base.css'
 import { queries } from './api/query.ts'
-import { session } from './api/session.ts'
+import { onSession, session } from './api/session.ts'
 import { Failure } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
@@ -175,7 +175,9 @@ const written = (search: Record<string, unknown>) => {
 
 /** Draws the console, once it is known who is there. */
 export function show() {
-  showIn(session()?.user?.timezone ?? 'UTC')
+  const showInOwnZone = () => showIn(session()?.user?.timezone ?? 'UTC')
+  showInOwnZone()
+  onSession(showInOwnZone)
   const router = createRouter({
     routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages, ...formPages]),
     basepath: BASE,

@@ -7,13 +7,16 @@ import type { Instance, Options, Page } from './shapes.ts'
 // Within the event that caused it: a control that a query holds would otherwise show its old value for a moment.
 notifyManager.setScheduler(queueMicrotask)
 
+/** Milliseconds until what failed is tried again, after so many failures before it. */
+export const retryDelay = (count: number, error: unknown): number =>
+  error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count
+
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      retry: (count, error) => error instanceof Refusal && [0, 429, 503].includes(error.status) && count < 4,
-      retryDelay: (count, error) =>
-        error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count,
+      retry: (count, error) => error instanceof Refusal && error.isPassing && count < 4,
+      retryDelay,
     },
   },
 })

@@ -6,6 +6,7 @@ import css from '../kit/controls.module.css'
 import { Confirmation } from '../kit/dialogs.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
+import { told } from './failure.tsx'
 import { keyOf, pathOf, type Resource } from './resource.ts'
 
 /** Deletes one after the other, and tells of those that stay. */
@@ -26,8 +27,8 @@ export default function DeleteMany({
     const left: string[] = []
     for (const [n, instance] of selected.entries()) {
       if (stop.current) break
-      await call('DELETE', pathOf(resource, keyOf(resource, instance))).catch((error: Error) =>
-        left.push(`${resource.label(instance)}: ${error.message}`),
+      await call('DELETE', pathOf(resource, keyOf(resource, instance))).catch((error: unknown) =>
+        left.push(`${resource.label(instance)}: ${told(error)}`),
       )
       setDone(n + 1)
     }

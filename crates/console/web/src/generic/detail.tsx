@@ -16,7 +16,7 @@ import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
 import { Edit } from './edit.tsx'
-import { FailurePage } from './failure.tsx'
+import { Reading, sayError } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
@@ -51,9 +51,8 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
-  if (read.error) return <FailurePage error={read.error} onRetry={() => void read.refetch()} />
-  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
-  if (!found || !read.data || !described.data) return null
+  const reading = [read, described]
+  if (!found || !read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
   const schema = described.data.details
   const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
   const remove: Action = {
@@ -80,7 +79,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   }
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
-    else act(action).catch((error: Error) => say(error.message))
+    else act(action).catch(sayError)
   }
   const status = schema.schema.find(({ alias }) => alias === 'status')
   return (
@@ -111,6 +110,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           )}
         </div>
       </header>
+      <Reading of={reading} />
       <div className={look.detail}>
         <div className={look.main}>
           {isEditing ? (
@@ -346,8 +346,7 @@ export function Create({
     setNext(undefined)
     queueMicrotask(() => go(next))
   }
-  if (described.error) return <FailurePage error={described.error} />
-  if (!described.data) return null
+  if (!described.data) return <Reading of={[described]} title={titleOf(resource)} />
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
   const known = fieldsFor(described.data.details, values).filter(
@@ -395,6 +394,7 @@ export function Create({
       <header className={look.head}>
         <h1 tabIndex={-1}>{title ?? t('create-one', { one: oneOf(resource) })}</h1>
       </header>
+      <Reading of={[described]} />
       <Form
         key={round}
         fields={fields}

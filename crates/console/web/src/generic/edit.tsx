@@ -25,6 +25,8 @@ export interface EditProps {
   shape?: Shape | undefined
   read: Read
   details: Options['details']
+  /** Told of what was saved. */
+  onSaved?: ((instance: Instance) => void) | undefined
   onDone: () => void
 }
 
@@ -49,6 +51,7 @@ export function Edit(props: EditProps) {
       const { data, etag } = await sendFields('PATCH', path, changes, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
       void wrote(list, path)
+      props.onSaved?.(data)
       say(t('saved'))
       onDone()
     } catch (refused) {

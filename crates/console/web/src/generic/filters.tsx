@@ -6,10 +6,10 @@ import { Button, Menu, Popup } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { useShortcuts } from '../kit/keys.ts'
-import { say } from '../kit/toasts.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
+import { sayError } from './failure.tsx'
 import look from './generic.module.css'
 
 /** Controls are fetched when the first filter is made. */
@@ -146,11 +146,7 @@ export function Filters({
           ...more.map(({ id, text, load }) => ({
             id,
             text,
-            run: () =>
-              void load().then(
-                () => setIsChoosing(true),
-                (error: Error) => say(error.message),
-              ),
+            run: () => void load().then(() => setIsChoosing(true), sayError),
           })),
         ]}
       />

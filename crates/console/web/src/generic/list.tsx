@@ -10,7 +10,7 @@ import { useShortcuts } from '../kit/keys.ts'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type ListState, query, read, sortedBy, write } from './address.ts'
-import { Failure, FailurePage } from './failure.tsx'
+import { Reading } from './failure.tsx'
 import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
@@ -94,7 +94,6 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
   const [isAsking, setIsAsking] = useState(false)
-  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
     <>
@@ -145,7 +144,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           </Button>
         </section>
       )}
-      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      <Reading of={[described, shown]} />
       {shown.data && results.length === 0 && (
         <div className={look.nothing}>
           <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>

@@ -8,8 +8,8 @@ import type { Page } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { TextField } from '../kit/fields.tsx'
-import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
+import { sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 
@@ -35,8 +35,8 @@ export default function Views({ name, onDone }: { name: string; onDone: () => vo
   })
   const keep = async (next: View[]) => {
     queries.setQueryData([ALL, key], next)
-    await call('PUT', `${ALL}${key}/`, { body: { value: next } }).catch((error: Error) => {
-      say(error.message)
+    await call('PUT', `${ALL}${key}/`, { body: { value: next } }).catch((error: unknown) => {
+      sayError(error)
       return queries.invalidateQueries({ queryKey: [ALL, key] })
     })
   }

@@ -2,6 +2,7 @@
 
 import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
+import { sayError } from '../generic/failure.tsx'
 import { Link, useGo, useHere } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
@@ -68,7 +69,7 @@ export function Frame({ children }: { children: ReactNode }) {
           actions={[
             { id: 'me', text: t('me'), run: () => go('/me') },
             { id: 'shortcuts', text: t('shortcuts'), keys: '?', run: () => setShown('shortcuts') },
-            { id: 'sign-out', text: t('sign-out'), run: () => void signOut() },
+            { id: 'sign-out', text: t('sign-out'), run: () => void signOut().catch(sayError) },
           ]}
         />
       </header>

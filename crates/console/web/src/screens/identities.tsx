@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { page, wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
+import { sayError } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { Button } from '../kit/buttons.tsx'
-import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 
 /** Sign-ins at providers that are linked to an account; nothing where there are none, or where the caller may not see them. */
@@ -11,7 +11,7 @@ export function Identities({ path }: { path: string }) {
   const { data } = useQuery(page(path, 'limit=100'))
   if (!data || data.results.length === 0) return null
   const remove = async (id: unknown) => {
-    await call('DELETE', `${path}${id}/`).catch((error: Error) => say(error.message))
+    await call('DELETE', `${path}${id}/`).catch(sayError)
     await wrote(path)
   }
   return (

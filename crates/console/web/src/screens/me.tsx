@@ -3,11 +3,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { page, wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
+import { userIs } from '../api/session.ts'
+import type { User } from '../api/shapes.ts'
+import { sayError } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { say } from '../kit/toasts.tsx'
 import { Moment } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
 import { Identities } from './identities.tsx'
@@ -34,6 +36,7 @@ export function Me() {
       sections={SECTIONS}
       hidden={['next_actions']}
       canEdit
+      onSaved={(user) => userIs(user as unknown as User)}
       panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
     />
   )
@@ -82,7 +85,7 @@ const SESSIONS = '/api/users/me/sessions/'
 function Sessions() {
   const { data } = useQuery(page(SESSIONS, 'limit=100'))
   const end = async (id: unknown) => {
-    await call('DELETE', `${SESSIONS}${id}/`).catch((error: Error) => say(error.message))
+    await call('DELETE', `${SESSIONS}${id}/`).catch(sayError)
     await wrote(SESSIONS)
   }
   return (

@@ -7,7 +7,7 @@ import { call } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import css from '../../kit/controls.module.css'
@@ -57,15 +57,15 @@ export function FieldDialog({
   const path = `${classPath}fields/`
   const described = useQuery(options(path))
   const read = useQuery({ ...instanceQuery(`${path}${field?.id}/`), enabled: field !== undefined })
-  const error = described.error ?? read.error
-  if (error) {
+  if (!described.data || (field && !read.data)) {
+    const isGoingWell = !described.failureCount && !read.failureCount
+    if (isGoingWell) return null
     return (
       <Dialog title={t('edit')} isOpen onClose={onDone}>
-        <Failure error={error} />
+        <Reading of={[described, read]} />
       </Dialog>
     )
   }
-  if (!described.data || (field && !read.data)) return null
   return (
     <FieldForm
       classPath={classPath}

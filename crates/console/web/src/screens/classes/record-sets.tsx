@@ -8,7 +8,7 @@ import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { give, type Held, take } from '../../generic/actions.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { same } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
 import { may, type PanelProps } from '../../generic/resource.ts'
@@ -146,8 +146,6 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const shown = useQuery(page(path, 'limit=100'))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const failed = described.error ?? shown.error
-  if (failed) return <Failure error={failed} />
   const schema = described.data?.details.schema ?? []
   const fields = schema.find(({ alias }) => alias === 'permissions')?.schema ?? []
   const remove = async ({ id }: Instance) => {
@@ -163,6 +161,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
         {t('record-sets')} <span className={css.optional}>{most ? t('count-of', { count, of: most }) : count}</span>
       </h2>
       <p className={css.hint}>{t('record-sets.hint')}</p>
+      <Reading of={[described, shown]} />
       {shown.data?.results.map((set) => (
         <details key={`${set.id}`} className={generic.set}>
           <summary>{`${set.name}`}</summary>

@@ -7,7 +7,7 @@ import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
@@ -42,7 +42,6 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const failed = owner.error ?? described.error ?? shown.error
   const remove = async (template: Instance) => {
     await call('DELETE', `${path}${template.id}/`).finally(() => wrote(path))
     setDeleted(undefined)
@@ -58,14 +57,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
       <header className={generic.head}>
         <h1 tabIndex={-1}>{t('document-templates')}</h1>
         <div className={generic.spacer} />
-        {described.data && !failed && (
+        {described.data && (
           <Button look="primary" icon="plus" onPress={() => setEdited('new')}>
             {t('create-one', { one: t('templates.one') })}
           </Button>
         )}
       </header>
-      {failed && <Failure error={failed} />}
-      {!failed && shown.data && (
+      <Reading of={[owner, described, shown]} />
+      {shown.data && (
         <div className={generic.main}>
           <section className={generic.section} aria-label={t('document-templates')}>
             {shown.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
@@ -120,7 +119,7 @@ function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () =>
             look="quiet"
             icon="download"
             aria-label={t('templates.download', { name })}
-            onPress={() => void saveFile(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
+            onPress={() => void saveFile(`${file.url}`, file.name).catch(sayError)}
           />
         )}
         <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
@@ -162,7 +161,7 @@ function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
 function plain(error: unknown): unknown {
   if (!(error instanceof Refusal) || error.body.error === undefined) return error
   const { error: detail, ...rest } = error.body
-  return new Refusal(error.status, { ...rest, detail }, error.requestId, error.retryAfter)
+  return error.saying({ ...rest, detail })
 }
 
 const INPUTS = { template_file: TemplateFile }

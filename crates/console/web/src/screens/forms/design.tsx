@@ -7,7 +7,7 @@ import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { same } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
@@ -43,27 +43,23 @@ function Loaded({ classId, uuid }: { classId: string; uuid: string }) {
   const configured = useQuery({ ...anything<{ configuration: Json }>(`${path}configuration/`), enabled: !isNew })
   const owner = useQuery(instanceQuery(`${CLASSES}${classId}/`))
   const fields = useMemo(() => recordFields(records.data), [records.data])
-  const failed = described.error ?? records.error ?? form.error ?? configured.error ?? owner.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
-        <Failure error={failed} onRetry={() => void form.refetch()} />
-      </>
-    )
-  }
-  if (!described.data || !records.data || !owner.data || (!isNew && (!form.data || !configured.data))) return null
+  const reading = [described, records, owner, ...(isNew ? [] : [form, configured])]
+  if (!described.data || !records.data || !owner.data || (!isNew && (!form.data || !configured.data)))
+    return <Reading of={reading} title={t('forms.one.title')} />
   return (
-    <Design
-      path={isNew ? undefined : path}
-      classId={Number(classId)}
-      className={`${owner.data.instance.name}`}
-      details={described.data.details}
-      fields={fields}
-      form={form.data?.instance}
-      etag={form.data?.etag ?? null}
-      configuration={configured.data?.configuration ?? configurationOf([])}
-    />
+    <>
+      <Reading of={reading} />
+      <Design
+        path={isNew ? undefined : path}
+        classId={Number(classId)}
+        className={`${owner.data.instance.name}`}
+        details={described.data.details}
+        fields={fields}
+        form={form.data?.instance}
+        etag={form.data?.etag ?? null}
+        configuration={configured.data?.configuration ?? configurationOf([])}
+      />
+    </>
   )
 }
 
@@ -144,10 +140,11 @@ function Design({
       void wrote(FORMS)
     } catch (refused) {
       if (path && refused instanceof Refusal && refused.status === 412)
-        setTheirs((await call('GET', path)).etag ?? undefined)
+        await call('GET', path).then(({ etag: now }) => setTheirs(now ?? undefined), setError)
       else setError(refused)
+    } finally {
+      setIsBusy(false)
     }
-    setIsBusy(false)
   }
   const remove = async () => {
     await call('DELETE', `${path}`)

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useOwnPath } from '../../generic/go.tsx'
@@ -37,7 +37,7 @@ export function Forms() {
       <header className={generic.head}>
         <h1 tabIndex={-1}>{t('forms')}</h1>
       </header>
-      {forms.error && <Failure error={forms.error} onRetry={() => void forms.refetch()} />}
+      <Reading of={[forms]} />
       {forms.data && mine.length === 0 && <p className={generic.nothing}>{t('forms.none-for-me')}</p>}
       <ul className={generic.plain}>
         {mine.map((form) => (
@@ -65,22 +65,19 @@ function OneForm({ uuid }: { uuid: string }) {
   const found = form.data?.instance
   const classPath = `${CLASSES}${found?.object_class}/`
   const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })
-  const failed = form.error ?? configured.error ?? described.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
-        <Failure error={failed} onRetry={() => void form.refetch()} />
-      </>
-    )
-  }
-  if (!found || !configured.data || !described.data) return null
+  const reading = [form, configured, described]
+  if (!found || !configured.data || !described.data) return <Reading of={reading} title={t('forms.one.title')} />
   const fields = recordFields(described.data)
   // A configuration of another kind, and none: all fields in their order.
   const sections = sectionsOf(configured.data.configuration) ?? [
     { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
   ]
-  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} />
+  return (
+    <>
+      <Reading of={reading} />
+      <Fill form={found} classPath={classPath} sections={sections} fields={fields} />
+    </>
+  )
 }
 
 const defaultsOf = (fields: Field[]): Fields =>

@@ -5,7 +5,7 @@ import { useMemo } from 'react'
 import { anything } from '../../api/query.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { Create } from '../../generic/detail.tsx'
-import { FailurePage } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import type { InputProps, Parts } from '../../generic/resource.ts'
 import { t } from '../../texts.ts'
@@ -32,9 +32,7 @@ export function FormPage({ found, parts, uuid }: { found: OpenClass; parts: Part
       }
     }
   }, [configuration, parts])
-  const error = form.error ?? read.error
-  if (error) return <FailurePage error={error} />
-  if (!form.data || !layout) return null
+  if (!form.data || !layout) return <Reading of={[form, read]} title={t('forms.one.title')} />
   const asked = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   return (
     <Create

@@ -3,7 +3,7 @@
 import { useParams } from '@tanstack/react-router'
 import { useMemo, useRef, useState } from 'react'
 import { wrote } from '../../api/query.ts'
-import { Failure, FailurePage } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
@@ -41,10 +41,9 @@ interface Source {
 
 export function Import() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
-  if (error) return <FailurePage error={error} />
+  const { found, isMissing, reading } = useClass(alias)
   if (isMissing) return <NotFound />
-  return found ? <ImportInto key={alias} found={found} /> : null
+  return found ? <ImportInto key={alias} found={found} /> : <Reading of={reading} title={t('import')} />
 }
 
 function ImportInto({ found }: { found: OpenClass }) {

@@ -7,7 +7,7 @@ import { instance as instanceQuery } from '../../api/query.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { Create, Detail } from '../../generic/detail.tsx'
-import { FailurePage } from '../../generic/failure.tsx'
+import { FailurePage, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import type { Parts } from '../../generic/resource.ts'
@@ -47,11 +47,10 @@ function partsOf({ fields }: OpenClass): Parts {
 
 export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <FailurePage error={error} />
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
-  if (!found || !parts) return null
+  if (!found || !parts) return <Reading of={reading} title={t('records')} />
   return <Detail key={id} resource={found.resource} parts={parts} id={id} />
 }
 
@@ -59,12 +58,14 @@ export function NewRecord() {
   const { alias } = useParams({ strict: false }) as { alias: string }
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
-  if (!found || !parts) return null
-  if (!mayRecords(found.instance, 'create')) return <FailurePage error={new Refusal(403, {}, null, null)} />
+  if (!found || !parts) return <Reading of={reading} title={t('records')} />
+  if (!mayRecords(found.instance, 'create')) {
+    const asked = { method: 'POST', path: found.resource.path }
+    return <FailurePage error={new Refusal(403, {}, null, null, asked)} />
+  }
   if (form) return <FormPage key={form} found={found} parts={parts} uuid={form} />
   const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
@@ -76,12 +77,11 @@ export function AnyRecord() {
   const { id } = useParams({ strict: false }) as { id: string }
   const go = useGo()
   const read = useQuery(instanceQuery(`${RECORDS}${id}/`))
-  const { found, error } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
+  const { found, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
   const alias = found?.alias
   // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
   useEffect(() => {
     if (alias) go(`/records/${alias}/${id}`, true)
   }, [alias, id])
-  const failed = read.error ?? error
-  return failed ? <FailurePage error={failed} /> : null
+  return <Reading of={[read, ...reading]} title={t('records')} />
 }

@@ -6,12 +6,11 @@ import { lazy, Suspense, useMemo, useState } from 'react'
 import { options, page, queries } from '../../api/query.ts'
 import type { Column, Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
-import { FailurePage } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
 import { type Action, Menu } from '../../kit/buttons.tsx'
-import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
 import { useSettings } from '../settings.ts'
@@ -24,12 +23,10 @@ const Bulk = lazy(() => import('./bulk.tsx').then(({ Bulk: part }) => ({ default
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const related = useRelated(found)
-  const failed = error ?? related.error
-  if (failed) return <FailurePage error={failed} />
   if (isMissing) return <NotFound />
-  if (!found || !related.resource) return null
+  if (!found || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
   return (
     <List
       key={alias}
@@ -57,7 +54,7 @@ function useRelated(found: OpenClass | undefined) {
     queries: shown.map((column) => options(listOf(relatedClass(column) ?? 0))),
     combine: (answers) => ({
       data: answers.every(({ isPending }) => !isPending) ? answers.map(({ data }) => data) : undefined,
-      error: answers.find(({ error }) => error)?.error ?? null,
+      reading: answers,
     }),
   })
   const key = shown.map(({ alias }) => alias).join()
@@ -76,7 +73,7 @@ function useRelated(found: OpenClass | undefined) {
         setWanted((before) => [...before, column.alias])
       },
     }))
-  return { resource, more, error: described.error }
+  return { resource, more, reading: described.reading }
 }
 
 /** What the list asks for, filters over relations included. */
@@ -99,10 +96,7 @@ function More({ found }: { found: OpenClass }) {
     ...page('/api/object-class-forms/', `object_class=${id}&type=create&is_enabled=true&ordering=name&limit=25`),
     enabled: canCreate,
   })
-  const send = (format: 'csv' | 'ndjson') =>
-    exportRecords(id, alias, format, exported(search, columns)).catch((error: Error) =>
-      say(error.message === '0' ? t('failure.offline') : error.message),
-    )
+  const send = (format: 'csv' | 'ndjson') => exportRecords(id, alias, format, exported(search, columns)).catch(sayError)
   const route = `/records/${alias}`
   const [{ pinned }, change] = useSettings()
   const others = pinned.filter((one) => one.alias !== alias)

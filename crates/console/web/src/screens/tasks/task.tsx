@@ -8,7 +8,7 @@ import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { Edit } from '../../generic/edit.tsx'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
 import { type InputProps, may } from '../../generic/resource.ts'
@@ -73,16 +73,8 @@ function Task({ id }: { id: string }) {
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go('/tasks') }]),
   ])
-  const failed = read.error ?? described.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('section.task')}</h1>
-        <Failure error={failed} onRetry={() => void read.refetch()} />
-      </>
-    )
-  }
-  if (!task || !read.data || !described.data) return null
+  const reading = [read, described]
+  if (!task || !read.data || !described.data) return <Reading of={reading} title={t('section.task')} />
   const details = described.data.details
   const form = formOf(task)
   const steps = stepsOf(task, session()?.user?.id)
@@ -134,6 +126,7 @@ function Task({ id }: { id: string }) {
         )}
         {more.length > 0 && <Menu label={t('actions')} actions={more} />}
       </header>
+      <Reading of={reading} />
       {error !== undefined && <Failure error={error} />}
       <div className={generic.detail}>
         <div className={generic.main}>
