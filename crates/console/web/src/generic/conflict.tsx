@@ -1,17 +1,15 @@
 // Somebody else changed the same fields: both values side by side, and a choice for each.
 
 import { useState } from 'react'
-import type { Field, Fields } from '../api/shapes.ts'
+import type { Field, Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Dialog } from '../kit/dialogs.tsx'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
-import { type Clash, merge } from './changes.ts'
+import type { Clash } from './changes.ts'
+import { at } from './check.ts'
 import look from './generic.module.css'
-
-export type { Clash }
-export const settle = merge
 
 export function Conflict({
   clashes,
@@ -20,22 +18,20 @@ export function Conflict({
 }: {
   clashes: Clash[]
   fields: Field[]
-  onSettled: (chosen: Fields) => void
+  /** Told the value for each dotted name. */
+  onSettled: (chosen: [string, Json][]) => void
 }) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
   const take = () =>
-    onSettled(
-      Object.fromEntries(
-        clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null]),
-      ),
-    )
+    onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null]))
   return (
     <Dialog title={t('conflict.title')} isOpen isWide mustBeAnswered onClose={take}>
       <p>{t('conflict.text')}</p>
       {clashes.map(({ alias, theirs, ours: mine }) => {
-        const field = fields.find((one) => one.alias === alias)
-        const name = field ? labelOf(field) : alias
+        const field = at(fields, undefined, alias)?.field
+        const group = alias.includes('.') ? at(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
+        const name = [group, field].flatMap((one) => (one ? labelOf(one) : [])).join(': ') || alias
         return (
           <fieldset key={alias} className={look.clash}>
             <legend>{name}</legend>

@@ -15,7 +15,9 @@ import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
+import { changed } from './changes.ts'
 import { Edit } from './edit.tsx'
+import { useEditing } from './editing.ts'
 import { Reading, sayError } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
@@ -41,12 +43,12 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   const path = pathOf(resource, id)
   const described = useQuery(describedBy(resource))
   const read = useQuery(instanceOf(path, resource.shape))
-  const [isEditing, setIsEditing] = useState(false)
   const [asked, setAsked] = useState<Action | undefined>()
   const [secret, setSecret] = useState<string | undefined>()
   const go = useGo()
   const found = read.data?.instance
   const canEdit = found !== undefined && may(found, 'edit')
+  const [isEditing, setIsEditing] = useEditing(found && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
@@ -354,6 +356,9 @@ export function Create({
       canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
   )
   const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
+  const isChanged = Object.entries(changed(initial ?? {}, values)).some(
+    ([alias, value]) => !isEmpty(value) || !isEmpty(initial?.[alias]),
+  )
   const save = async (andNew: boolean) => {
     // What only the layout requires, the server does not know of.
     const isMissing = ({ alias, required }: Field) => required && isEmpty(values[alias])
@@ -403,7 +408,7 @@ export function Create({
         inputs={inputs}
         error={error}
         isBusy={isBusy}
-        isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}
+        isChanged={!isDone && isChanged}
         submit={t('create')}
         onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
         onSubmit={() => void save(false)}

@@ -7,6 +7,7 @@ import type { Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { type FieldProps, Fieldset } from '../kit/fields.tsx'
+import { useHold } from '../kit/messages.ts'
 import { t } from '../texts.ts'
 import { sayError, told } from './failure.tsx'
 import look from './files.module.css'
@@ -146,6 +147,7 @@ export function Files({
       change(one.id, { error: told(refused) })
     }
   }
+  useHold(props.name, sending.some(({ error }) => !error) ? t('files.wait') : undefined)
   const take = (files: FileList | null) => {
     for (const file of [...(files ?? [])].slice(0, Math.max(left, 0))) void send(file)
   }

@@ -10,6 +10,7 @@ import { useShortcuts } from '../kit/keys.ts'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type ListState, query, read, sortedBy, write } from './address.ts'
+import { EDIT } from './editing.ts'
 import { Reading } from './failure.tsx'
 import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
@@ -64,10 +65,15 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         shown.data.results.map((one) => keyOf(resource, one)),
       )
   }, [shown.data, resource])
+  const focused = () => {
+    const key = document.activeElement?.closest('tr')?.dataset.key
+    return results.find((one) => keyOf(resource, one) === key)
+  }
   const move = (step: number) => {
     const links = [...(table.current?.querySelectorAll<HTMLElement>('tbody th a') ?? [])]
     const at = links.findIndex((link) => link.closest('tr')?.contains(document.activeElement))
     links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus()
+    return links.length > 0
   }
   const select = (key: string, instance: Instance) => {
     setSelected((before) => {
@@ -77,15 +83,35 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     })
   }
   const selectFocused = () => {
-    const key = document.activeElement?.closest('tr')?.dataset.key
-    const instance = results.find((one) => keyOf(resource, one) === key)
-    if (key && instance) select(key, instance)
+    const instance = focused()
+    if (!instance) return false
+    return select(keyOf(resource, instance), instance)
+  }
+  /** The selection takes in the row, and the one to which it goes. */
+  const extend = (step: number) => {
+    const from = focused()
+    move(step)
+    const both = [from, focused()].filter((one) => one !== undefined)
+    setSelected((before) => both.reduce((all, one) => all.set(keyOf(resource, one), one), new Map(before)))
+    return both.length > 0
+  }
+  const edit = () => {
+    const instance = focused()
+    if (!instance || !may(instance, 'edit')) return false
+    return go(`${routeOf(resource, keyOf(resource, instance))}?${EDIT}`)
   }
   useShortcuts([
     { keys: 'v', text: t('views'), run: () => setIsChoosingView(true) },
-    { keys: 'j', text: t('keys.next'), run: () => move(1) },
-    { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
-    { keys: 'x', text: t('keys.select'), run: selectFocused },
+    ...['j', 'ArrowDown'].flatMap((keys) => [
+      { keys, text: t('keys.next'), run: () => move(1) },
+      { keys: `Shift+${keys}`, text: t('keys.extend-down'), run: () => extend(1) },
+    ]),
+    ...['k', 'ArrowUp'].flatMap((keys) => [
+      { keys, text: t('keys.previous'), run: () => move(-1) },
+      { keys: `Shift+${keys}`, text: t('keys.extend-up'), run: () => extend(-1) },
+    ]),
+    ...['x', 'Space'].map((keys) => ({ keys, text: t('keys.select'), run: selectFocused })),
+    { keys: 'e', text: t('keys.edit'), run: edit },
     ...(canCreate
       ? [{ keys: 'c', text: t('create-one', { one: oneOf(resource) }), run: () => go(`${resource.route}/new`) }]
       : []),

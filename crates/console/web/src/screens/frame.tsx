@@ -6,7 +6,7 @@ import { sayError } from '../generic/failure.tsx'
 import { Link, useGo, useHere } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
-import { useShortcuts } from '../kit/keys.ts'
+import { keysText, useShortcuts } from '../kit/keys.ts'
 import { Toasts } from '../kit/toasts.tsx'
 import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
@@ -61,7 +61,7 @@ export function Frame({ children }: { children: ReactNode }) {
         <button type="button" className={look.palette} onClick={() => setShown('palette')}>
           <Icon name="search" />
           <span>{t('palette')}</span>
-          <kbd>{'Ctrl K'}</kbd>
+          <kbd>{keysText('Ctrl+K')}</kbd>
         </button>
         <Menu
           label={user ? t('account-of', { name: nameOf(user) }) : t('account')}

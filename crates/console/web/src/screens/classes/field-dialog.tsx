@@ -2,14 +2,15 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
+import { instance as instanceQuery, options, page, queries, type Read, wrote } from '../../api/query.ts'
+import { call, Refusal } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
+import { useMerging } from '../../generic/merging.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
@@ -66,38 +67,31 @@ export function FieldDialog({
       </Dialog>
     )
   }
-  return (
-    <FieldForm
-      classPath={classPath}
-      schema={described.data.details.schema}
-      field={read.data?.instance}
-      etag={read.data?.etag ?? null}
-      onDone={onDone}
-    />
-  )
+  return <FieldForm classPath={classPath} schema={described.data.details.schema} read={read.data} onDone={onDone} />
 }
 
 function FieldForm({
   classPath,
   schema,
-  field,
-  etag,
+  read,
   onDone,
 }: {
   classPath: string
   schema: Parameters<typeof inputsOf>[0]
-  field: Instance | undefined
-  etag: string | null
+  read: Read | undefined
   onDone: () => void
 }) {
   const path = `${classPath}fields/`
-  const empty: Fields = {}
-  const [before, setBefore] = useState<Fields>(() => (field ? editable(field, schema) : empty))
-  const [values, setValues] = useState<Fields>(before)
+  const { base, values, setValues, merged, question } = useMerging(
+    `${path}${read?.instance.id}/`,
+    () => ({ etag: null, instance: {}, ...read, values: read ? editable(read.instance, schema) : {} }),
+    (instance) => ({ instance, values: editable(instance, schema), fields: schema }),
+  )
+  const field = read && base.instance
   const [round, setRound] = useState(0)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(before, values)
+  const changes = changed(base.values, values)
   const isChanged = Object.keys(changes).length > 0
   const save = async (andNew: boolean) => {
     if (field && !isChanged) return onDone()
@@ -105,20 +99,21 @@ function FieldForm({
     try {
       const asked = new Set(inputsOf(schema, values, !field).map(({ alias }) => alias))
       const body = Object.fromEntries(Object.entries(field ? changes : values).filter(([alias]) => asked.has(alias)))
-      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: etag })
+      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: base.etag })
       else await call('POST', path, { body })
       queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
       await wroteFields(classPath)
       say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
       setError(undefined)
       if (!andNew) return onDone()
-      setBefore({})
-      setValues({})
+      setValues(() => ({}))
       setRound(round + 1)
     } catch (refused) {
-      setError(refused)
+      if (field && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
+      else setError(refused)
+    } finally {
+      setIsBusy(false)
     }
-    setIsBusy(false)
   }
   const fields = inputsOf(schema, values, !field).map((one) => {
     const hint = hintOf(one.alias)
@@ -151,6 +146,7 @@ function FieldForm({
       above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
     >
       {field && <Touched classPath={classPath} field={field} values={values} />}
+      {question}
     </FormDialog>
   )
 }

@@ -15,6 +15,7 @@ import { FieldInput } from '../../generic/input.tsx'
 import { Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Confirmation } from '../../kit/dialogs.tsx'
+import { HoldContext, useHolds } from '../../kit/messages.ts'
 import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { recordFields } from '../classes/preview.tsx'
@@ -114,6 +115,7 @@ function Design({
   useEffect(() => {
     if (next && !isChanged && !isBusy) go(next, true)
   }, [next, isChanged, isBusy, go])
+  const holds = useHolds()
   const { gone, missing } = flaws(sections ?? [], fields)
   const back = `/admin/classes/${classId}`
   const design = useCallback((now: Section[]) => {
@@ -185,6 +187,7 @@ function Design({
           error={error}
           isBusy={isBusy}
           isChanged={isChanged}
+          holds={holds}
           submit={t('save')}
           onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
           onSubmit={() => void save()}
@@ -208,7 +211,11 @@ function Design({
         </Form>
         <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
           <div className={css.actions}>
-            <Button aria-pressed={view === 'preview'} onPress={() => setView('preview')}>
+            <Button
+              aria-pressed={view === 'preview'}
+              isDisabled={Object.keys(holds.held).length > 0}
+              onPress={() => setView('preview')}
+            >
               {t('preview')}
             </Button>
             <Button aria-pressed={view === 'json'} onPress={() => setView('json')}>
@@ -218,13 +225,15 @@ function Design({
           {view === 'preview' ? (
             <Look sections={drawn ?? NONE} fields={fields} />
           ) : (
-            <FieldInput
-              key={round}
-              field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
-              name="configuration"
-              value={values.configuration}
-              onChange={(changed) => setValues((now) => ({ ...now, configuration: changed ?? {} }))}
-            />
+            <HoldContext value={holds.hold}>
+              <FieldInput
+                key={round}
+                field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
+                name="configuration"
+                value={values.configuration}
+                onChange={(changed) => setValues((now) => ({ ...now, configuration: changed ?? {} }))}
+              />
+            </HoldContext>
           )}
         </aside>
       </div>

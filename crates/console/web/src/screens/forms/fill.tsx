@@ -5,10 +5,11 @@ import { useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import { changed } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -99,6 +100,8 @@ function Fill({
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [made, setMade] = useState<Instance | undefined>()
+  const go = useGo()
+  const isChanged = Object.keys(changed(before, values)).length > 0
   const visible = shown(sections, values)
   const asked = fieldsIn(visible, fields)
   const again = () => {
@@ -164,12 +167,12 @@ function Fill({
         inputs={Object.fromEntries(asked.map(({ alias }) => [alias, RecordFormInput]))}
         error={error}
         isBusy={isBusy}
-        isChanged={Object.keys(values).some((alias) => values[alias] !== before[alias])}
+        isChanged={isChanged}
         submit={t('forms.send')}
         layout={(input) => <Layout sections={visible} input={input} />}
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
-        onCancel={again}
+        onCancel={() => (isChanged ? again() : go('/forms'))}
       />
     </>
   )

@@ -307,7 +307,7 @@ function Rows({ found, table, name }: { found: OpenClass; table: Table; name: st
           )}
         </div>
       </section>
-      <Leaving isChanged={isRunning} />
+      <Leaving isChanged={() => isRunning} />
     </>
   )
 }

@@ -7,6 +7,7 @@ import { sayError } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
 import { editable, Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
+import { useGo } from '../../generic/go.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile } from '../../generic/save.ts'
 import { Button } from '../../kit/buttons.tsx'
@@ -67,6 +68,7 @@ export function Answer({ task }: { task: Instance }) {
     const answers = (task.response ?? {}) as Fields
     return Object.fromEntries(questions.map((question) => [question.name, shownOf(question, answers[question.name])]))
   })
+  const go = useGo()
   const [values, setValues] = useState(before)
   const [comment, setComment] = useState('')
   const [error, setError] = useState<unknown>()
@@ -110,6 +112,7 @@ export function Answer({ task }: { task: Instance }) {
       }}
       onSubmit={() => void complete()}
       onCancel={() => {
+        if (!isChanged) return go('/tasks')
         setValues(before)
         setComment('')
         setError(undefined)

@@ -8,6 +8,7 @@ import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { Edit } from '../../generic/edit.tsx'
+import { useEditing } from '../../generic/editing.ts'
 import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
@@ -63,12 +64,12 @@ function Task({ id }: { id: string }) {
   const go = useGo()
   const described = useQuery(options(TASKS))
   const read = useQuery(instanceQuery(path))
-  const [isEditing, setIsEditing] = useState(false)
   const [step, setStep] = useState<Exclude<Step, 'complete'> | undefined>()
   const [isDeleting, setIsDeleting] = useState(false)
   const [error, setError] = useState<unknown>()
   const task = read.data?.instance
   const canEdit = task !== undefined && (may(task, 'edit') || may(task, 'assign'))
+  const [isEditing, setIsEditing] = useEditing(task && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go('/tasks') }]),
@@ -130,7 +131,7 @@ function Task({ id }: { id: string }) {
       {error !== undefined && <Failure error={error} />}
       <div className={generic.detail}>
         <div className={generic.main}>
-          {isEditing ? (
+          {isEditing && (
             <Edit
               path={path}
               list={TASKS}
@@ -141,16 +142,16 @@ function Task({ id }: { id: string }) {
               details={details}
               onDone={() => setIsEditing(false)}
             />
-          ) : (
-            <>
-              <Asked task={task} form={form} />
-              {canComplete && form.task_type !== undefined && (
-                <Answer key={`${task.status} ${read.data.instance.completed_at}`} task={task} />
-              )}
-              {!canComplete && <Answered task={task} />}
-              <Approval task={task} />
-            </>
           )}
+          {/* It stays meanwhile, with what was typed as an answer. */}
+          <div className={generic.main} hidden={isEditing}>
+            <Asked task={task} form={form} />
+            {canComplete && form.task_type !== undefined && (
+              <Answer key={`${task.status} ${read.data.instance.completed_at}`} task={task} />
+            )}
+            {!canComplete && <Answered task={task} />}
+            <Approval task={task} />
+          </div>
         </div>
         <aside className={generic.side} aria-label={t('about')}>
           <About task={task} form={form} />
