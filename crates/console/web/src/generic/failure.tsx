@@ -9,6 +9,7 @@ import css from '../kit/controls.module.css'
 import { say } from '../kit/toasts.tsx'
 import { type Key, named, t } from '../texts.ts'
 import { messages } from './changes.ts'
+import look from './generic.module.css'
 import { missingRight } from './right.ts'
 
 const TEXTS: { [status: number]: Key } = {
@@ -121,24 +122,26 @@ export function Reading({ of, title }: { of: Query[]; title?: string }) {
   return (
     <>
       {title !== undefined && <h1 tabIndex={-1}>{title}</h1>}
-      {waiting || isPaused ? (
-        <div className={css.notice} data-tone="warn">
-          <p role="status">{told(isPaused ? new Refusal(0, {}, null, null) : waiting?.failureReason)}</p>
-          {isPaused ? (
-            <p className={css.hint}>{t('failure.again-online')}</p>
-          ) : (
-            waiting && (
-              <Again
-                key={waiting.failureCount}
-                time={retryDelay(waiting.failureCount - 1, waiting.failureReason)}
-                isByItself
-              />
-            )
-          )}
-        </div>
-      ) : (
-        <Failure error={first?.error} onRetry={retry} />
-      )}
+      <div className={look.reading}>
+        {waiting || isPaused ? (
+          <div className={css.notice} data-tone="warn">
+            <p role="status">{told(isPaused ? new Refusal(0, {}, null, null) : waiting?.failureReason)}</p>
+            {isPaused ? (
+              <p className={css.hint}>{t('failure.again-online')}</p>
+            ) : (
+              waiting && (
+                <Again
+                  key={waiting.failureCount}
+                  time={retryDelay(waiting.failureCount - 1, waiting.failureReason)}
+                  isByItself
+                />
+              )
+            )}
+          </div>
+        ) : (
+          <Failure error={first?.error} onRetry={retry} />
+        )}
+      </div>
     </>
   )
 }

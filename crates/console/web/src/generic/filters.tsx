@@ -1,11 +1,12 @@
 // Filters as chips: each is a column, a predicate and a value. One that is half made is not sent.
 
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Menu, Popup } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { useShortcuts } from '../kit/keys.ts'
+import { part } from '../kit/part.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
@@ -13,7 +14,7 @@ import { sayError } from './failure.tsx'
 import look from './generic.module.css'
 
 /** Controls are fetched when the first filter is made. */
-const Editor = lazy(() => import('./filter-editor.tsx'))
+const Editor = part(() => import('./filter-editor.tsx').then((found) => found.default))
 
 export const predicateText = (predicate: string) => t(`predicate.${predicate}` as Key)
 
@@ -75,15 +76,13 @@ export function Filters({
             text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter, lines)}`}
           >
             {(close) => (
-              <Suspense>
-                <Editor
-                  filter={filter}
-                  onDone={(changed) => {
-                    close()
-                    set(state.filters.with(n, changed))
-                  }}
-                />
-              </Suspense>
+              <Editor
+                filter={filter}
+                onDone={(changed) => {
+                  close()
+                  set(state.filters.with(n, changed))
+                }}
+              />
             )}
           </Popup>
           <button
@@ -118,15 +117,13 @@ export function Filters({
             onOpenChange={(isOpen) => isOpen || setAdded(undefined)}
           >
             {() => (
-              <Suspense>
-                <Editor
-                  filter={added}
-                  onDone={(filter) => {
-                    setAdded(undefined)
-                    set([...state.filters, filter])
-                  }}
-                />
-              </Suspense>
+              <Editor
+                filter={added}
+                onDone={(filter) => {
+                  setAdded(undefined)
+                  set([...state.filters, filter])
+                }}
+              />
             )}
           </Popup>
         </span>

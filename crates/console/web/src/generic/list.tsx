@@ -1,12 +1,13 @@
 // The list of a resource: its whole state is its address. A plain table, whose rows hold no component of the kit.
 
 import { useQuery } from '@tanstack/react-query'
-import { lazy, memo, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
+import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Popup } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Icon } from '../kit/icons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
+import { part } from '../kit/part.tsx'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type ListState, query, read, sortedBy, write } from './address.ts'
@@ -21,8 +22,8 @@ import { keyOf, may, oneOf, type Resource, routeOf, titleOf } from './resource.t
 import { SearchBox } from './search-box.tsx'
 import { describedBy, pageOf } from './shape.ts'
 
-const Views = lazy(() => import('./views.tsx'))
-const DeleteMany = lazy(() => import('./delete-many.tsx'))
+const Views = part(() => import('./views.tsx').then((found) => found.default))
+const DeleteMany = part(() => import('./delete-many.tsx').then((found) => found.default))
 
 /** All that the filters leave: how many, if that is known, and the parameters that ask for them. */
 export interface Matching {
@@ -139,11 +140,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         <Filters state={state} columns={columns} lines={results} more={moreColumns ?? []} onChange={set} />
         <div className={look.spacer} />
         <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
-          {(close) => (
-            <Suspense>
-              <Views name={resource.route} onDone={close} />
-            </Suspense>
-          )}
+          {(close) => <Views name={resource.route} onDone={close} />}
         </Popup>
         <Columns
           columns={columns.filter(({ is_parameter }) => !is_parameter)}
@@ -237,16 +234,14 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         />
       )}
       {isAsking && (
-        <Suspense>
-          <DeleteMany
-            resource={resource}
-            selected={[...selected.values()]}
-            onClose={() => {
-              setIsAsking(false)
-              setSelected(new Map())
-            }}
-          />
-        </Suspense>
+        <DeleteMany
+          resource={resource}
+          selected={[...selected.values()]}
+          onClose={() => {
+            setIsAsking(false)
+            setSelected(new Map())
+          }}
+        />
       )}
     </>
   )

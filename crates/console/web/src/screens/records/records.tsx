@@ -2,7 +2,7 @@
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import { options, page, queries } from '../../api/query.ts'
 import type { Column, Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
@@ -11,6 +11,7 @@ import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
 import { type Action, Menu } from '../../kit/buttons.tsx'
+import { part } from '../../kit/part.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
 import { useSettings } from '../settings.ts'
@@ -19,7 +20,7 @@ import { exportRecords } from './export.ts'
 import { over } from './related-columns.ts'
 import { relatedClass } from './shape.ts'
 
-const Bulk = lazy(() => import('./bulk.tsx').then(({ Bulk: part }) => ({ default: part })))
+const Bulk = part(() => import('./bulk.tsx').then((found) => found.Bulk))
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
@@ -35,9 +36,7 @@ export function Records() {
       canCreate={mayRecords(found.instance, 'create')}
       actions={<More found={found} />}
       bulk={(selected, clear, matching) => (
-        <Suspense>
-          <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
-        </Suspense>
+        <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
       )}
     />
   )
