@@ -50,6 +50,16 @@ test('a member that only one side knows of is no clash', () => {
   })
 })
 
+test('a member that they took away goes, and is asked about where we changed it', () => {
+  const base = { permissions: { users: ['list'], roles: ['list'] } }
+  const theirs = { permissions: {} }
+  const ours = { permissions: { users: ['list'], roles: ['edit'] } }
+  assert.deepEqual(merge(base, theirs, ours, GROUPS), {
+    merged: { permissions: {} },
+    clashes: [{ alias: 'permissions.roles', theirs: undefined, ours: ['edit'] }],
+  })
+})
+
 test('an object that is no group is one value', () => {
   const [base, theirs, ours] = [
     { a: 1, b: 1 },
@@ -68,6 +78,7 @@ test('a chosen value is put at its dotted name', () => {
     permissions: { users: ['list'], roles: ['edit'] },
   })
   assert.deepEqual(put(values, 'name', 'B'), { ...values, name: 'B' })
+  assert.deepEqual(put(values, 'permissions.users', undefined), { name: 'A', permissions: {} })
 })
 
 test('messages stand at the dotted names of their fields', () => {

@@ -51,17 +51,19 @@ export function merge(base: Fields, theirs: Fields, ours: Fields, fields: Field[
       clashes.push(...inner.clashes.map((clash) => ({ ...clash, alias: `${alias}.${clash.alias}` })))
       continue
     }
-    merged[alias] = their ?? null
+    if (their === undefined) delete merged[alias]
+    else merged[alias] = their
     if (!same(before, our) && !same(our, their)) clashes.push({ alias, theirs: their, ours: our })
   }
   return { merged, clashes }
 }
 
-/** The values with another one at a dotted name. */
-export function put(values: Fields, name: string, value: Json): Fields {
+/** The values with another one, or none, at a dotted name. */
+export function put(values: Fields, name: string, value: Json | undefined): Fields {
   const [alias = '', ...inner] = name.split('.')
-  if (inner.length === 0) return { ...values, [alias]: value }
-  return { ...values, [alias]: put((values[alias] ?? {}) as Fields, inner.join('.'), value) }
+  const { [alias]: before, ...others } = values
+  if (inner.length > 0) return { ...values, [alias]: put((before ?? {}) as Fields, inner.join('.'), value) }
+  return value === undefined ? others : { ...values, [alias]: value }
 }
 
 /** The API's messages by the dotted name of their field; what is of no field stands under an empty name. */

@@ -19,12 +19,12 @@ export function Conflict({
   clashes: Clash[]
   fields: Field[]
   /** Told the value for each dotted name. */
-  onSettled: (chosen: [string, Json][]) => void
+  onSettled: (chosen: [string, Json | undefined][]) => void
 }) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
   const take = () =>
-    onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null]))
+    onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, ours.includes(alias) ? mine : theirs]))
   return (
     <Dialog title={t('conflict.title')} isOpen isWide mustBeAnswered onClose={take}>
       <p>{t('conflict.text')}</p>

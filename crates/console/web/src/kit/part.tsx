@@ -82,7 +82,11 @@ export function Missing({ error, onRetry, onClose }: Told & { error: unknown }) 
   }, [isFetched])
   if (!isFetched && !answer) return null
   const isAway = !isFetched && answer?.isNew === undefined
-  const text = answer?.isNew ? t('updated') : isAway ? t('failure.offline') : t(isFetched ? 'failure.other' : 'failure.part')
+  const text = answer?.isNew
+    ? t('updated')
+    : isAway
+      ? t('failure.offline')
+      : t(isFetched ? 'failure.other' : 'failure.part')
   return (
     <div className={css.notice} data-tone="danger" role="alert">
       <p>{text}</p>
