@@ -21,6 +21,9 @@ export function changed(before: Fields, now: Fields, groups: string[] = []): Fie
   return result
 }
 
+export const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
+  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+
 const isGroupValue = (value: Json | undefined): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 

@@ -7,7 +7,7 @@ import css from '../kit/controls.module.css'
 import { Dialog } from '../kit/dialogs.tsx'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
-import type { Clash } from './changes.ts'
+import { type Clash, isEmpty } from './changes.ts'
 import { at } from './check.ts'
 import look from './generic.module.css'
 
@@ -45,7 +45,11 @@ export function Conflict({
                 />
                 <span>
                   {n === 0 ? t('conflict.theirs') : t('conflict.ours')}{' '}
-                  <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
+                  {isEmpty(value) ? (
+                    t('none')
+                  ) : (
+                    <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
+                  )}
                 </span>
               </label>
             ))}

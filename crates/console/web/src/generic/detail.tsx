@@ -15,7 +15,7 @@ import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
-import { changed } from './changes.ts'
+import { changed, isEmpty } from './changes.ts'
 import { Edit } from './edit.tsx'
 import { useEditing } from './editing.ts'
 import { Reading, sayError } from './failure.tsx'
@@ -219,9 +219,6 @@ export function Facts({
     </>
   )
 }
-
-const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
-  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
 function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
   if (isEmpty(value)) return <span className={look.none}>{t('none')}</span>

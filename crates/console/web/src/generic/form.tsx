@@ -179,8 +179,8 @@ export function Form(props: FormProps) {
     exact?.focus()
   }
   const labelled = (name: string) => {
-    const field = fields.find(({ alias }) => alias === name.split('.')[0])
-    return field ? labelOf(field) : name
+    const [alias = ''] = name.split('.')
+    return labelOf(fields.find((field) => field.alias === alias) ?? { alias })
   }
   return (
     <HoldContext value={hold}>
