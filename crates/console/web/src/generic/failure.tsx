@@ -108,6 +108,10 @@ interface Query {
   refetch: () => unknown
 }
 
+/** Whether a part of a page is of what the caller may not see: it is left out then, without a word. */
+export const isHidden = ({ data, error }: { data: unknown; error: unknown }) =>
+  data === undefined && error instanceof Refusal && [403, 404].includes(error.status)
+
 /** How reading goes: nothing while it goes well, else that it is tried again, or that it failed. It stands in place of what
  * would be shown while that is not there, with the title of the page then; later above it, so that what was typed stays. */
 export function Reading({ of, title }: { of: Query[]; title?: string }) {

@@ -173,10 +173,9 @@ export function Form(props: FormProps) {
     )
   }
   const find = (name: string) => {
-    const exact = form.current?.querySelector<HTMLElement>(
-      `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] input`,
-    )
-    exact?.focus()
+    const exact = `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] input`
+    const place = form.current?.querySelector<HTMLElement>(exact) ?? document.querySelector<HTMLElement>(exact)
+    place?.focus()
   }
   const labelled = (name: string) => {
     const [alias = ''] = name.split('.')

@@ -11,7 +11,7 @@ import { MultiChooser } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
-import { Failure } from './failure.tsx'
+import { Failure, isHidden, Reading } from './failure.tsx'
 import look from './generic.module.css'
 import { Turn } from './turn.tsx'
 
@@ -55,7 +55,7 @@ export function Members({
     }
     await wrote(path)
   }
-  if (shown.error) return null
+  if (isHidden(shown)) return null
   const lines = shown.data?.results ?? []
   const autocomplete = described.data?.batch?.autocomplete
   const most = described.data?.restrictions?.limit_items
@@ -69,6 +69,7 @@ export function Members({
           </span>
         )}
       </h2>
+      <Reading of={[shown]} />
       {error !== undefined && <Failure error={error} />}
       {lines.length === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
       <ul className={look.plain}>

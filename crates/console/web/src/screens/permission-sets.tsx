@@ -7,6 +7,7 @@ import { call } from '../api/request.ts'
 import type { Fields, Instance, Json } from '../api/shapes.ts'
 import { AskFirst } from '../generic/ask-first.tsx'
 import { changed } from '../generic/changes.ts'
+import { isHidden, Reading } from '../generic/failure.tsx'
 import { FormDialog } from '../generic/form-dialog.tsx'
 import look from '../generic/generic.module.css'
 import { Matrix, MatrixView } from '../generic/matrix.tsx'
@@ -41,7 +42,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   const [deleted, setDeleted] = useState<Instance | undefined>()
   /** Who is assigned to a set is asked for when it is opened. */
   const [opened, setOpened] = useState<Json[]>([])
-  if (shown.error) return null
+  if (isHidden(shown)) return null
   const remove = async ({ id }: Instance) => {
     await call('DELETE', `${path}${id}/`)
     setDeleted(undefined)
@@ -50,6 +51,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   return (
     <section className={look.section}>
       <h2>{t('permission-sets')}</h2>
+      <Reading of={[shown]} />
       {shown.data?.results.map((set) => (
         <details
           key={`${set.id}`}
