@@ -98,7 +98,7 @@ export default defineConfig({
             },
             {
               name: 'main',
-              test: /src\/(main|api\/(query|refusal|request)|generic\/(address|failure|filters|generic|go|limit|line-table|lines|list|neighbours|pages-bar|relative|resource|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|settings)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
+              test: /src\/(main|api\/(query|refusal|request)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|pages-bar|relative|resource|right|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|settings)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
             },
           ],
         },

@@ -12,7 +12,7 @@ notifyManager.setScheduler(queueMicrotask)
 const held = new Set<object>()
 
 /** Nothing is read again by itself, such as on return to the tab, while this holds. */
-export function useHeld(isHeld: boolean) {
+export function useUndisturbed(isHeld: boolean) {
   useEffect(() => {
     if (!isHeld) return
     const one = {}
@@ -25,15 +25,18 @@ export function useHeld(isHeld: boolean) {
 
 const isFree = () => held.size === 0
 
+/** Milliseconds until what failed is tried again, after so many failures before it. */
+export const retryDelay = (count: number, error: unknown): number =>
+  error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count
+
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
       refetchOnWindowFocus: isFree,
       refetchOnReconnect: isFree,
-      retry: (count, error) => error instanceof Refusal && [0, 429, 503].includes(error.status) && count < 4,
-      retryDelay: (count, error) =>
-        error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count,
+      retry: (count, error) => error instanceof Refusal && error.isPassing && count < 4,
+      retryDelay,
     },
   },
 })

@@ -10,7 +10,7 @@ import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
 import { said } from './component-messages.ts'
 import { maySeeComponents } from './component-rights.ts'
-import { Failure } from './failure.tsx'
+import { Reading } from './failure.tsx'
 
 const COMPONENTS = '/api/custom-components/'
 const HEIGHT_AT_FIRST = 160
@@ -46,8 +46,7 @@ export function ComponentFrame({ component, fallback, ...props }: ComponentFrame
     enabled: mayAsk,
     refetchOnWindowFocus: false,
   })
-  if (found.error) return <Failure error={found.error} onRetry={() => void found.refetch()} />
-  if (mayAsk && (!found.data || found.isPlaceholderData)) return null
+  if (mayAsk && (!found.data || found.isPlaceholderData)) return <Reading of={[found]} />
   const one = found.data?.results[0]
   const address = one && addressOf(one)
   const why: Key | undefined = !mayAsk

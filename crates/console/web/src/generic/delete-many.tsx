@@ -6,7 +6,7 @@ import css from '../kit/controls.module.css'
 import { Confirmation } from '../kit/dialogs.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
-import { failureText } from './failure.tsx'
+import { told } from './failure.tsx'
 import { keyOf, pathOf, type Resource } from './resource.ts'
 import { tagOf } from './seen.ts'
 
@@ -31,7 +31,7 @@ export default function DeleteMany({
       const path = pathOf(resource, keyOf(resource, instance))
       await tagOf(path, instance)
         .then((ifMatch) => call('DELETE', path, { ifMatch }))
-        .catch((error: unknown) => left.push(`${resource.label(instance)}: ${failureText(error)}`))
+        .catch((error: unknown) => left.push(`${resource.label(instance)}: ${told(error)}`))
       setDone(n + 1)
     }
     await wrote(resource.path)

@@ -15,8 +15,10 @@ import { say } from '../kit/toasts.tsx'
 import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
 import { labelOf, named, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
+import { changed, isEmpty } from './changes.ts'
 import { Edit } from './edit.tsx'
-import { FailurePage, failureText } from './failure.tsx'
+import { useEditing } from './editing.ts'
+import { Reading, sayError } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
@@ -33,19 +35,18 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   const path = pathOf(resource, id)
   const described = useQuery(describedBy(resource))
   const read = useQuery(instanceOf(path, resource.shape))
-  const [isEditing, setIsEditing] = useState(false)
   const [asked, setAsked] = useState<Action | undefined>()
   const [secret, setSecret] = useState<string | undefined>()
   const go = useGo()
   const found = read.data?.instance
   const canEdit = found !== undefined && may(found, 'edit')
+  const [isEditing, setIsEditing] = useEditing(found && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
-  if (read.error) return <FailurePage error={read.error} onRetry={() => void read.refetch()} />
-  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
-  if (!found || !read.data || !described.data) return null
+  const reading = [read, described]
+  if (!found || !read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
   const schema = described.data.details
   const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
   const remove: Action = {
@@ -82,11 +83,11 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     setAsked(undefined)
     const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
     if (typeof made === 'string') setSecret(made)
-    else say(t(action.done), action.undo && (() => void undo(action)))
+    else say(t(action.done), { undo: action.undo && (() => void undo(action)) })
     await wroteOf(resource)
   }
   const refused = (error: unknown) => {
-    say(failureText(error))
+    sayError(error)
     void read.refetch()
   }
   const undo = async ({ undo }: Action) => {
@@ -127,6 +128,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           )}
         </div>
       </header>
+      <Reading of={reading} />
       <div className={look.detail}>
         <div className={look.main}>
           {isEditing ? (
@@ -233,9 +235,6 @@ export function Facts({
     </>
   )
 }
-
-const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
-  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
 function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
   if (isEmpty(value)) return <span className={look.none}>{t('none')}</span>
@@ -349,13 +348,15 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
     setNext(undefined)
     queueMicrotask(() => go(next))
   }
-  if (described.error) return <FailurePage error={described.error} />
-  if (!described.data) return null
+  if (!described.data) return <Reading of={[described]} title={titleOf(resource)} />
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
   const fields = fieldsFor(described.data.details, values).filter(
     (field) =>
       canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
+  )
+  const isChanged = Object.entries(changed(initial ?? {}, values)).some(
+    ([alias, value]) => !isEmpty(value) || !isEmpty(initial?.[alias]),
   )
   const save = async (andNew: boolean) => {
     setIsBusy(true)
@@ -390,6 +391,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
       <header className={look.head}>
         <h1 tabIndex={-1}>{t('create-one', { one: oneOf(resource) })}</h1>
       </header>
+      <Reading of={[described]} />
       <Form
         key={round}
         fields={fields}
@@ -398,7 +400,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
         inputs={parts.inputs}
         error={error}
         isBusy={isBusy}
-        isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}
+        isChanged={!isDone && isChanged}
         submit={t('create')}
         onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
         onSubmit={() => void save(false)}

@@ -2,13 +2,13 @@
 
 import { type ReactNode, useState } from 'react'
 import { queries, type Read, wrote } from '../api/query.ts'
-import { call, Refusal } from '../api/request.ts'
+import { Refusal } from '../api/request.ts'
 import type { Fields, Instance, Options } from '../api/shapes.ts'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { changed } from './changes.ts'
-import { Conflict, useMerged } from './conflict.tsx'
 import { editable, Form, fieldsFor } from './form.tsx'
+import { useMerging } from './merging.tsx'
 import type { Inputs, Parts, Section, Shape } from './resource.ts'
 import { sendFields } from './shape.ts'
 
@@ -25,6 +25,8 @@ export interface EditProps {
   shape?: Shape | undefined
   read: Read
   details: Options['details']
+  /** Told of what was saved. */
+  onSaved?: ((instance: Instance) => void) | undefined
   onDone: () => void
 }
 
@@ -32,15 +34,21 @@ export function Edit(props: EditProps) {
   const { path, list, sections, hidden, inputs, counts, warning, shape, read, details, onDone } = props
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
-  const [base, setBase] = useState(read)
-  const [first] = useState(() => editable(read.instance, fields(read.instance)))
-  const { base: before, values, setValues, clashes, take, onSettled } = useMerged(first)
+  const { base, values, setValues, merged, question } = useMerging(
+    path,
+    () => ({ ...read, values: editable(read.instance, fields(read.instance)) }),
+    (answer) => {
+      const instance = shape ? shape.instance(answer) : answer
+      const own = fields(instance)
+      return { instance, values: editable(instance, own), fields: own }
+    },
+  )
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const now = { ...base.instance, ...values }
   const shown = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
   const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
-  const changes = changed(before, values, groups)
+  const changes = changed(base.values, values, groups)
   const isChanged = Object.keys(changes).length > 0
   const save = async () => {
     if (!isChanged) return onDone()
@@ -49,20 +57,15 @@ export function Edit(props: EditProps) {
       const { data, etag } = await sendFields('PATCH', path, changes, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
       void wrote(list, path)
+      props.onSaved?.(data)
       say(t('saved'))
       onDone()
     } catch (refused) {
-      if (refused instanceof Refusal && refused.status === 412) {
-        await theirs().catch(setError)
-      } else setError(refused)
+      if (refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
+      else setError(refused)
+    } finally {
       setIsBusy(false)
     }
-  }
-  const theirs = async () => {
-    const { data: now, etag } = await call<Instance>('GET', path)
-    const data = shape ? shape.instance(now) : now
-    setBase({ instance: data, etag })
-    take(editable(data, fields(data)))
   }
   return (
     <>
@@ -76,13 +79,13 @@ export function Edit(props: EditProps) {
         isBusy={isBusy}
         isChanged={isChanged}
         submit={t('save')}
-        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+        onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
         onSubmit={() => void save()}
         onCancel={onDone}
       >
-        {warning?.(before, values)}
+        {warning?.(base.values, values)}
       </Form>
-      <Conflict clashes={clashes} fields={shown} onSettled={onSettled} />
+      {question}
     </>
   )
 }

@@ -1,20 +1,21 @@
 // Filters as chips: each is a column, a predicate and a value. One that is half made is not sent.
 
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Menu, Popup } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { useShortcuts } from '../kit/keys.ts'
-import { say } from '../kit/toasts.tsx'
+import { part } from '../kit/part.tsx'
 import { dayText, isReference, momentText, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
+import { sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { isDay, isMany, isPeople, LAST, ME } from './relative.ts'
 
 /** Controls are fetched when the first filter is made. */
-const Editor = lazy(() => import('./filter-editor.tsx'))
+const Editor = part(() => import('./filter-editor.tsx').then((found) => found.default))
 
 const OF_DAYS = ['gt', 'gte', 'lt', 'lte']
 
@@ -92,15 +93,13 @@ export function Filters({
             text={`${labelOf(filter.column)} ${predicateText(filter.column, filter.predicate)} ${valueText(filter, lines)}`}
           >
             {(close) => (
-              <Suspense>
-                <Editor
-                  filter={filter}
-                  onDone={(changed) => {
-                    close()
-                    set(state.filters.with(n, changed))
-                  }}
-                />
-              </Suspense>
+              <Editor
+                filter={filter}
+                onDone={(changed) => {
+                  close()
+                  set(state.filters.with(n, changed))
+                }}
+              />
             )}
           </Popup>
           <button
@@ -135,15 +134,13 @@ export function Filters({
             onOpenChange={(isOpen) => isOpen || setAdded(undefined)}
           >
             {() => (
-              <Suspense>
-                <Editor
-                  filter={added}
-                  onDone={(filter) => {
-                    setAdded(undefined)
-                    set([...state.filters, filter])
-                  }}
-                />
-              </Suspense>
+              <Editor
+                filter={added}
+                onDone={(filter) => {
+                  setAdded(undefined)
+                  set([...state.filters, filter])
+                }}
+              />
             )}
           </Popup>
         </span>
@@ -163,11 +160,7 @@ export function Filters({
           ...more.map(({ id, text, load }) => ({
             id,
             text,
-            run: () =>
-              void load().then(
-                () => setIsChoosing(true),
-                (error: Error) => say(error.message),
-              ),
+            run: () => void load().then(() => setIsChoosing(true), sayError),
           })),
         ]}
       />

@@ -5,7 +5,7 @@ import { type ReactNode, useMemo } from 'react'
 import { options, page } from '../api/query.ts'
 import { type Key, t } from '../texts.ts'
 import { type ListState, query, read, write } from './address.ts'
-import { Failure } from './failure.tsx'
+import { Reading } from './failure.tsx'
 import { Filters } from './filters.tsx'
 import look from './generic.module.css'
 import { useGo, useHere } from './go.tsx'
@@ -32,7 +32,6 @@ export function Lines({ path, title, columns: wanted, search: parameter, childre
   const set = (next: ListState) => go(here + write(next))
   useLastPage(shown.data, state, (next) => go(here + write(next), true))
   const visible = wanted.flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
-  const error = described.error ?? shown.error
   return (
     <>
       <header className={look.head}>
@@ -43,7 +42,7 @@ export function Lines({ path, title, columns: wanted, search: parameter, childre
         <Filters state={state} columns={columns} onChange={set} />
       </div>
       {children}
-      {error && <Failure error={error} onRetry={() => void shown.refetch()} />}
+      <Reading of={[described, shown]} />
       {shown.data?.results.length === 0 && state.offset === 0 && (
         <p className={look.nothing}>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
       )}

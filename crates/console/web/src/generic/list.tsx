@@ -1,17 +1,19 @@
 // The list of a resource: its whole state is its address. A plain table, whose rows hold no component of the kit.
 
 import { useQuery } from '@tanstack/react-query'
-import { lazy, memo, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
-import { useHeld } from '../api/query.ts'
+import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { useUndisturbed } from '../api/query.ts'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Popup } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Icon } from '../kit/icons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
+import { part } from '../kit/part.tsx'
 import { Value } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { DENSITIES, type Density, type ListState, query, read, sortedBy, write } from './address.ts'
-import { Failure, FailurePage } from './failure.tsx'
+import { EDIT } from './editing.ts'
+import { Reading } from './failure.tsx'
 import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
@@ -21,13 +23,13 @@ import { keyOf, may, oneOf, type Resource, routeOf, titleOf } from './resource.t
 import { SearchBox } from './search-box.tsx'
 import { describedBy, pageOf } from './shape.ts'
 
-const Views = lazy(() => import('./views.tsx'))
+const Views = part(() => import('./views.tsx').then((found) => found.default))
+const DeleteMany = part(() => import('./delete-many.tsx').then((found) => found.default))
+
 const MOVES: [number, Key, string][] = [
   [-1, 'move-up', '↑'],
   [1, 'move-down', '↓'],
 ]
-
-const DeleteMany = lazy(() => import('./delete-many.tsx'))
 
 /** All that the filters leave: how many, if that is known, and the parameters that ask for them. */
 export interface Matching {
@@ -61,7 +63,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     if (parameters) setSelected(new Map())
   }, [parameters])
   useLastPage(shown.data, state, (next) => go(here + write(next), true))
-  useHeld(selected.size > 0)
+  useUndisturbed(selected.size > 0)
   const table = useRef<HTMLTableElement>(null)
   const results = shown.data?.results ?? []
   const [isChoosingView, setIsChoosingView] = useState(false)
@@ -72,10 +74,15 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         shown.data.results.map((one) => keyOf(resource, one)),
       )
   }, [shown.data, resource])
+  const focused = () => {
+    const key = document.activeElement?.closest('tr')?.dataset.key
+    return results.find((one) => keyOf(resource, one) === key)
+  }
   const move = (step: number) => {
     const links = [...(table.current?.querySelectorAll<HTMLElement>('tbody th a') ?? [])]
     const at = links.findIndex((link) => link.closest('tr')?.contains(document.activeElement))
     links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus()
+    return links.length > 0
   }
   const select = (key: string, instance: Instance) => {
     setSelected((before) => {
@@ -85,9 +92,22 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     })
   }
   const selectFocused = () => {
-    const key = document.activeElement?.closest('tr')?.dataset.key
-    const instance = results.find((one) => keyOf(resource, one) === key)
-    if (key && instance) select(key, instance)
+    const instance = focused()
+    if (!instance) return false
+    return select(keyOf(resource, instance), instance)
+  }
+  /** The selection takes in the row, and the one to which it goes. */
+  const extend = (step: number) => {
+    const from = focused()
+    move(step)
+    const both = [from, focused()].filter((one) => one !== undefined)
+    setSelected((before) => both.reduce((all, one) => all.set(keyOf(resource, one), one), new Map(before)))
+    return both.length > 0
+  }
+  const edit = () => {
+    const instance = focused()
+    if (!instance || !may(instance, 'edit')) return false
+    return go(`${routeOf(resource, keyOf(resource, instance))}?${EDIT}`)
   }
   const canDelete =
     resource.canDelete !== false &&
@@ -100,9 +120,16 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     ...(canDelete ? [{ text: `${chosen}: ${t('delete')}`, run: () => setIsAsking(true) }] : []),
     ...(selected.size > 0 ? [{ text: t('select-none'), run: () => setSelected(new Map()) }] : []),
     { keys: 'v', text: t('views'), run: () => setIsChoosingView(true) },
-    { keys: 'j', text: t('keys.next'), run: () => move(1) },
-    { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
-    { keys: 'x', text: t('keys.select'), run: selectFocused },
+    ...['j', 'ArrowDown'].flatMap((keys) => [
+      { keys, text: t('keys.next'), run: () => move(1) },
+      { keys: `Shift+${keys}`, text: t('keys.extend-down'), run: () => extend(1) },
+    ]),
+    ...['k', 'ArrowUp'].flatMap((keys) => [
+      { keys, text: t('keys.previous'), run: () => move(-1) },
+      { keys: `Shift+${keys}`, text: t('keys.extend-up'), run: () => extend(-1) },
+    ]),
+    ...['x', 'Space'].map((keys) => ({ keys, text: t('keys.select'), run: selectFocused })),
+    { keys: 'e', text: t('keys.edit'), run: edit },
     ...(canCreate
       ? [{ keys: 'c', text: t('create-one', { one: oneOf(resource) }), run: () => go(`${resource.route}/new`) }]
       : []),
@@ -110,7 +137,6 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   const visible = (state.columns ?? resource.columns).flatMap(
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
-  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
     <>
@@ -135,11 +161,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         <Filters state={state} columns={columns} lines={results} more={moreColumns ?? []} onChange={set} />
         <div className={look.spacer} />
         <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
-          {(close) => (
-            <Suspense>
-              <Views name={resource.route} shared={resource.sharedViews} onDone={close} />
-            </Suspense>
-          )}
+          {(close) => <Views name={resource.route} shared={resource.sharedViews} onDone={close} />}
         </Popup>
         <Columns
           columns={columns.filter(({ is_parameter }) => !is_parameter)}
@@ -165,7 +187,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           </Button>
         </section>
       )}
-      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      <Reading of={[described, shown]} />
       {shown.data && results.length === 0 && state.offset === 0 && (
         <div className={look.nothing}>
           <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>
@@ -231,16 +253,14 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         />
       )}
       {isAsking && (
-        <Suspense>
-          <DeleteMany
-            resource={resource}
-            selected={[...selected.values()]}
-            onClose={() => {
-              setIsAsking(false)
-              setSelected(new Map())
-            }}
-          />
-        </Suspense>
+        <DeleteMany
+          resource={resource}
+          selected={[...selected.values()]}
+          onClose={() => {
+            setIsAsking(false)
+            setSelected(new Map())
+          }}
+        />
       )}
     </>
   )

@@ -11,7 +11,7 @@ import { MultiChooser } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
-import { Failure, failureText } from './failure.tsx'
+import { Failure, isHidden, Reading, sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Turn } from './turn.tsx'
 
@@ -57,20 +57,20 @@ export function Members({
   }
   const remove = async (line: Instance) => {
     const back = async () => {
-      await call('POST', path, { body: [idOf(line)] }).catch((refused: unknown) => say(failureText(refused)))
+      await call('POST', path, { body: [idOf(line)] }).catch((refused: unknown) => sayError(refused))
       await wrote(path)
     }
     try {
       if (isEachOwn) await call('DELETE', `${path}${line.id}/`)
       else await call('DELETE', path, { body: [isByLine ? Number(line.id) : idOf(line)] })
       setError(undefined)
-      say(t('removed-one', { name: textOf(line) }), () => void back())
+      say(t('removed-one', { name: textOf(line) }), { undo: () => void back() })
     } catch (refused) {
       setError(refused)
     }
     await wrote(path)
   }
-  if (shown.error) return null
+  if (isHidden(shown)) return null
   const lines = shown.data?.results ?? []
   const autocomplete = described.data?.batch?.autocomplete
   const most = described.data?.restrictions?.limit_items
@@ -84,6 +84,7 @@ export function Members({
           </span>
         )}
       </h2>
+      <Reading of={[shown]} />
       {error !== undefined && <Failure error={error} />}
       {lines.length === 0 && offset === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
       <ul className={look.plain}>

@@ -1,6 +1,7 @@
 // The pages of one instance, of whichever resource the address names.
 
 import { Suspense, use } from 'react'
+import { fetched } from '../kit/part.tsx'
 import { RESOURCES } from '../resources/index.ts'
 import { NotFound } from '../screens/not-found.tsx'
 import { Create, Detail } from './detail.tsx'
@@ -8,11 +9,12 @@ import { useOwnPath } from './go.tsx'
 import type { Parts, Resource } from './resource.ts'
 
 const NONE = Promise.resolve({ parts: {} })
-const fetched = new Map<Resource, Promise<{ parts: Parts }>>()
+const all = new Map<Resource, Promise<{ parts: Parts }>>()
 
 function partsOf(resource: Resource): Promise<{ parts: Parts }> {
-  const known = fetched.get(resource) ?? resource.parts?.() ?? NONE
-  fetched.set(resource, known)
+  const known = all.get(resource) ?? (resource.parts ? fetched(resource.parts)() : NONE)
+  all.set(resource, known)
+  known.catch(() => all.delete(resource))
   return known
 }
 

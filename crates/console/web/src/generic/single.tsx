@@ -9,7 +9,7 @@ import { useShortcuts } from '../kit/keys.ts'
 import { type Key, t } from '../texts.ts'
 import { Facts } from './detail.tsx'
 import { Edit } from './edit.tsx'
-import { Failure } from './failure.tsx'
+import { Reading } from './failure.tsx'
 import { fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { type Inputs, may, type Section } from './resource.ts'
@@ -28,6 +28,7 @@ export interface SingleProps {
   canEdit?: boolean
   /** Told of what would be saved; a text asks before that is done. */
   warning?: (before: Fields, values: Fields) => ReactNode
+  onSaved?: (instance: Instance) => void
 }
 
 export function Single(props: SingleProps) {
@@ -38,7 +39,6 @@ export function Single(props: SingleProps) {
   const found = read.data?.instance
   const canEdit = found !== undefined && (props.canEdit ?? may(found, 'edit'))
   useShortcuts(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : [])
-  const error = read.error ?? described.error
   return (
     <>
       <header className={look.head}>
@@ -50,7 +50,7 @@ export function Single(props: SingleProps) {
           </Button>
         )}
       </header>
-      {error && <Failure error={error} onRetry={() => void read.refetch()} />}
+      <Reading of={[read, described]} />
       {found && read.data && described.data && (
         <div className={look.main}>
           {isEditing ? (
@@ -62,6 +62,7 @@ export function Single(props: SingleProps) {
               warning={props.warning}
               read={read.data}
               details={described.data.details}
+              onSaved={props.onSaved}
               onDone={() => setIsEditing(false)}
             />
           ) : (

@@ -11,7 +11,7 @@ import { TextField } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
 import { useSettings } from '../screens/settings.ts'
 import { t } from '../texts.ts'
-import { Failure, failureText } from './failure.tsx'
+import { Reading, sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 import { NotUnderstood } from './not-understood.tsx'
@@ -98,11 +98,9 @@ export default function Views({
       return { pinnedViews: isPinned ? others : [...others, { name: text, to }] }
     })
   const offer = (view: View) =>
-    publish(`${shared}`, view).then(
-      () => say(t('views.published', { name: view.name })),
-      (error: unknown) => say(failureText(error)),
-    )
-  const { data: views, error, refetch } = useQuery(query)
+    publish(`${shared}`, view).then(() => say(t('views.published', { name: view.name })), sayError)
+  const own = useQuery(query)
+  const views = own.data
   /** The whole list is written: so what another tab kept meanwhile is read before. */
   const keep = (change: (views: View[]) => View[]) => {
     writing = writing
@@ -111,12 +109,12 @@ export default function Views({
         await call('PUT', `${ALL}${key}/`, { body: { value } })
         queries.setQueryData([ALL, key], value)
       })
-      .catch((refused: unknown) => say(failureText(refused)))
+      .catch(sayError)
   }
   return (
     <div className={look.editing}>
       {shared && <Shared component={shared} views={forAll.content.views} flaws={forAll.flaws} />}
-      {error && <Failure error={error} onRetry={() => void refetch()} />}
+      <Reading of={[own]} />
       {views?.length === 0 && <p className={look.none}>{t('views.none')}</p>}
       <ul className={look.plain}>
         {views?.map((view) => {

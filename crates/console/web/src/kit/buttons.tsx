@@ -1,12 +1,13 @@
 // Buttons, and what opens from them. The kit of menus and dialogs is fetched when the first of them opens.
 
-import { type ComponentProps, lazy, type ReactNode, type RefObject, Suspense, useRef, useState } from 'react'
+import { type ComponentProps, type ReactNode, type RefObject, useRef, useState } from 'react'
 import css from './controls.module.css'
 import { Icon, type IconName } from './icons.tsx'
 import { useShortcuts } from './keys.ts'
+import { part } from './part.tsx'
 
-const MenuPopover = lazy(() => import('./popovers.tsx').then(({ MenuPopover: part }) => ({ default: part })))
-const DialogPopover = lazy(() => import('./popovers.tsx').then(({ DialogPopover: part }) => ({ default: part })))
+const MenuPopover = part(() => import('./popovers.tsx').then(({ MenuPopover: found }) => found))
+const DialogPopover = part(() => import('./popovers.tsx').then(({ DialogPopover: found }) => found))
 
 type Look = 'primary' | 'danger' | 'quiet'
 
@@ -76,7 +77,7 @@ function Opener({
       >
         {text}
       </Button>
-      {isShown && <Suspense>{children(trigger, () => setIsShown(false))}</Suspense>}
+      {isShown && children(trigger, () => setIsShown(false))}
     </>
   )
 }

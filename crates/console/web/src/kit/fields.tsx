@@ -62,6 +62,7 @@ export function ForWhom() {
 export interface TextProps extends FieldProps {
   value: string
   onChange: (value: string) => void
+  onBlur?: () => void
   type?: 'text' | 'email' | 'url' | 'password' | 'search' | 'date' | 'datetime-local'
   maxLength?: number | undefined
   isLong?: boolean
@@ -96,6 +97,7 @@ export function TextField({
       isInvalid={isInvalid}
       autoComplete={autoComplete}
       validationBehavior="aria"
+      {...(props.onBlur && { onBlur: props.onBlur })}
       {...(inputMode && { inputMode })}
     >
       <Caption {...props} />

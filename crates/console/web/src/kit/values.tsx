@@ -20,6 +20,7 @@ let moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle:
 
 /** Shows moments in a time zone from now on. */
 export function showIn(timezone: string) {
+  if (zone === timezone) return
   zone = timezone
   moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle: 'short', timeZone: zone })
   day = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeZone: 'UTC' })

@@ -6,7 +6,7 @@ import { anything } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Fields, Instance } from '../api/shapes.ts'
-import { Failure } from '../generic/failure.tsx'
+import { Failure, Reading } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { Lines } from '../generic/lines.tsx'
 import type { Resource } from '../generic/resource.ts'
@@ -69,7 +69,7 @@ function MessagePreview() {
         choices={MESSAGES.map((value) => ({ value, text: named('field', value) }))}
         onChange={(value) => setName(`${value ?? name}`)}
       />
-      {preview.error && <Failure error={preview.error} />}
+      <Reading of={[preview]} />
       {preview.data && (
         <article className={look.letter}>
           <h3>{preview.data.subject}</h3>
@@ -197,8 +197,7 @@ export function Limits() {
   const limits = useQuery(
     anything<{ [name: string]: Counted } & { additional_limits?: { [name: string]: number } }>('/api/limits/'),
   )
-  if (limits.error) return <Failure error={limits.error} />
-  if (!limits.data) return null
+  if (!limits.data) return <Reading of={[limits]} title={t('limits')} />
   const { additional_limits: more = {}, ...counted } = limits.data
   const all = Object.entries(counted as { [name: string]: Counted }).toSorted(
     ([, a], [, b]) => b.count / b.limit - a.count / a.limit,

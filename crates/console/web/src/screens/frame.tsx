@@ -1,22 +1,25 @@
 // Menu, bar and palette around every screen; what is said when a session ends or a newer server answers.
 
-import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
 import { onTheme, theme } from '../api/theme.ts'
+import { sayError } from '../generic/failure.tsx'
 import { Link, useGo, useHere } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
-import { useShortcuts } from '../kit/keys.ts'
+import { keysText, useShortcuts } from '../kit/keys.ts'
+import { part } from '../kit/part.tsx'
 import { Toasts } from '../kit/toasts.tsx'
 import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
 import look from './frame.module.css'
 import { useMenu } from './menu.ts'
 
-const SessionOver = lazy(() => import('./session-over.tsx'))
-const Password = lazy(() => import('./password.tsx').then(({ Password: part }) => ({ default: part })))
-const Palette = lazy(() => import('./palette.tsx'))
-const Shortcuts = lazy(() => import('./shortcuts.tsx'))
+const sessionOver = () => import('./session-over.tsx')
+const SessionOver = part(() => sessionOver().then((found) => found.default))
+const Password = part(() => import('./password.tsx').then((found) => found.Password))
+const Palette = part(() => import('./palette.tsx').then((found) => found.default))
+const Shortcuts = part(() => import('./shortcuts.tsx').then((found) => found.default))
 
 export function Frame({ children }: { children: ReactNode }) {
   const [isOpen, setIsOpen] = useState(false)
@@ -35,6 +38,11 @@ export function Frame({ children }: { children: ReactNode }) {
       .flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
   ])
   useHeading(main, path, name)
+  // It must be there when nothing can be fetched any more.
+  useEffect(() => {
+    const timer = setTimeout(() => void sessionOver().catch(() => {}), 10_000)
+    return () => clearTimeout(timer)
+  }, [])
   useEffect(() => {
     if (path) setIsOpen(false)
   }, [path])
@@ -63,7 +71,7 @@ export function Frame({ children }: { children: ReactNode }) {
         <button type="button" className={look.palette} onClick={() => setShown('palette')}>
           <Icon name="search" />
           <span>{t('palette')}</span>
-          <kbd>{'Ctrl K'}</kbd>
+          <kbd>{keysText('Ctrl+K')}</kbd>
         </button>
         <Menu
           label={user ? t('account-of', { name: nameOf(user) }) : t('account')}
@@ -71,7 +79,7 @@ export function Frame({ children }: { children: ReactNode }) {
           actions={[
             { id: 'me', text: t('me'), run: () => go('/me') },
             { id: 'shortcuts', text: t('shortcuts'), keys: '?', run: () => setShown('shortcuts') },
-            { id: 'sign-out', text: t('sign-out'), run: () => void signOut() },
+            { id: 'sign-out', text: t('sign-out'), run: () => void signOut().catch(sayError) },
           ]}
         />
       </header>
@@ -102,15 +110,9 @@ export function Frame({ children }: { children: ReactNode }) {
         {start?.password_change_required ? <PasswordDue /> : children}
       </main>
       <Toasts />
-      {isOver && (
-        <Suspense>
-          <SessionOver />
-        </Suspense>
-      )}
-      <Suspense>
-        {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
-        {shown === 'shortcuts' && <Shortcuts onClose={() => setShown(undefined)} />}
-      </Suspense>
+      {isOver && <SessionOver />}
+      {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
+      {shown === 'shortcuts' && <Shortcuts onClose={() => setShown(undefined)} />}
     </div>
   )
 }
@@ -143,9 +145,7 @@ function PasswordDue() {
     <>
       <h1 tabIndex={-1}>{t('password.due')}</h1>
       <p>{t('password.due.text')}</p>
-      <Suspense>
-        <Password onChanged={() => location.reload()} />
-      </Suspense>
+      <Password onChanged={() => location.reload()} />
     </>
   )
 }

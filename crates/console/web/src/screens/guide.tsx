@@ -105,7 +105,7 @@ export function Guide() {
   if (guide.isDismissed || steps.every(({ isDone }) => isDone)) return null
   const dismiss = () => {
     note({ isDismissed: true })
-    say(t('guide.dismissed'), () => note({ isDismissed: false }))
+    say(t('guide.dismissed'), { undo: () => note({ isDismissed: false }) })
   }
   return (
     <section className={look.section}>

@@ -1,7 +1,6 @@
 // What waits for whoever signs in, what was opened last, what the interface has for everybody, and where to begin.
 
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense } from 'react'
 import { page } from '../api/query.ts'
 import { session } from '../api/session.ts'
 import look from '../generic/generic.module.css'
@@ -9,6 +8,7 @@ import { Link } from '../generic/go.tsx'
 import { NotUnderstood } from '../generic/not-understood.tsx'
 import { useConfiguration } from '../generic/ui-config.ts'
 import { readHome, readMenu } from '../generic/ui-contents.ts'
+import { part } from '../kit/part.tsx'
 import { Moment } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
 import { Guide } from './guide.tsx'
@@ -16,7 +16,7 @@ import own from './home.module.css'
 import { useRecentRecords } from './recent-records.ts'
 import { useSettings } from './settings.ts'
 
-const Blocks = lazy(() => import('./interface/blocks.tsx').then(({ Blocks: part }) => ({ default: part })))
+const Blocks = part(() => import('./interface/blocks.tsx').then((found) => found.Blocks))
 
 export function Home() {
   const user = session()?.user
@@ -37,11 +37,7 @@ export function Home() {
           <Links title="home.recent" links={recent.map(({ to, label }) => ({ to, name: label }))} />
           <Links title="home.views" links={pinnedViews} />
         </div>
-        {content.blocks.length > 0 && (
-          <Suspense>
-            <Blocks blocks={content.blocks} />
-          </Suspense>
-        )}
+        {content.blocks.length > 0 && <Blocks blocks={content.blocks} />}
         <Guide />
       </div>
     </>

@@ -1,6 +1,7 @@
 // What is one's own: details, password, sessions, linked sign-ins, how the console looks.
 
-import type { Instance } from '../api/shapes.ts'
+import { userIs } from '../api/session.ts'
+import type { Instance, User } from '../api/shapes.ts'
 import { Ended } from '../generic/ended.tsx'
 import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
@@ -31,6 +32,7 @@ export function Me() {
       sections={SECTIONS}
       hidden={['next_actions']}
       canEdit
+      onSaved={(user) => userIs(user as unknown as User)}
       panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
     />
   )

@@ -7,7 +7,7 @@ import { page } from '../api/query.ts'
 import { session } from '../api/session.ts'
 import { useGo } from '../generic/go.tsx'
 import css from '../kit/controls.module.css'
-import { shortcuts } from '../kit/keys.ts'
+import { keysText, Layer, shortcuts } from '../kit/keys.ts'
 import { RESOURCES } from '../resources/index.ts'
 import { t } from '../texts.ts'
 import type { Part } from './menu.ts'
@@ -64,7 +64,10 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
       run: () => go(`${route}/new`),
     })),
     ...here
-      .filter(({ keys }) => !keys?.startsWith('g ') && keys !== 'Ctrl+K')
+      .filter(
+        ({ keys, text }, n, all) =>
+          !keys?.startsWith('g ') && keys !== 'Ctrl+K' && all.findIndex((one) => one.text === text) === n,
+      )
       .map(({ keys, text, run }, n) => ({ id: `do ${n}`, text, keys, run })),
   ]
   const wanted = typed.toLowerCase()
@@ -107,33 +110,35 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
     >
       <Modal className={`${css.modal} ${look.palette}`}>
         <Dialog aria-label={t('palette')} className={look.dialog ?? ''}>
-          <Autocomplete inputValue={typed} onInputChange={setTyped}>
-            <TextField aria-label={t('palette')} autoFocus>
-              <Input className={`${css.input} ${look.input}`} placeholder={t('palette.hint')} />
-            </TextField>
-            <Menu
-              className={`${css.list} ${look.list}`}
-              aria-label={t('palette')}
-              items={shown.slice(0, 60)}
-              renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
-            >
-              {(item: Item) => (
-                <MenuItem
-                  id={item.id}
-                  textValue={item.text}
-                  className={css.item ?? ''}
-                  onAction={() => {
-                    onClose()
-                    item.run()
-                  }}
-                >
-                  <span>{item.text}</span>
-                  {item.kind && <span className={css.optional}>{item.kind}</span>}
-                  {item.keys && <kbd>{item.keys}</kbd>}
-                </MenuItem>
-              )}
-            </Menu>
-          </Autocomplete>
+          <Layer>
+            <Autocomplete inputValue={typed} onInputChange={setTyped}>
+              <TextField aria-label={t('palette')} autoFocus>
+                <Input className={`${css.input} ${look.input}`} placeholder={t('palette.hint')} />
+              </TextField>
+              <Menu
+                className={`${css.list} ${look.list}`}
+                aria-label={t('palette')}
+                items={shown.slice(0, 60)}
+                renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
+              >
+                {(item: Item) => (
+                  <MenuItem
+                    id={item.id}
+                    textValue={item.text}
+                    className={css.item ?? ''}
+                    onAction={() => {
+                      onClose()
+                      item.run()
+                    }}
+                  >
+                    <span>{item.text}</span>
+                    {item.kind && <span className={css.optional}>{item.kind}</span>}
+                    {item.keys && <kbd>{keysText(item.keys)}</kbd>}
+                  </MenuItem>
+                )}
+              </Menu>
+            </Autocomplete>
+          </Layer>
         </Dialog>
       </Modal>
     </ModalOverlay>

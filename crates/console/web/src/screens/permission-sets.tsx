@@ -7,11 +7,12 @@ import { call } from '../api/request.ts'
 import type { Fields, Instance, Json } from '../api/shapes.ts'
 import { AskFirst } from '../generic/ask-first.tsx'
 import { changed } from '../generic/changes.ts'
-import { Conflict, useMerged } from '../generic/conflict.tsx'
+import { isHidden, Reading } from '../generic/failure.tsx'
 import { FormDialog } from '../generic/form-dialog.tsx'
 import look from '../generic/generic.module.css'
 import { Matrix, MatrixView } from '../generic/matrix.tsx'
 import { Members } from '../generic/members.tsx'
+import { useMerged } from '../generic/merging.tsx'
 import { inList, isSeen, removeSeen } from '../generic/seen.ts'
 import { Turn } from '../generic/turn.tsx'
 import { Button } from '../kit/buttons.tsx'
@@ -48,7 +49,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   const [deleted, setDeleted] = useState<Instance | undefined>()
   /** Who is assigned to a set is asked for when it is opened. */
   const [opened, setOpened] = useState<Json[]>([])
-  if (shown.error) return null
+  if (isHidden(shown)) return null
   const remove = async (set: Instance) => {
     await removeSeen(path, set)
     setDeleted(undefined)
@@ -57,6 +58,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   return (
     <section className={look.section}>
       <h2>{t('permission-sets')}</h2>
+      <Reading of={[shown]} />
       {shown.data?.results.map((set) => (
         <details
           key={`${set.id}`}
@@ -108,12 +110,12 @@ const asked = ({ name = '', permissions = {} }: Instance): Fields => ({ name, pe
 function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; onDone: () => void }) {
   const described = useQuery(options(path))
   const [seen, setSeen] = useState(set)
-  const { base, values, setValues, clashes, take, onSettled } = useMerged(set ? asked(set) : {})
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setIsBusy] = useState(false)
   const fields = (described.data?.details.schema ?? []).filter(
     ({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))),
   )
+  const { base, values, setValues, take, question } = useMerged(set ? asked(set) : {}, fields)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
   const save = async () => {
     setIsBusy(true)
     try {
@@ -121,7 +123,7 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
         const now = await inList(path, seen.id)
         if (!isSeen(seen, now)) {
           setSeen(now)
-          take(asked(now))
+          take(asked(now), fields)
           setIsBusy(false)
           return
         }
@@ -153,7 +155,7 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
         onSubmit={() => void save()}
         onDone={onDone}
       />
-      <Conflict clashes={clashes} fields={fields} onSettled={onSettled} />
+      {question}
     </>
   )
 }

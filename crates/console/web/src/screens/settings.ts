@@ -6,9 +6,8 @@ import { queries } from '../api/query.ts'
 import { call, get } from '../api/request.ts'
 import { session } from '../api/session.ts'
 import type { Fields, Page } from '../api/shapes.ts'
-import { failureText } from '../generic/failure.tsx'
+import { sayError } from '../generic/failure.tsx'
 import { switchSingleKeys } from '../kit/keys.ts'
-import { say } from '../kit/toasts.tsx'
 
 export interface Settings {
   theme: 'system' | 'light' | 'dark'
@@ -93,7 +92,7 @@ export function useSettings(): [Settings, (change: Change) => void] {
         show(next)
       })
       .catch((error: unknown) => {
-        say(failureText(error))
+        sayError(error)
         return queries.invalidateQueries({ queryKey: [PATH] })
       })
   }

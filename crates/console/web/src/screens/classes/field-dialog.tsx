@@ -7,10 +7,10 @@ import { call, Refusal } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed, same } from '../../generic/changes.ts'
-import { Conflict, useMerged } from '../../generic/conflict.tsx'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
+import { useMerging } from '../../generic/merging.tsx'
 import { isSeen, tagOf } from '../../generic/seen.ts'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
@@ -59,15 +59,15 @@ export function FieldDialog({
   const path = `${classPath}fields/`
   const described = useQuery(options(path))
   const read = useQuery({ ...instanceQuery(`${path}${field?.id}/`), enabled: field !== undefined })
-  const error = described.error ?? read.error
-  if (error) {
+  if (!described.data || (field && !read.data)) {
+    const isGoingWell = !described.failureCount && !read.failureCount
+    if (isGoingWell) return null
     return (
       <Dialog title={t('edit')} isOpen onClose={onDone}>
-        <Failure error={error} />
+        <Reading of={[described, read]} />
       </Dialog>
     )
   }
-  if (!described.data || (field && !read.data)) return null
   return <FieldForm classPath={classPath} schema={described.data.details.schema} read={read.data} onDone={onDone} />
 }
 
@@ -83,12 +83,16 @@ function FieldForm({
   onDone: () => void
 }) {
   const path = `${classPath}fields/`
-  const [{ instance: field, etag }, setRead] = useState<Partial<Read>>(read ?? {})
-  const { base, setBase, values, setValues, clashes, take, onSettled } = useMerged(field ? editable(field, schema) : {})
+  const { base, values, setValues, merged, question } = useMerging(
+    `${path}${read?.instance.id}/`,
+    () => ({ etag: null, instance: {}, ...read, values: read ? editable(read.instance, schema) : {} }),
+    (instance) => ({ instance, values: editable(instance, schema), fields: schema }),
+  )
+  const field = read && base.instance
   const [round, setRound] = useState(0)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(base, values)
+  const changes = changed(base.values, values)
   const isChanged = Object.keys(changes).length > 0
   const save = async (andNew: boolean) => {
     if (field && !isChanged) return onDone()
@@ -96,62 +100,55 @@ function FieldForm({
     try {
       const asked = new Set(inputsOf(schema, values, !field).map(({ alias }) => alias))
       const body = Object.fromEntries(Object.entries(field ? changes : values).filter(([alias]) => asked.has(alias)))
-      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: etag ?? null })
+      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: base.etag })
       else await call('POST', path, { body })
       queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
       await wroteFields(classPath)
       say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
       setError(undefined)
       if (!andNew) return onDone()
-      setBase({})
-      setValues({})
+      setValues(() => ({}))
       setRound(round + 1)
     } catch (refused) {
-      if (field && refused instanceof Refusal && refused.status === 412) await theirs(field).catch(setError)
+      if (field && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
       else setError(refused)
+    } finally {
+      setIsBusy(false)
     }
-    setIsBusy(false)
-  }
-  const theirs = async ({ id }: Instance) => {
-    const { data, etag: tag } = await call<Instance>('GET', `${path}${id}/`)
-    setRead({ instance: data, etag: tag })
-    take(editable(data, schema))
   }
   const fields = inputsOf(schema, values, !field).map((one) => {
     const hint = hintOf(one.alias)
     return hint ? { ...one, description: hint } : one
   })
   return (
-    <>
-      <FormDialog
-        key={round}
-        title={field ? `${field.label}` : t('class-field.new')}
-        fields={fields}
-        sections={[]}
-        values={values}
-        instance={field}
-        inputs={INPUTS}
-        error={error}
-        isBusy={isBusy}
-        isChanged={isChanged}
-        submit={field ? t('save') : t('create')}
-        onChange={(alias, value) =>
-          setValues((now) => ({
-            ...now,
-            [alias]: value,
-            // A default of another type would be none of this one.
-            ...(alias === 'type' && { default: null }),
-          }))
-        }
-        onSubmit={() => void save(false)}
-        onSubmitAndNew={field ? undefined : () => void save(true)}
-        onDone={onDone}
-        above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
-      >
-        {field && <Touched classPath={classPath} field={field} values={values} />}
-      </FormDialog>
-      <Conflict clashes={clashes} fields={fields} onSettled={onSettled} />
-    </>
+    <FormDialog
+      key={round}
+      title={field ? `${field.label}` : t('class-field.new')}
+      fields={fields}
+      sections={[]}
+      values={values}
+      instance={field}
+      inputs={INPUTS}
+      error={error}
+      isBusy={isBusy}
+      isChanged={isChanged}
+      submit={field ? t('save') : t('create')}
+      onChange={(alias, value) =>
+        setValues((now) => ({
+          ...now,
+          [alias]: value,
+          // A default of another type would be none of this one.
+          ...(alias === 'type' && { default: null }),
+        }))
+      }
+      onSubmit={() => void save(false)}
+      onSubmitAndNew={field ? undefined : () => void save(true)}
+      onDone={onDone}
+      above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
+    >
+      {field && <Touched classPath={classPath} field={field} values={values} />}
+      {question}
+    </FormDialog>
   )
 }
 

@@ -5,7 +5,7 @@ import { useRef, useState } from 'react'
 import { page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance, Page } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Ordered } from '../../generic/ordered.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
@@ -80,7 +80,6 @@ export function ClassFields({ instance, path }: PanelProps) {
         void wrote(fieldsPath)
       })
   }
-  if (shown.error) return <Failure error={shown.error} onRetry={() => void shown.refetch()} />
   return (
     <section className={generic.section} aria-label={t('class-fields')}>
       <div className={look.head}>
@@ -106,6 +105,7 @@ export function ClassFields({ instance, path }: PanelProps) {
           }}
         />
       )}
+      <Reading of={[shown]} />
       {error !== undefined && <Failure error={error} />}
       {shown.data && fields.length === 0 && (
         <p className={generic.none}>{searched ? t('nothing-found') : t('class-fields.nothing')}</p>

@@ -8,11 +8,11 @@ import type { Field, Fields, Instance } from '../../api/shapes.ts'
 import { give, type Held, take } from '../../generic/actions.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed, same } from '../../generic/changes.ts'
-import { Conflict, useMerged } from '../../generic/conflict.tsx'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
 import { MatrixView } from '../../generic/matrix.tsx'
+import { useMerged } from '../../generic/merging.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
 import { inList, isSeen, removeSeen } from '../../generic/seen.ts'
 import { Turn } from '../../generic/turn.tsx'
@@ -157,8 +157,6 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
   const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const failed = described.error ?? shown.error
-  if (failed) return <Failure error={failed} />
   const schema = described.data?.details.schema ?? []
   const fields = schema.find(({ alias }) => alias === 'permissions')?.schema ?? []
   const remove = async (set: Instance) => {
@@ -174,6 +172,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
         {t('record-sets')} <span className={css.optional}>{most ? t('count-of', { count, of: most }) : count}</span>
       </h2>
       <p className={css.hint}>{t('record-sets.hint')}</p>
+      <Reading of={[described, shown]} />
       {shown.data?.results.map((set) => (
         <details key={`${set.id}`} className={generic.set}>
           <summary>{`${set.name}`}</summary>
@@ -230,7 +229,15 @@ function Edit({
   onDone: () => void
 }) {
   const [seen, setSeen] = useState(set)
-  const { base, values, setValues, clashes, take, onSettled } = useMerged(asked(set))
+  const shown = columnsOf(seen)
+  const { base, values, setValues, take, question } = useMerged(
+    asked(set),
+    [
+      ...schema.filter(({ alias }) => alias === 'name'),
+      ...shown.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
+    ],
+    Object.fromEntries(shown.map((column) => [column.id, MatrixView])),
+  )
   const { name = '', ...columns } = values
   const holdings = columns as Holdings
   const [error, setError] = useState<unknown>()
@@ -272,7 +279,6 @@ function Edit({
       setIsBusy(false)
     }
   }
-  const shown = columnsOf(seen)
   return (
     <>
       <FormDialog
@@ -296,15 +302,7 @@ function Edit({
           onChange={(held) => setValues((now) => ({ ...now, ...held }))}
         />
       </FormDialog>
-      <Conflict
-        clashes={clashes}
-        fields={[
-          ...schema.filter(({ alias }) => alias === 'name'),
-          ...shown.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
-        ]}
-        views={Object.fromEntries(shown.map((column) => [column.id, MatrixView]))}
-        onSettled={onSettled}
-      />
+      {question}
     </>
   )
 }

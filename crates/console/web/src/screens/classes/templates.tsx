@@ -7,13 +7,13 @@ import { call, Refusal } from '../../api/request.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
-import { Conflict, useMerged } from '../../generic/conflict.tsx'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useOwnPath } from '../../generic/go.tsx'
+import { useMerging } from '../../generic/merging.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile, sizeOf } from '../../generic/save.ts'
 import { tagOf } from '../../generic/seen.ts'
@@ -46,7 +46,6 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const failed = owner.error ?? described.error ?? shown.error
   const remove = async (template: Instance) => {
     const one = `${path}${template.id}/`
     await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => wrote(path))
@@ -63,14 +62,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
       <header className={generic.head}>
         <h1 tabIndex={-1}>{t('document-templates')}</h1>
         <div className={generic.spacer} />
-        {described.data && !failed && (
+        {described.data && (
           <Button look="primary" icon="plus" onPress={() => setEdited('new')}>
             {t('create-one', { one: t('templates.one') })}
           </Button>
         )}
       </header>
-      {failed && <Failure error={failed} />}
-      {!failed && shown.data && (
+      <Reading of={[owner, described, shown]} />
+      {shown.data && (
         <div className={generic.main}>
           <section className={generic.section} aria-label={t('document-templates')}>
             {shown.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
@@ -125,7 +124,7 @@ function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () =>
             look="quiet"
             icon="download"
             aria-label={t('templates.download', { name })}
-            onPress={() => void saveFile(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
+            onPress={() => void saveFile(`${file.url}`, file.name).catch(sayError)}
           />
         )}
         <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
@@ -167,7 +166,7 @@ function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
 function plain(error: unknown): unknown {
   if (!(error instanceof Refusal) || error.body.error === undefined) return error
   const { error: detail, ...rest } = error.body
-  return new Refusal(error.status, { ...rest, detail }, error.requestId, error.retryAfter)
+  return error.saying({ ...rest, detail })
 }
 
 const INPUTS = { template_file: TemplateFile }
@@ -182,43 +181,44 @@ interface EditProps {
 /** One that is there is read first: the list knows no entity tag. */
 function EditOne({ id, ...props }: EditProps & { id: number | undefined }) {
   const read = useQuery({ ...instanceQuery(`${props.path}${id}/`), enabled: id !== undefined })
-  if (read.error) {
-    return (
-      <Dialog title={t('edit')} isOpen onClose={props.onDone}>
-        <Failure error={read.error} />
-      </Dialog>
-    )
-  }
-  return id === undefined || read.data ? <Edit {...props} read={read.data} /> : null
+  if (id === undefined || read.data) return <Edit {...props} read={read.data} />
+  if (read.failureCount === 0) return null
+  return (
+    <Dialog title={t('edit')} isOpen onClose={props.onDone}>
+      <Reading of={[read]} />
+    </Dialog>
+  )
 }
 
 function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefined }) {
   const fields = ASKED.flatMap((alias) => schema.find((field) => field.alias === alias) ?? [])
-  const [{ instance: template, etag }, setRead] = useState<Partial<Read>>(read ?? {})
-  const { base, values, setValues, clashes, take, onSettled } = useMerged(
-    template ? editable(template, fields) : { allow_on_demand_generation: true },
+  const { base, values, setValues, merged, question } = useMerging(
+    `${path}${read?.instance.id}/`,
+    () => ({
+      etag: null,
+      instance: {},
+      ...read,
+      values: read ? editable(read.instance, fields) : { allow_on_demand_generation: true },
+    }),
+    (instance) => ({ instance, values: editable(instance, fields), fields }),
   )
+  const template = read && base.instance
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(base, values)
+  const changes = changed(base.values, values)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes, ifMatch: etag ?? null })
+      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes, ifMatch: base.etag })
       else await call('POST', path, { body: values })
       say(t('saved'))
       await wrote(path)
       onDone()
     } catch (refused) {
-      if (template && refused instanceof Refusal && refused.status === 412) await theirs(template).catch(setError)
+      if (template && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
       else setError(plain(refused))
       setIsBusy(false)
     }
-  }
-  const theirs = async ({ id }: Instance) => {
-    const { data, etag: tag } = await call<Instance>('GET', `${path}${id}/`)
-    setRead({ instance: data, etag: tag })
-    take(editable(data, fields))
   }
   // Ids of files are numbers; what was just sent is a text.
   const token: Json = values.template_file ?? null
@@ -241,7 +241,7 @@ function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefin
       >
         {typeof token === 'string' && <Report key={token} path={path} token={token} />}
       </FormDialog>
-      <Conflict clashes={clashes} fields={fields} onSettled={onSettled} />
+      {question}
     </>
   )
 }

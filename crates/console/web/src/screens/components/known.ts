@@ -38,7 +38,7 @@ export function useRepositories() {
     data: isThere
       ? known(components.data?.results ?? [], made.data?.results ?? [], deleted.data?.results ?? [])
       : undefined,
-    error: components.error ?? made.error ?? deleted.error,
+    reading: [components, made, deleted],
   }
 }
 

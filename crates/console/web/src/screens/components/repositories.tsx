@@ -1,7 +1,7 @@
 // The git repositories that components come from.
 
 import { useState } from 'react'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Button } from '../../kit/buttons.tsx'
@@ -14,7 +14,7 @@ import { MakeRepository, mayChange, Repository } from './repository.tsx'
 const SIZE = 25
 
 export function Repositories() {
-  const { data, error } = useRepositories()
+  const { data, reading } = useRepositories()
   const [isMaking, setIsMaking] = useState(false)
   const [count, setCount] = useState(SIZE)
   return (
@@ -33,7 +33,7 @@ export function Repositories() {
       </header>
       <div className={look.main}>
         <p>{t('repositories.hint')}</p>
-        {error && <Failure error={error} />}
+        <Reading of={reading} />
         {data?.length === 0 && <p className={look.nothing}>{t('repositories.none')}</p>}
         {data && (
           <ul className={own.repositories}>

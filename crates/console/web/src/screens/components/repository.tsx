@@ -8,7 +8,7 @@ import { session } from '../../api/session.ts'
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { messages } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
@@ -70,7 +70,7 @@ export function Repository({ id, address, component }: Known) {
   return (
     <li className={look.section}>
       <h2>{address}</h2>
-      {read.error && <Failure error={read.error} onRetry={() => void read.refetch()} />}
+      <Reading of={[read]} />
       {repository && (
         <>
           <RepositoryState repository={repository} />

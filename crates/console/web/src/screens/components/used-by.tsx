@@ -5,7 +5,7 @@ import { page } from '../../api/query.ts'
 import { get } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Instance, Page } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import look from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
@@ -45,7 +45,7 @@ export function UsedBy({ instance }: PanelProps) {
   return (
     <section className={look.section}>
       <h2>{t('custom-components.used-by')}</h2>
-      {forms.error && <Failure error={forms.error} />}
+      <Reading of={[forms]} />
       {isNone && <p className={look.none}>{t('custom-components.unused')}</p>}
       <ul className={look.plain}>
         {forms.data?.found.map((form) => (

@@ -5,10 +5,11 @@ import { type ReactNode, useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { changed } from '../../generic/changes.ts'
+import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -39,7 +40,7 @@ export function Forms() {
       <header className={generic.head}>
         <h1 tabIndex={-1}>{t('forms')}</h1>
       </header>
-      {forms.error && <Failure error={forms.error} onRetry={() => void forms.refetch()} />}
+      <Reading of={[forms]} />
       {forms.data && mine.length === 0 && <p className={generic.nothing}>{t('forms.none-for-me')}</p>}
       <ul className={generic.plain}>
         {mine.map((form) => (
@@ -74,22 +75,19 @@ export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   const found = form.data?.instance
   const classPath = `${CLASSES}${found?.object_class}/`
   const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })
-  const failed = form.error ?? configured.error ?? described.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
-        <Failure error={failed} onRetry={() => void form.refetch()} />
-      </>
-    )
-  }
-  if (!found || !configured.data || !described.data) return null
+  const reading = [form, configured, described]
+  if (!found || !configured.data || !described.data) return <Reading of={reading} title={t('forms.one.title')} />
   const fields = recordFields(described.data)
   // A configuration of another kind, and none: all fields in their order.
   const sections = sectionsOf(configured.data.configuration) ?? [
     { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
   ]
-  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
+  return (
+    <>
+      <Reading of={reading} />
+      <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
+    </>
+  )
 }
 
 const defaultsOf = (fields: Field[]): Fields =>
@@ -113,6 +111,8 @@ function Fill({
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [made, setMade] = useState<Instance | undefined>()
+  const go = useGo()
+  const isChanged = Object.keys(changed(before, values)).length > 0
   const visible = shown(sections, values)
   const use = place ? 'object_class_create_form' : STANDALONE
   const asked = fieldsIn(visible, fields, use)
@@ -187,13 +187,13 @@ function Fill({
         inputs={Object.fromEntries(asked.map(({ alias }) => [alias, RecordFormInput]))}
         error={error}
         isBusy={isBusy}
-        isChanged={Object.keys(values).some((alias) => values[alias] !== before[alias])}
+        isChanged={isChanged}
         submit={t(place ? 'create' : 'forms.send')}
         layout={(input) => <Layout sections={visible} use={use} input={input} />}
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
         onSubmitAndNew={place && (() => void send(true))}
-        onCancel={place?.onCancel ?? again}
+        onCancel={place?.onCancel ?? (() => (isChanged ? again() : go('/forms')))}
       />
     </>
   )

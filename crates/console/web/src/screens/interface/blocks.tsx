@@ -1,10 +1,9 @@
 // The blocks of the home page. Each asks for itself, so that one that is refused takes none of the others along.
 
 import { useQuery } from '@tanstack/react-query'
-import { lazy, type ReactNode, Suspense, useMemo } from 'react'
-import { Refusal } from '../../api/refusal.ts'
+import { type ReactNode, useMemo } from 'react'
 import type { Column, Instance } from '../../api/shapes.ts'
-import { messages } from '../../generic/changes.ts'
+import { told } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { LineTable } from '../../generic/line-table.tsx'
@@ -12,14 +11,13 @@ import { pageOf } from '../../generic/shape.ts'
 import { mayConfigure } from '../../generic/ui-config.ts'
 import { type Block, type Selection, searchOf } from '../../generic/ui-contents.ts'
 import css from '../../kit/controls.module.css'
+import { part } from '../../kit/part.tsx'
 import { Value } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
 import look from '../home.module.css'
 import { type OpenClass, useClass } from '../records/class.ts'
 
-const ComponentFrame = lazy(() =>
-  import('../../generic/component-frame.tsx').then(({ ComponentFrame: part }) => ({ default: part })),
-)
+const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
 
 type Of<K extends Block['kind']> = Extract<Block, { kind: K }>
 
@@ -56,9 +54,7 @@ function One({ block }: { block: Block }) {
   return (
     <section className={generic.section}>
       {block.title && <h2>{block.title}</h2>}
-      <Suspense>
-        <ComponentFrame component={block.component} use="landing_page" parameters={block.parameters ?? {}} />
-      </Suspense>
+      <ComponentFrame component={block.component} use="landing_page" parameters={block.parameters ?? {}} />
     </section>
   )
 }
@@ -66,8 +62,7 @@ function One({ block }: { block: Block }) {
 /** A class that is gone, or that the caller may not see, has no block; administrators are told. */
 function Missing({ alias, error }: { alias: string; error: unknown }) {
   if (!mayConfigure()) return null
-  const said = error instanceof Refusal ? Object.values(messages(error.body)).join(' ') || error.message : undefined
-  const reason = said ?? (error ? t('failure.other') : t('interface.class.gone', { alias }))
+  const reason = error ? told(error) : t('interface.class.gone', { alias })
   return (
     <p className={css.notice} data-tone="warn">
       {t('interface.block.failed', { reason })}
@@ -76,7 +71,8 @@ function Missing({ alias, error }: { alias: string; error: unknown }) {
 }
 
 function Count({ block }: { block: Of<'count'> }) {
-  const { found, isMissing, error } = useClass(block.class)
+  const { found, isMissing, reading } = useClass(block.class)
+  const error = reading.find((one) => one.error)?.error
   if (isMissing || error) {
     return mayConfigure() ? (
       <li>
@@ -109,7 +105,8 @@ function Counted({ block, found }: { block: Of<'count'>; found: OpenClass }) {
 }
 
 function Rows({ block }: { block: Of<'list'> }) {
-  const { found, isMissing, error } = useClass(block.class)
+  const { found, isMissing, reading } = useClass(block.class)
+  const error = reading.find((one) => one.error)?.error
   if (isMissing || error) return <Missing alias={block.class} error={error} />
   if (!found) return null
   return (

@@ -4,9 +4,9 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useId, useMemo, useRef, useState } from 'react'
 import { Refusal } from '../../api/refusal.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
-import type { Reading } from '../../api/written.ts'
+import type { Reading as Understood } from '../../api/written.ts'
 import { messages, same } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { shortened } from '../../generic/not-understood.tsx'
@@ -25,7 +25,7 @@ import look from './interface.module.css'
 export interface EditorProps<T extends object> {
   /** The name of the UI configuration. */
   component: string
-  understand: (content: Json | undefined) => Reading<T>
+  understand: (content: Json | undefined) => Understood<T>
   /** The custom components that a content names. */
   components?: (content: T) => number[]
   form: (content: T, change: (content: T) => void) => ReactNode
@@ -37,14 +37,18 @@ export interface EditorProps<T extends object> {
 export function Editor<T extends object>(props: EditorProps<T>) {
   const { component } = props
   // Read anew: what another page read some minutes ago is no ground to build on.
-  const { data, error, refetch } = useQuery({
+  const opened = useQuery({
     queryKey: [component, 'edited'],
     queryFn: () => read(component),
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
   })
-  if (error) return <Failure error={error} onRetry={() => void refetch()} />
-  return data ? <Opened key={component} {...props} kept={data} /> : null
+  return (
+    <>
+      <Reading of={[opened]} />
+      {opened.data && <Opened key={component} {...props} kept={opened.data} />}
+    </>
+  )
 }
 
 function Opened<T extends object>({
@@ -167,7 +171,7 @@ function Opened<T extends object>({
           </MessagesContext>
         )}
       </section>
-      <Leaving isChanged={isChanged && !isBusy} />
+      <Leaving isChanged={() => isChanged && !isBusy} />
       {theirs !== undefined && (
         <Confirmation
           title={t('conflict.title')}

@@ -1,7 +1,7 @@
 // What everybody finds in the console: menu, home page, views of lists, pages of records, and how it looks.
 
 import { Refusal } from '../../api/refusal.ts'
-import { Failure, FailurePage } from '../../generic/failure.tsx'
+import { FailurePage, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { mayConfigure } from '../../generic/ui-config.ts'
@@ -31,7 +31,8 @@ export function Interface() {
   const { path } = useHere()
   const part = NAMES.find((name) => routeOf(name) === path)
   if (!part) return <NotFound />
-  if (!mayConfigure()) return <FailurePage error={new Refusal(403, {}, null, null)} />
+  if (!mayConfigure())
+    return <FailurePage error={new Refusal(403, {}, null, null, { method: 'POST', path: '/ui-config/' })} />
   const Editor = PARTS[part]
   return (
     <>
@@ -60,7 +61,7 @@ function OfClass({ editor: One }: { editor: (props: { found: OpenClass }) => Rea
   const { path, search } = useHere()
   const go = useGo()
   const id = Number(new URLSearchParams(search).get('class')) || undefined
-  const { found, error } = useClass(id)
+  const { found, reading } = useClass(id)
   return (
     <>
       <div className={look.class}>
@@ -72,7 +73,7 @@ function OfClass({ editor: One }: { editor: (props: { found: OpenClass }) => Rea
           onChoose={(one) => go(`${path}?class=${one.id}`)}
         />
       </div>
-      {error !== undefined && <Failure error={error} />}
+      <Reading of={reading} />
       {id === undefined && <p className={generic.none}>{t('interface.class.choose')}</p>}
       {found && <One key={found.id} found={found} />}
     </>

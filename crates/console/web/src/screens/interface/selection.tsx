@@ -4,10 +4,10 @@ import { useMemo, useState } from 'react'
 import { get } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { read, write } from '../../generic/address.ts'
+import { sayError } from '../../generic/failure.tsx'
 import { Filters } from '../../generic/filters.tsx'
 import { type Selection, searchOf, selectionOf } from '../../generic/ui-contents.ts'
 import { Chooser, Fieldset, MultiChooser, Select } from '../../kit/fields.tsx'
-import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { CLASSES, type OpenClass } from '../records/class.ts'
 
@@ -41,7 +41,7 @@ export function ClassChooser({
       onChange={(choice) => {
         if (!choice) return
         setRound(round + 1)
-        get<Instance>(`${CLASSES}${choice.value}/`).then(onChoose, (error: Error) => say(error.message))
+        get<Instance>(`${CLASSES}${choice.value}/`).then(onChoose, sayError)
       }}
     />
   )

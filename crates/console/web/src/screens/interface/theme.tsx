@@ -7,10 +7,10 @@ import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Instance, Json } from '../../api/shapes.ts'
 import { HUE, readTheme, type Theme, theme, wear } from '../../api/theme.ts'
+import { sayError } from '../../generic/failure.tsx'
 import { Files } from '../../generic/files.tsx'
 import css from '../../kit/controls.module.css'
 import { Fieldset, Select, TextField } from '../../kit/fields.tsx'
-import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { Editor } from './editor.tsx'
 import look from './interface.module.css'
@@ -77,10 +77,7 @@ function Logo({ logo, onChange }: { logo: string | undefined; onChange: (logo: s
   const publish = async (tokens: Json[]) => {
     const token = tokens.at(-1)
     if (token === undefined) return
-    await call<Instance>('POST', FILES, { body: { token } }).then(
-      ({ data: file }) => onChange(pathOf(file)),
-      (error: Error) => say(error.message),
-    )
+    await call<Instance>('POST', FILES, { body: { token } }).then(({ data: file }) => onChange(pathOf(file)), sayError)
     await wrote(FILES)
   }
   return (

@@ -1,6 +1,6 @@
 // A class as a resource of its records, made when it is opened.
 
-import { useQuery } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { get } from '../../api/request.ts'
 import type { Field, Fields, Instance, Options } from '../../api/shapes.ts'
@@ -84,7 +84,8 @@ export interface Opening {
   found: OpenClass | undefined
   /** No class has this name, or none that may be seen. */
   isMissing: boolean
-  error: unknown
+  /** How reading it goes. */
+  reading: UseQueryResult[]
 }
 
 /** A class by its alias, or by its id, with what the API says of its records. */
@@ -102,7 +103,7 @@ export function useClass(name: string | number | undefined, actions?: Action[]):
   return {
     found,
     isMissing: named.data === null && !isId,
-    error: named.error ?? numbered.error ?? described.error ?? undefined,
+    reading: [named, numbered, described],
   }
 }
 

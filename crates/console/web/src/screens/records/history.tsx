@@ -5,7 +5,7 @@ import { useEffect, useRef } from 'react'
 import { queries } from '../../api/query.ts'
 import { get } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Page } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
@@ -57,7 +57,7 @@ export function History({ instance, path }: PanelProps) {
   return (
     <section className={generic.section}>
       <h2>{t('records.history')}</h2>
-      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      <Reading of={[shown]} />
       {shown.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
       {events.length > 0 && (
         <ol className={generic.timeline}>

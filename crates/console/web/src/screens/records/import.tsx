@@ -5,7 +5,7 @@ import { useMemo, useRef, useState } from 'react'
 import { wrote } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
 import type { Field } from '../../api/shapes.ts'
-import { Failure, FailurePage } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
@@ -43,10 +43,9 @@ interface Source {
 
 export function Import() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
-  if (error) return <FailurePage error={error} />
+  const { found, isMissing, reading } = useClass(alias)
   if (isMissing) return <NotFound />
-  return found ? <ImportInto key={alias} found={found} /> : null
+  return found ? <ImportInto key={alias} found={found} /> : <Reading of={reading} title={t('import')} />
 }
 
 function ImportInto({ found }: { found: OpenClass }) {
@@ -313,7 +312,7 @@ function Rows({ found, table, name }: { found: OpenClass; table: Table; name: st
           )}
         </div>
       </section>
-      <Leaving isChanged={isRunning} />
+      <Leaving isChanged={() => isRunning} />
     </>
   )
 }

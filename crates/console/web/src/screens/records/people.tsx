@@ -6,7 +6,7 @@ import { anything, page, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Instance, Json, Reference } from '../../api/shapes.ts'
-import { Failure, failureText } from '../../generic/failure.tsx'
+import { Failure, sayError } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { MatrixView } from '../../generic/matrix.tsx'
 import { Members } from '../../generic/members.tsx'
@@ -62,7 +62,7 @@ function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean 
       setIsEditing(false)
     } catch (refused) {
       // Another owner takes the place of this form, and its messages.
-      if (refused instanceof Refusal && refused.status === 412) say(failureText(refused))
+      if (refused instanceof Refusal && refused.status === 412) sayError(refused)
       else setError(refused)
     }
     void wrote(RECORDS, CLASSES)

@@ -2,12 +2,12 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useMemo } from 'react'
+import { useEffect, useMemo } from 'react'
 import { instance as instanceQuery } from '../../api/query.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { Create, Detail } from '../../generic/detail.tsx'
-import { FailurePage } from '../../generic/failure.tsx'
+import { FailurePage, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { NotUnderstood } from '../../generic/not-understood.tsx'
@@ -15,6 +15,7 @@ import { type PanelProps, type Parts, pathOf, type Resource, routeOf } from '../
 import { instanceOf } from '../../generic/shape.ts'
 import { useConfiguration } from '../../generic/ui-config.ts'
 import { type RecordPage, readRecord } from '../../generic/ui-contents.ts'
+import { part } from '../../kit/part.tsx'
 import { t } from '../../texts.ts'
 import { OneForm } from '../forms/fill.tsx'
 import { NotFound } from '../not-found.tsx'
@@ -27,9 +28,7 @@ import { People } from './people.tsx'
 import { Related } from './related.tsx'
 import { Tasks } from './tasks.tsx'
 
-const ComponentFrame = lazy(() =>
-  import('../../generic/component-frame.tsx').then(({ ComponentFrame: part }) => ({ default: part })),
-)
+const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
 
 /** A link to the record at which a relation points, whichever class it is of. */
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
@@ -55,9 +54,7 @@ function Summary({ instance }: PanelProps) {
   if (!content.summary) return null
   const { component, parameters = {} } = content.summary
   return (
-    <Suspense>
-      <ComponentFrame component={component} use="object_class_summary_form" parameters={parameters} record={instance} />
-    </Suspense>
+    <ComponentFrame component={component} use="object_class_summary_form" parameters={parameters} record={instance} />
   )
 }
 
@@ -84,13 +81,13 @@ function Noted({ resource, id }: { resource: Resource; id: string }) {
 
 export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const { content, flaws, isKnown } = useConfiguration(`record-${found?.id}`, readRecord, found !== undefined)
   const parts = useMemo(() => found && partsOf(found), [found])
   const resource = useMemo(() => found && arranged(found.resource, content), [found, content])
-  if (error) return <FailurePage error={error} />
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
-  if (!found || !parts || !resource || !isKnown) return null
+  if (!found || !parts || !resource) return <Reading of={reading} title={t('records')} />
+  if (!isKnown) return null
   return (
     <>
       <NotUnderstood component={`record-${found.id}`} flaws={flaws} to={`/admin/interface/records?class=${found.id}`} />
@@ -105,12 +102,14 @@ export function NewRecord() {
   const go = useGo()
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
-  if (!found || !parts) return null
-  if (!mayRecords(found.instance, 'create')) return <FailurePage error={new Refusal(403, {}, null, null)} />
+  if (!found || !parts) return <Reading of={reading} title={t('records')} />
+  if (!mayRecords(found.instance, 'create')) {
+    const asked = { method: 'POST', path: found.resource.path }
+    return <FailurePage error={new Refusal(403, {}, null, null, asked)} />
+  }
   if (form) {
     const { route } = found.resource
     const above = (
@@ -131,12 +130,11 @@ export function AnyRecord() {
   const { id } = useParams({ strict: false }) as { id: string }
   const go = useGo()
   const read = useQuery(instanceQuery(`${RECORDS}${id}/`))
-  const { found, error } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
+  const { found, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
   const alias = found?.alias
   // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
   useEffect(() => {
     if (alias) go(`/records/${alias}/${id}`, true)
   }, [alias, id])
-  const failed = read.error ?? error
-  return failed ? <FailurePage error={failed} /> : null
+  return <Reading of={[read, ...reading]} title={t('records')} />
 }

@@ -2,18 +2,18 @@
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import { options, page, queries } from '../../api/query.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
-import { FailurePage } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
 import type { Resource } from '../../generic/resource.ts'
 import { describedBy } from '../../generic/shape.ts'
 import { type Action, Menu } from '../../kit/buttons.tsx'
-import { say } from '../../kit/toasts.tsx'
+import { part } from '../../kit/part.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
 import { useSettings } from '../settings.ts'
@@ -22,16 +22,14 @@ import { exportRecords } from './export.ts'
 import { over } from './related-columns.ts'
 import { relatedClass } from './shape.ts'
 
-const Bulk = lazy(() => import('./bulk.tsx').then(({ Bulk: part }) => ({ default: part })))
+const Bulk = part(() => import('./bulk.tsx').then((found) => found.Bulk))
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const related = useRelated(found)
-  const failed = error ?? related.error
-  if (failed) return <FailurePage error={failed} />
   if (isMissing) return <NotFound />
-  if (!found || !related.resource) return null
+  if (!found || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
   return (
     <List
       key={alias}
@@ -40,9 +38,7 @@ export function Records() {
       canCreate={mayRecords(found.instance, 'create')}
       actions={<More found={found} resource={related.resource} />}
       bulk={(selected, clear, matching) => (
-        <Suspense>
-          <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
-        </Suspense>
+        <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
       )}
     />
   )
@@ -59,7 +55,7 @@ function useRelated(found: OpenClass | undefined) {
     queries: shown.map((column) => options(listOf(relatedClass(column) ?? 0))),
     combine: (answers) => ({
       data: answers.every(({ isPending }) => !isPending) ? answers.map(({ data }) => data) : undefined,
-      error: answers.find(({ error }) => error)?.error ?? null,
+      reading: answers,
     }),
   })
   const key = shown.map(({ alias }) => alias).join()
@@ -78,7 +74,7 @@ function useRelated(found: OpenClass | undefined) {
         setWanted((before) => [...before, column.alias])
       },
     }))
-  return { resource, more, error: described.error }
+  return { resource, more, reading: described.reading }
 }
 
 /** As many classes can be pinned to the menu. */
@@ -97,9 +93,7 @@ function More({ found, resource }: { found: OpenClass; resource: Resource }) {
     enabled: canCreate,
   })
   const send = (format: 'csv' | 'ndjson') =>
-    exportRecords(id, alias, format, query(read(search, columns))).catch((error: Error) =>
-      say(error.message === '0' ? t('failure.offline') : error.message),
-    )
+    exportRecords(id, alias, format, query(read(search, columns))).catch(sayError)
   const route = `/records/${alias}`
   const [{ pinned }, change] = useSettings()
   const isPinned = pinned.some((one) => one.alias === alias)
