@@ -69,6 +69,7 @@ const resourceRoutes = RESOURCES.flatMap((resource) => [
 ])
 
 const admin = () => import('./screens/admin.tsx')
+const log = () => import('./screens/log.tsx')
 const screens = [
   createRoute({
     getParentRoute: () => root,
@@ -84,13 +85,13 @@ const screens = [
   createRoute({ getParentRoute: () => root, path: '/admin/mail', component: lazyRouteComponent(admin, 'Mail') }),
   createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: lazyRouteComponent(admin, 'SignIn') }),
   createRoute({ getParentRoute: () => root, path: '/admin/limits', component: lazyRouteComponent(admin, 'Limits') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(admin, 'Log') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(log, 'Log') }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/files',
     component: lazyRouteComponent(() => import('./screens/public-files.tsx'), 'PublicFiles'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(log, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,
     path: '/signed-in',

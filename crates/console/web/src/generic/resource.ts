@@ -113,6 +113,12 @@ export const keyOf = (resource: Resource, instance: Instance): string => `${inst
 export const pathOf = (resource: Resource, key: string): string => `${resource.instances ?? resource.path}${key}/`
 export const routeOf = (resource: Resource, key: string): string => `${resource.route}/${key}`
 
+/** What leaves the lines of the log about one alone. What has no number is there with its uuid before its name. */
+export const logFilter = ({ name, key }: Resource, instance: Instance): string =>
+  key === 'uuid'
+    ? `resource=${name}&object_name__startswith=${instance.uuid}`
+    : `resource=${name}&object_id=${instance.id}`
+
 /** Whether something is allowed with an instance, as it says itself. */
 export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true
 

@@ -12,6 +12,7 @@ import { Edit } from './edit.tsx'
 import { Failure } from './failure.tsx'
 import { fieldsFor } from './form.tsx'
 import look from './generic.module.css'
+import { mayReadLog, ObjectLog } from './object-log.tsx'
 import { type Inputs, may, type Section } from './resource.ts'
 
 export interface SingleProps {
@@ -31,7 +32,7 @@ export interface SingleProps {
 }
 
 export function Single(props: SingleProps) {
-  const { title, path, sections, panels } = props
+  const { title, name, path, sections, panels } = props
   const described = useQuery(options(path))
   const read = useQuery(instanceQuery(path))
   const [isEditing, setIsEditing] = useState(false)
@@ -52,30 +53,37 @@ export function Single(props: SingleProps) {
       </header>
       {error && <Failure error={error} onRetry={() => void read.refetch()} />}
       {found && read.data && described.data && (
-        <div className={look.main}>
-          {isEditing ? (
-            <Edit
-              path={path}
-              list={path}
-              sections={sections}
-              inputs={props.inputs}
-              warning={props.warning}
-              read={read.data}
-              details={described.data.details}
-              onDone={() => setIsEditing(false)}
-            />
-          ) : (
-            <>
-              <Facts
+        <div className={look.detail}>
+          <div className={look.main}>
+            {isEditing ? (
+              <Edit
+                path={path}
+                list={path}
                 sections={sections}
-                hidden={props.hidden}
-                instance={found}
-                fields={fieldsFor(described.data.details, found)}
+                inputs={props.inputs}
+                warning={props.warning}
+                read={read.data}
+                details={described.data.details}
+                onDone={() => setIsEditing(false)}
               />
-              {panels?.map((Panel) => (
-                <Panel key={Panel.name} instance={found} />
-              ))}
-            </>
+            ) : (
+              <>
+                <Facts
+                  sections={sections}
+                  hidden={props.hidden}
+                  instance={found}
+                  fields={fieldsFor(described.data.details, found)}
+                />
+                {panels?.map((Panel) => (
+                  <Panel key={Panel.name} instance={found} />
+                ))}
+              </>
+            )}
+          </div>
+          {mayReadLog() && (
+            <aside className={look.side} aria-label={t('about')}>
+              <ObjectLog filter={`resource=${name}${found.id === undefined ? '' : `&object_id=${found.id}`}`} />
+            </aside>
           )}
         </div>
       )}

@@ -8,14 +8,11 @@ import { session } from '../api/session.ts'
 import type { Fields, Instance } from '../api/shapes.ts'
 import { Failure } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
-import { Lines } from '../generic/lines.tsx'
-import type { Resource } from '../generic/resource.ts'
 import { Single } from '../generic/single.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { ForWhom, Select, TextField } from '../kit/fields.tsx'
 import { named, t } from '../texts.ts'
-import { Changes } from './changes.tsx'
 
 const holds = (resource: string, action: string) => session()?.permissions?.[resource]?.[action] === true
 
@@ -234,36 +231,5 @@ export function Limits() {
         </section>
       </div>
     </>
-  )
-}
-
-const LOG: Pick<Resource, 'path' | 'title' | 'columns' | 'search'> = {
-  path: '/api/administration/log/',
-  title: 'log',
-  columns: ['at', 'by', 'action', 'resource', 'object_name', 'changes'],
-  search: 'object_name__icontains',
-}
-
-export function Log() {
-  return (
-    <Lines
-      {...LOG}
-      views={{
-        changes: Changes,
-        resource: ({ value }) => named('resource', `${value}`),
-        action: ({ value }) => named('action', `${value}`),
-      }}
-    />
-  )
-}
-
-export function SignIns() {
-  return (
-    <Lines
-      path="/api/administration/sign-ins/"
-      title="sign-ins"
-      columns={['at', 'event_type', 'user', 'ip', 'reason']}
-      views={{ event_type: ({ value }) => named('event', `${value}`) }}
-    />
   )
 }
