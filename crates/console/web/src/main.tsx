@@ -82,8 +82,16 @@ const screens = [
     component: lazyRouteComponent(() => import('./screens/me.tsx'), 'Me'),
   }),
   createRoute({ getParentRoute: () => root, path: '/admin/company', component: lazyRouteComponent(admin, 'Company') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/mail', component: lazyRouteComponent(admin, 'Mail') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: lazyRouteComponent(admin, 'SignIn') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/mail',
+    component: lazyRouteComponent(() => import('./screens/mail.tsx'), 'Mail'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/sign-in',
+    component: lazyRouteComponent(() => import('./screens/sign-in.tsx'), 'SignIn'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/limits', component: lazyRouteComponent(admin, 'Limits') }),
   createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(log, 'Log') }),
   createRoute({

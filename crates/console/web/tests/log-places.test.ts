@@ -16,6 +16,9 @@ test('a line of the log leads to what it is about', () => {
     place({ resource: 'object_class_fields', object_id: 3, changes: { object_class: [null, 2] } }),
     '/admin/classes/2',
   )
+  const form = { resource: 'object_class_forms', object_name: `${UUID} Order` }
+  assert.equal(place({ ...form, changes: { object_class: [null, 2] } }), `/admin/classes/2/forms/${UUID}`)
+  assert.equal(place(form), `/forms/${UUID}`)
   assert.equal(place({ resource: 'identities', object_id: 1, changes: { user: [4, null] } }), '/admin/users/4')
 })
 

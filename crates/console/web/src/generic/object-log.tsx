@@ -27,7 +27,7 @@ export function ObjectLog({ filter }: { filter: string }) {
         {log.data.results.map((line) => (
           <li key={`${line.id}`}>
             <div>
-              <Tag>{named('action', `${line.action}`)}</Tag> {line.action !== 'create' && changedFields(line.changes)}
+              <Tag>{named('event', `${line.action}`)}</Tag> {line.action !== 'create' && changedFields(line.changes)}
             </div>
             <div className={look.when}>
               <Moment value={`${line.at}`} />

@@ -31,10 +31,15 @@ export function nameIn({ object_name }: Instance): string {
 export function placeOf(line: Instance, routes: { [resource: string]: string }): string | undefined {
   const resource = `${line.resource}`
   if (PLACES[resource]) return PLACES[resource]
+  const uuid = UUID.exec(`${line.object_name}`)?.[0]
   const route = routes[resource]
   if (route) {
-    const key = line.object_id ?? UUID.exec(`${line.object_name}`)?.[0]
+    const key = line.object_id ?? uuid
     return line.action === 'delete' || !key ? route : `${route}/${key}`
+  }
+  if (resource === 'object_class_forms' && uuid && line.action !== 'delete') {
+    const owner = changed(line, 'object_class')
+    return owner === null ? `/forms/${uuid}` : `${routes.object_classes}/${owner}/forms/${uuid}`
   }
   // What is a part of something else is shown there, if the changes tell of what.
   const of = (alias: string, list: string | undefined) => {

@@ -23,10 +23,17 @@ function Person({ value }: { value: Json }) {
 
 const By = ({ value }: { value: Json }) => (isReference(value) ? <Person value={value} /> : t('the-system'))
 
+/** What a line is about, and of which kind that is. */
 function About({ instance }: { instance: Instance }) {
-  const name = nameIn(instance) || named('resource', `${instance.resource}`)
+  const kind = named('resource', `${instance.resource}`)
+  const own = nameIn(instance)
   const place = placeOf(instance, ROUTES)
-  return place ? <Link to={place}>{name}</Link> : name
+  return (
+    <>
+      {place ? <Link to={place}>{own || kind}</Link> : own || kind}
+      {own && <div className={look.when}>{kind}</div>}
+    </>
+  )
 }
 
 export function Log() {
@@ -34,12 +41,11 @@ export function Log() {
     <Lines
       path="/api/administration/log/"
       title="log"
-      columns={['at', 'by', 'action', 'resource', 'object_name', 'changes']}
+      columns={['at', 'by', 'action', 'object_name', 'changes']}
       search="object_name__icontains"
       views={{
         by: By,
-        action: ({ value }) => <Tag>{named('action', `${value}`)}</Tag>,
-        resource: ({ value }) => named('resource', `${value}`),
+        action: ({ value }) => <Tag>{named('event', `${value}`)}</Tag>,
         object_name: About,
         changes: Changes,
       }}
