@@ -139,7 +139,7 @@ const recordScreens = [
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias/new',
-    component: lazyRouteComponent(record, 'NewRecord'),
+    component: lazyRouteComponent(() => import('./screens/records/new.tsx'), 'New'),
   }),
   createRoute({
     getParentRoute: () => root,

@@ -179,6 +179,8 @@ export function Facts({
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
     title: section.heading ?? t(section.title),
+    hint: section.hint,
+    isStep: section.isStep,
     fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
   }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
@@ -203,8 +205,9 @@ export function Facts({
       {sections.map(
         (section) =>
           shown(section.fields).length > 0 && (
-            <section key={section.title} className={look.section}>
+            <section key={section.title} className={section.isStep ? look.step : look.section}>
               <h2>{section.title}</h2>
+              {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
               <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
             </section>
           ),

@@ -40,6 +40,8 @@ export interface Section {
   text?: string
   fields: string[]
   hint?: Key
+  /** What is done in an order: such sections are numbered. */
+  isStep?: boolean
 }
 
 export type Inputs = { [alias: string]: ComponentType<InputProps> }
@@ -91,6 +93,8 @@ export interface Resource {
   sections: Section[]
   /** Fields that can be set while it is made, though they cannot be changed. */
   onlyOnCreate?: string[]
+  /** What a new one holds when nothing else is sent, where the schema does not tell that. */
+  initial?: Fields
   /** Fields that are part of no form. */
   hidden?: string[]
   actions?: Action[]

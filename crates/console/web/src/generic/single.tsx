@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ComponentType, type ReactNode, useState } from 'react'
 import { instance as instanceQuery, options } from '../api/query.ts'
-import type { Fields, Instance } from '../api/shapes.ts'
+import type { Fields, Instance, Options } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { type Key, t } from '../texts.ts'
@@ -13,7 +13,7 @@ import { Failure } from './failure.tsx'
 import { fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { mayReadLog, ObjectLog } from './object-log.tsx'
-import { type Inputs, may, type Section } from './resource.ts'
+import { type Inputs, may, type Parts, type Section } from './resource.ts'
 
 export interface SingleProps {
   title: Key
@@ -24,12 +24,23 @@ export interface SingleProps {
   /** Fields that are not shown. */
   hidden?: string[]
   inputs?: Inputs | undefined
+  views?: Parts['views']
+  /** What fields are called here, where the same name means something else elsewhere. */
+  names?: { [alias: string]: Key }
   panels?: ComponentType<{ instance: Instance }>[]
   /** Whether it may be edited, where it does not say that itself. */
   canEdit?: boolean
   /** Told of what would be saved; a text asks before that is done. */
   warning?: (before: Fields, values: Fields) => ReactNode
 }
+
+const called = (details: Options['details'], names: { [alias: string]: Key }): Options['details'] => ({
+  ...details,
+  schema: details.schema.map((field) => {
+    const name = names[field.alias]
+    return name ? { ...field, label: t(name) } : field
+  }),
+})
 
 export function Single(props: SingleProps) {
   const { title, name, path, sections, panels } = props
@@ -40,6 +51,7 @@ export function Single(props: SingleProps) {
   const canEdit = found !== undefined && (props.canEdit ?? may(found, 'edit'))
   useShortcuts(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : [])
   const error = read.error ?? described.error
+  const details = described.data && called(described.data.details, props.names ?? {})
   return (
     <>
       <header className={look.head}>
@@ -52,7 +64,7 @@ export function Single(props: SingleProps) {
         )}
       </header>
       {error && <Failure error={error} onRetry={() => void read.refetch()} />}
-      {found && read.data && described.data && (
+      {found && read.data && details && (
         <div className={look.detail}>
           <div className={look.main}>
             {isEditing ? (
@@ -63,7 +75,7 @@ export function Single(props: SingleProps) {
                 inputs={props.inputs}
                 warning={props.warning}
                 read={read.data}
-                details={described.data.details}
+                details={details}
                 onDone={() => setIsEditing(false)}
               />
             ) : (
@@ -71,8 +83,9 @@ export function Single(props: SingleProps) {
                 <Facts
                   sections={sections}
                   hidden={props.hidden}
+                  views={props.views}
                   instance={found}
-                  fields={fieldsFor(described.data.details, found)}
+                  fields={fieldsFor(details, found)}
                 />
                 {panels?.map((Panel) => (
                   <Panel key={Panel.name} instance={found} />

@@ -21,6 +21,7 @@ export function Mail() {
       name="outbound_mail_setup"
       path="/api/administration/smtp-settings/"
       canEdit={canEdit}
+      names={{ username: 'mail.username' }}
       sections={[
         { title: 'section.server', fields: ['host', 'port', 'tls'] },
         { title: 'section.sign-in', fields: ['authorization_method', 'username', 'password', 'authentication_object'] },

@@ -4,15 +4,14 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { anything, page } from '../api/query.ts'
 import { session } from '../api/session.ts'
-import type { Fields, Instance, Json, User } from '../api/shapes.ts'
+import type { Field, Fields, Instance, Json, User } from '../api/shapes.ts'
 import { same } from '../generic/changes.ts'
-import look from '../generic/generic.module.css'
 import { FieldInput } from '../generic/input.tsx'
 import type { InputProps } from '../generic/resource.ts'
 import { Single } from '../generic/single.tsx'
 import css from '../kit/controls.module.css'
-import { TextField } from '../kit/fields.tsx'
-import { named, t } from '../texts.ts'
+import { Fieldset, Select, TextField } from '../kit/fields.tsx'
+import { labelOf, named, t } from '../texts.ts'
 import { RuleList } from './rule-list.tsx'
 import own from './sign-in.module.css'
 
@@ -21,6 +20,7 @@ function Trial({ rules }: { rules: Fields }) {
   const [password, setPassword] = useState('')
   return (
     <div className={own.trial}>
+      <RuleList password={password} rules={rules} />
       <TextField
         name="tried-password"
         label={t('sign-in.try')}
@@ -29,29 +29,53 @@ function Trial({ rules }: { rules: Fields }) {
         value={password}
         onChange={setPassword}
       />
-      <RuleList password={password} rules={rules} />
     </div>
   )
 }
 
-function TrialPanel({ instance }: { instance: Instance }) {
-  return (
-    <section className={look.section}>
-      <h2>{t('sign-in.trial')}</h2>
-      <Trial rules={(instance.password_complexity ?? {}) as Fields} />
-    </section>
-  )
-}
+const Rules = ({ value }: { value: Json }) => <Trial rules={(value ?? {}) as Fields} />
+
+/** Of which every member has a value, 0 among them. */
+const required = (field: Field): Field => ({
+  ...field,
+  ...(field.schema && { schema: field.schema.map((member) => ({ ...member, required: true })) }),
+})
 
 /** The rules while they are edited, with the trial below them. */
 function Complexity({ field, name, value, onChange }: InputProps) {
   return (
     <>
-      <FieldInput field={field} name={name} value={value} onChange={onChange} />
+      <FieldInput field={required(field)} name={name} value={value} onChange={onChange} />
       <Trial rules={(value ?? {}) as Fields} />
     </>
   )
 }
+
+/** The method of each account type that can be chosen; service accounts have passwords. */
+function Methods({ field, name, value, onChange }: InputProps) {
+  const methods = (value ?? {}) as Fields
+  return (
+    <Fieldset name={name} label={labelOf(field)} isRequired>
+      {field.schema
+        ?.filter(({ editable }) => editable !== false)
+        .map(({ alias, values }) => (
+          <Select
+            key={alias}
+            name={`${name}.${alias}`}
+            label={named('field', alias)}
+            isRequired
+            value={methods[alias] as string}
+            choices={values ?? []}
+            onChange={(method) => onChange({ ...methods, [alias]: method })}
+          />
+        ))}
+    </Fieldset>
+  )
+}
+
+const Conf = ({ field, name, value, onChange }: InputProps) => (
+  <FieldInput field={required(field)} name={name} value={value} onChange={onChange} />
+)
 
 interface Ways {
   /** How many configurations people can sign in by; undefined while that is not known. */
@@ -110,11 +134,11 @@ export function SignIn() {
       path="/api/security/"
       sections={[
         { title: 'section.methods', fields: ['authentication_method'] },
-        { title: 'section.complexity', fields: ['password_complexity'] },
+        { title: 'section.complexity', fields: ['password_complexity'], hint: 'sign-in.rules.hint' },
         { title: 'section.passwords', fields: ['systemconf'] },
       ]}
-      inputs={{ password_complexity: Complexity }}
-      panels={[TrialPanel]}
+      inputs={{ authentication_method: Methods, password_complexity: Complexity, systemconf: Conf }}
+      views={{ password_complexity: Rules }}
       warning={(before, values) => (
         <LastWay
           before={(before.authentication_method ?? {}) as Fields}

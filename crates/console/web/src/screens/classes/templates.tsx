@@ -23,6 +23,7 @@ import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { Report } from './template-check.tsx'
 import { Tags } from './template-tags.tsx'
+import { Trial } from './template-trial.tsx'
 
 const SIZE = 25
 
@@ -42,6 +43,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
+  const [tried, setTried] = useState<Instance | undefined>()
   const failed = owner.error ?? described.error ?? shown.error
   const remove = async (template: Instance) => {
     await call('DELETE', `${path}${template.id}/`).finally(() => wrote(path))
@@ -74,6 +76,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 <One
                   key={`${template.id}`}
                   template={template}
+                  onTry={() => setTried(template)}
                   onEdit={() => setEdited(template)}
                   onDelete={() => setDeleted(template)}
                 />
@@ -92,6 +95,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
           onDone={() => setEdited(undefined)}
         />
       )}
+      {tried && <Trial classPath={classPath} template={tried} onClose={() => setTried(undefined)} />}
       {deleted && (
         <AskFirst
           title={`${t('delete')}: ${deleted.name}`}
@@ -105,7 +109,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   )
 }
 
-function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () => void; onDelete: () => void }) {
+interface OneProps {
+  template: Instance
+  onTry: () => void
+  onEdit: () => void
+  onDelete: () => void
+}
+
+function One({ template, onTry, onEdit, onDelete }: OneProps) {
   const name = `${template.name}`
   const file = fileOf(template)
   const { warning } = template
@@ -115,6 +126,9 @@ function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () =>
         <strong>{name}</strong>
         {template.allow_on_demand_generation === false && <span className={css.tag}>{t('templates.not-offered')}</span>}
         <div className={generic.spacer} />
+        <Button look="quiet" aria-label={t('templates.try-one', { name })} onPress={onTry}>
+          {t('try-it')}
+        </Button>
         {file?.url && (
           <Button
             look="quiet"
