@@ -10,6 +10,7 @@ import { RESOURCES } from '../resources/index.ts'
 import { named, t } from '../texts.ts'
 import { Changes } from './changes.tsx'
 import { nameIn, placeOf } from './log-places.ts'
+import { menu } from './menu.ts'
 
 const ROUTES = Object.fromEntries(RESOURCES.map(({ name, route }) => [name, route]))
 
@@ -23,6 +24,9 @@ function Person({ value }: { value: Json }) {
 
 const By = ({ value }: { value: Json }) => (isReference(value) ? <Person value={value} /> : t('the-system'))
 
+const mayGo = (place: string) =>
+  menu().some(({ entries }) => entries.some(({ to }) => place === to || place.startsWith(`${to}/`)))
+
 /** What a line is about, and of which kind that is. */
 function About({ instance }: { instance: Instance }) {
   const kind = named('resource', `${instance.resource}`)
@@ -30,7 +34,7 @@ function About({ instance }: { instance: Instance }) {
   const place = placeOf(instance, ROUTES)
   return (
     <>
-      {place ? <Link to={place}>{own || kind}</Link> : own || kind}
+      {place && mayGo(place) ? <Link to={place}>{own || kind}</Link> : own || kind}
       {own && <div className={look.when}>{kind}</div>}
     </>
   )

@@ -63,7 +63,8 @@ export function useMenu(): Part[] {
 
 const CLASSES = 10
 
-function menu(): Part[] {
+/** What whoever is signed in may go to, but for the classes of records. */
+export function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
   const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')

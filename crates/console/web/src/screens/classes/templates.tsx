@@ -21,6 +21,7 @@ import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
+import look from './classes.module.css'
 import { Report } from './template-check.tsx'
 import { Tags } from './template-tags.tsx'
 import { Trial } from './template-trial.tsx'
@@ -125,20 +126,21 @@ function One({ template, onTry, onEdit, onDelete }: OneProps) {
       <div className={generic.head}>
         <strong>{name}</strong>
         {template.allow_on_demand_generation === false && <span className={css.tag}>{t('templates.not-offered')}</span>}
-        <div className={generic.spacer} />
-        <Button look="quiet" aria-label={t('templates.try-one', { name })} onPress={onTry}>
-          {t('try-it')}
-        </Button>
-        {file?.url && (
-          <Button
-            look="quiet"
-            icon="download"
-            aria-label={t('templates.download', { name })}
-            onPress={() => void saveFile(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
-          />
-        )}
-        <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
-        <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+        <div className={look.acts}>
+          <Button look="quiet" aria-label={`${t('try-it')}: ${name}`} onPress={onTry}>
+            {t('try-it')}
+          </Button>
+          {file?.url && (
+            <Button
+              look="quiet"
+              icon="download"
+              aria-label={t('templates.download', { name })}
+              onPress={() => void saveFile(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
+            />
+          )}
+          <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
+          <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+        </div>
       </div>
       <p className={css.hint}>
         {typeof template.description === 'string' && template.description && `${template.description} · `}

@@ -51,14 +51,16 @@ export function New() {
         <header className={generic.head}>
           <h1 tabIndex={-1}>{t('create-one', { one: found.name })}</h1>
         </header>
-        <p>{t('records.new.choose')}</p>
-        <ul className={look.rows}>
-          {ways.map(({ to, text }) => (
-            <li key={to} className={look.row}>
-              <Link to={to}>{text}</Link>
-            </li>
-          ))}
-        </ul>
+        <section className={generic.section} aria-label={t('records.new.ways')}>
+          <p>{t('records.new.choose')}</p>
+          <ul className={generic.plain}>
+            {ways.map(({ to, text }) => (
+              <li key={to} className={generic.set}>
+                <Link to={to}>{text}</Link>
+              </li>
+            ))}
+          </ul>
+        </section>
       </>
     )
   }
