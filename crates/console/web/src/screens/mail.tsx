@@ -11,7 +11,8 @@ import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { t } from '../texts.ts'
 import { MessagePreview } from './message-preview.tsx'
-import { Failed, Outcome, reasonOf } from './outcome.tsx'
+import { Failed, Outcome } from './outcome.tsx'
+import { reasonOf } from './reasons.ts'
 
 export function Mail() {
   const canEdit = session()?.permissions?.outbound_mail_setup?.edit === true

@@ -13,7 +13,9 @@ export function RuleList({ password, rules }: { password: string; rules: Fields 
       <ul className={look.rules}>
         {told.map(({ rule, bound, isKept }) => (
           <li key={rule} data-kept={isKept && password !== '' ? '' : undefined}>
-            <span className={look.sign}>{isKept && password !== '' ? <Icon name="check" /> : '·'}</span>
+            <span className={look.sign} aria-hidden="true">
+              {isKept && password !== '' ? <Icon name="check" /> : '·'}
+            </span>
             {t(`password-rules.${rule}` as Key, { count: bound })}
             {password !== '' && (
               <span className="hidden">{` ${t(isKept ? 'password-rules.kept' : 'password-rules.broken')}`}</span>
