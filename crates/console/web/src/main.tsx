@@ -71,6 +71,7 @@ const resourceRoutes = RESOURCES.flatMap((resource) => [
 ])
 
 const admin = () => import('./screens/admin.tsx')
+const log = () => import('./screens/log.tsx')
 const screens = [
   createRoute({
     getParentRoute: () => root,
@@ -83,10 +84,18 @@ const screens = [
     component: screen(() => import('./screens/me.tsx'), 'Me'),
   }),
   createRoute({ getParentRoute: () => root, path: '/admin/company', component: screen(admin, 'Company') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/mail', component: screen(admin, 'Mail') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: screen(admin, 'SignIn') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/mail',
+    component: screen(() => import('./screens/mail.tsx'), 'Mail'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/sign-in',
+    component: screen(() => import('./screens/sign-in.tsx'), 'SignIn'),
+  }),
   createRoute({ getParentRoute: () => root, path: '/admin/limits', component: screen(admin, 'Limits') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/log', component: screen(admin, 'Log') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/log', component: screen(log, 'Log') }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/files',
@@ -104,7 +113,7 @@ const screens = [
     path: '/admin/components/repositories',
     component: screen(() => import('./screens/components/repositories.tsx'), 'Repositories'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: screen(admin, 'SignIns') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: screen(log, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,
     path: '/signed-in',
@@ -144,7 +153,7 @@ const recordScreens = [
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias/new',
-    component: screen(record, 'NewRecord'),
+    component: screen(() => import('./screens/records/new.tsx'), 'New'),
   }),
   createRoute({
     getParentRoute: () => root,

@@ -18,10 +18,12 @@ export interface Settings {
   body?: unknown
   ifMatch?: string | null
   signal?: AbortSignal
+  /** Asked as anybody may ask, where the answer is another one then. */
+  isPublic?: boolean
 }
 
-async function send(method: Method, path: string, { body, ifMatch, signal }: Settings): Promise<Response> {
-  const headers = new Headers({ Authorization: `Bearer ${token() ?? ''}` })
+async function send(method: Method, path: string, { body, ifMatch, signal, isPublic }: Settings): Promise<Response> {
+  const headers = new Headers(isPublic ? {} : { Authorization: `Bearer ${token() ?? ''}` })
   if (body !== undefined && !(body instanceof Blob)) headers.set('Content-Type', 'application/json')
   if (ifMatch) headers.set('If-Match', ifMatch)
   const payload = body === undefined || body instanceof Blob ? (body as Blob | undefined) : JSON.stringify(body)

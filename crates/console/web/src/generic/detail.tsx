@@ -2,9 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { page, queries } from '../api/query.ts'
+import { queries } from '../api/query.ts'
 import { call } from '../api/request.ts'
-import { session } from '../api/session.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
@@ -12,8 +11,8 @@ import { Copyable } from '../kit/copyable.tsx'
 import { Dialog } from '../kit/dialogs.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { say } from '../kit/toasts.tsx'
-import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
-import { labelOf, named, t } from '../texts.ts'
+import { Moment, nameOf, Value } from '../kit/values.tsx'
+import { labelOf, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
 import { changed, isEmpty } from './changes.ts'
 import { Edit } from './edit.tsx'
@@ -23,7 +22,19 @@ import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { Neighbours } from './neighbours.tsx'
-import { type Action, keyOf, may, oneOf, type Parts, pathOf, type Resource, type Section, titleOf } from './resource.ts'
+import { ObjectLog } from './object-log.tsx'
+import {
+  type Action,
+  keyOf,
+  logFilter,
+  may,
+  oneOf,
+  type Parts,
+  pathOf,
+  type Resource,
+  type Section,
+  titleOf,
+} from './resource.ts'
 import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
 
 /** Switched on and off without a form. */
@@ -160,7 +171,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           {parts.side?.map((Panel) => (
             <Panel key={Panel.name} instance={found} path={path} />
           ))}
-          {resource.hasLog !== false && <Log resource={resource} id={Number(found.id)} />}
+          {resource.hasLog !== false && <ObjectLog filter={logFilter(resource, found)} />}
         </aside>
       </div>
       {secret && <Secret text={secret} onClose={() => setSecret(undefined)} />}
@@ -196,6 +207,8 @@ export function Facts({
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
     title: section.heading ?? t(section.title),
+    hint: section.hint,
+    isStep: section.isStep,
     fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
   }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
@@ -220,8 +233,9 @@ export function Facts({
       {sections.map(
         (section) =>
           shown(section.fields).length > 0 && (
-            <section key={section.title} className={look.section}>
+            <section key={section.title} className={section.isStep ? look.step : look.section}>
               <h2>{section.title}</h2>
+              {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
               <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
             </section>
           ),
@@ -283,38 +297,6 @@ function About({ instance }: { instance: Instance }) {
       <dt>{t('identifier')}</dt>
       <dd>{`${instance.id ?? instance.uuid}`}</dd>
     </dl>
-  )
-}
-
-const changedFields = (changes: Json | undefined) =>
-  Object.keys((changes as Fields | null) ?? {})
-    .map((alias) => named('field', alias))
-    .join(', ')
-
-/** The last lines of the administration log about this instance. */
-function Log({ resource, id }: { resource: Resource; id: number }) {
-  const mayRead = session()?.permissions?.administration_log?.list === true && Number.isFinite(id)
-  const parameters = `resource=${resource.name}&object_id=${id}&limit=10`
-  const log = useQuery({ ...page('/api/administration/log/', parameters), enabled: mayRead })
-  if (!log.data || log.data.results.length === 0) return null
-  return (
-    <section className={look.section}>
-      <h2>{t('log')}</h2>
-      <ol className={look.timeline}>
-        {log.data.results.map((line) => (
-          <li key={`${line.id}`}>
-            <div>
-              <Tag>{named('action', `${line.action}`)}</Tag> {line.action !== 'create' && changedFields(line.changes)}
-            </div>
-            <div className={look.when}>
-              <Moment value={`${line.at}`} />
-              {` · ${line.by ? nameOf(line.by as unknown as Parameters<typeof nameOf>[0]) : t('the-system')}`}
-            </div>
-          </li>
-        ))}
-      </ol>
-      <Link to={`/admin/log?resource=${resource.name}&object_id=${id}`}>{t('whole-log')}</Link>
-    </section>
   )
 }
 

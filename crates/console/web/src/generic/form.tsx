@@ -229,7 +229,7 @@ export function Form(props: FormProps) {
           {(props.layout ? [] : shown).map(
             (section) =>
               section.fields.length > 0 && (
-                <section key={section.heading ?? section.title} className={look.section}>
+                <section key={section.heading ?? section.title} className={section.isStep ? look.step : look.section}>
                   <h2>{section.heading ?? t(section.title)}</h2>
                   {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
                   {section.fields.map(input)}

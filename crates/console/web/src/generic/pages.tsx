@@ -21,7 +21,7 @@ function partsOf(resource: Resource): Promise<{ parts: Parts }> {
 function Page({ resource, id, path }: { resource: Resource; id: string; path: string }) {
   const { parts } = use(partsOf(resource))
   return id === 'new' ? (
-    <Create key={path} resource={resource} parts={parts} />
+    <Create key={path} resource={resource} parts={parts} {...(resource.initial && { initial: resource.initial })} />
   ) : (
     <Detail key={path} resource={resource} parts={parts} id={id} />
   )

@@ -40,6 +40,8 @@ export interface Section {
   heading?: string
   fields: string[]
   hint?: Key
+  /** What is done in an order: such sections are numbered. */
+  isStep?: boolean
 }
 
 export type Inputs = { [alias: string]: ComponentType<InputProps> }
@@ -93,6 +95,8 @@ export interface Resource {
   sections: Section[]
   /** Fields that can be set while it is made, though they cannot be changed. */
   onlyOnCreate?: string[]
+  /** What a new one holds when nothing else is sent, where the schema does not tell that. */
+  initial?: Fields
   /** Fields that are part of no form. */
   hidden?: string[]
   actions?: Action[]
@@ -116,6 +120,12 @@ export interface Resource {
 export const keyOf = (resource: Resource, instance: Instance): string => `${instance[resource.key ?? 'id']}`
 export const pathOf = (resource: Resource, key: string): string => `${resource.instances ?? resource.path}${key}/`
 export const routeOf = (resource: Resource, key: string): string => `${resource.route}/${key}`
+
+/** What leaves the lines of the log about one alone. What has no number is there with its uuid before its name. */
+export const logFilter = ({ name, key }: Resource, instance: Instance): string =>
+  key === 'uuid'
+    ? `resource=${name}&object_name__startswith=${instance.uuid}`
+    : `resource=${name}&object_id=${instance.id}`
 
 /** Whether something is allowed with an instance, as it says itself. */
 export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true

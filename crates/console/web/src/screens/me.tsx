@@ -1,15 +1,14 @@
 // What is one's own: details, password, sessions, linked sign-ins, how the console looks.
 
 import { userIs } from '../api/session.ts'
-import type { Instance, User } from '../api/shapes.ts'
-import { Ended } from '../generic/ended.tsx'
+import type { User } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
 import css from '../kit/controls.module.css'
-import { Moment } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
 import { Identities } from './identities.tsx'
 import { Password } from './password.tsx'
+import { Sessions } from './sessions.tsx'
 import { type Settings, useSettings } from './settings.ts'
 
 const SECTIONS = [
@@ -75,29 +74,6 @@ function Looks() {
     </section>
   )
 }
-
-const SESSIONS = '/api/users/me/sessions/'
-
-const programOf = ({ user_agent }: Instance) => `${user_agent || t('program')}`
-
-const Sessions = () => (
-  <Ended
-    title="sessions"
-    path={SESSIONS}
-    nameOf={programOf}
-    action="sessions.end"
-    question="sessions.question"
-    canEnd={({ is_current }) => is_current !== true}
-  >
-    {(one) => (
-      <>
-        {`${programOf(one)} · ${one.ip} · `}
-        {typeof one.last_used_at === 'string' && <Moment value={one.last_used_at} />}
-        {one.is_current === true && ` · ${t('sessions.this')}`}
-      </>
-    )}
-  </Ended>
-)
 
 const OwnPassword = () => <Password />
 const OwnIdentities = () => <Identities path="/api/users/me/identities/" />

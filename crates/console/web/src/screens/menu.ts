@@ -123,7 +123,8 @@ function sectionsOf({ sections }: Menu, names: Map<string, string>): Part[] {
   return parts.filter(({ entries }) => entries.length > 0)
 }
 
-function menu(): Part[] {
+/** What whoever is signed in may go to, but for the classes of records. */
+export function menu(): Part[] {
   const permissions = session()?.permissions ?? {}
   const may = (resource: string, action: string) => permissions[resource]?.[action] === true
   const isAdmin = ['super_admin', 'full', 'service_internal'].includes(session()?.user?.account_type ?? '')

@@ -24,8 +24,10 @@ import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
+import look from './classes.module.css'
 import { Report } from './template-check.tsx'
 import { Tags } from './template-tags.tsx'
+import { Trial } from './template-trial.tsx'
 
 const SIZE = 25
 
@@ -46,6 +48,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
+  const [tried, setTried] = useState<Instance | undefined>()
   const remove = async (template: Instance) => {
     const one = `${path}${template.id}/`
     await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => wrote(path))
@@ -78,6 +81,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 <One
                   key={`${template.id}`}
                   template={template}
+                  onTry={() => setTried(template)}
                   onEdit={() => setEdited(template)}
                   onDelete={() => setDeleted(template)}
                 />
@@ -96,6 +100,7 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
           onDone={() => setEdited(undefined)}
         />
       )}
+      {tried && <Trial classPath={classPath} template={tried} onClose={() => setTried(undefined)} />}
       {deleted && (
         <AskFirst
           title={`${t('delete')}: ${deleted.name}`}
@@ -109,7 +114,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   )
 }
 
-function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () => void; onDelete: () => void }) {
+interface OneProps {
+  template: Instance
+  onTry: () => void
+  onEdit: () => void
+  onDelete: () => void
+}
+
+function One({ template, onTry, onEdit, onDelete }: OneProps) {
   const name = `${template.name}`
   const file = fileOf(template)
   const { warning } = template
@@ -118,17 +130,21 @@ function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () =>
       <div className={generic.head}>
         <strong>{name}</strong>
         {template.allow_on_demand_generation === false && <span className={css.tag}>{t('templates.not-offered')}</span>}
-        <div className={generic.spacer} />
-        {file?.url && (
-          <Button
-            look="quiet"
-            icon="download"
-            aria-label={t('templates.download', { name })}
-            onPress={() => void saveFile(`${file.url}`, file.name).catch(sayError)}
-          />
-        )}
-        <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
-        <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+        <div className={look.acts}>
+          <Button look="quiet" aria-label={`${t('try-it')}: ${name}`} onPress={onTry}>
+            {t('try-it')}
+          </Button>
+          {file?.url && (
+            <Button
+              look="quiet"
+              icon="download"
+              aria-label={t('templates.download', { name })}
+              onPress={() => void saveFile(`${file.url}`, file.name).catch(sayError)}
+            />
+          )}
+          <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
+          <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+        </div>
       </div>
       <p className={css.hint}>
         {typeof template.description === 'string' && template.description && `${template.description} · `}

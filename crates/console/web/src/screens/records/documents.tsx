@@ -19,7 +19,7 @@ import { t } from '../../texts.ts'
 import look from './records.module.css'
 import type { FileLabel } from './shape.ts'
 
-interface Run {
+export interface Run {
   status: 'processing' | 'completed' | 'field_updated' | 'field_not_updated' | 'failed' | 'canceled'
   error_message: string
   generated_at: string | null
@@ -27,7 +27,7 @@ interface Run {
   _meta?: { labels?: { document?: FileLabel | null } }
 }
 
-const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
+export const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
 const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?.status === 'processing')
 
 export function Documents({ instance, path }: PanelProps) {
@@ -97,7 +97,7 @@ export function Documents({ instance, path }: PanelProps) {
   )
 }
 
-function Outcome({ run }: { run: Run }) {
+export function Outcome({ run }: { run: Run }) {
   return (
     <>
       <Tag value={run.status}>{t(`records.documents.${run.status}`)}</Tag>

@@ -14,6 +14,7 @@ import { Moment, Value } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
 import { useClass } from './class.ts'
 import { type Change, changesOf } from './event-changes.ts'
+import { type Names, namesIn } from './known-names.ts'
 
 const SIZE = 25
 /** As many older events are asked for the values that they tell. */
@@ -54,6 +55,8 @@ export function History({ instance, path }: PanelProps) {
   })
   const earlier = older.data && isFurther(told) ? older.data : undefined
   const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : told
+  const fields = found?.fields ?? []
+  const names = namesIn(instance, fields, events)
   return (
     <section className={generic.section}>
       <h2>{t('records.history')}</h2>
@@ -64,7 +67,7 @@ export function History({ instance, path }: PanelProps) {
           {events.map((event, n) => (
             <li key={`${event.event_id}`}>
               <div>{named('event', `${event.event_type}`)}</div>
-              <What changes={changes[n] ?? []} fields={found?.fields ?? []} />
+              <What changes={changes[n] ?? []} fields={fields} names={names} />
               <div className={generic.when}>
                 <Moment value={`${event.event_datetime}`} />
                 {` · ${who(event)}`}
@@ -91,7 +94,7 @@ function who({ source_type, source_name, source_info, source_id }: Instance): st
   return source_type === 'system' ? t('the-system') : name || named('event', `${source_type}`)
 }
 
-function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
+function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names: Names }) {
   if (changes.length === 0) return null
   return (
     <ul className={generic.changes}>
@@ -102,12 +105,12 @@ function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
           {!isNothing(change.old) && (
             <>
               <del>
-                <Told change={change} value={change.old ?? null} fields={fields} />
+                <Told change={change} value={change.old ?? null} {...known} />
               </del>
               {' → '}
             </>
           )}
-          <Told change={change} value={change.now} fields={fields} />
+          <Told change={change} value={change.now} {...known} />
         </li>
       ))}
     </ul>
@@ -118,9 +121,11 @@ const isNothing = (value: Json | undefined): value is null | undefined | '' =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
 /** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
-function Told({ change, value, fields }: { change: Change; value: Json; fields: Field[] }) {
+function Told({ change, value, fields, names }: { change: Change; value: Json; fields: Field[]; names: Names }) {
   if (isNothing(value)) return t('none')
-  if (change.type === 'relation') return <Link to={`/records/-/${value}`}>{`#${value}`}</Link>
+  if (change.type === 'relation')
+    return <Link to={`/records/-/${value}`}>{names.records.get(Number(value)) ?? `#${value}`}</Link>
+  if (change.type === 'user') return names.people.get(Number(value)) ?? `#${value}`
   if (change.type === 'document') return t('records.history.files', { count: Array.isArray(value) ? value.length : 1 })
   const field = fields.find(({ label }) => label === change.name)
   const type = change.type === 'status' ? 'enum' : change.type
