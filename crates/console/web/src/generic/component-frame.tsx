@@ -38,27 +38,25 @@ function addressOf({ id, index_url: url }: Instance): string | undefined {
   return pathname.startsWith(`/components/${id}/`) ? pathname : undefined
 }
 
+function whyNot(component: Instance | undefined): Key {
+  if (!component) return 'component-frame.missing'
+  return component.is_enabled === true ? 'component-frame.not-imported' : 'component-frame.disabled'
+}
+
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
   const mayAsk = maySeeComponents()
-  // The list is asked, since an answer of 404 would be an error.
+  // The list is asked, since an answer of 404 would be an error; and once, so that nothing that is typed into it goes.
   const found = useQuery({
     ...page(COMPONENTS, `id=${component}&limit=1`),
     enabled: mayAsk,
     refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
   })
-  if (mayAsk && (!found.data || found.isPlaceholderData)) return <Reading of={[found]} />
-  const one = found.data?.results[0]
-  const address = one && addressOf(one)
-  const why: Key | undefined = !mayAsk
-    ? 'component-frame.hidden'
-    : !one
-      ? 'component-frame.missing'
-      : one.is_enabled !== true
-        ? 'component-frame.disabled'
-        : address === undefined
-          ? 'component-frame.not-imported'
-          : undefined
-  if (why || !address) return <Instead text={why ?? 'component-frame.missing'}>{fallback}</Instead>
+  if (!mayAsk) return <Instead text="component-frame.hidden">{fallback}</Instead>
+  if (!found.data || found.isPlaceholderData) return <Reading of={[found]} />
+  const one = found.data.results[0]
+  const address = one?.is_enabled === true ? addressOf(one) : undefined
+  if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
   // Told once, it is not told again: with other parameters it begins anew.
   const key = `${address} ${props.use} ${JSON.stringify(props.parameters ?? {})}`
   return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />

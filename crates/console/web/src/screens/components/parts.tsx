@@ -1,8 +1,7 @@
 // What the page of a component has beside its plain fields.
 
-import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
-import { instance as instanceQuery } from '../../api/query.ts'
+import { useEffect, useState } from 'react'
+import { wrote } from '../../api/query.ts'
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 import look from '../../generic/generic.module.css'
 import type { InputProps, PanelProps } from '../../generic/resource.ts'
@@ -135,10 +134,12 @@ export function ParametersView({ value }: { value: Json }) {
 
 /** How the import of its repository went. The component is asked for again until its files are there. */
 export function Import({ instance, path }: PanelProps) {
-  useQuery({
-    ...instanceQuery(path),
-    refetchInterval: ({ state }) => (state.data?.instance.status === 'processing' ? PAUSE : false),
-  })
+  const isWaiting = instance.status === 'processing'
+  useEffect(() => {
+    if (!isWaiting) return
+    const timer = setInterval(() => document.hidden || void wrote(path), PAUSE)
+    return () => clearInterval(timer)
+  }, [isWaiting, path])
   const { data } = useRepository(Number(instance.repository))
   const [isAsked, setIsAsked] = useState(false)
   const repository: Instance | undefined = data?.instance
