@@ -38,8 +38,11 @@ function Broken({ error, reset }: { error: unknown; reset: () => void }) {
   )
 }
 
-const screen = <T extends Record<string, unknown>, N extends keyof T & string>(load: () => Promise<T>, name: N) =>
-  lazyRouteComponent(fetched(load), name)
+const screen = <T extends Record<string, unknown>, N extends keyof T & string>(
+  load: () => Promise<T>,
+  name: N,
+  isFirst = false,
+) => lazyRouteComponent(fetched(load, isFirst), name)
 
 const root = createRootRoute({
   component: () => (
@@ -76,7 +79,7 @@ const screens = [
   createRoute({
     getParentRoute: () => root,
     path: '/',
-    component: screen(() => import('./screens/home.tsx'), 'Home'),
+    component: screen(() => import('./screens/home.tsx'), 'Home', true),
   }),
   createRoute({
     getParentRoute: () => root,
@@ -133,7 +136,7 @@ const recordScreens = [
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias',
-    component: screen(records, 'Records'),
+    component: screen(records, 'Records', true),
   }),
   createRoute({
     getParentRoute: () => root,

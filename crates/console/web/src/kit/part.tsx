@@ -11,20 +11,23 @@ import {
   useState,
 } from 'react'
 import { isUpdated } from '../api/session.ts'
-import { t } from '../texts.ts'
+import { moreTexts, t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
 
 /** A part could not be fetched: the server has other parts by now, or cannot be reached. */
 export class NotFetched extends Error {}
 
-/** Tells a part that could not be fetched from one that is broken. */
+/** Tells a part that could not be fetched from one that is broken. Its texts come along, unless the first lists have them. */
 export const fetched =
-  <T,>(load: () => Promise<T>) =>
+  <T,>(load: () => Promise<T>, isFirst = false) =>
   () =>
-    load().catch((error: unknown) => {
-      throw new NotFetched(`${error}`)
-    })
+    Promise.all([load(), isFirst || moreTexts()]).then(
+      ([found]) => found,
+      (error: unknown) => {
+        throw new NotFetched(`${error}`)
+      },
+    )
 
 /** A component that is fetched when it is first shown; where that failed, it is fetched again the next time. */
 export function part<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {

@@ -8,7 +8,7 @@ import { Link, useGo, useHere } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
 import { keysText, useShortcuts } from '../kit/keys.ts'
-import { part } from '../kit/part.tsx'
+import { fetched, part } from '../kit/part.tsx'
 import { Toasts } from '../kit/toasts.tsx'
 import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
@@ -40,7 +40,7 @@ export function Frame({ children }: { children: ReactNode }) {
   useHeading(main, path, name)
   // It must be there when nothing can be fetched any more.
   useEffect(() => {
-    const timer = setTimeout(() => void sessionOver().catch(() => {}), 10_000)
+    const timer = setTimeout(() => void fetched(sessionOver)().catch(() => {}), 10_000)
     return () => clearTimeout(timer)
   }, [])
   useEffect(() => {
