@@ -27,7 +27,7 @@ Object.assign(globalThis, {
   },
 })
 
-const { begin, signOut } = await import('../src/api/session.ts')
+const { begin, isConfigured, mayBeConfigured, renew, signOut } = await import('../src/api/session.ts')
 const { call, Refusal } = await import('../src/api/request.ts')
 
 const TOKEN = '/api/auth/browser/token/'
@@ -53,6 +53,21 @@ test('a request whose token is too old is sent again with a new one, and not a t
   asked.splice(0)
   await assert.rejects(call('GET', '/api/users/'), (error) => error instanceof Refusal && error.status === 401)
   assert.deepEqual(asked, ['/api/users/', TOKEN, '/api/users/'])
+})
+
+test('what is configured is told with the session, and by whoever keeps something', async () => {
+  const starting = (ui_config?: string[] | null) => () =>
+    Response.json({ access_token: `${count++}`, expires_in: 900, user: { id: 7 }, permissions: {}, ui_config })
+  const known = async (ui_config?: string[] | null) => {
+    answers = { [TOKEN]: starting(ui_config) }
+    await renew()
+    return [mayBeConfigured('menu'), mayBeConfigured('home')]
+  }
+  assert.deepEqual(await known(), [true, true])
+  assert.deepEqual(await known(null), [false, false])
+  assert.deepEqual(await known(['menu']), [true, false])
+  isConfigured('home')
+  assert.deepEqual([mayBeConfigured('menu'), mayBeConfigured('home')], [true, true])
 })
 
 test('a refusal tells what was asked, and whether it passes', async () => {

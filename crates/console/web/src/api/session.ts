@@ -11,6 +11,8 @@ export interface Start {
   password_change_required: boolean
   user: User | null
   permissions: Permissions | null
+  /** The names of the UI configurations that there are; null with the others, undefined of a server that does not tell. */
+  ui_config?: string[] | null
   build: string
   version: string
 }
@@ -113,6 +115,15 @@ export async function isUpdated(): Promise<boolean | undefined> {
 export function userIs(user: User) {
   if (current) current = { ...current, user }
   changed()
+}
+
+/** Whether there may be a UI configuration of this name. */
+export const mayBeConfigured = (name: string) => current?.ui_config?.includes(name) ?? current?.ui_config === undefined
+
+/** After one was kept. */
+export function isConfigured(name: string) {
+  if (current?.ui_config && !current.ui_config.includes(name))
+    current = { ...current, ui_config: [...current.ui_config, name] }
 }
 
 export function onSession(listener: Listener): () => void {

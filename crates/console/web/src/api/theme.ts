@@ -1,5 +1,5 @@
-// How the console looks to everybody of a build: `/ui-config/theme/`, which is asked for before anybody is signed in. What it
-// said last is kept in the browser, so that nothing flashes.
+// How the console looks to everybody of a build: `/ui-config/theme/`. What it said last is kept in the browser, so that nothing
+// flashes until it is known who is there.
 
 import type { Json } from './shapes.ts'
 import { type Reading, reading } from './written.ts'
@@ -47,7 +47,7 @@ export function onTheme(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** Shows what the browser kept, and asks what is so now. */
+/** Shows what the browser kept. */
 export function beginTheme() {
   try {
     const kept = localStorage.getItem(KEPT)
@@ -55,10 +55,10 @@ export function beginTheme() {
   } catch {
     // What is kept is only a help.
   }
-  void ask().catch(() => {})
 }
 
-async function ask() {
+/** Asks what is so now. */
+export async function askTheme() {
   const answer = await fetch(PATH)
   if (answer.status === 404) return wear({}, undefined)
   if (!answer.ok) return

@@ -4,7 +4,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { queries } from '../api/query.ts'
 import { call, Refusal } from '../api/request.ts'
-import { session } from '../api/session.ts'
+import { isConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
 import type { Fields, Json } from '../api/shapes.ts'
 import type { Reading } from '../api/written.ts'
 
@@ -26,17 +26,27 @@ const keptOf = (data: Fields, etag: string | null): Kept => ({
   uploads: data.upload_component as Json[],
 })
 
-export async function read(component: string, signal?: AbortSignal): Promise<Kept> {
+const NOTHING: Kept = { content: undefined, etag: null, components: [], uploads: [] }
+
+/** Only what there is is asked for: browsers write each answer of 404 into their consoles. */
+async function read(component: string, signal?: AbortSignal): Promise<Kept> {
+  if (!mayBeConfigured(component)) return NOTHING
   try {
     const { data, etag } = await call<Fields>('GET', pathOf(component), signal ? { signal } : {})
     return keptOf(data, etag)
   } catch (refused) {
     if (!(refused instanceof Refusal) || refused.status !== 404) throw refused
-    return { content: undefined, etag: null, components: [], uploads: [] }
+    return NOTHING
   }
 }
 
-export const configuration = (component: string) =>
+/** For whoever writes: what others made since the session was asked last counts, too. */
+export async function readToWrite(component: string): Promise<Kept> {
+  await renew()
+  return read(component)
+}
+
+const configuration = (component: string) =>
   queryOptions({
     queryKey: [pathOf(component), 'configuration'],
     queryFn: ({ signal }) => read(component, signal),
@@ -50,10 +60,11 @@ export function useConfiguration<T>(
   understand: (content: Json | undefined) => Reading<T>,
   enabled = true,
 ): Reading<T> & { isKnown: boolean } {
-  const { data, isPending } = useQuery({ ...configuration(component), enabled })
+  const isAsked = enabled && mayBeConfigured(component)
+  const { data, isPending } = useQuery({ ...configuration(component), enabled: isAsked })
   const content = data?.content
   const understood = useMemo(() => understand(content), [content, understand])
-  return { ...understood, isKnown: !isPending }
+  return { ...understood, isKnown: !isPending || (enabled && !isAsked) }
 }
 
 /** Keeps a content in the place of what was read. */
@@ -65,6 +76,7 @@ export async function keep(component: string, content: Fields, before: Kept, com
   }
   const { data, etag } = await call<Fields>('POST', pathOf(component), { body, ifMatch: before.etag })
   const now = keptOf(data, etag)
+  isConfigured(component)
   queries.setQueryData(configuration(component).queryKey, now)
   return now
 }

@@ -15,7 +15,7 @@ import { Reading, sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
 import { NotUnderstood } from './not-understood.tsx'
-import { keep as keepShared, mayConfigure, read as readShared, useConfiguration } from './ui-config.ts'
+import { keep as keepShared, mayConfigure, readToWrite, useConfiguration } from './ui-config.ts'
 import { readViews, type View as SharedView, searchOf, selectionOf, written } from './ui-contents.ts'
 
 interface View {
@@ -34,7 +34,7 @@ let writing = Promise.resolve()
 
 /** Offers a view to everybody, in the place of one of the same name. What is not understood would be lost, so it is refused then. */
 async function publish(component: string, { name, search }: View) {
-  const before = await readShared(component)
+  const before = await readToWrite(component)
   const { content, flaws } = readViews(before.content)
   if (flaws.length > 0) throw new Error(t('views.publish-unclear'))
   const others = content.views.filter((view) => view.name !== name)

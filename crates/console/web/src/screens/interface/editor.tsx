@@ -10,7 +10,7 @@ import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { shortened } from '../../generic/not-understood.tsx'
-import { type Kept, keep, read } from '../../generic/ui-config.ts'
+import { type Kept, keep, readToWrite } from '../../generic/ui-config.ts'
 import { written } from '../../generic/ui-contents.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -39,7 +39,7 @@ export function Editor<T extends object>(props: EditorProps<T>) {
   // Read anew: what another page read some minutes ago is no ground to build on.
   const opened = useQuery({
     queryKey: [component, 'edited'],
-    queryFn: () => read(component),
+    queryFn: () => readToWrite(component),
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
   })
@@ -100,7 +100,7 @@ function Opened<T extends object>({
       onSaved?.(understood, content)
       say(t('saved'))
     } catch (refused) {
-      if (refused instanceof Refusal && refused.status === 412) setTheirs(await read(component))
+      if (refused instanceof Refusal && refused.status === 412) setTheirs(await readToWrite(component))
       else setError(refused)
     }
     setIsBusy(false)
