@@ -2,6 +2,7 @@
 
 import { useMatch, useRouter, useRouterState } from '@tanstack/react-router'
 import type { MouseEvent, ReactNode, Ref } from 'react'
+import { stringifySearch } from './address.ts'
 
 export const BASE = '/console'
 
@@ -17,17 +18,20 @@ export function useGo(): (to: string, replace?: boolean) => void {
   }
 }
 
-/** Where we are, below `/console`: path and search. */
+const below = (path: string) => (path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path)
+
+/** The address of the page that asks, below `/console`: it stays while the next page, which has another one, is being fetched. */
 export function useHere(): { path: string; search: string } {
-  const path = useRouterState({ select: ({ location }) => location.pathname })
-  const search = useRouterState({ select: ({ location }) => location.searchStr })
-  return { path: path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path, search }
+  const path = useMatch({ strict: false, select: ({ pathname }) => pathname })
+  const search = useMatch({ strict: false, select: (match) => stringifySearch(match.search) })
+  return { path: below(path), search }
 }
 
-/** The path of the page that asks: it stays while the next page, which has another one, is being fetched. */
-export function useOwnPath(): string {
-  const path = useMatch({ strict: false, select: ({ pathname }) => pathname })
-  return path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path
+/** The address to which the browser went last, be its page there yet or not. */
+export function useAddress(): { path: string; search: string } {
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  const search = useRouterState({ select: ({ location }) => location.searchStr })
+  return { path: below(path), search }
 }
 
 export interface LinkProps {

@@ -5,7 +5,7 @@ import { fetched } from '../kit/part.tsx'
 import { RESOURCES } from '../resources/index.ts'
 import { NotFound } from '../screens/not-found.tsx'
 import { Create, Detail } from './detail.tsx'
-import { useOwnPath } from './go.tsx'
+import { useHere } from './go.tsx'
 import type { Parts, Resource } from './resource.ts'
 
 const NONE = Promise.resolve({ parts: {} })
@@ -28,7 +28,7 @@ function Page({ resource, id, path }: { resource: Resource; id: string; path: st
 }
 
 export function OnePage() {
-  const path = useOwnPath()
+  const { path } = useHere()
   const resource = RESOURCES.find(({ route }) => path.startsWith(`${route}/`))
   if (!resource) return <NotFound />
   const id = path.slice(resource.route.length + 1).replace(/\/$/, '')

@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } fro
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
 import { onTheme, theme } from '../api/theme.ts'
 import { sayError } from '../generic/failure.tsx'
-import { Link, useGo, useHere } from '../generic/go.tsx'
+import { Link, useAddress, useGo } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
 import { keysText, useShortcuts } from '../kit/keys.ts'
@@ -24,7 +24,7 @@ const Shortcuts = part(() => import('./shortcuts.tsx').then((found) => found.def
 export function Frame({ children }: { children: ReactNode }) {
   const [isOpen, setIsOpen] = useState(false)
   const [shown, setShown] = useState<'palette' | 'shortcuts' | undefined>()
-  const { path, search } = useHere()
+  const { path, search } = useAddress()
   const go = useGo()
   const main = useRef<HTMLElement>(null)
   const parts = useMenu()

@@ -12,7 +12,7 @@ import { Files, type Kept } from '../../generic/files.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Link, useHere } from '../../generic/go.tsx'
 import { useMerging } from '../../generic/merging.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile, sizeOf } from '../../generic/save.ts'
@@ -32,7 +32,7 @@ import { Trial } from './template-trial.tsx'
 const SIZE = 25
 
 export function Templates() {
-  const id = useOwnPath().split('/')[3] ?? ''
+  const id = useHere().path.split('/')[3] ?? ''
   return <TemplatesOf key={id} classPath={`/api/object-classes/${id}/`} route={`/admin/classes/${id}`} />
 }
 

@@ -10,7 +10,7 @@ import { same } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { FieldInput } from '../../generic/input.tsx'
 import { Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -30,7 +30,7 @@ const CLASSES = '/api/object-classes/'
 const NONE: Section[] = []
 
 export function FormDesign() {
-  const here = useOwnPath()
+  const { path: here } = useHere()
   const [, , , classId = '', , uuid = ''] = here.split('/')
   return <Loaded key={uuid} classId={classId} uuid={uuid} />
 }

@@ -9,7 +9,7 @@ import { changed } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -56,7 +56,7 @@ export function Forms() {
 }
 
 export function FillIn() {
-  const here = useOwnPath()
+  const { path: here } = useHere()
   const uuid = here.split('/')[2] ?? ''
   return <OneForm key={uuid} uuid={uuid} />
 }

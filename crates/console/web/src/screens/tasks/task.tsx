@@ -11,7 +11,7 @@ import { Edit } from '../../generic/edit.tsx'
 import { useEditing } from '../../generic/editing.ts'
 import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { type InputProps, may } from '../../generic/resource.ts'
 import { type Action, Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -54,7 +54,7 @@ function Assigned({ field, name, value, onChange, instance }: InputProps) {
 const INPUTS = { assignees: Assigned, assignee_groups: Assigned }
 
 export function TaskPage() {
-  const here = useOwnPath()
+  const { path: here } = useHere()
   const id = here.split('/')[2] ?? ''
   return <Task key={id} id={id} />
 }

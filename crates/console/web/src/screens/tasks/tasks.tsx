@@ -9,7 +9,7 @@ import type { Fields, Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useHere, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { List } from '../../generic/list.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -27,8 +27,7 @@ const FILTER = 'task_template'
 const routeOf = (isAll: boolean, isBoard: boolean) => `/tasks${isAll ? '/all' : ''}${isBoard ? '/board' : ''}`
 
 export function Tasks() {
-  const path = useOwnPath()
-  const { search } = useHere()
+  const { path, search } = useHere()
   const isAll = path.startsWith('/tasks/all')
   const isBoard = path.replace(/\/$/, '').endsWith('/board')
   const described = useQuery({ ...options(tasks.path), enabled: isBoard })
