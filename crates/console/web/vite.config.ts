@@ -9,16 +9,38 @@ import { defineConfig, type Plugin } from 'vite'
 const ROOT = import.meta.dirname
 const DIST = join(ROOT, '../dist')
 
-/** Compiles the ICU messages of `texts/` to functions, so that no parser ships. */
+// What the first lists load, and the home page.
+const MAIN =
+  /src\/(main|api\/(query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
+const RECORDS = /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./
+const HOME = /src\/screens\/(home\.|guide)/
+
+/** Whether a text is one of a first list: by its name in the sources of these, or one that the API gives to many things. */
+function saidFirst(): (key: string) => boolean {
+  const sources = files(join(ROOT, 'src')).filter((name) => /\.tsx?$/.test(name))
+  const first = sources.filter((name) => [MAIN, RECORDS, HOME].some((group) => group.test(name)))
+  const said = first.map((name) => readFileSync(join(ROOT, name), 'utf8')).join('\n')
+  const names = new Set(said.match(/(?<=')[\w.-]+(?=')/g))
+  const beginnings = said.match(/(?<=`)[a-z][\w.-]*[.-](?=\$\{)/g) ?? []
+  return (key) =>
+    names.has(key) ||
+    /^(field|resource|action)\./.test(key) ||
+    beginnings.some((beginning) => key.startsWith(beginning))
+}
+
+/** Compiles the ICU messages of `texts/` to functions, so that no parser ships: `?first` those of the first lists, `?more` all others. */
 function texts(): Plugin {
   return {
     name: 'texts',
     enforce: 'pre',
     load(id) {
       const [file, query] = id.split('?')
-      if (query !== 'compiled' || !file) return null
+      if (!file || (query !== 'first' && query !== 'more')) return null
       this.addWatchFile(file)
-      const compiled = compileStrings(JSON.parse(readFileSync(file, 'utf8')), { format: 'esm' })
+      const isFirst = saidFirst()
+      const all = Object.entries<string>(JSON.parse(readFileSync(file, 'utf8')))
+      const wanted = all.filter(([key]) => isFirst(key) === (query === 'first'))
+      const compiled = compileStrings(Object.fromEntries(wanted), { format: 'esm' })
       return { code: compiled, moduleType: 'js' }
     },
   }
@@ -94,11 +116,12 @@ export default defineConfig({
             },
             {
               name: 'records',
-              test: /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./,
+              test: RECORDS,
             },
+            { name: 'home', test: HOME },
             {
               name: 'main',
-              test: /src\/(main|api\/(query|refusal|request)|generic\/(address|failure|filters|generic|go|limit|line-table|lines|list|neighbours|pages-bar|resource|search-box|shape)|kit|screens\/(frame|menu|not-found|settings)|resources\/[a-z-]+\.ts|texts)|texts\/|@internationalized\/string\//,
+              test: MAIN,
             },
           ],
         },

@@ -46,7 +46,8 @@ class Tab {
   constructor(page, name) {
     Object.assign(this, { page, name })
     page.on('console', (message) => {
-      if (!AUTOFOCUS.test(message.text())) this.console.push(`${message.text()} ${message.location().url}`)
+      const said = `${message.text()} ${message.location().url}`
+      if (!AUTOFOCUS.test(said)) this.console.push(said)
     })
     page.on('pageerror', (error) => this.console.push(`${error}`))
     page.on('request', (request) => this.requests.push(request))

@@ -16,7 +16,7 @@ use testkit::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -28,6 +28,7 @@ const SOURCES: [(&str, &str); 11] = [
     ("console.mjs", include_str!("console.mjs")),
     ("console_steps.mjs", include_str!("console_steps.mjs")),
     ("console_large.mjs", include_str!("console_large.mjs")),
+    ("console_component.mjs", include_str!("console_component.mjs")),
 ];
 
 /// Runs a script; what it says if it fails.
@@ -217,12 +218,19 @@ async fn the_console_is_for_everybody() {
         "/admin/authentication-objects/new",
         "/admin/log",
         "/admin/limits",
+        "/admin/interface",
+        "/admin/interface/home",
+        "/admin/interface/lists?class=2",
+        "/admin/interface/records?class=2",
+        "/admin/interface/theme",
         "/admin/classes",
         "/admin/classes/1",
         "/admin/task-templates/new",
         "/admin/integrations/new",
         "/admin/connectors/new",
         "/admin/components",
+        "/admin/components/new",
+        "/admin/components/repositories",
         "/admin/classes/2",
         "/admin/task-templates/1",
         "/admin/connectors/1",
@@ -346,6 +354,18 @@ const COMPONENT: [(&str, &str); 5] = [
     ("app.js", include_str!("component_app.js")),
 ];
 
+/// The page of a component in the console, whose script speaks the protocol and tries what goes beyond it.
+const CONSOLE_COMPONENT: [(&str, &str); 4] = [
+    ("config.json", r#"{"version": "1", "publisher": "P"}"#),
+    (
+        "index.html",
+        "<!doctype html><title>App</title><button id=choose>Choose</button><button id=wrong>Wrong</button>\
+         <button id=leave>Leave</button><script src=app.js></script>",
+    ),
+    ("other.html", "<!doctype html><title>Other</title>"),
+    ("app.js", include_str!("console_component_app.js")),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_custom_component_reaches_nothing_of_its_viewers() {
     if test_database().is_some() {
@@ -374,6 +394,31 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     let path = shown["index_url"].as_str().unwrap().split_once("/components/").unwrap().1.to_owned();
     let index = format!("{}/components/{path}", address(&server));
     run("component.mjs", json!({"api": address(&server), "index": index, "token": admin.token}));
+
+    git.commit("console.git", &CONSOLE_COMPONENT.map(|(path, text)| (path, text.as_bytes())));
+    let body = json!({"repository_url": git.url("console.git"), "username": GIT_USERNAME, "token": GIT_TOKEN});
+    admin.post("/api/custom-components/repository/", body).await.created();
+    let uses = json!({
+        "landing_page": true, "object_class_create_form": true, "object_class_summary_form": false,
+        "object_class_standalone_form": true, "task_template_form": false,
+    });
+    let body = json!({"name": "In the console", "repository": 2, "is_enabled": true, "available_use": uses});
+    admin.post("/api/custom-components/", body).await.created();
+    let two = "/api/custom-components/2/";
+    wait_until("its files", async || admin.get(two).await["status"] == "installed").await;
+    admin.post("/api/object-classes/", json!({"name": "Berth"})).await.created();
+    admin.post("/api/object-classes/1/fields/", json!({"label": "Place", "type": "string"})).await.created();
+    let configuration = json!({"version": 1, "sections": [{"items": [{"component": 2, "field": "place"}]}]});
+    let form = json!({
+        "name": "New berth", "object_class": 1, "type": "create", "configuration": configuration, "is_enabled": true,
+        "custom_components": [2],
+    });
+    let form = admin.post("/api/object-class-forms/", form).await.created()["uuid"].take();
+    run(
+        "console_component.mjs",
+        json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "component": 2, "silent": 1, "form": form}),
+    );
+    assert_eq!(admin.get("/api/object-records/1/").await.ok()["fields"]["place"], "Harbour");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,15 @@
 // Where the browser begins: the session is asked for before anything else is fetched.
 
-import { begin } from './api/session.ts'
+import { begin, mayBeConfigured, onSession, session } from './api/session.ts'
+import { askTheme, beginTheme, wear } from './api/theme.ts'
 
+const stop = onSession(() => {
+  if (session()?.ui_config === null) return
+  stop()
+  if (mayBeConfigured('theme')) void askTheme().catch(() => {})
+  else wear({}, undefined)
+})
 const start = begin()
+beginTheme()
 const main = import('./main.tsx')
 void start.then(async () => (await main).show())

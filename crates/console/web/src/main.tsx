@@ -8,36 +8,41 @@ import {
   lazyRouteComponent,
   Outlet,
   RouterProvider,
+  useRouter,
 } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import './kit/base.css'
 import { queries } from './api/query.ts'
-import { session } from './api/session.ts'
-import { Failure } from './generic/failure.tsx'
+import { onSession, session } from './api/session.ts'
+import { parseSearch, stringifySearch } from './generic/address.ts'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
+import { readBy } from './generic/relative.ts'
 import type { Resource } from './generic/resource.ts'
-import { Button } from './kit/buttons.tsx'
+import { fetched, Missing } from './kit/part.tsx'
 import { showIn } from './kit/values.tsx'
 import { RESOURCES } from './resources/index.ts'
 import { Frame } from './screens/frame.tsx'
 import { NotFound } from './screens/not-found.tsx'
 import { t } from './texts.ts'
 
-/** A part of the console that is not there any more: the server is newer than this page. */
-const isOfAnUpdate = (error: unknown) => /dynamically imported module|module script/.test(`${error}`)
-
-function Updated() {
+/** In place of a page: the frame around it stays. */
+function Broken({ error, reset }: { error: unknown; reset: () => void }) {
+  const router = useRouter()
   return (
-    <div role="alert">
-      <h1 tabIndex={-1}>{t('updated')}</h1>
-      <Button look="primary" onPress={() => location.reload()}>
-        {t('reload')}
-      </Button>
-    </div>
+    <>
+      <h1 tabIndex={-1}>{t('failure.title')}</h1>
+      <Missing error={error} onRetry={() => void router.invalidate().then(reset)} />
+    </>
   )
 }
+
+const screen = <T extends Record<string, unknown>, N extends keyof T & string>(
+  load: () => Promise<T>,
+  name: N,
+  isFirst = false,
+) => lazyRouteComponent(fetched(load, isFirst), name)
 
 const root = createRootRoute({
   component: () => (
@@ -46,7 +51,7 @@ const root = createRootRoute({
     </Frame>
   ),
   notFoundComponent: NotFound,
-  errorComponent: ({ error, reset }) => (isOfAnUpdate(error) ? <Updated /> : <Failure error={error} onRetry={reset} />),
+  errorComponent: Broken,
 })
 
 const mayCreate = ({ permission, name, canCreate }: Resource) =>
@@ -64,37 +69,58 @@ const resourceRoutes = RESOURCES.flatMap((resource) => [
   createRoute({
     getParentRoute: () => root,
     path: `${resource.route}/$id`,
-    component: lazyRouteComponent(pages, 'OnePage'),
+    component: screen(pages, 'OnePage'),
   }),
 ])
 
 const admin = () => import('./screens/admin.tsx')
+const log = () => import('./screens/log.tsx')
 const screens = [
   createRoute({
     getParentRoute: () => root,
     path: '/',
-    component: lazyRouteComponent(() => import('./screens/home.tsx'), 'Home'),
+    component: screen(() => import('./screens/home.tsx'), 'Home', true),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/me',
-    component: lazyRouteComponent(() => import('./screens/me.tsx'), 'Me'),
+    component: screen(() => import('./screens/me.tsx'), 'Me'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/admin/company', component: lazyRouteComponent(admin, 'Company') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/mail', component: lazyRouteComponent(admin, 'Mail') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/sign-in', component: lazyRouteComponent(admin, 'SignIn') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/limits', component: lazyRouteComponent(admin, 'Limits') }),
-  createRoute({ getParentRoute: () => root, path: '/admin/log', component: lazyRouteComponent(admin, 'Log') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/company', component: screen(admin, 'Company') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/mail',
+    component: screen(() => import('./screens/mail.tsx'), 'Mail'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/sign-in',
+    component: screen(() => import('./screens/sign-in.tsx'), 'SignIn'),
+  }),
+  createRoute({ getParentRoute: () => root, path: '/admin/limits', component: screen(admin, 'Limits') }),
+  createRoute({ getParentRoute: () => root, path: '/admin/log', component: screen(log, 'Log') }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/files',
-    component: lazyRouteComponent(() => import('./screens/public-files.tsx'), 'PublicFiles'),
+    component: screen(() => import('./screens/public-files.tsx'), 'PublicFiles'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: lazyRouteComponent(admin, 'SignIns') }),
+  ...['/admin/interface', '/admin/interface/$part'].map((path) =>
+    createRoute({
+      getParentRoute: () => root,
+      path,
+      component: screen(() => import('./screens/interface/interface.tsx'), 'Interface'),
+    }),
+  ),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/admin/components/repositories',
+    component: screen(() => import('./screens/components/repositories.tsx'), 'Repositories'),
+  }),
+  createRoute({ getParentRoute: () => root, path: '/admin/sign-ins', component: screen(log, 'SignIns') }),
   createRoute({
     getParentRoute: () => root,
     path: '/signed-in',
-    component: lazyRouteComponent(() => import('./screens/signed-in.tsx'), 'SignedIn'),
+    component: screen(() => import('./screens/signed-in.tsx'), 'SignedIn'),
   }),
 ]
 
@@ -104,42 +130,42 @@ const recordScreens = [
   createRoute({
     getParentRoute: () => root,
     path: '/search',
-    component: lazyRouteComponent(() => import('./screens/records/search.tsx'), 'Search'),
+    component: screen(() => import('./screens/records/search.tsx'), 'Search'),
   }),
-  createRoute({ getParentRoute: () => root, path: '/records', component: lazyRouteComponent(records, 'AllClasses') }),
+  createRoute({ getParentRoute: () => root, path: '/records', component: screen(records, 'AllClasses') }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias',
-    component: lazyRouteComponent(records, 'Records'),
+    component: screen(records, 'Records', true),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/-/$id',
-    component: lazyRouteComponent(record, 'AnyRecord'),
+    component: screen(record, 'AnyRecord'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias/import',
-    component: lazyRouteComponent(() => import('./screens/records/import.tsx'), 'Import'),
+    component: screen(() => import('./screens/records/import.tsx'), 'Import'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias/deleted',
-    component: lazyRouteComponent(() => import('./screens/records/deleted.tsx'), 'Deleted'),
+    component: screen(() => import('./screens/records/deleted.tsx'), 'Deleted'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias/new',
-    component: lazyRouteComponent(record, 'NewRecord'),
+    component: screen(() => import('./screens/records/new.tsx'), 'New'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/records/$alias/$id',
-    component: lazyRouteComponent(record, 'OneRecord'),
+    component: screen(record, 'OneRecord'),
   }),
 ]
 
-const taskList = lazyRouteComponent(() => import('./screens/tasks/tasks.tsx'), 'Tasks')
+const taskList = screen(() => import('./screens/tasks/tasks.tsx'), 'Tasks')
 const taskPages = [
   ...['/tasks', '/tasks/all', '/tasks/board', '/tasks/all/board'].map((path) =>
     createRoute({ getParentRoute: () => root, path, component: taskList }),
@@ -147,42 +173,44 @@ const taskPages = [
   createRoute({
     getParentRoute: () => root,
     path: '/tasks/$id',
-    component: lazyRouteComponent(() => import('./screens/tasks/task.tsx'), 'TaskPage'),
+    component: screen(() => import('./screens/tasks/task.tsx'), 'TaskPage'),
   }),
 ]
 
 const fill = () => import('./screens/forms/fill.tsx')
 const formPages = [
-  createRoute({ getParentRoute: () => root, path: '/forms', component: lazyRouteComponent(fill, 'Forms') }),
-  createRoute({ getParentRoute: () => root, path: '/forms/$uuid', component: lazyRouteComponent(fill, 'FillIn') }),
+  createRoute({ getParentRoute: () => root, path: '/forms', component: screen(fill, 'Forms') }),
+  createRoute({ getParentRoute: () => root, path: '/forms/$uuid', component: screen(fill, 'FillIn') }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/classes/$id/templates',
-    component: lazyRouteComponent(() => import('./screens/classes/templates.tsx'), 'Templates'),
+    component: screen(() => import('./screens/classes/templates.tsx'), 'Templates'),
   }),
   createRoute({
     getParentRoute: () => root,
     path: '/admin/classes/$id/forms/$uuid',
-    component: lazyRouteComponent(() => import('./screens/forms/design.tsx'), 'FormDesign'),
+    component: screen(() => import('./screens/forms/design.tsx'), 'FormDesign'),
   }),
 ]
 
-const flat = (search: string) => Object.fromEntries(new URLSearchParams(search))
-const written = (search: Record<string, unknown>) => {
-  const text = `${new URLSearchParams(search as Record<string, string>)}`
-  return text && `?${text}`
-}
-
 /** Draws the console, once it is known who is there. */
 export function show() {
-  showIn(session()?.user?.timezone ?? 'UTC')
+  const readByWhoIsThere = () => {
+    const user = session()?.user
+    const zone = user?.timezone ?? 'UTC'
+    showIn(zone)
+    readBy({ id: user?.id, zone })
+  }
+  readByWhoIsThere()
+  onSession(readByWhoIsThere)
   const router = createRouter({
     routeTree: root.addChildren([...screens, ...recordScreens, ...resourceRoutes, ...taskPages, ...formPages]),
     basepath: BASE,
-    parseSearch: flat,
-    stringifySearch: written,
+    parseSearch,
+    stringifySearch,
     scrollRestoration: true,
     defaultPendingMs: 1000,
+    defaultErrorComponent: Broken,
   })
   const place = document.getElementById('root')
   if (!place) return

@@ -3,7 +3,7 @@
 import { LocalizedStringDictionary, LocalizedStringFormatter } from '@internationalized/string'
 import type messages from '../texts/en-GB.json'
 // @ts-expect-error: compiled by vite.config.ts
-import compiled from '../texts/en-GB.json?compiled'
+import compiled from '../texts/en-GB.json?first'
 
 export type Key = keyof typeof messages
 type Values = { [name: string]: string | number | boolean }
@@ -14,6 +14,13 @@ const formatter = new LocalizedStringFormatter(
   LANGUAGE,
   new LocalizedStringDictionary<string, string>({ [LANGUAGE]: compiled }, LANGUAGE),
 )
+
+/** The texts of all that is fetched after the first list. */
+export async function moreTexts(): Promise<void> {
+  // @ts-expect-error: compiled by vite.config.ts
+  Object.assign(compiled, (await import('../texts/en-GB.json?more')).default)
+}
+
 const has = (key: string): key is Key => Object.hasOwn(compiled, key)
 
 export const t = (key: Key, values?: Values): string => formatter.format(key, values as Record<string, string>)

@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { query, read, sortedBy, usual, withFilters, write } from '../src/generic/address.ts'
+import {
+  lastPage,
+  parseSearch,
+  query,
+  read,
+  sortedBy,
+  stringifySearch,
+  usual,
+  withFilters,
+  write,
+} from '../src/generic/address.ts'
+import { absolute, beginOf, readBy } from '../src/generic/relative.ts'
 
 const NAME = { alias: 'name', type: 'string', predicates: ['exact', 'icontains'], sort_ok: true }
 const COLUMNS = [NAME, { alias: 'status', type: 'enum', predicates: ['exact', 'in'], sort_ok: false }]
@@ -41,4 +52,68 @@ test('a head sorts up, down, and not at all', () => {
 
 test('a filter begins with what people mean most', () => {
   assert.deepEqual(COLUMNS.map(usual), ['icontains', 'in'])
+})
+
+test('beyond the last page the last one is shown', () => {
+  const page = (offset: number, count: number | null, results: unknown[] = []) => ({
+    offset,
+    results,
+    filtered_count: count,
+  })
+  assert.equal(lastPage(page(50, 50), 50, 25), 25)
+  assert.equal(lastPage(page(50, 3), 50, 25), 0)
+  assert.equal(lastPage(page(500, 26), 500, 25), 25)
+  assert.equal(lastPage(page(25, 0), 25, 25), 0)
+  assert.equal(lastPage(page(50, null), 50, 25), 25)
+  assert.equal(lastPage(page(0, 0), 0, 25), undefined)
+  assert.equal(lastPage(page(25, 26, [{}]), 25, 25), undefined)
+  assert.equal(lastPage(page(25, 50), 50, 25), undefined)
+})
+
+const ON = { alias: 'on', type: 'date', predicates: ['gte', 'lte', 'range'], sort_ok: true }
+const AT = { ...ON, alias: 'at', type: 'datetime' }
+const WHO = {
+  alias: 'who',
+  type: 'user',
+  predicates: ['exact', 'in'],
+  sort_ok: true,
+  autocomplete: '/api/users/autocomplete/',
+}
+
+test('the last days stay so in the address, and are days of the reader when they are asked for', () => {
+  const state = read('?on__last=7&at__last=x', [ON, AT])
+  assert.deepEqual(
+    state.filters.map(({ column, predicate, value }) => [column.alias, predicate, value]),
+    [['on', 'last', '7']],
+  )
+  assert.deepEqual(state.unknown, [['at__last', 'x']])
+  assert.equal(write(state), '?on__last=7&at__last=x')
+  const now = Date.parse('2026-03-31T22:30:00Z')
+  const reader = { id: 5, zone: 'Europe/Berlin' }
+  assert.deepEqual(absolute(ON, 'last', '7', now, reader), [
+    ['gte', '2026-03-25'],
+    ['lte', '2026-04-01'],
+  ])
+  // The clocks go forward in between.
+  assert.deepEqual(absolute(AT, 'last', '7', now, reader), [
+    ['gte', '2026-03-24T23:00:00.000Z'],
+    ['lt', '2026-04-01T22:00:00.000Z'],
+  ])
+  assert.equal(beginOf('2026-07-01', 'America/New_York'), '2026-07-01T04:00:00.000Z')
+  assert.equal(beginOf('2026-07-01', 'Asia/Kolkata'), '2026-06-30T18:30:00.000Z')
+})
+
+test('me is whoever reads', () => {
+  const reader = { id: 5, zone: 'UTC' }
+  assert.deepEqual(absolute(WHO, 'in', 'me,7,5', 0, reader), [['in', '5,7']])
+  assert.deepEqual(absolute(NAME, 'exact', 'me', 0, reader), [['exact', 'me']])
+  readBy(reader)
+  assert.equal(query(read('?who=me', [WHO])), 'who=5&limit=25')
+})
+
+test('a parameter that is there twice stays so', () => {
+  const search = '?name__icontains=a&name__icontains=b%26c&limit=50'
+  assert.equal(stringifySearch(parseSearch(search)), search)
+  assert.equal(query(read(search, COLUMNS)), 'name__icontains=a&name__icontains=b%26c&limit=50')
+  assert.equal(stringifySearch({}), '')
 })

@@ -19,6 +19,7 @@ test('a configuration is read and written again', () => {
   assert.deepEqual(sections[0]?.items, [{ field: 'kind' }, { text: 'Hello' }])
   assert.deepEqual(sectionsOf(configurationOf(sections)), sections)
   assert.equal(sectionsOf({ rows: [] }), undefined)
+  assert.equal(sectionsOf({ ...configuration, version: 2 }), undefined)
 })
 
 test('a section is shown where its condition is met, and what it depends on is shown', () => {
@@ -27,6 +28,11 @@ test('a section is shown where its condition is met, and what it depends on is s
   assert.equal(count({ kind: 'b' }), 2)
   assert.equal(count({ kind: 'b', more: 'x' }), 3)
   assert.equal(count({ kind: 'a', more: 'x' }), 1)
+  assert.equal(count({ kind: ['a', 'b'] }), 2)
+  const when = (condition: object) =>
+    shown(sectionsOf({ sections: [{ items: [{ field: 'box' }] }, { when: condition, items: [] }] } as never) ?? [], {})
+  assert.equal(when({ field: 'box', equals: false }).length, 2)
+  assert.equal(when({ field: 'box', in: [true] }).length, 1)
 })
 
 test('fields are called as the form says', () => {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { Json } from '../src/api/shapes.ts'
 import { changesOf } from '../src/screens/records/event-changes.ts'
-import { holds, layoutOf } from '../src/screens/records/form-layout.ts'
 import { encodingOf, readCsv, readLines } from '../src/screens/records/import-read.ts'
 import { fieldFor, meant, signOf } from '../src/screens/records/import-values.ts'
 
@@ -10,49 +9,6 @@ const CHOICES = [
   { value: 'de', text: 'Germany' },
   { value: 'fr', text: 'France' },
 ]
-
-const FIELDS = [
-  { alias: 'number', type: 'string', required: false },
-  { alias: 'urgent', type: 'boolean', required: false },
-  { alias: 'notes', type: 'string', required: true },
-]
-
-test('a form asks for the fields that it names, in its order and words', () => {
-  const configuration = {
-    version: 1,
-    sections: [
-      {
-        title: 'Paper',
-        items: [{ field: 'notes', help: 'Few words' }, { text: 'And' }, { field: 'number', required: true }],
-      },
-      { when: { field: 'urgent', equals: true }, items: [{ field: 'urgent' }] },
-      { items: [{ field: 'gone' }, { component: 3 }] },
-    ],
-  }
-  const layout = layoutOf(configuration, FIELDS, {}, 'none')
-  assert.deepEqual(
-    layout?.sections.map(({ heading, fields }) => [heading, fields]),
-    [
-      ['Paper', ['notes', '.0.1', 'number']],
-      [undefined, ['.2.1']],
-    ],
-  )
-  assert.deepEqual(layout?.texts, { '.0.1': 'And', '.2.1': 'none' })
-  assert.equal(layout?.fields.find(({ alias }) => alias === 'number')?.required, true)
-  assert.equal(layout?.fields.find(({ alias }) => alias === 'notes')?.description, 'Few words')
-  assert.equal(layoutOf(configuration, FIELDS, { urgent: true }, '')?.sections.length, 3)
-})
-
-test('a configuration of another kind asks for everything', () => {
-  assert.equal(layoutOf({ rows: [] }, FIELDS, {}, ''), undefined)
-  assert.equal(layoutOf('x', FIELDS, {}, ''), undefined)
-})
-
-test('a condition looks at a value', () => {
-  assert.equal(holds({ field: 'a', in: [1, 2] }, { a: 2 }), true)
-  assert.equal(holds({ field: 'a' }, { a: false }), false)
-  assert.equal(holds(undefined, {}), true)
-})
 
 test('what was there before comes from older events', () => {
   const event = (value: number | null) => ({
@@ -72,12 +28,32 @@ test('what was there before comes from older events', () => {
   assert.equal(changes[1]?.[0]?.name, 'Workers')
 })
 
+test('a value of which no known event tells is further back, unless the record was made since', () => {
+  const event = (event_type: string, ...fields: [number, number][]) => ({
+    event_type,
+    event_data: fields.map(([field_id, field_value]) => ({
+      field_id,
+      field_name: 'x',
+      field_type: 'integer',
+      field_value,
+    })),
+  })
+  const change = event('field_values_changed', [4, 7])
+  const further = (events: object[], isWhole: boolean) =>
+    changesOf(events as never, isWhole).map((changes) => changes.map(({ old, isFurther }) => [old, isFurther]))
+  assert.deepEqual(further([change], false), [[[undefined, true]]])
+  assert.deepEqual(further([change], true), [[[undefined, false]]])
+  assert.deepEqual(further([change, event('record_created', [5, 1])], false)[0], [[undefined, false]])
+  assert.deepEqual(further([change, event('record_created', [4, 1])], false)[0], [[1, false]])
+})
+
 test('a text in a table means a value of the field', () => {
   const of = (type: string, given: Json, sign: '.' | ',' = '.') =>
     meant(
       { alias: 'a', type, required: false, values: CHOICES, validators: [{ name: 'max_value', value: 50 }] },
       given,
       sign,
+      'Europe/Berlin',
     )
   assert.deepEqual(of('integer', ' 1.2 '), { problem: 'integer', of: '1.2' })
   assert.deepEqual(of('integer', '12'), { value: 12 })
@@ -92,10 +68,62 @@ test('a text in a table means a value of the field', () => {
   assert.deepEqual(of('date', '2026-02-30'), { problem: 'date', of: '2026-02-30' })
   assert.deepEqual(of('string', ''), { value: null })
   assert.deepEqual(of('string', "'=1+1"), { value: '=1+1' })
-  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, 'ACME', '.'), {
+  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, 'ACME', '.', 'UTC'), {
     name: 'ACME',
   })
-  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, '7', '.'), { value: 7 })
+  assert.deepEqual(meant({ alias: 'a', type: 'relation', required: false, autocomplete: '/x' }, '7', '.', 'UTC'), {
+    value: 7,
+  })
+})
+
+test('a sign between groups stands before three digits each time; anywhere else a number is none', () => {
+  const of = (type: string, given: string, sign: '.' | ',') =>
+    meant({ alias: 'a', type, required: false }, given, sign, 'UTC')
+  const numbers: ['.' | ',', string, string][] = [
+    ['.', '1,234,567.5', '1234567.5'],
+    ['.', '-1 234.5', '-1234.5'],
+    ['.', '1\u202F234', '1234'],
+    ['.', "1'234.5", '1234.5'],
+    ['.', '0.125', '0.125'],
+    ['.', '.5', '.5'],
+    ['.', '007', '007'],
+    [',', '0,125', '0.125'],
+    [',', '-1.234,5', '-1234.5'],
+    [',', '1234567,5', '1234567.5'],
+  ]
+  for (const [sign, text, value] of numbers) assert.deepEqual(of('decimal', text, sign), { value }, text)
+  const wrong: ['.' | ',', string][] = [
+    ['.', '0,125'],
+    ['.', '1,5'],
+    ['.', '12,34.5'],
+    ['.', '1,234 567'],
+    ['.', '1234,567'],
+    ['.', '1.234.567'],
+    ['.', '1.234,5'],
+    ['.', '5.'],
+    ['.', '-'],
+    [',', '1,234,567'],
+    [',', '1.5'],
+  ]
+  for (const [sign, text] of wrong) assert.deepEqual(of('decimal', text, sign), { problem: 'decimal', of: text }, text)
+  assert.deepEqual(of('integer', '1,5', '.'), { problem: 'integer', of: '1,5' })
+  assert.deepEqual(of('integer', '1,500', '.'), { value: 1500 })
+  assert.deepEqual(of('integer', '1.500', ','), { value: 1500 })
+  assert.deepEqual(of('integer', '1.500', '.'), { problem: 'integer', of: '1.500' })
+})
+
+test('a moment without an offset is one in the zone of whoever imports it', () => {
+  const of = (given: string, zone = 'Europe/Berlin') =>
+    meant({ alias: 'a', type: 'datetime', required: false }, given, '.', zone)
+  assert.deepEqual(of('2026-01-31'), { value: '2026-01-30T23:00:00.000Z' })
+  assert.deepEqual(of('1.7.2026'), { value: '2026-06-30T22:00:00.000Z' })
+  assert.deepEqual(of('2026-07-01', 'America/New_York'), { value: '2026-07-01T04:00:00.000Z' })
+  assert.deepEqual(of('2026-07-01 9:30'), { value: '2026-07-01T07:30:00.000Z' })
+  assert.deepEqual(of('2026-07-01T09:30:15.5'), { value: '2026-07-01T07:30:15.500Z' })
+  assert.deepEqual(of('2026-07-01T09:30:00Z'), { value: '2026-07-01T09:30:00Z' })
+  assert.deepEqual(of('2026-07-01T09:30:00+05:30'), { value: '2026-07-01T09:30:00+05:30' })
+  for (const text of ['soon', '2026-02-30', '2026-07-01 25:00', '2026-07-01Z', '7'])
+    assert.deepEqual(of(text), { problem: 'datetime', of: text })
 })
 
 test('encoding, separator, columns and the sign of numbers are guessed', () => {
@@ -115,6 +143,9 @@ test('encoding, separator, columns and the sign of numbers are guessed', () => {
     ],
   )
   assert.equal(signOf(['1.234,50', '12', '']), ',')
+  assert.equal(signOf(['0,125', '7,5']), ',')
+  assert.equal(signOf(['1.234.567']), ',')
+  assert.equal(signOf(['1,234', '0.125']), '.')
   const fields = [{ alias: 'order_no', type: 'string', required: false, label: 'Order number' }]
   assert.equal(fieldFor('order number', fields), 'order_no')
   assert.equal(fieldFor('Other', fields), '')

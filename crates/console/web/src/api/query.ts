@@ -1,19 +1,42 @@
 // What was read is kept here, and read again when it may have changed.
 
 import { keepPreviousData, notifyManager, QueryClient, queryOptions } from '@tanstack/react-query'
+import { useEffect } from 'react'
 import { call, get, Refusal } from './request.ts'
 import type { Instance, Options, Page } from './shapes.ts'
 
 // Within the event that caused it: a control that a query holds would otherwise show its old value for a moment.
 notifyManager.setScheduler(queueMicrotask)
 
+/** What must not change under somebody's hands: rows that are selected, a form that was begun. */
+const held = new Set<object>()
+
+/** Nothing is read again by itself, such as on return to the tab, while this holds. */
+export function useUndisturbed(isHeld: boolean) {
+  useEffect(() => {
+    if (!isHeld) return
+    const one = {}
+    held.add(one)
+    return () => {
+      held.delete(one)
+    }
+  }, [isHeld])
+}
+
+const isFree = () => held.size === 0
+
+/** Milliseconds until what failed is tried again, after so many failures before it. */
+export const retryDelay = (count: number, error: unknown): number =>
+  error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count
+
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
-      retry: (count, error) => error instanceof Refusal && [0, 429, 503].includes(error.status) && count < 4,
-      retryDelay: (count, error) =>
-        error instanceof Refusal && error.retryAfter ? error.retryAfter * 1000 : 500 * 2 ** count,
+      refetchOnWindowFocus: isFree,
+      refetchOnReconnect: isFree,
+      retry: (count, error) => error instanceof Refusal && error.isPassing && count < 4,
+      retryDelay,
     },
   },
 })

@@ -1,6 +1,6 @@
 // The only place that calls the API.
 
-import { Refusal } from './refusal.ts'
+import { type Asked, Refusal } from './refusal.ts'
 import { renew, sessionIsOver, signedIn, token } from './session.ts'
 import type { Json } from './shapes.ts'
 
@@ -18,10 +18,12 @@ export interface Settings {
   body?: unknown
   ifMatch?: string | null
   signal?: AbortSignal
+  /** Asked as anybody may ask, where the answer is another one then. */
+  isPublic?: boolean
 }
 
-async function send(method: Method, path: string, { body, ifMatch, signal }: Settings): Promise<Response> {
-  const headers = new Headers({ Authorization: `Bearer ${token() ?? ''}` })
+async function send(method: Method, path: string, { body, ifMatch, signal, isPublic }: Settings): Promise<Response> {
+  const headers = new Headers(isPublic ? {} : { Authorization: `Bearer ${token() ?? ''}` })
   if (body !== undefined && !(body instanceof Blob)) headers.set('Content-Type', 'application/json')
   if (ifMatch) headers.set('If-Match', ifMatch)
   const payload = body === undefined || body instanceof Blob ? (body as Blob | undefined) : JSON.stringify(body)
@@ -37,15 +39,16 @@ async function send(method: Method, path: string, { body, ifMatch, signal }: Set
   })
 }
 
-/** Sends as whoever is signed in, again after a sign-in that was missing. */
+/** Sends as whoever is signed in, again after a sign-in that was missing. A token just made that is refused is told as such. */
 async function asSignedIn<T extends { status: number }>(once: () => Promise<T>): Promise<T> {
-  for (;;) {
+  for (let isRenewed = false; ; ) {
     await signedIn()
     const sent = token()
     const answer = await once()
-    if (answer.status !== 401) return answer
-    const isBack = sent !== token() || (await renew())
-    if (!isBack && !sessionIsOver()) throw new Refusal(0, {}, null, null)
+    if (answer.status !== 401 || isRenewed) return answer
+    if (sent !== token()) continue
+    isRenewed = await renew()
+    if (!isRenewed && !sessionIsOver()) throw new Refusal(0, {}, null, null)
   }
 }
 
@@ -55,7 +58,7 @@ interface Received {
 }
 
 /** The body of an answer, or what is refused by it. */
-function received<T>(answer: Received, text: string): Answer<T> {
+function received<T>(answer: Received, text: string, asked: Asked): Answer<T> {
   const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
   const data = (isJson && text ? JSON.parse(text) : text) as T
   if (answer.status >= 200 && answer.status < 300)
@@ -66,13 +69,14 @@ function received<T>(answer: Received, text: string): Answer<T> {
     Array.isArray(body) ? { detail: body } : body,
     answer.headers.get('X-Request-Id'),
     Number(answer.headers.get('Retry-After')) || null,
+    asked,
   )
 }
 
 /** Sends a request as whoever is signed in; one whose session is over waits until somebody has signed in again. */
 export async function call<T = Json>(method: Method, path: string, settings: Settings = {}): Promise<Answer<T>> {
   const answer = await asSignedIn(() => send(method, path, settings))
-  return received<T>(answer, await answer.text())
+  return received<T>(answer, await answer.text(), { method, path })
 }
 
 /** A file of the API, with the name that the answer gives to it. */
@@ -82,17 +86,19 @@ export async function download(
 ): Promise<{ content: Blob; name: string | undefined }> {
   const { pathname, search } = new URL(url, location.origin)
   const answer = await asSignedIn(() => send('GET', pathname + search, signal ? { signal } : {}))
-  if (!answer.ok) received(answer, await answer.text())
+  if (!answer.ok) received(answer, await answer.text(), { method: 'GET', path: pathname })
   const [, name] = /filename\*=UTF-8''([^;]+)/i.exec(answer.headers.get('Content-Disposition') ?? '') ?? []
   return { content: await answer.blob(), name: name === undefined ? undefined : decodeURIComponent(name) }
 }
+
+const UPLOAD = '/api/files/upload/'
 
 /** Sends a file, and tells how much of it is there: only this way of sending does. Answers its token. */
 export async function upload(file: File, told: (sent: number) => void, signal: AbortSignal): Promise<string> {
   const once = () =>
     new Promise<XMLHttpRequest>((resolve, reject) => {
       const request = new XMLHttpRequest()
-      request.open('POST', '/api/files/upload/')
+      request.open('POST', UPLOAD)
       request.setRequestHeader('Authorization', `Bearer ${token() ?? ''}`)
       request.setRequestHeader(
         'Content-Disposition',
@@ -110,7 +116,7 @@ export async function upload(file: File, told: (sent: number) => void, signal: A
     responseText: request.responseText,
     headers: { get: (name: string) => request.getResponseHeader(name) },
   }))
-  return received<{ token: string }>({ status, ...answer }, responseText).data.token
+  return received<{ token: string }>({ status, ...answer }, responseText, { method: 'POST', path: UPLOAD }).data.token
 }
 
 export const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>

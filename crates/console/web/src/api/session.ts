@@ -1,6 +1,7 @@
 // Who is signed in. The access token lives in this module alone; what outlives a reload is a cookie that no script reads,
 // exchanged for a token at `/api/auth/browser/token/`.
 
+import { Refusal } from './refusal.ts'
 import type { Permissions, User } from './shapes.ts'
 
 /** All that a start needs; `user` and `permissions` are null while the password must be changed. */
@@ -10,6 +11,8 @@ export interface Start {
   password_change_required: boolean
   user: User | null
   permissions: Permissions | null
+  /** The names of the UI configurations that there are; null with the others, undefined of a server that does not tell. */
+  ui_config?: string[] | null
   build: string
   version: string
 }
@@ -18,8 +21,10 @@ type Listener = () => void
 
 const TOKEN = '/api/auth/browser/token/'
 const listeners = new Set<Listener>()
-/** Tells the other tabs that somebody signed in or out. */
+/** Tells the other tabs who signed in, by the id; or that he signed out. */
 const tabs = new BroadcastChannel('chancery-session')
+/** The version of the files that this page is made of. */
+const OWN_VERSION = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1]
 
 let current: Start | undefined
 let isOver = false
@@ -62,7 +67,10 @@ async function exchange(): Promise<'kept' | 'none' | 'unreachable'> {
 export async function begin(): Promise<Start> {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10_000)) {
     const outcome = await exchange()
-    if (outcome === 'kept' && current) return current
+    if (outcome === 'kept' && current) {
+      tabs.postMessage({ signedIn: current.user?.id })
+      return current
+    }
     if (outcome === 'none') {
       location.replace(`/sign-in/?return_to=${encodeURIComponent(location.pathname + location.search)}`)
       return new Promise(() => {})
@@ -96,31 +104,54 @@ export function signedIn(): Promise<void> {
 export const token = () => current?.access_token
 export const session = () => current
 export const sessionIsOver = () => isOver
-export const VERSION = () => current?.version
+
+/** Whether the server has another console than this page, or cannot be asked. */
+export async function isUpdated(): Promise<boolean | undefined> {
+  if (!(await renew())) return undefined
+  return OWN_VERSION !== undefined && current?.version !== OWN_VERSION
+}
+
+/** After somebody changed what is known of himself. */
+export function userIs(user: User) {
+  if (current) current = { ...current, user }
+  changed()
+}
+
+/** Whether there may be a UI configuration of this name. */
+export const mayBeConfigured = (name: string) => current?.ui_config?.includes(name) ?? current?.ui_config === undefined
+
+/** After one was kept. */
+export function isConfigured(name: string) {
+  if (current?.ui_config && !current.ui_config.includes(name))
+    current = { ...current, ui_config: [...current.ui_config, name] }
+}
 
 export function onSession(listener: Listener): () => void {
   listeners.add(listener)
   return () => listeners.delete(listener)
 }
 
-/** Told by the small window in which somebody signed in again. */
-export function announceSignIn() {
-  tabs.postMessage('signed-in')
-}
-
+/** Ends the session, and leads to the page for signing in. */
 export async function signOut() {
   const answer = await fetch('/api/auth/browser/logout/', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ single_sign_on: true }),
-  })
+  }).catch(() => undefined)
+  // One that is over already needs no end.
+  if (!answer?.ok && answer?.status !== 401)
+    throw new Refusal(answer?.status ?? 0, {}, answer?.headers.get('X-Request-Id') ?? null, null)
   tabs.postMessage('signed-out')
   const onward = answer.status === 200 ? ((await answer.json()) as { logout_url?: string }).logout_url : undefined
   location.assign(onward ?? '/sign-in/')
 }
 
 tabs.onmessage = ({ data }) => {
-  if (data === 'signed-in') void renew()
+  if (data.signedIn !== undefined && current) {
+    // What this page shows and holds is of somebody who is no longer signed in here.
+    if (current.user && current.user.id !== data.signedIn) location.reload()
+    else if (isOver || !current.user) void renew()
+  }
   if (data === 'signed-out' && current) {
     isOver = true
     changed()

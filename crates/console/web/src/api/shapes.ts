@@ -69,6 +69,21 @@ export interface Column {
   is_parameter?: boolean
 }
 
+/** Where custom components are shown. */
+export type Use =
+  | 'landing_page'
+  | 'object_class_create_form'
+  | 'object_class_summary_form'
+  | 'object_class_standalone_form'
+  | 'task_template_form'
+
+/** A custom component in a place of its own, with what it is told there. */
+export interface Placed {
+  component: number
+  use: Use
+  parameters: Fields
+}
+
 export interface Field {
   alias: string
   type: string
@@ -83,6 +98,8 @@ export interface Field {
   description?: string
   default?: Json
   max_num_of_files?: number
+  /** The custom component that asks for it: said by the form that asks, never by the API. */
+  custom?: Placed
   /** `schema_by_{alias}`: the fields that count for each value of another field. */
   [schemaBy: `schema_by_${string}`]: { [value: string]: Field[] } | undefined
 }

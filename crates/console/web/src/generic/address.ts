@@ -2,6 +2,7 @@
 // `limit`, `offset`, and what is the console's own with a dot before it.
 
 import type { Column } from '../api/shapes.ts'
+import { absolute, LAST, predicatesOf } from './relative.ts'
 
 export interface Filter {
   column: Column
@@ -17,10 +18,15 @@ export interface ListState {
   limit: number
   offset: number
   columns: string[] | undefined
+  /** How close rows stand, where that is not as its reader likes it. */
+  density?: Density | undefined
 }
 
+export const DENSITIES = ['compact', 'comfortable'] as const
+export type Density = (typeof DENSITIES)[number]
+
 export const SIZES = [25, 50, 100]
-const OWN = ['ordering', 'limit', 'offset', '.columns']
+const OWN = ['ordering', 'limit', 'offset', '.columns', '.density']
 
 export function read(search: string, columns: Column[]): ListState {
   const parameters = new URLSearchParams(search)
@@ -29,7 +35,9 @@ export function read(search: string, columns: Column[]): ListState {
     if (OWN.includes(name)) continue
     const [alias = '', predicate = 'exact'] = name.split('__')
     const column = columns.find((one) => one.alias === alias)
-    if (column?.predicates.includes(predicate)) state.filters.push({ column, predicate, value })
+    const isKnown =
+      column && predicatesOf(column).includes(predicate) && (predicate !== LAST || /^\d{1,5}$/.test(value))
+    if (isKnown) state.filters.push({ column, predicate, value })
     else state.unknown.push([name, value])
   }
   state.ordering = parameters.get('ordering') ?? ''
@@ -37,16 +45,19 @@ export function read(search: string, columns: Column[]): ListState {
   state.limit = SIZES.includes(limit) ? limit : 25
   state.offset = Math.max(0, Math.floor(Number(parameters.get('offset')) || 0))
   state.columns = parameters.get('.columns')?.split(',').filter(Boolean)
+  state.density = DENSITIES.find((one) => one === parameters.get('.density'))
   return state
 }
 
-const parameter = ({ column, predicate }: Filter) =>
-  predicate === 'exact' ? column.alias : `${column.alias}__${predicate}`
+const parameter = ({ alias }: Column, predicate: string) => (predicate === 'exact' ? alias : `${alias}__${predicate}`)
 
 /** What the API is asked for. Filters that are half made are not among them. */
 export function query(state: ListState, fixed?: { [name: string]: string }): string {
   const parameters = new URLSearchParams(fixed)
-  for (const filter of state.filters) if (filter.value !== '') parameters.append(parameter(filter), filter.value)
+  for (const { column, predicate, value } of state.filters) {
+    if (value === '') continue
+    for (const [name, its] of absolute(column, predicate, value)) parameters.append(parameter(column, name), its)
+  }
   if (state.ordering) parameters.set('ordering', state.ordering)
   parameters.set('limit', `${state.limit}`)
   if (state.offset) parameters.set('offset', `${state.offset}`)
@@ -56,14 +67,27 @@ export function query(state: ListState, fixed?: { [name: string]: string }): str
 /** The address of a state. */
 export function write(state: ListState): string {
   const parameters = new URLSearchParams()
-  for (const filter of state.filters) parameters.append(parameter(filter), filter.value)
+  for (const { column, predicate, value } of state.filters) parameters.append(parameter(column, predicate), value)
   for (const [name, value] of state.unknown) parameters.append(name, value)
   if (state.ordering) parameters.set('ordering', state.ordering)
   if (state.limit !== 25) parameters.set('limit', `${state.limit}`)
   if (state.offset) parameters.set('offset', `${state.offset}`)
   if (state.columns) parameters.set('.columns', state.columns.join(','))
+  if (state.density) parameters.set('.density', state.density)
   const text = `${parameters}`
   return text && `?${text}`
+}
+
+/** The place of the last page that there is, where the one that is shown is beyond it, such as after its rows were deleted. */
+export function lastPage(
+  page: { offset: number; results: unknown[]; filtered_count: number | null },
+  offset: number,
+  size: number,
+): number | undefined {
+  // Not by the page before, which is shown until this one is there.
+  if (offset === 0 || page.offset !== offset || page.results.length > 0) return undefined
+  const count = page.filtered_count ?? offset
+  return Math.max(0, Math.min(Math.ceil(count / size) * size, offset) - size)
 }
 
 /** A filter begins at page one. */
@@ -91,4 +115,20 @@ export function usual(column: Column): string {
   }
   const predicate = preferred[column.type as keyof typeof preferred] ?? 'exact'
   return column.predicates.includes(predicate) ? predicate : (column.predicates[0] ?? 'exact')
+}
+
+/** What stands behind the `?`, for the router: a parameter that is there more than once has all of its values. */
+export function parseSearch(search: string): Record<string, string | string[]> {
+  const found = new Map<string, string | string[]>()
+  for (const [name, value] of new URLSearchParams(search)) {
+    const before = found.get(name)
+    found.set(name, before === undefined ? value : [before, value].flat())
+  }
+  return Object.fromEntries(found)
+}
+
+export function stringifySearch(search: Record<string, unknown>): string {
+  const all = Object.entries(search).flatMap(([name, value]) => [value].flat().map((one) => [name, `${one}`]))
+  const text = `${new URLSearchParams(all)}`
+  return text && `?${text}`
 }

@@ -1,4 +1,6 @@
 import { type ReactNode, useState } from 'react'
+import { queries } from '../api/query.ts'
+import { Refusal } from '../api/request.ts'
 import { Confirmation } from '../kit/dialogs.tsx'
 import { Failure } from './failure.tsx'
 
@@ -23,6 +25,8 @@ export function AskFirst({
   const confirm = () => {
     setIsBusy(true)
     run().catch((refused: unknown) => {
+      // Whoever looks at it next sees what it is now.
+      if (refused instanceof Refusal && refused.status === 412) void queries.invalidateQueries()
       setError(refused)
       setIsBusy(false)
     })

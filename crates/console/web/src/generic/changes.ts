@@ -1,6 +1,6 @@
 // What a form sends, and what is done when somebody else changed the same object.
 
-import type { Fields, Json } from '../api/shapes.ts'
+import type { Field, Fields, Json } from '../api/shapes.ts'
 
 export function same(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true
@@ -21,9 +21,14 @@ export function changed(before: Fields, now: Fields, groups: string[] = []): Fie
   return result
 }
 
-const isGroupValue = (value: Json | undefined) => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
+  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
+
+const isGroupValue = (value: Json | undefined): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export interface Clash {
+  /** The dotted name: of a group only the members clash that both changed. */
   alias: string
   theirs: Json | undefined
   ours: Json | undefined
@@ -35,20 +40,33 @@ export interface Merge {
   clashes: Clash[]
 }
 
-export function merge(base: Fields, theirs: Fields, ours: Fields): Merge {
+/** `fields` tell which values are groups: other objects are one value. */
+export function merge(base: Fields, theirs: Fields, ours: Fields, fields: Field[] = []): Merge {
   const merged: Fields = { ...ours }
   const clashes: Clash[] = []
-  for (const alias of Object.keys(ours)) {
-    const weChanged = !same(base[alias], ours[alias])
-    const theyChanged = !same(base[alias], theirs[alias])
-    if (!theyChanged) continue
-    if (!weChanged || same(ours[alias], theirs[alias])) merged[alias] = theirs[alias] ?? null
-    else {
-      clashes.push({ alias, theirs: theirs[alias], ours: ours[alias] })
-      merged[alias] = theirs[alias] ?? null
+  for (const alias of new Set([...Object.keys(ours), ...Object.keys(theirs)])) {
+    const [before, their, our] = [base[alias], theirs[alias], ours[alias]]
+    if (same(before, their)) continue
+    const members = fields.find((field) => field.alias === alias)?.schema
+    if (members && isGroupValue(before) && isGroupValue(their) && isGroupValue(our)) {
+      const inner = merge(before, their, our, members)
+      merged[alias] = inner.merged
+      clashes.push(...inner.clashes.map((clash) => ({ ...clash, alias: `${alias}.${clash.alias}` })))
+      continue
     }
+    if (their === undefined) delete merged[alias]
+    else merged[alias] = their
+    if (!same(before, our) && !same(our, their)) clashes.push({ alias, theirs: their, ours: our })
   }
   return { merged, clashes }
+}
+
+/** The values with another one, or none, at a dotted name. */
+export function put(values: Fields, name: string, value: Json | undefined): Fields {
+  const [alias = '', ...inner] = name.split('.')
+  const { [alias]: before, ...others } = values
+  if (inner.length > 0) return { ...values, [alias]: put((before ?? {}) as Fields, inner.join('.'), value) }
+  return value === undefined ? others : { ...values, [alias]: value }
 }
 
 /** The API's messages by the dotted name of their field; what is of no field stands under an empty name. */

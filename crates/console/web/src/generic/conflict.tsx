@@ -1,41 +1,45 @@
-// Somebody else changed the same fields: both values side by side, and a choice for each.
+// Somebody else changed what is edited here: what both changed is asked about, both values side by side.
 
-import { useState } from 'react'
-import type { Field, Fields } from '../api/shapes.ts'
+import { type ComponentType, useState } from 'react'
+import type { Field, Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Dialog } from '../kit/dialogs.tsx'
 import { Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
-import { type Clash, merge } from './changes.ts'
+import { type Clash, isEmpty } from './changes.ts'
+import { at } from './check.ts'
 import look from './generic.module.css'
+import { MatrixView } from './matrix.tsx'
 
-export type { Clash }
-export const settle = merge
+export type Views = { [alias: string]: ComponentType<{ value: Json }> }
+const VIEWS: Views = { permissions: MatrixView }
 
 export function Conflict({
   clashes,
   fields,
+  views = VIEWS,
   onSettled,
 }: {
   clashes: Clash[]
   fields: Field[]
-  onSettled: (chosen: Fields) => void
+  /** How fields are shown that no type describes. */
+  views?: Views | undefined
+  /** Told the value for each dotted name. */
+  onSettled: (chosen: [string, Json | undefined][]) => void
 }) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
   const take = () =>
-    onSettled(
-      Object.fromEntries(
-        clashes.map(({ alias, ours: mine, theirs }) => [alias, (ours.includes(alias) ? mine : theirs) ?? null]),
-      ),
-    )
+    onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, ours.includes(alias) ? mine : theirs]))
   return (
     <Dialog title={t('conflict.title')} isOpen isWide mustBeAnswered onClose={take}>
       <p>{t('conflict.text')}</p>
       {clashes.map(({ alias, theirs, ours: mine }) => {
-        const field = fields.find((one) => one.alias === alias)
-        const name = field ? labelOf(field) : alias
+        const field = at(fields, undefined, alias)?.field
+        const group = alias.includes('.') ? at(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
+        const name = [group, field].flatMap((one) => (one ? labelOf(one) : [])).join(': ') || alias
+        const View = views[alias]
         return (
           <fieldset key={alias} className={look.clash}>
             <legend>{name}</legend>
@@ -49,7 +53,13 @@ export function Conflict({
                 />
                 <span>
                   {n === 0 ? t('conflict.theirs') : t('conflict.ours')}{' '}
-                  <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
+                  {isEmpty(value) ? (
+                    t('none')
+                  ) : View ? (
+                    <View value={value ?? null} />
+                  ) : (
+                    <Value type={field?.type ?? 'string'} values={field?.values} value={value} />
+                  )}
                 </span>
               </label>
             ))}

@@ -6,7 +6,9 @@ import css from '../kit/controls.module.css'
 import { Confirmation } from '../kit/dialogs.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
+import { told } from './failure.tsx'
 import { keyOf, pathOf, type Resource } from './resource.ts'
+import { tagOf } from './seen.ts'
 
 /** Deletes one after the other, and tells of those that stay. */
 export default function DeleteMany({
@@ -26,9 +28,10 @@ export default function DeleteMany({
     const left: string[] = []
     for (const [n, instance] of selected.entries()) {
       if (stop.current) break
-      await call('DELETE', pathOf(resource, keyOf(resource, instance))).catch((error: Error) =>
-        left.push(`${resource.label(instance)}: ${error.message}`),
-      )
+      const path = pathOf(resource, keyOf(resource, instance))
+      await tagOf(path, instance)
+        .then((ifMatch) => call('DELETE', path, { ifMatch }))
+        .catch((error: unknown) => left.push(`${resource.label(instance)}: ${told(error)}`))
       setDone(n + 1)
     }
     await wrote(resource.path)

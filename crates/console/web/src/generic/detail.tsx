@@ -2,9 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { page, queries } from '../api/query.ts'
-import { call, Refusal } from '../api/request.ts'
-import { session } from '../api/session.ts'
+import { queries } from '../api/query.ts'
+import { call } from '../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../api/shapes.ts'
 import { Button, Menu } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
@@ -12,19 +11,22 @@ import { Copyable } from '../kit/copyable.tsx'
 import { Dialog } from '../kit/dialogs.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { say } from '../kit/toasts.tsx'
-import { Moment, nameOf, Tag, Value } from '../kit/values.tsx'
-import { labelOf, named, t } from '../texts.ts'
+import { Moment, nameOf, Value } from '../kit/values.tsx'
+import { labelOf, t } from '../texts.ts'
 import { AskFirst } from './ask-first.tsx'
+import { changed, isEmpty } from './changes.ts'
 import { Edit } from './edit.tsx'
-import { FailurePage } from './failure.tsx'
+import { useEditing } from './editing.ts'
+import { Reading, sayError } from './failure.tsx'
 import { Form, fieldsFor } from './form.tsx'
 import look from './generic.module.css'
 import { Link, useGo } from './go.tsx'
 import { Neighbours } from './neighbours.tsx'
+import { ObjectLog } from './object-log.tsx'
 import {
   type Action,
-  type Inputs,
   keyOf,
+  logFilter,
   may,
   oneOf,
   type Parts,
@@ -35,25 +37,27 @@ import {
 } from './resource.ts'
 import { describedBy, instanceOf, sendFields, wroteOf } from './shape.ts'
 
+/** Switched on and off without a form. */
+const isSwitch = ({ alias, editable }: Field) => alias === 'is_enabled' && editable !== false
+
 const AUDIT = ['id', 'uuid', 'created_at', 'created_by', 'modified_at', 'modified_by']
 
 export function Detail({ resource, parts, id }: { resource: Resource; parts: Parts; id: string }) {
   const path = pathOf(resource, id)
   const described = useQuery(describedBy(resource))
   const read = useQuery(instanceOf(path, resource.shape))
-  const [isEditing, setIsEditing] = useState(false)
   const [asked, setAsked] = useState<Action | undefined>()
   const [secret, setSecret] = useState<string | undefined>()
   const go = useGo()
   const found = read.data?.instance
   const canEdit = found !== undefined && may(found, 'edit')
+  const [isEditing, setIsEditing] = useEditing(found && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go(resource.route) }]),
   ])
-  if (read.error) return <FailurePage error={read.error} onRetry={() => void read.refetch()} />
-  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
-  if (!found || !read.data || !described.data) return null
+  const reading = [read, described]
+  if (!found || !read.data || !described.data) return <Reading of={reading} title={titleOf(resource)} />
   const schema = described.data.details
   const actions = (resource.actions ?? []).filter((action) => action.isShown(found))
   const remove: Action = {
@@ -69,18 +73,41 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     },
     done: 'deleted',
   }
-  const all = resource.canDelete !== false && may(found, 'delete') ? [...actions, remove] : actions
+  const isOn = found.is_enabled === true
+  const flip = (is_enabled: boolean, ifMatch: string | null) => call('PATCH', path, { body: { is_enabled }, ifMatch })
+  const toggle: Action = {
+    id: 'switch',
+    text: isOn ? 'switch-off' : 'switch-on',
+    isShown: () => true,
+    run: () => flip(!isOn, read.data.etag),
+    undo: () => flip(isOn, null),
+    done: isOn ? 'switched-off' : 'switched-on',
+  }
+  const canSwitch = canEdit && !isEditing && typeof found.is_enabled === 'boolean' && schema.schema.some(isSwitch)
+  const all = [
+    ...(canSwitch ? [toggle] : []),
+    ...actions,
+    ...(resource.canDelete !== false && may(found, 'delete') ? [remove] : []),
+  ]
   const act = async (action: Action) => {
     const outcome = await action.run(found)
     setAsked(undefined)
     const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
     if (typeof made === 'string') setSecret(made)
-    else say(t(action.done))
+    else say(t(action.done), { undo: action.undo && (() => void undo(action)) })
+    await wroteOf(resource)
+  }
+  const refused = (error: unknown) => {
+    sayError(error)
+    void read.refetch()
+  }
+  const undo = async ({ undo }: Action) => {
+    await undo?.(found).catch(refused)
     await wroteOf(resource)
   }
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
-    else act(action).catch((error: Error) => say(error.message))
+    else act(action).catch(refused)
   }
   const status = schema.schema.find(({ alias }) => alias === 'status')
   return (
@@ -100,6 +127,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           )}
           {all.length > 0 && (
             <Menu
+              isOffered
               label={t('actions')}
               actions={all.map((action) => ({
                 id: action.id,
@@ -111,6 +139,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           )}
         </div>
       </header>
+      <Reading of={reading} />
       <div className={look.detail}>
         <div className={look.main}>
           {isEditing ? (
@@ -142,7 +171,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
           {parts.side?.map((Panel) => (
             <Panel key={Panel.name} instance={found} path={path} />
           ))}
-          {resource.hasLog !== false && <Log resource={resource} id={Number(found.id)} />}
+          {resource.hasLog !== false && <ObjectLog filter={logFilter(resource, found)} />}
         </aside>
       </div>
       {secret && <Secret text={secret} onClose={() => setSecret(undefined)} />}
@@ -178,6 +207,8 @@ export function Facts({
   const rest = fields.filter(({ alias, write_only }) => !named.has(alias) && !write_only && alias in instance)
   const sections = declared.map((section) => ({
     title: section.heading ?? t(section.title),
+    hint: section.hint,
+    isStep: section.isStep,
     fields: section.fields.flatMap((alias) => known.get(alias) ?? []),
   }))
   const shown = (list: Field[]) => list.filter(({ alias, write_only }) => alias in instance && !write_only)
@@ -202,8 +233,9 @@ export function Facts({
       {sections.map(
         (section) =>
           shown(section.fields).length > 0 && (
-            <section key={section.title} className={look.section}>
+            <section key={section.title} className={section.isStep ? look.step : look.section}>
               <h2>{section.title}</h2>
+              {section.hint && <p className={css.hint}>{t(section.hint)}</p>}
               <dl className={look.facts}>{shown(section.fields).map(one)}</dl>
             </section>
           ),
@@ -217,9 +249,6 @@ export function Facts({
     </>
   )
 }
-
-const isEmpty = (value: Json | undefined): value is null | undefined | '' =>
-  value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
 function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
   if (isEmpty(value)) return <span className={look.none}>{t('none')}</span>
@@ -271,38 +300,6 @@ function About({ instance }: { instance: Instance }) {
   )
 }
 
-const changedFields = (changes: Json | undefined) =>
-  Object.keys((changes as Fields | null) ?? {})
-    .map((alias) => named('field', alias))
-    .join(', ')
-
-/** The last lines of the administration log about this instance. */
-function Log({ resource, id }: { resource: Resource; id: number }) {
-  const mayRead = session()?.permissions?.administration_log?.list === true && Number.isFinite(id)
-  const parameters = `resource=${resource.name}&object_id=${id}&limit=10`
-  const log = useQuery({ ...page('/api/administration/log/', parameters), enabled: mayRead })
-  if (!log.data || log.data.results.length === 0) return null
-  return (
-    <section className={look.section}>
-      <h2>{t('log')}</h2>
-      <ol className={look.timeline}>
-        {log.data.results.map((line) => (
-          <li key={`${line.id}`}>
-            <div>
-              <Tag>{named('action', `${line.action}`)}</Tag> {line.action !== 'create' && changedFields(line.changes)}
-            </div>
-            <div className={look.when}>
-              <Moment value={`${line.at}`} />
-              {` · ${line.by ? nameOf(line.by as unknown as Parameters<typeof nameOf>[0]) : t('the-system')}`}
-            </div>
-          </li>
-        ))}
-      </ol>
-      <Link to={`/admin/log?resource=${resource.name}&object_id=${id}`}>{t('whole-log')}</Link>
-    </section>
-  )
-}
-
 /** What is shown this once. */
 function Secret({ text, onClose }: { text: string; onClose: () => void }) {
   return (
@@ -319,20 +316,7 @@ function Secret({ text, onClose }: { text: string; onClose: () => void }) {
 }
 
 /** Makes a new instance. */
-export function Create({
-  resource,
-  parts,
-  initial,
-  title,
-  layout,
-}: {
-  resource: Resource
-  parts: Parts
-  initial?: Fields
-  title?: string
-  /** Which of the fields are asked for, where somebody chose them. */
-  layout?: (fields: Field[], values: Fields) => { fields: Field[]; sections?: Section[]; inputs?: Inputs }
-}) {
+export function Create({ resource, parts, initial }: { resource: Resource; parts: Parts; initial?: Fields }) {
   const described = useQuery(describedBy(resource))
   const go = useGo()
   const [values, setValues] = useState<Fields>(initial ?? {})
@@ -346,23 +330,17 @@ export function Create({
     setNext(undefined)
     queueMicrotask(() => go(next))
   }
-  if (described.error) return <FailurePage error={described.error} />
-  if (!described.data) return null
+  if (!described.data) return <Reading of={[described]} title={titleOf(resource)} />
   const canBeSet = (field: Field) =>
     field.editable !== false || field.required || resource.onlyOnCreate?.includes(field.alias)
-  const known = fieldsFor(described.data.details, values).filter(
+  const fields = fieldsFor(described.data.details, values).filter(
     (field) =>
       canBeSet(field) && !resource.hidden?.includes(field.alias) && parts.counts?.(field.alias, values) !== false,
   )
-  const { fields, sections = resource.sections, inputs = parts.inputs } = layout?.(known, values) ?? { fields: known }
+  const isChanged = Object.entries(changed(initial ?? {}, values)).some(
+    ([alias, value]) => !isEmpty(value) || !isEmpty(initial?.[alias]),
+  )
   const save = async (andNew: boolean) => {
-    // What only the layout requires, the server does not know of.
-    const isMissing = ({ alias, required }: Field) => required && isEmpty(values[alias])
-    const missing = layout ? fields.filter(isMissing) : []
-    if (missing.length > 0) {
-      setError(new Refusal(400, Object.fromEntries(missing.map(({ alias }) => [alias, [t('required')]])), null, null))
-      return
-    }
     setIsBusy(true)
     try {
       const { data: answer } = await sendFields('POST', resource.path, values, resource.shape)
@@ -393,17 +371,18 @@ export function Create({
         <Link to={resource.route}>{titleOf(resource)}</Link>
       </nav>
       <header className={look.head}>
-        <h1 tabIndex={-1}>{title ?? t('create-one', { one: oneOf(resource) })}</h1>
+        <h1 tabIndex={-1}>{t('create-one', { one: oneOf(resource) })}</h1>
       </header>
+      <Reading of={[described]} />
       <Form
         key={round}
         fields={fields}
-        sections={sections}
+        sections={resource.sections}
         values={values}
-        inputs={inputs}
+        inputs={parts.inputs}
         error={error}
         isBusy={isBusy}
-        isChanged={!isDone && Object.keys(values).length > Object.keys(initial ?? {}).length}
+        isChanged={!isDone && isChanged}
         submit={t('create')}
         onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
         onSubmit={() => void save(false)}

@@ -2,13 +2,13 @@
 
 import { type ReactNode, useState } from 'react'
 import { queries, type Read, wrote } from '../api/query.ts'
-import { call, Refusal } from '../api/request.ts'
+import { Refusal } from '../api/request.ts'
 import type { Fields, Instance, Options } from '../api/shapes.ts'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { changed } from './changes.ts'
-import { type Clash, Conflict, settle } from './conflict.tsx'
 import { editable, Form, fieldsFor } from './form.tsx'
+import { useMerging } from './merging.tsx'
 import type { Inputs, Parts, Section, Shape } from './resource.ts'
 import { sendFields } from './shape.ts'
 
@@ -25,6 +25,8 @@ export interface EditProps {
   shape?: Shape | undefined
   read: Read
   details: Options['details']
+  /** Told of what was saved. */
+  onSaved?: ((instance: Instance) => void) | undefined
   onDone: () => void
 }
 
@@ -32,11 +34,17 @@ export function Edit(props: EditProps) {
   const { path, list, sections, hidden, inputs, counts, warning, shape, read, details, onDone } = props
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
-  const [base, setBase] = useState(() => ({ ...read, values: editable(read.instance, fields(read.instance)) }))
-  const [values, setValues] = useState(base.values)
+  const { base, values, setValues, merged, question } = useMerging(
+    path,
+    () => ({ ...read, values: editable(read.instance, fields(read.instance)) }),
+    (answer) => {
+      const instance = shape ? shape.instance(answer) : answer
+      const own = fields(instance)
+      return { instance, values: editable(instance, own), fields: own }
+    },
+  )
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const [clashes, setClashes] = useState<Clash[]>([])
   const now = { ...base.instance, ...values }
   const shown = fields(now).filter(({ alias }) => counts?.(alias, now) !== false)
   const groups = shown.filter(({ schema, type }) => type === 'object' && schema).map(({ alias }) => alias)
@@ -49,25 +57,15 @@ export function Edit(props: EditProps) {
       const { data, etag } = await sendFields('PATCH', path, changes, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
       void wrote(list, path)
+      props.onSaved?.(data)
       say(t('saved'))
       onDone()
     } catch (refused) {
-      if (refused instanceof Refusal && refused.status === 412) {
-        await theirs()
-      } else setError(refused)
+      if (refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
+      else setError(refused)
+    } finally {
       setIsBusy(false)
     }
-  }
-  /** Somebody else was faster: what only they changed is taken, what both changed is asked about. */
-  const theirs = async () => {
-    const { data: now, etag } = await call<Instance>('GET', path)
-    const data = shape ? shape.instance(now) : now
-    const before = editable(data, fields(data))
-    const settled = settle(base.values, before, values)
-    setBase({ instance: data, etag, values: before })
-    setValues(settled.merged)
-    setClashes(settled.clashes)
-    if (settled.clashes.length === 0) say(t('conflict.merged'))
   }
   return (
     <>
@@ -87,14 +85,7 @@ export function Edit(props: EditProps) {
       >
         {warning?.(base.values, values)}
       </Form>
-      <Conflict
-        clashes={clashes}
-        fields={shown}
-        onSettled={(chosen) => {
-          setValues((before) => ({ ...before, ...chosen }))
-          setClashes([])
-        }}
-      />
+      {question}
     </>
   )
 }

@@ -2,13 +2,14 @@
 // what refers to them and taken by their tokens.
 
 import { useEffect, useId, useRef, useState } from 'react'
-import { download, Refusal, upload } from '../api/request.ts'
+import { download, upload } from '../api/request.ts'
 import type { Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { type FieldProps, Fieldset } from '../kit/fields.tsx'
-import { say } from '../kit/toasts.tsx'
+import { useHold } from '../kit/messages.ts'
 import { t } from '../texts.ts'
+import { sayError, told } from './failure.tsx'
 import look from './files.module.css'
 import { saveAs, sizeOf } from './save.ts'
 
@@ -55,7 +56,7 @@ export function FileLine({ file: { name, url, size, type } }: { file: Kept }) {
       const { content, name: called } = await download(from, stop.signal)
       saveAs(content, called ?? name)
     } catch (error) {
-      if (!stop.signal.aborted) say(error instanceof Error ? error.message : t('failure.other'))
+      if (!stop.signal.aborted) sayError(error)
     }
     setFetching(undefined)
   }
@@ -143,10 +144,10 @@ export function Files({
       drop(one.id)
     } catch (refused) {
       if (gone.signal.aborted) return drop(one.id)
-      const detail = refused instanceof Refusal ? refused.detail : undefined
-      change(one.id, { error: detail ?? t('failure.offline') })
+      change(one.id, { error: told(refused) })
     }
   }
+  useHold(props.name, sending.some(({ error }) => !error) ? t('files.wait') : undefined)
   const take = (files: FileList | null) => {
     for (const file of [...(files ?? [])].slice(0, Math.max(left, 0))) void send(file)
   }

@@ -1,25 +1,31 @@
 import { useState } from 'react'
-import type { Choice, Column, Json } from '../api/shapes.ts'
+import type { Choice, Column, Field, Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
-import { Select } from '../kit/fields.tsx'
+import { textFound } from '../kit/choices.ts'
+import { Checkbox, NumberField, Select } from '../kit/fields.tsx'
 import { labelOf, t } from '../texts.ts'
 import type { Filter } from './address.ts'
 import { predicateText } from './filters.tsx'
 import look from './generic.module.css'
 import { FieldInput } from './input.tsx'
+import { isDay, isMany, isPeople, LAST, ME, predicatesOf } from './relative.ts'
+
+const kindOf = (column: Column, predicate: string) =>
+  predicate === LAST || predicate === 'isnull' || predicate === 'range' ? predicate : `${isMany(column, predicate)}`
 
 /** The predicate and the value of one filter. */
 export default function Editor({ filter, onDone }: { filter: Filter; onDone: (filter: Filter) => void }) {
   const { column } = filter
   const [predicate, setPredicate] = useState(filter.predicate)
   const [value, setValue] = useState(filter.value)
-  const choices: Choice[] = column.predicates.map((name) => ({ value: name, text: predicateText(name) }))
+  const choices: Choice[] = predicatesOf(column).map((name) => ({ value: name, text: predicateText(column, name) }))
+  const isWhole = value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value))
   return (
     <form
       className={look.editing}
       onSubmit={(event) => {
         event.preventDefault()
-        if (value !== '') onDone({ column, predicate, value })
+        if (isWhole) onDone({ column, predicate, value })
       }}
     >
       {choices.length > 1 && (
@@ -29,37 +35,38 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
           isRequired
           value={predicate}
           choices={choices}
-          onChange={(chosen) => setPredicate(`${chosen}`)}
+          onChange={(chosen) => {
+            // A value of another kind would be none of this one.
+            if (kindOf(column, `${chosen}`) !== kindOf(column, predicate)) setValue(`${chosen}` === LAST ? '30' : '')
+            setPredicate(`${chosen}`)
+          }}
         />
       )}
-      <FilterValue column={column} predicate={predicate} value={value} onChange={setValue} />
-      <Button type="submit" look="primary" isDisabled={value === ''}>
+      <FilterValue
+        key={kindOf(column, predicate)}
+        column={column}
+        predicate={predicate}
+        value={value}
+        onChange={setValue}
+      />
+      <Button type="submit" look="primary" isDisabled={!isWhole}>
         {t('filter')}
       </Button>
     </form>
   )
 }
 
-function FilterValue({
-  column,
-  predicate,
-  value,
-  onChange,
-}: {
+interface ValueProps {
   column: Column
   predicate: string
   value: string
   onChange: (value: string) => void
-}) {
-  const field = {
-    alias: 'value',
-    label: t('value'),
-    required: true,
-    type: column.type,
-    ...(column.values && { values: column.values }),
-    ...(column.autocomplete && { autocomplete: column.autocomplete }),
-  }
-  const plain = (now: Json) => onChange(Array.isArray(now) ? now.join(',') : now === null ? '' : `${now}`)
+}
+
+const plain = (now: Json) => (Array.isArray(now) ? now.join(',') : now === null ? '' : `${now}`)
+const partsOf = (value: string) => (value === '' ? [] : value.split(','))
+
+function FilterValue({ column, predicate, value, onChange }: ValueProps) {
   if (column.type === 'boolean' || predicate === 'isnull') {
     const choices = [
       { value: 'true', text: t('yes') },
@@ -76,29 +83,77 @@ function FilterValue({
       />
     )
   }
-  if (predicate === 'in') {
-    const parts = value === '' ? [] : value.split(',')
-    const ids = parts.map((part) => (/^\d+$/.test(part) ? Number(part) : part))
-    return <FieldInput field={{ ...field, type: 'set' }} name="value" value={ids} onChange={plain} />
+  if (predicate === LAST)
+    return (
+      <NumberField name="value" label={t('days')} hint={t('days.hint')} isRequired value={value} onChange={onChange} />
+    )
+  if (predicate === 'range') return <Between column={column} value={value} onChange={onChange} />
+  if (isPeople(column)) return <People column={column} predicate={predicate} value={value} onChange={onChange} />
+  return <Plain column={column} predicate={predicate} value={value} onChange={onChange} />
+}
+
+const fieldOf = (column: Column, type: string): Field => ({
+  alias: 'value',
+  label: t('value'),
+  required: true,
+  type,
+  ...(column.values && { values: column.values }),
+  ...(column.autocomplete && { autocomplete: column.autocomplete }),
+})
+
+function Plain({ column, predicate, value, onChange }: ValueProps) {
+  const take = (now: Json) => onChange(plain(now))
+  const called = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
+  if (isMany(column, predicate)) {
+    const known = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
+    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? Number(part) : part))
+    const label = partsOf(value).map(called)
+    return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={take} />
   }
-  if (predicate === 'range')
-    return (
-      <FieldInput
-        field={{ ...field, type: 'string', description: t('range-hint') }}
-        name="value"
-        value={value}
-        onChange={plain}
-      />
-    )
-  if (column.autocomplete)
-    return (
-      <FieldInput
-        field={{ ...field, type: 'user' }}
-        name="value"
-        value={value === '' ? null : Number(value)}
-        onChange={plain}
-      />
-    )
-  const type = ['date', 'datetime', 'enum', 'status', 'integer'].includes(column.type) ? column.type : 'string'
-  return <FieldInput field={{ ...field, type }} name="value" value={value} onChange={plain} />
+  if (column.autocomplete) {
+    const id = value === '' ? null : Number(value)
+    return <FieldInput field={fieldOf(column, 'user')} name="value" value={id} label={called(value)} onChange={take} />
+  }
+  const type = isDay(column) || ['enum', 'status', 'integer'].includes(column.type) ? column.type : 'string'
+  return <FieldInput field={fieldOf(column, type)} name="value" value={value} onChange={take} />
+}
+
+/** Whoever reads it, and others. */
+function People(props: ValueProps) {
+  const { column, predicate, value, onChange } = props
+  const others = partsOf(value).filter((part) => part !== ME)
+  const isMe = others.length < partsOf(value).length
+  const set = (withMe: boolean, rest: string[]) => onChange([...(withMe ? [ME] : []), ...rest].join(','))
+  const isOne = !isMany(column, predicate)
+  return (
+    <>
+      <Checkbox name="me" label={t('me.among')} value={isMe} onChange={(now) => set(now, isOne ? [] : others)} />
+      {!(isOne && isMe) && (
+        <Plain {...props} value={others.join(',')} onChange={(rest) => set(isMe && !isOne, partsOf(rest))} />
+      )}
+    </>
+  )
+}
+
+/** Two values of the column's type; a filter when both are there. */
+function Between({ column, value, onChange }: Omit<ValueProps, 'predicate'>) {
+  const [ends, setEnds] = useState(() => [partsOf(value)[0] ?? '', partsOf(value)[1] ?? ''])
+  const type = isDay(column) || column.type === 'integer' ? column.type : 'string'
+  return (
+    <>
+      {['from', 'to'].map((end, n) => (
+        <FieldInput
+          key={end}
+          field={{ alias: end, label: t(n === 0 ? 'value.from' : 'value.to'), required: true, type }}
+          name={end}
+          value={ends[n] ?? ''}
+          onChange={(now) => {
+            const next = ends.with(n, plain(now))
+            setEnds(next)
+            onChange(next.includes('') ? '' : next.join(','))
+          }}
+        />
+      ))}
+    </>
+  )
 }

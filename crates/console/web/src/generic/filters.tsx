@@ -1,21 +1,28 @@
 // Filters as chips: each is a column, a predicate and a value. One that is half made is not sent.
 
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Menu, Popup } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
 import css from '../kit/controls.module.css'
 import { useShortcuts } from '../kit/keys.ts'
-import { say } from '../kit/toasts.tsx'
-import { isReference, nameOf } from '../kit/values.tsx'
+import { part } from '../kit/part.tsx'
+import { dayText, isReference, momentText, nameOf } from '../kit/values.tsx'
 import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
+import { sayError } from './failure.tsx'
 import look from './generic.module.css'
+import { isDay, isMany, isPeople, LAST, ME } from './relative.ts'
 
 /** Controls are fetched when the first filter is made. */
-const Editor = lazy(() => import('./filter-editor.tsx'))
+const Editor = part(() => import('./filter-editor.tsx').then((found) => found.default))
 
-export const predicateText = (predicate: string) => t(`predicate.${predicate}` as Key)
+const OF_DAYS = ['gt', 'gte', 'lt', 'lte']
+
+export function predicateText(column: Column, predicate: string): string {
+  if (isDay(column) && OF_DAYS.includes(predicate)) return t(`predicate.day.${predicate}` as Key)
+  return t(predicate === 'exact' && isMany(column, predicate) ? 'predicate.exactly' : (`predicate.${predicate}` as Key))
+}
 
 /** What an id is called, by the lines that have it, or by the choice that was made. */
 function called({ alias, autocomplete }: Column, part: string, lines: Instance[]): string | undefined {
@@ -29,12 +36,23 @@ function called({ alias, autocomplete }: Column, part: string, lines: Instance[]
 
 function valueText({ column, predicate, value }: Filter, lines: Instance[]): string {
   if (column.type === 'boolean' || predicate === 'isnull') return value === 'true' ? t('yes') : t('no')
-  const parts = predicate === 'in' ? value.split(',') : [value]
+  if (predicate === LAST) return t('last-days', { count: Number(value) })
+  const parts = isMany(column, predicate) || predicate === 'range' ? value.split(',') : [value]
   const textOf = (part: string) =>
+    shownAs(column, part) ??
     column.values?.find((choice) => `${choice.value}` === part)?.text ??
     (column.autocomplete ? called(column, part, lines) : undefined) ??
     part
-  return parts.map(textOf).join(', ')
+  return predicate === 'range' && parts.length === 2
+    ? t('from-to', { from: textOf(parts[0] ?? ''), to: textOf(parts[1] ?? '') })
+    : parts.map(textOf).join(', ')
+}
+
+/** A moment stands in addresses in UTC, and is shown in the zone of whoever reads it. */
+function shownAs(column: Column, part: string): string | undefined {
+  if (isPeople(column) && part === ME) return t('me.among')
+  if (!isDay(column) || Number.isNaN(Date.parse(part))) return undefined
+  return column.type === 'date' ? dayText(part.slice(0, 10)) : momentText(part)
 }
 
 export interface MoreColumns {
@@ -72,18 +90,16 @@ export function Filters({
         <span key={n} className={look.chip}>
           <Popup
             label={t('filter-by', { name: labelOf(filter.column) })}
-            text={`${labelOf(filter.column)} ${predicateText(filter.predicate)} ${valueText(filter, lines)}`}
+            text={`${labelOf(filter.column)} ${predicateText(filter.column, filter.predicate)} ${valueText(filter, lines)}`}
           >
             {(close) => (
-              <Suspense>
-                <Editor
-                  filter={filter}
-                  onDone={(changed) => {
-                    close()
-                    set(state.filters.with(n, changed))
-                  }}
-                />
-              </Suspense>
+              <Editor
+                filter={filter}
+                onDone={(changed) => {
+                  close()
+                  set(state.filters.with(n, changed))
+                }}
+              />
             )}
           </Popup>
           <button
@@ -118,15 +134,13 @@ export function Filters({
             onOpenChange={(isOpen) => isOpen || setAdded(undefined)}
           >
             {() => (
-              <Suspense>
-                <Editor
-                  filter={added}
-                  onDone={(filter) => {
-                    setAdded(undefined)
-                    set([...state.filters, filter])
-                  }}
-                />
-              </Suspense>
+              <Editor
+                filter={added}
+                onDone={(filter) => {
+                  setAdded(undefined)
+                  set([...state.filters, filter])
+                }}
+              />
             )}
           </Popup>
         </span>
@@ -146,11 +160,7 @@ export function Filters({
           ...more.map(({ id, text, load }) => ({
             id,
             text,
-            run: () =>
-              void load().then(
-                () => setIsChoosing(true),
-                (error: Error) => say(error.message),
-              ),
+            run: () => void load().then(() => setIsChoosing(true), sayError),
           })),
         ]}
       />

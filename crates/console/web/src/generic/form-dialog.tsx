@@ -1,8 +1,7 @@
 // A form in a dialog; what was typed is not thrown away by a click beside it.
 
-import { type ReactNode, useState } from 'react'
-import { Confirmation, Dialog } from '../kit/dialogs.tsx'
-import { t } from '../texts.ts'
+import { type ReactNode, useRef } from 'react'
+import { Dialog } from '../kit/dialogs.tsx'
 import { Form, type FormProps } from './form.tsx'
 
 export function FormDialog({
@@ -11,23 +10,17 @@ export function FormDialog({
   above,
   onDone,
   ...form
-}: Omit<FormProps, 'onCancel'> & { title: string; isWide?: boolean; above?: ReactNode; onDone: () => void }) {
-  const [isAsked, setIsAsked] = useState(false)
-  const leave = () => (form.isChanged && !form.isBusy ? setIsAsked(true) : onDone())
+}: Omit<FormProps, 'onCancel' | 'closing'> & {
+  title: string
+  isWide?: boolean
+  above?: ReactNode
+  onDone: () => void
+}) {
+  const closing = useRef(onDone)
   return (
-    <Dialog title={title} isOpen isWide={isWide} onClose={leave}>
+    <Dialog title={title} isOpen isWide={isWide} onClose={() => closing.current()}>
       {above}
-      <Form {...form} isChanged={form.isChanged} onCancel={leave} />
-      {isAsked && (
-        <Confirmation
-          title={t('leave.title')}
-          text={t('leave.text')}
-          action={t('leave.action')}
-          isOpen
-          onConfirm={onDone}
-          onClose={() => setIsAsked(false)}
-        />
-      )}
+      <Form {...form} closing={closing} onCancel={onDone} />
     </Dialog>
   )
 }

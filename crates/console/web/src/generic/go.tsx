@@ -2,25 +2,36 @@
 
 import { useMatch, useRouter, useRouterState } from '@tanstack/react-router'
 import type { MouseEvent, ReactNode, Ref } from 'react'
+import { stringifySearch } from './address.ts'
 
 export const BASE = '/console'
 
+/** An address of somebody else's, which opens beside the console. */
+const isElsewhere = (to: string) => to.startsWith('https://')
+
 export function useGo(): (to: string, replace?: boolean) => void {
   const { history } = useRouter()
-  return (to, replace = false) => (replace ? history.replace(BASE + to) : history.push(BASE + to))
+  return (to, replace = false) => {
+    if (isElsewhere(to)) window.open(to, '_blank', 'noopener,noreferrer')
+    else if (replace) history.replace(BASE + to)
+    else history.push(BASE + to)
+  }
 }
 
-/** Where we are, below `/console`: path and search. */
+const below = (path: string) => (path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path)
+
+/** The address of the page that asks, below `/console`: it stays while the next page, which has another one, is being fetched. */
 export function useHere(): { path: string; search: string } {
+  const path = useMatch({ strict: false, select: ({ pathname }) => pathname })
+  const search = useMatch({ strict: false, select: (match) => stringifySearch(match.search) })
+  return { path: below(path), search }
+}
+
+/** The address to which the browser went last, be its page there yet or not. */
+export function useAddress(): { path: string; search: string } {
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const search = useRouterState({ select: ({ location }) => location.searchStr })
-  return { path: path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path, search }
-}
-
-/** The path of the page that asks: it stays while the next page, which has another one, is being fetched. */
-export function useOwnPath(): string {
-  const path = useMatch({ strict: false, select: ({ pathname }) => pathname })
-  return path.startsWith(BASE) ? path.slice(BASE.length) || '/' : path
+  return { path: below(path), search }
 }
 
 export interface LinkProps {
@@ -36,14 +47,16 @@ export interface LinkProps {
 export function Link({ to, className, children, label, isCurrent, linkRef }: LinkProps) {
   const go = useGo()
   const follow = (event: MouseEvent) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0) return
+    if (isElsewhere(to) || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0)
+      return
     event.preventDefault()
     go(to)
   }
   return (
     <a
       ref={linkRef}
-      href={BASE + to}
+      href={isElsewhere(to) ? to : BASE + to}
+      {...(isElsewhere(to) && { target: '_blank', rel: 'noopener noreferrer' })}
       className={className}
       onClick={follow}
       aria-label={label}

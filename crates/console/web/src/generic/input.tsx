@@ -1,7 +1,7 @@
 // The control for a field, by what its schema says.
 
 import { fromAbsolute, parseDateTime, toZoned } from '@internationalized/date'
-import { useState } from 'react'
+import { useContext, useState } from 'react'
 import { session } from '../api/session.ts'
 import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -17,6 +17,7 @@ import {
   Select,
   TextField,
 } from '../kit/fields.tsx'
+import { MessagesContext, useHold } from '../kit/messages.ts'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { limit } from './limit.ts'
@@ -262,12 +263,13 @@ function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { sc
   )
 }
 
-/** JSON as a text; what is none is kept as it was typed, and not taken until it is right. */
+/** JSON as a text; what is none is kept as it was typed, and keeps the form from being sent. */
 function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
   const [typed, setTyped] = useState(() =>
     value === null || value === undefined ? '' : JSON.stringify(value, null, 2),
   )
   const [isWrong, setIsWrong] = useState(false)
+  const [isLeft, setIsLeft] = useState(false)
   const take = (text: string) => {
     setTyped(text)
     try {
@@ -277,16 +279,21 @@ function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
       setIsWrong(true)
     }
   }
+  useHold(name, isWrong ? t('no-json') : undefined)
+  const messages = useContext(MessagesContext)
   return (
-    <TextField
-      name={name}
-      label={labelOf(field)}
-      hint={isWrong ? t('no-json') : (field.description ?? t('as-json'))}
-      isRequired={field.required}
-      isDisabled={isDisabled}
-      isLong
-      value={typed}
-      onChange={take}
-    />
+    <MessagesContext value={isWrong && isLeft ? { ...messages, [name]: t('no-json') } : messages}>
+      <TextField
+        name={name}
+        label={labelOf(field)}
+        hint={field.description ?? t('as-json')}
+        isRequired={field.required}
+        isDisabled={isDisabled}
+        isLong
+        value={typed}
+        onChange={take}
+        onBlur={() => setIsLeft(true)}
+      />
+    </MessagesContext>
   )
 }

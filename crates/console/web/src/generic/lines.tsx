@@ -5,12 +5,12 @@ import { type ReactNode, useMemo } from 'react'
 import { options, page } from '../api/query.ts'
 import { type Key, t } from '../texts.ts'
 import { type ListState, query, read, write } from './address.ts'
-import { Failure } from './failure.tsx'
+import { Reading } from './failure.tsx'
 import { Filters } from './filters.tsx'
 import look from './generic.module.css'
 import { useGo, useHere } from './go.tsx'
 import { type LineLook, LineTable } from './line-table.tsx'
-import { Pages } from './pages-bar.tsx'
+import { Pages, useLastPage } from './pages-bar.tsx'
 import { SearchBox } from './search-box.tsx'
 
 export interface LinesProps extends LineLook {
@@ -30,8 +30,8 @@ export function Lines({ path, title, columns: wanted, search: parameter, childre
   const state = useMemo(() => read(search, columns), [search, columns])
   const shown = useQuery({ ...page(path, query(state)), enabled: described.isSuccess })
   const set = (next: ListState) => go(here + write(next))
+  useLastPage(shown.data, state, (next) => go(here + write(next), true))
   const visible = wanted.flatMap((alias) => columns.find((column) => column.alias === alias) ?? [])
-  const error = described.error ?? shown.error
   return (
     <>
       <header className={look.head}>
@@ -42,14 +42,21 @@ export function Lines({ path, title, columns: wanted, search: parameter, childre
         <Filters state={state} columns={columns} onChange={set} />
       </div>
       {children}
-      {error && <Failure error={error} onRetry={() => void shown.refetch()} />}
-      {shown.data?.results.length === 0 && (
+      <Reading of={[described, shown]} />
+      {shown.data?.results.length === 0 && state.offset === 0 && (
         <p className={look.nothing}>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
       )}
       {shown.data && shown.data.results.length > 0 && (
         <LineTable title={t(title)} columns={visible} lines={shown.data.results} {...shape} />
       )}
-      {shown.data && <Pages page={shown.data} state={state} onChange={set} />}
+      {shown.data && (
+        <Pages
+          page={shown.data}
+          state={state}
+          next={page(path, query({ ...state, offset: state.offset + state.limit }))}
+          onChange={set}
+        />
+      )}
     </>
   )
 }

@@ -1,27 +1,35 @@
 // The list of a resource: its whole state is its address. A plain table, whose rows hold no component of the kit.
 
 import { useQuery } from '@tanstack/react-query'
-import { lazy, memo, type ReactNode, Suspense, useEffect, useMemo, useRef, useState } from 'react'
+import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { useUndisturbed } from '../api/query.ts'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Popup } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Icon } from '../kit/icons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
+import { part } from '../kit/part.tsx'
 import { Value } from '../kit/values.tsx'
-import { labelOf, t } from '../texts.ts'
-import { type ListState, query, read, sortedBy, write } from './address.ts'
-import { Failure, FailurePage } from './failure.tsx'
+import { type Key, labelOf, t } from '../texts.ts'
+import { DENSITIES, type Density, type ListState, query, read, sortedBy, write } from './address.ts'
+import { EDIT } from './editing.ts'
+import { Reading } from './failure.tsx'
 import { Filters, type MoreColumns } from './filters.tsx'
 import look from './generic.module.css'
 import { Link, useGo, useHere } from './go.tsx'
 import { remember } from './neighbours.tsx'
-import { Pages } from './pages-bar.tsx'
+import { Pages, useLastPage } from './pages-bar.tsx'
 import { keyOf, may, oneOf, type Resource, routeOf, titleOf } from './resource.ts'
 import { SearchBox } from './search-box.tsx'
 import { describedBy, pageOf } from './shape.ts'
 
-const Views = lazy(() => import('./views.tsx'))
-const DeleteMany = lazy(() => import('./delete-many.tsx'))
+const Views = part(() => import('./views.tsx').then((found) => found.default))
+const DeleteMany = part(() => import('./delete-many.tsx').then((found) => found.default))
+
+const MOVES: [number, Key, string][] = [
+  [-1, 'move-up', '↑'],
+  [1, 'move-down', '↓'],
+]
 
 /** All that the filters leave: how many, if that is known, and the parameters that ask for them. */
 export interface Matching {
@@ -54,6 +62,8 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   useEffect(() => {
     if (parameters) setSelected(new Map())
   }, [parameters])
+  useLastPage(shown.data, state, (next) => go(here + write(next), true))
+  useUndisturbed(selected.size > 0)
   const table = useRef<HTMLTableElement>(null)
   const results = shown.data?.results ?? []
   const [isChoosingView, setIsChoosingView] = useState(false)
@@ -64,10 +74,15 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         shown.data.results.map((one) => keyOf(resource, one)),
       )
   }, [shown.data, resource])
+  const focused = () => {
+    const key = document.activeElement?.closest('tr')?.dataset.key
+    return results.find((one) => keyOf(resource, one) === key)
+  }
   const move = (step: number) => {
     const links = [...(table.current?.querySelectorAll<HTMLElement>('tbody th a') ?? [])]
     const at = links.findIndex((link) => link.closest('tr')?.contains(document.activeElement))
     links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus()
+    return links.length > 0
   }
   const select = (key: string, instance: Instance) => {
     setSelected((before) => {
@@ -77,15 +92,44 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     })
   }
   const selectFocused = () => {
-    const key = document.activeElement?.closest('tr')?.dataset.key
-    const instance = results.find((one) => keyOf(resource, one) === key)
-    if (key && instance) select(key, instance)
+    const instance = focused()
+    if (!instance) return false
+    return select(keyOf(resource, instance), instance)
   }
+  /** The selection takes in the row, and the one to which it goes. */
+  const extend = (step: number) => {
+    const from = focused()
+    move(step)
+    const both = [from, focused()].filter((one) => one !== undefined)
+    setSelected((before) => both.reduce((all, one) => all.set(keyOf(resource, one), one), new Map(before)))
+    return both.length > 0
+  }
+  const edit = () => {
+    const instance = focused()
+    if (!instance || !may(instance, 'edit')) return false
+    return go(`${routeOf(resource, keyOf(resource, instance))}?${EDIT}`)
+  }
+  const canDelete =
+    resource.canDelete !== false &&
+    resource.canDeleteMany !== false &&
+    selected.size > 0 &&
+    [...selected.values()].every((one) => may(one, 'delete'))
+  const [isAsking, setIsAsking] = useState(false)
+  const chosen = t('selected', { count: selected.size })
   useShortcuts([
+    ...(canDelete ? [{ text: `${chosen}: ${t('delete')}`, run: () => setIsAsking(true) }] : []),
+    ...(selected.size > 0 ? [{ text: t('select-none'), run: () => setSelected(new Map()) }] : []),
     { keys: 'v', text: t('views'), run: () => setIsChoosingView(true) },
-    { keys: 'j', text: t('keys.next'), run: () => move(1) },
-    { keys: 'k', text: t('keys.previous'), run: () => move(-1) },
-    { keys: 'x', text: t('keys.select'), run: selectFocused },
+    ...['j', 'ArrowDown'].flatMap((keys) => [
+      { keys, text: t('keys.next'), run: () => move(1) },
+      { keys: `Shift+${keys}`, text: t('keys.extend-down'), run: () => extend(1) },
+    ]),
+    ...['k', 'ArrowUp'].flatMap((keys) => [
+      { keys, text: t('keys.previous'), run: () => move(-1) },
+      { keys: `Shift+${keys}`, text: t('keys.extend-up'), run: () => extend(-1) },
+    ]),
+    ...['x', 'Space'].map((keys) => ({ keys, text: t('keys.select'), run: selectFocused })),
+    { keys: 'e', text: t('keys.edit'), run: edit },
     ...(canCreate
       ? [{ keys: 'c', text: t('create-one', { one: oneOf(resource) }), run: () => go(`${resource.route}/new`) }]
       : []),
@@ -93,8 +137,6 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   const visible = (state.columns ?? resource.columns).flatMap(
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
-  const [isAsking, setIsAsking] = useState(false)
-  if (described.error) return <FailurePage error={described.error} onRetry={() => void described.refetch()} />
   const isFiltered = state.filters.length > 0
   return (
     <>
@@ -103,6 +145,11 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         {resource.search && <SearchBox state={state} parameter={resource.search} columns={columns} onChange={set} />}
         <div className={look.spacer} />
         {actions}
+        {resource.beside && (
+          <Link className={css.button} to={resource.beside.to}>
+            {t(resource.beside.text)}
+          </Link>
+        )}
         {canCreate && (
           <Link className={`${css.button} ${css.primary}`} to={`${resource.route}/new`}>
             <Icon name="plus" />
@@ -114,39 +161,34 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         <Filters state={state} columns={columns} lines={results} more={moreColumns ?? []} onChange={set} />
         <div className={look.spacer} />
         <Popup label={t('views')} text={t('views')} isOpen={isChoosingView} onOpenChange={setIsChoosingView}>
-          {(close) => (
-            <Suspense>
-              <Views name={resource.route} onDone={close} />
-            </Suspense>
-          )}
+          {(close) => <Views name={resource.route} shared={resource.sharedViews} onDone={close} />}
         </Popup>
         <Columns
           columns={columns.filter(({ is_parameter }) => !is_parameter)}
           chosen={visible.map(({ alias }) => alias)}
-          onChange={(chosen) => set({ ...state, columns: chosen })}
+          density={state.density}
+          onChange={(change) => set({ ...state, ...change })}
         />
       </div>
       {selected.size > 0 && (
-        <section className={look.selected} aria-label={t('selected', { count: selected.size })}>
-          <span role="status">{t('selected', { count: selected.size })}</span>
+        <section className={look.selected} aria-label={chosen}>
+          <span role="status">{chosen}</span>
           {bulk?.([...selected.values()], () => setSelected(new Map()), {
             count: shown.data?.filtered_count ?? null,
             parameters,
           })}
-          {resource.canDelete !== false &&
-            resource.canDeleteMany !== false &&
-            [...selected.values()].every((one) => may(one, 'delete')) && (
-              <Button look="danger" onPress={() => setIsAsking(true)}>
-                {t('delete')}
-              </Button>
-            )}
+          {canDelete && (
+            <Button look="danger" onPress={() => setIsAsking(true)}>
+              {t('delete')}
+            </Button>
+          )}
           <Button look="quiet" onPress={() => setSelected(new Map())}>
             {t('select-none')}
           </Button>
         </section>
       )}
-      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
-      {shown.data && results.length === 0 && (
+      <Reading of={[described, shown]} />
+      {shown.data && results.length === 0 && state.offset === 0 && (
         <div className={look.nothing}>
           <p>{isFiltered ? t('nothing-matches') : resource.nothing ? t(resource.nothing) : t('nothing-yet')}</p>
           {isFiltered && (
@@ -157,7 +199,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
       {results.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
         <div className={look.frame} tabIndex={0} role="region" aria-label={title ?? titleOf(resource)}>
-          <table ref={table} className={look.table}>
+          <table ref={table} className={look.table} data-density={state.density}>
             <thead>
               <tr>
                 <th className={look.box}>
@@ -206,22 +248,19 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           page={shown.data}
           state={state}
           limit={described.data?.restrictions?.limit_items}
-          path={resource.path}
-          next={query({ ...state, offset: state.offset + state.limit }, fixed)}
+          next={pageOf(resource, query({ ...state, offset: state.offset + state.limit }, fixed))}
           onChange={set}
         />
       )}
       {isAsking && (
-        <Suspense>
-          <DeleteMany
-            resource={resource}
-            selected={[...selected.values()]}
-            onClose={() => {
-              setIsAsking(false)
-              setSelected(new Map())
-            }}
-          />
-        </Suspense>
+        <DeleteMany
+          resource={resource}
+          selected={[...selected.values()]}
+          onClose={() => {
+            setIsAsking(false)
+            setSelected(new Map())
+          }}
+        />
       )}
     </>
   )
@@ -306,16 +345,19 @@ const Row = memo(
     before.columns.map(({ alias }) => alias).join() === now.columns.map(({ alias }) => alias).join(),
 )
 
-/** Which columns are shown, and in which order. */
+/** Which columns are shown, in which order, and how close the rows stand. */
 function Columns({
   columns,
   chosen,
+  density,
   onChange,
 }: {
   columns: Column[]
   chosen: string[]
-  onChange: (chosen: string[]) => void
+  density: Density | undefined
+  onChange: (change: { columns?: string[]; density?: Density | undefined }) => void
 }) {
+  const choose = (to: string[]) => onChange({ columns: to })
   const all = [
     ...chosen.flatMap((alias) => columns.find((column) => column.alias === alias) ?? []),
     ...columns.filter(({ alias }) => !chosen.includes(alias)),
@@ -323,40 +365,62 @@ function Columns({
   return (
     <Popup label={t('columns')} icon="columns-3">
       {() => (
-        <ul className={look.columns}>
-          {all.map((column) => {
-            const at = chosen.indexOf(column.alias)
-            return (
-              <li key={column.alias}>
-                <label className={css.check}>
-                  <input
-                    type="checkbox"
-                    checked={at >= 0}
-                    disabled={at >= 0 && chosen.length === 1}
-                    onChange={(event) =>
-                      onChange(
-                        event.target.checked
-                          ? [...chosen, column.alias]
-                          : chosen.filter((alias) => alias !== column.alias),
-                      )
-                    }
-                  />
-                  {labelOf(column)}
-                </label>
-                {at > 0 && (
-                  <button
-                    type="button"
-                    className={css.remove}
-                    aria-label={t('move-up', { name: labelOf(column) })}
-                    onClick={() => onChange(chosen.toSpliced(at, 1).toSpliced(at - 1, 0, column.alias))}
-                  >
-                    {'↑'}
-                  </button>
-                )}
-              </li>
-            )
-          })}
-        </ul>
+        <>
+          <ul className={look.columns}>
+            {all.map((column) => {
+              const at = chosen.indexOf(column.alias)
+              return (
+                <li key={column.alias}>
+                  <label className={css.check}>
+                    <input
+                      type="checkbox"
+                      checked={at >= 0}
+                      disabled={at >= 0 && chosen.length === 1}
+                      onChange={(event) =>
+                        choose(
+                          event.target.checked
+                            ? [...chosen, column.alias]
+                            : chosen.filter((alias) => alias !== column.alias),
+                        )
+                      }
+                    />
+                    {labelOf(column)}
+                  </label>
+                  {at >= 0 && (
+                    <span className={look.moves}>
+                      {MOVES.map(([step, text, sign]) => (
+                        <button
+                          key={text}
+                          type="button"
+                          className={css.remove}
+                          aria-label={t(text, { name: labelOf(column) })}
+                          disabled={at + step < 0 || at + step >= chosen.length}
+                          onClick={() => choose(chosen.toSpliced(at, 1).toSpliced(at + step, 0, column.alias))}
+                        >
+                          {sign}
+                        </button>
+                      ))}
+                    </span>
+                  )}
+                </li>
+              )
+            })}
+          </ul>
+          <fieldset className={look.density}>
+            <legend>{t('look.density')}</legend>
+            {[undefined, ...DENSITIES].map((one) => (
+              <label key={one ?? ''} className={css.check}>
+                <input
+                  type="radio"
+                  name="density"
+                  checked={density === one}
+                  onChange={() => onChange({ density: one })}
+                />
+                {t(one ? `look.${one}` : 'look.mine')}
+              </label>
+            ))}
+          </fieldset>
+        </>
       )}
     </Popup>
   )

@@ -11,7 +11,7 @@ import { MultiChooser } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
 import { isReference, nameOf } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
-import { Failure } from './failure.tsx'
+import { Failure, isHidden, Reading, sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Turn } from './turn.tsx'
 
@@ -40,13 +40,13 @@ export function Members({
 }) {
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [added, setAdded] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
-  const send = async (method: 'POST' | 'DELETE', ids: number[], line?: Instance) => {
+  const add = async () => {
     try {
-      if (line && isEachOwn) await call(method, `${path}${line.id}/`)
-      else await call(method, path, { body: ids })
+      await call('POST', path, { body: added.map(({ value }) => Number(value)) })
       setAdded([])
       setError(undefined)
       say(t('saved'))
@@ -55,7 +55,22 @@ export function Members({
     }
     await wrote(path)
   }
-  if (shown.error) return null
+  const remove = async (line: Instance) => {
+    const back = async () => {
+      await call('POST', path, { body: [idOf(line)] }).catch((refused: unknown) => sayError(refused))
+      await wrote(path)
+    }
+    try {
+      if (isEachOwn) await call('DELETE', `${path}${line.id}/`)
+      else await call('DELETE', path, { body: [isByLine ? Number(line.id) : idOf(line)] })
+      setError(undefined)
+      say(t('removed-one', { name: textOf(line) }), { undo: () => void back() })
+    } catch (refused) {
+      setError(refused)
+    }
+    await wrote(path)
+  }
+  if (isHidden(shown)) return null
   const lines = shown.data?.results ?? []
   const autocomplete = described.data?.batch?.autocomplete
   const most = described.data?.restrictions?.limit_items
@@ -69,8 +84,9 @@ export function Members({
           </span>
         )}
       </h2>
+      <Reading of={[shown]} />
       {error !== undefined && <Failure error={error} />}
-      {lines.length === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
+      {lines.length === 0 && offset === 0 && shown.data && <p className={look.none}>{t('nobody-yet')}</p>}
       <ul className={look.plain}>
         {lines.map((line) => (
           <li key={idOf(line)} className={look.member}>
@@ -80,7 +96,7 @@ export function Members({
                 type="button"
                 className={css.remove}
                 aria-label={t('remove-one', { name: textOf(line) })}
-                onClick={() => void send('DELETE', [isByLine ? Number(line.id) : idOf(line)], line)}
+                onClick={() => void remove(line)}
               >
                 {'×'}
               </button>
@@ -88,7 +104,7 @@ export function Members({
           </li>
         ))}
       </ul>
-      <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && autocomplete && (
         <div className={look.adding}>
           <MultiChooser
@@ -101,15 +117,7 @@ export function Members({
           />
           {added.length > 0 && (
             <div>
-              <Button
-                look="primary"
-                onPress={() =>
-                  void send(
-                    'POST',
-                    added.map(({ value }) => Number(value)),
-                  )
-                }
-              >
+              <Button look="primary" onPress={() => void add()}>
                 {t('add-count', { count: added.length })}
               </Button>
             </div>

@@ -1,19 +1,28 @@
 // Where in a list we are, and the way to its other pages.
 
 import { useQueryClient } from '@tanstack/react-query'
-import { page as pageQuery } from '../api/query.ts'
+import { useEffect } from 'react'
+import type { page as pageQuery } from '../api/query.ts'
 import type { Page } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { t } from '../texts.ts'
-import { type ListState, SIZES } from './address.ts'
+import { type ListState, lastPage, SIZES } from './address.ts'
 import look from './generic.module.css'
+
+/** Goes to the last page that there is, where the one of the address is beyond it. */
+export function useLastPage(page: Page | undefined, state: ListState, set: (state: ListState) => void) {
+  const back = page && lastPage(page, state.offset, state.limit)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  useEffect(() => {
+    if (back !== undefined) set({ ...state, offset: back })
+  }, [back])
+}
 
 export function Pages({
   page,
   state,
   limit,
-  path,
   next,
   onChange,
 }: {
@@ -21,15 +30,14 @@ export function Pages({
   state: ListState
   /** How many the build may have. */
   limit?: number | undefined
-  path?: string
-  /** The parameters of the next page, which is fetched when focus or pointer nears it. */
-  next?: string
+  /** Reads the next page, which is fetched when focus or pointer nears it. */
+  next?: ReturnType<typeof pageQuery>
   onChange: (state: ListState) => void
 }) {
   const queries = useQueryClient()
   const { filtered_count: found, total_count: total, results } = page
   const prefetch = () => {
-    if (page.next && path && next) void queries.prefetchQuery(pageQuery(path, next))
+    if (page.next && next) void queries.prefetchQuery(next)
   }
   return (
     <nav className={look.pages} aria-label={t('pages')}>

@@ -1,32 +1,34 @@
 // The pages of one instance, of whichever resource the address names.
 
 import { Suspense, use } from 'react'
+import { fetched } from '../kit/part.tsx'
 import { RESOURCES } from '../resources/index.ts'
 import { NotFound } from '../screens/not-found.tsx'
 import { Create, Detail } from './detail.tsx'
-import { useOwnPath } from './go.tsx'
+import { useHere } from './go.tsx'
 import type { Parts, Resource } from './resource.ts'
 
 const NONE = Promise.resolve({ parts: {} })
-const fetched = new Map<Resource, Promise<{ parts: Parts }>>()
+const all = new Map<Resource, Promise<{ parts: Parts }>>()
 
 function partsOf(resource: Resource): Promise<{ parts: Parts }> {
-  const known = fetched.get(resource) ?? resource.parts?.() ?? NONE
-  fetched.set(resource, known)
+  const known = all.get(resource) ?? (resource.parts ? fetched(resource.parts)() : NONE)
+  all.set(resource, known)
+  known.catch(() => all.delete(resource))
   return known
 }
 
 function Page({ resource, id, path }: { resource: Resource; id: string; path: string }) {
   const { parts } = use(partsOf(resource))
   return id === 'new' ? (
-    <Create key={path} resource={resource} parts={parts} />
+    <Create key={path} resource={resource} parts={parts} {...(resource.initial && { initial: resource.initial })} />
   ) : (
     <Detail key={path} resource={resource} parts={parts} id={id} />
   )
 }
 
 export function OnePage() {
-  const path = useOwnPath()
+  const { path } = useHere()
   const resource = RESOURCES.find(({ route }) => path.startsWith(`${route}/`))
   if (!resource) return <NotFound />
   const id = path.slice(resource.route.length + 1).replace(/\/$/, '')

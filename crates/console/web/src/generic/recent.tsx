@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { options, page } from '../api/query.ts'
 import { type Key, t } from '../texts.ts'
-import { Failure } from './failure.tsx'
+import { Reading } from './failure.tsx'
 import look from './generic.module.css'
 import { type LineLook, LineTable } from './line-table.tsx'
 import { Turn } from './turn.tsx'
@@ -21,7 +21,8 @@ export interface RecentProps extends LineLook {
 export function Recent({ title, path, columns: wanted, nothing, ...shape }: RecentProps) {
   const [offset, setOffset] = useState(0)
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, `limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const columns = wanted.flatMap(
     (alias) => described.data?.list?.columns.find((column) => column.alias === alias) ?? [],
   )
@@ -29,10 +30,10 @@ export function Recent({ title, path, columns: wanted, nothing, ...shape }: Rece
   return (
     <section className={look.section}>
       <h2>{t(title)}</h2>
-      {shown.error && <Failure error={shown.error} />}
+      <Reading of={[shown]} />
       {shown.data && lines.length === 0 && <p className={look.none}>{t(nothing)}</p>}
       {lines.length > 0 && <LineTable title={t(title)} columns={columns} lines={lines} {...shape} />}
-      <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </section>
   )
 }

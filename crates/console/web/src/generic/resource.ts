@@ -14,6 +14,8 @@ export interface Action {
   question?: Key
   isShown: (instance: Instance) => boolean
   run: (instance: Instance) => Promise<unknown>
+  /** Offered when it is done. */
+  undo?: (instance: Instance) => Promise<unknown>
   done: Key
 }
 
@@ -36,10 +38,10 @@ export interface Section {
   title: Key
   /** In place of the title, where somebody else than we wrote it. */
   heading?: string
-  /** What stands below it, written by somebody else. */
-  text?: string
   fields: string[]
   hint?: Key
+  /** What is done in an order: such sections are numbered. */
+  isStep?: boolean
 }
 
 export type Inputs = { [alias: string]: ComponentType<InputProps> }
@@ -86,11 +88,15 @@ export interface Resource {
   label: (instance: Instance) => string
   /** The columns at first, if the list has them. */
   columns: string[]
+  /** The UI configuration with the views of its list that everybody is offered. */
+  sharedViews?: string
   /** The parameter that the search box fills. */
   search?: string
   sections: Section[]
   /** Fields that can be set while it is made, though they cannot be changed. */
   onlyOnCreate?: string[]
+  /** What a new one holds when nothing else is sent, where the schema does not tell that. */
+  initial?: Fields
   /** Fields that are part of no form. */
   hidden?: string[]
   actions?: Action[]
@@ -100,6 +106,8 @@ export interface Resource {
   deletes?: Key
   /** What stands above the list, where it is empty. */
   nothing?: Key
+  /** Another page of the same subject, to which the head of the list links. */
+  beside?: { to: string; text: Key }
   /** The field of an answer that is shown once: of a create, and of actions that make a new one. */
   secret?: string
   canCreate?: boolean
@@ -112,6 +120,12 @@ export interface Resource {
 export const keyOf = (resource: Resource, instance: Instance): string => `${instance[resource.key ?? 'id']}`
 export const pathOf = (resource: Resource, key: string): string => `${resource.instances ?? resource.path}${key}/`
 export const routeOf = (resource: Resource, key: string): string => `${resource.route}/${key}`
+
+/** What leaves the lines of the log about one alone. What has no number is there with its uuid before its name. */
+export const logFilter = ({ name, key }: Resource, instance: Instance): string =>
+  key === 'uuid'
+    ? `resource=${name}&object_name__startswith=${instance.uuid}`
+    : `resource=${name}&object_id=${instance.id}`
 
 /** Whether something is allowed with an instance, as it says itself. */
 export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true

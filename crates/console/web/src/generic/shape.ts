@@ -43,7 +43,7 @@ export async function sendFields(
   const body = shape ? shape.body(values) : values
   return call<Instance>(method, path, { body, ifMatch }).catch((error: unknown) => {
     if (!shape || !(error instanceof Refusal)) throw error
-    throw new Refusal(error.status, shape.messages(error.body), error.requestId, error.retryAfter)
+    throw error.saying(shape.messages(error.body))
   })
 }
 

@@ -3,16 +3,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ComponentType, type ReactNode, useState } from 'react'
 import { instance as instanceQuery, options } from '../api/query.ts'
-import type { Fields, Instance } from '../api/shapes.ts'
+import type { Fields, Instance, Options } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import { useShortcuts } from '../kit/keys.ts'
 import { type Key, t } from '../texts.ts'
 import { Facts } from './detail.tsx'
 import { Edit } from './edit.tsx'
-import { Failure } from './failure.tsx'
+import { Reading } from './failure.tsx'
 import { fieldsFor } from './form.tsx'
 import look from './generic.module.css'
-import { type Inputs, may, type Section } from './resource.ts'
+import { mayReadLog, ObjectLog } from './object-log.tsx'
+import { type Inputs, may, type Parts, type Section } from './resource.ts'
 
 export interface SingleProps {
   title: Key
@@ -23,22 +24,34 @@ export interface SingleProps {
   /** Fields that are not shown. */
   hidden?: string[]
   inputs?: Inputs | undefined
+  views?: Parts['views']
+  /** What fields are called here, where the same name means something else elsewhere. */
+  names?: { [alias: string]: Key }
   panels?: ComponentType<{ instance: Instance }>[]
   /** Whether it may be edited, where it does not say that itself. */
   canEdit?: boolean
   /** Told of what would be saved; a text asks before that is done. */
   warning?: (before: Fields, values: Fields) => ReactNode
+  onSaved?: (instance: Instance) => void
 }
 
+const called = (details: Options['details'], names: { [alias: string]: Key }): Options['details'] => ({
+  ...details,
+  schema: details.schema.map((field) => {
+    const name = names[field.alias]
+    return name ? { ...field, label: t(name) } : field
+  }),
+})
+
 export function Single(props: SingleProps) {
-  const { title, path, sections, panels } = props
+  const { title, name, path, sections, panels } = props
   const described = useQuery(options(path))
   const read = useQuery(instanceQuery(path))
   const [isEditing, setIsEditing] = useState(false)
   const found = read.data?.instance
   const canEdit = found !== undefined && (props.canEdit ?? may(found, 'edit'))
   useShortcuts(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : [])
-  const error = read.error ?? described.error
+  const details = described.data && called(described.data.details, props.names ?? {})
   return (
     <>
       <header className={look.head}>
@@ -50,32 +63,41 @@ export function Single(props: SingleProps) {
           </Button>
         )}
       </header>
-      {error && <Failure error={error} onRetry={() => void read.refetch()} />}
-      {found && read.data && described.data && (
-        <div className={look.main}>
-          {isEditing ? (
-            <Edit
-              path={path}
-              list={path}
-              sections={sections}
-              inputs={props.inputs}
-              warning={props.warning}
-              read={read.data}
-              details={described.data.details}
-              onDone={() => setIsEditing(false)}
-            />
-          ) : (
-            <>
-              <Facts
+      <Reading of={[read, described]} />
+      {found && read.data && details && (
+        <div className={look.detail}>
+          <div className={look.main}>
+            {isEditing ? (
+              <Edit
+                path={path}
+                list={path}
                 sections={sections}
-                hidden={props.hidden}
-                instance={found}
-                fields={fieldsFor(described.data.details, found)}
+                inputs={props.inputs}
+                warning={props.warning}
+                read={read.data}
+                details={details}
+                onSaved={props.onSaved}
+                onDone={() => setIsEditing(false)}
               />
-              {panels?.map((Panel) => (
-                <Panel key={Panel.name} instance={found} />
-              ))}
-            </>
+            ) : (
+              <>
+                <Facts
+                  sections={sections}
+                  hidden={props.hidden}
+                  views={props.views}
+                  instance={found}
+                  fields={fieldsFor(details, found)}
+                />
+                {panels?.map((Panel) => (
+                  <Panel key={Panel.name} instance={found} />
+                ))}
+              </>
+            )}
+          </div>
+          {mayReadLog() && (
+            <aside className={look.side} aria-label={t('about')}>
+              <ObjectLog filter={`resource=${name}${found.id === undefined ? '' : `&object_id=${found.id}`}`} />
+            </aside>
           )}
         </div>
       )}

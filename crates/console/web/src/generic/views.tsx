@@ -1,4 +1,4 @@
-// Views of a list that somebody keeps for himself: each is a name and an address.
+// Views of a list: those that everybody is offered, and those that somebody keeps for himself. Each is a name and an address.
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -9,9 +9,14 @@ import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { TextField } from '../kit/fields.tsx'
 import { say } from '../kit/toasts.tsx'
+import { useSettings } from '../screens/settings.ts'
 import { t } from '../texts.ts'
+import { Reading, sayError } from './failure.tsx'
 import look from './generic.module.css'
 import { Link, useHere } from './go.tsx'
+import { NotUnderstood } from './not-understood.tsx'
+import { keep as keepShared, mayConfigure, readToWrite, useConfiguration } from './ui-config.ts'
+import { readViews, type View as SharedView, searchOf, selectionOf, written } from './ui-contents.ts'
 
 interface View {
   name: string
@@ -21,53 +26,143 @@ interface View {
 const ALL = '/api/users/me/preferences/'
 /** More would not fit into a value of a preference for certain. */
 const MOST = 50
+/** As many views stand on the home page. */
+const PINS = 20
 
-export default function Views({ name, onDone }: { name: string; onDone: () => void }) {
+/** One change after the other. */
+let writing = Promise.resolve()
+
+/** Offers a view to everybody, in the place of one of the same name. What is not understood would be lost, so it is refused then. */
+async function publish(component: string, { name, search }: View) {
+  const before = await readToWrite(component)
+  const { content, flaws } = readViews(before.content)
+  if (flaws.length > 0) throw new Error(t('views.publish-unclear'))
+  const others = content.views.filter((view) => view.name !== name)
+  await keepShared(component, written({ views: [...others, { name, ...selectionOf(search) }] }), before)
+}
+
+/** The views that everybody is offered. */
+function Shared({ component, views, flaws }: { component: string; views: SharedView[]; flaws: string[] }) {
+  const { path, search } = useHere()
+  return (
+    <>
+      <NotUnderstood
+        component={component}
+        flaws={flaws}
+        to={`/admin/interface/lists?class=${component.slice('list-'.length)}`}
+      />
+      {views.length > 0 && (
+        <section className={look.adding}>
+          <h2>{t('views.shared')}</h2>
+          <ul className={look.plain}>
+            {views.map((view) => (
+              <li key={view.name} className={look.member}>
+                <Link to={path + searchOf(view)} isCurrent={searchOf(view) === search}>
+                  {view.name}
+                </Link>
+              </li>
+            ))}
+          </ul>
+          <h2>{t('views.own')}</h2>
+        </section>
+      )}
+    </>
+  )
+}
+
+export default function Views({
+  name,
+  shared,
+  onDone,
+}: {
+  name: string
+  /** The UI configuration with the views for everybody. */
+  shared: string | undefined
+  onDone: () => void
+}) {
   const { path, search } = useHere()
   const [called, setCalled] = useState('')
   const key = `console.views.${name
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .slice(0, 80)}`
-  const { data: views = [] } = useQuery({
+  const query = {
     queryKey: [ALL, key],
     queryFn: async () => ((await get<Page>(`${ALL}?key=${key}`)).results[0]?.value ?? []) as unknown as View[],
-  })
-  const keep = async (next: View[]) => {
-    queries.setQueryData([ALL, key], next)
-    await call('PUT', `${ALL}${key}/`, { body: { value: next } }).catch((error: Error) => {
-      say(error.message)
-      return queries.invalidateQueries({ queryKey: [ALL, key] })
+  }
+  const forAll = useConfiguration(shared ?? '', readViews, shared !== undefined)
+  const [{ pinnedViews }, change] = useSettings()
+  const pin = (text: string, to: string, isPinned: boolean) =>
+    change((now) => {
+      const others = now.pinnedViews.filter((one) => one.to !== to)
+      return { pinnedViews: isPinned ? others : [...others, { name: text, to }] }
     })
+  const offer = (view: View) =>
+    publish(`${shared}`, view).then(() => say(t('views.published', { name: view.name })), sayError)
+  const own = useQuery(query)
+  const views = own.data
+  /** The whole list is written: so what another tab kept meanwhile is read before. */
+  const keep = (change: (views: View[]) => View[]) => {
+    writing = writing
+      .then(async () => {
+        const value = change(await queries.fetchQuery({ ...query, staleTime: 0 }))
+        await call('PUT', `${ALL}${key}/`, { body: { value } })
+        queries.setQueryData([ALL, key], value)
+      })
+      .catch(sayError)
   }
   return (
     <div className={look.editing}>
-      {views.length === 0 && <p className={look.none}>{t('views.none')}</p>}
+      {shared && <Shared component={shared} views={forAll.content.views} flaws={forAll.flaws} />}
+      <Reading of={[own]} />
+      {views?.length === 0 && <p className={look.none}>{t('views.none')}</p>}
       <ul className={look.plain}>
-        {views.map((view) => (
-          <li key={view.name} className={look.member}>
-            <Link to={path + view.search} isCurrent={view.search === search}>
-              {view.name}
-            </Link>
-            <button
-              type="button"
-              className={css.remove}
-              aria-label={t('remove-one', { name: view.name })}
-              onClick={() => void keep(views.filter((one) => one !== view))}
-            >
-              {'×'}
-            </button>
-          </li>
-        ))}
+        {views?.map((view) => {
+          const to = path + view.search
+          const isPinned = pinnedViews.some((one) => one.to === to)
+          return (
+            <li key={view.name} className={look.adding}>
+              <Link to={to} isCurrent={view.search === search}>
+                {view.name}
+              </Link>
+              <span className={look.filters}>
+                <Button
+                  look="quiet"
+                  aria-label={t(isPinned ? 'views.unpin-one' : 'views.pin-one', { name: view.name })}
+                  isDisabled={!isPinned && pinnedViews.length >= PINS}
+                  onPress={() => pin(view.name, to, isPinned)}
+                >
+                  {t(isPinned ? 'views.unpin' : 'views.pin')}
+                </Button>
+                {shared && mayConfigure() && (
+                  <Button
+                    look="quiet"
+                    aria-label={t('views.publish-one', { name: view.name })}
+                    onPress={() => void offer(view)}
+                  >
+                    {t('views.publish')}
+                  </Button>
+                )}
+                <button
+                  type="button"
+                  className={css.remove}
+                  aria-label={t('remove-one', { name: view.name })}
+                  onClick={() => keep((all) => all.filter((one) => one.name !== view.name))}
+                >
+                  {'×'}
+                </button>
+              </span>
+            </li>
+          )
+        })}
       </ul>
       <form
         className={look.editing}
         onSubmit={(event) => {
           event.preventDefault()
-          if (!called.trim()) return
-          void keep(
-            [...views.filter((view) => view.name !== called.trim()), { name: called.trim(), search }].slice(-MOST),
-          )
+          const kept = { name: called.trim(), search }
+          if (!kept.name) return
+          keep((all) => [...all.filter((view) => view.name !== kept.name), kept].slice(-MOST))
           onDone()
         }}
       >

@@ -1,11 +1,13 @@
 // Buttons, and what opens from them. The kit of menus and dialogs is fetched when the first of them opens.
 
-import { type ComponentProps, lazy, type ReactNode, type RefObject, Suspense, useRef, useState } from 'react'
+import { type ComponentProps, type ReactNode, type RefObject, useRef, useState } from 'react'
 import css from './controls.module.css'
 import { Icon, type IconName } from './icons.tsx'
+import { useShortcuts } from './keys.ts'
+import { part } from './part.tsx'
 
-const MenuPopover = lazy(() => import('./popovers.tsx').then(({ MenuPopover: part }) => ({ default: part })))
-const DialogPopover = lazy(() => import('./popovers.tsx').then(({ DialogPopover: part }) => ({ default: part })))
+const MenuPopover = part(() => import('./popovers.tsx').then(({ MenuPopover: found }) => found))
+const DialogPopover = part(() => import('./popovers.tsx').then(({ DialogPopover: found }) => found))
 
 type Look = 'primary' | 'danger' | 'quiet'
 
@@ -75,13 +77,23 @@ function Opener({
       >
         {text}
       </Button>
-      {isShown && <Suspense>{children(trigger, () => setIsShown(false))}</Suspense>}
+      {isShown && children(trigger, () => setIsShown(false))}
     </>
   )
 }
 
 /** A menu of actions behind a button. */
-export function Menu({ actions, icon = 'ellipsis', ...opened }: Opened & { actions: Action[] }) {
+export function Menu({
+  actions,
+  icon = 'ellipsis',
+  isOffered = false,
+  ...opened
+}: Opened & {
+  actions: Action[]
+  /** The palette has its actions, too: it is that of what is open. */
+  isOffered?: boolean
+}) {
+  useShortcuts(isOffered ? actions.filter(({ keys, isDisabled }) => !keys && !isDisabled) : [])
   return (
     <Opener {...opened} icon={icon} opens="menu">
       {(trigger, close) => <MenuPopover label={opened.label} trigger={trigger} actions={actions} onClose={close} />}

@@ -9,24 +9,28 @@ const found = new Map<string, string>()
 /** What a value was called when it was last among the choices of an autocomplete. */
 export const textFound = (autocomplete: string, value: string) => found.get(`${autocomplete} ${value}`)
 
-/** Choices that the API finds for what is typed; it is asked a moment after the last key. */
-export function useChoices(autocomplete: string | undefined, text: string): Choice[] {
-  const [choices, setChoices] = useState<Choice[]>([])
+/**
+ * Choices that the API finds for what is typed, once they are wanted; it is asked a moment after the last key. Undefined before
+ * the first answer.
+ */
+export function useChoices(autocomplete: string | undefined, text: string, isWanted: boolean): Choice[] | undefined {
+  const [choices, setChoices] = useState<Choice[] | undefined>()
   useEffect(() => {
-    if (!autocomplete) return
+    if (!autocomplete || !isWanted) return
     const gone = new AbortController()
-    const timer = setTimeout(async () => {
-      const answer = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => undefined)
-      if (gone.signal.aborted || answer === undefined) return
+    const ask = async () => {
+      const answer = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => [])
+      if (gone.signal.aborted) return
       const all = choicesOf(answer)
       for (const choice of all) found.set(`${autocomplete} ${choice.value}`, choice.text)
       setChoices(all)
-    }, 150)
+    }
+    const timer = setTimeout(() => void ask(), text === '' ? 0 : 150)
     return () => {
       clearTimeout(timer)
       gone.abort()
     }
-  }, [autocomplete, text])
+  }, [autocomplete, text, isWanted])
   return choices
 }
 

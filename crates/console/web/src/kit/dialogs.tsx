@@ -3,6 +3,7 @@ import { Heading, Dialog as KitDialog, Modal, ModalOverlay } from 'react-aria-co
 import { t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
+import { Layer } from './keys.ts'
 
 /** A dialog over everything else; Escape closes it unless it must be answered. */
 export function Dialog({
@@ -30,8 +31,10 @@ export function Dialog({
     >
       <Modal className={`${css.modal} ${isWide ? css.wide : ''}`}>
         <KitDialog className={css.dialog ?? ''} role={mustBeAnswered ? 'alertdialog' : 'dialog'}>
-          <Heading slot="title">{title}</Heading>
-          {children}
+          <Layer>
+            <Heading slot="title">{title}</Heading>
+            {children}
+          </Layer>
         </KitDialog>
       </Modal>
     </ModalOverlay>

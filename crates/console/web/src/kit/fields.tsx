@@ -62,6 +62,7 @@ export function ForWhom() {
 export interface TextProps extends FieldProps {
   value: string
   onChange: (value: string) => void
+  onBlur?: () => void
   type?: 'text' | 'email' | 'url' | 'password' | 'search' | 'date' | 'datetime-local'
   maxLength?: number | undefined
   isLong?: boolean
@@ -96,6 +97,7 @@ export function TextField({
       isInvalid={isInvalid}
       autoComplete={autoComplete}
       validationBehavior="aria"
+      {...(props.onBlur && { onBlur: props.onBlur })}
       {...(inputMode && { inputMode })}
     >
       <Caption {...props} />
@@ -283,9 +285,15 @@ export function Chooser({
   onChange,
   choices,
   autocomplete,
+  isAdding = false,
+  without,
   ...props
 }: ChooserProps & {
   value: Choice['value'] | null
+  /** What is chosen is added elsewhere: the control is empty again, and stays where it is. */
+  isAdding?: boolean
+  /** Values that the API finds and nobody can choose here. */
+  without?: Choice['value'][]
   /** What the chosen one is called, where it is none of `choices`. */
   text?: string | undefined
   onChange: (choice: Choice | null) => void
@@ -295,9 +303,13 @@ export function Chooser({
   const [typed, setTyped] = useState(chosen)
   useEffect(() => setTyped(chosen), [chosen])
   const isSearching = typed !== chosen
-  const found = useChoices(autocomplete, isSearching ? typed : '')
+  // A page may have a hundred of them: the API is asked by those that somebody comes to.
+  const [isWanted, setIsWanted] = useState(false)
+  const found = useChoices(autocomplete, isSearching ? typed : '', isWanted)
   const all =
-    choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ?? found
+    choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ??
+    found?.filter((choice) => !without?.includes(choice.value)) ??
+    []
   return (
     <ComboBox
       className={css.field ?? ''}
@@ -315,10 +327,11 @@ export function Chooser({
       onSelectionChange={(key) => {
         const choice = all.find((one) => one.value === key)
         if (choice) {
-          setTyped(choice.text)
+          setTyped(isAdding ? '' : choice.text)
           onChange(choice)
         }
       }}
+      onFocus={() => setIsWanted(true)}
       onBlur={() => setTyped(chosen)}
       allowsEmptyCollection
       menuTrigger="focus"
@@ -335,7 +348,7 @@ export function Chooser({
       <Popover className={css.popover ?? ''}>
         <ListBox
           className={css.list ?? ''}
-          renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
+          renderEmptyState={() => <p className={css.nothing}>{t(choices || found ? 'nothing-found' : 'searching')}</p>}
         >
           {(choice: Choice) => (
             <ListBoxItem id={choice.value} textValue={choice.text} className={css.item ?? ''}>
@@ -361,17 +374,15 @@ export function MultiChooser({
 }) {
   const left = choices?.filter((choice) => value.every((one) => one.value !== choice.value))
   return (
-    <div className={css.field} data-field={props.name}>
+    <div className={`${css.field} ${css.several}`} data-field={props.name}>
       <Chooser
         {...props}
-        key={value.length}
+        isAdding
         choices={left}
         autocomplete={autocomplete}
+        without={value.map((one) => one.value)}
         value={null}
-        text=""
-        onChange={(choice) => {
-          if (choice && value.every((one) => one.value !== choice.value)) onChange([...value, choice])
-        }}
+        onChange={(choice) => choice && onChange([...value, choice])}
       />
       {value.length > 0 && (
         <ul className={css.tags} aria-label={props.label}>

@@ -1,15 +1,30 @@
 // Keys that work on the whole page. Single ones act outside fields alone, and can be switched off.
 
-import { useEffect, useRef } from 'react'
+import { createContext, createElement, type ReactNode, useContext, useEffect, useState } from 'react'
+import { pressed, written } from './key-names.ts'
 
 export interface Shortcut {
-  /** As people write it: `/`, `g u`, `Ctrl+K`, `Shift+j`. */
-  keys: string
+  /** As people write it: `/`, `g u`, `Ctrl+K`, `Shift+j`. Without any it is in the palette alone. */
+  keys?: string
   text: string
-  run: () => void
+  /** False where there is nothing to do: then the browser does what it does with the key. */
+  run: () => unknown
+  /** A single key that works while somebody types, too. */
+  isInFields?: boolean
 }
 
-const active = new Set<{ current: Shortcut[] }>()
+interface Holder {
+  /** Inner parts are drawn after outer ones, and get a higher number. */
+  number: number
+  layer: number
+  list: Shortcut[]
+}
+
+let next = 1
+const active = new Set<Holder>()
+/** The dialogs that are open, the last one above the others. */
+const layers: number[] = []
+const LayerContext = createContext(0)
 let prefix = ''
 let forgetting: ReturnType<typeof setTimeout> | undefined
 
@@ -20,40 +35,56 @@ export function switchSingleKeys(on: boolean) {
   singleKeys = on
 }
 
-/** The shortcuts that work now, those of the innermost part last. */
-export const shortcuts = () => [...active].flatMap(({ current }) => current)
+/** The shortcuts that work now, those of the innermost part last: while a dialog is open, its own alone. */
+export const shortcuts = () =>
+  [...active]
+    .filter(({ layer }) => layer === (layers.at(-1) ?? 0))
+    .toSorted((a, b) => a.number - b.number)
+    .flatMap(({ list }) => list)
 
-function isTyping(target: EventTarget | null): boolean {
-  return (
-    target instanceof HTMLElement &&
-    target.closest(
-      'input, textarea, select, [contenteditable], [role=menu], [role=listbox], dialog, [role=dialog], [role=alertdialog]',
-    ) !== null
-  )
-}
+const isMac = /Mac|iPhone|iPad/.test(navigator.platform)
 
-function pressed(event: KeyboardEvent): string {
-  const key = event.key.length === 1 && !event.shiftKey ? event.key.toLowerCase() : event.key
-  const modifier = event.ctrlKey || event.metaKey ? 'Ctrl+' : ''
-  if (modifier) return `${modifier}${key.length === 1 ? key.toUpperCase() : key}`
-  const shift = event.shiftKey && /^[A-Z]$/.test(key) ? 'Shift+' : ''
-  return `${shift}${shift ? key.toLowerCase() : key}`
-}
+/** Keys as they stand on the keyboard at hand. */
+export const keysText = (keys: string) => written(keys, isMac)
+
+const TEXTS = 'input:not([type=checkbox], [type=radio], [type=button], [type=file]), textarea, [contenteditable]'
+
+/** What is typed goes into a text, or chooses: letters and arrows do that in a select, too. */
+const takesKeys = (target: Element) => target.closest(`${TEXTS}, select, [role=menu], [role=listbox]`) !== null
+
+/** Controls have a use of their own for some keys. */
+const isOwn = (target: Element, key: string) =>
+  (key === 'Space' && target.matches('button, summary, input')) ||
+  (key.includes('Arrow') && target.matches('[type=radio]'))
+
+/** Escape closes the choices below a field first; whoever hears of the key later finds them closed. */
+let hadChoices = false
+document.addEventListener(
+  'keydown',
+  ({ target }) => {
+    hadChoices = target instanceof Element && target.matches('[role=combobox][aria-expanded=true]')
+  },
+  true,
+)
 
 document.addEventListener('keydown', (event) => {
-  if (event.defaultPrevented || event.altKey || event.isComposing) return
+  if (event.defaultPrevented || event.isComposing || hadChoices) return
   const key = pressed(event)
+  const target = event.target instanceof Element ? event.target : document.body
+  if (key === undefined || isOwn(target, key)) return
   const isSingle = !key.startsWith('Ctrl+')
-  if (isSingle && (isTyping(event.target) || !singleKeys)) return
-  const all = shortcuts().toReversed()
+  if (isSingle && !singleKeys && !/Escape|Arrow/.test(key)) return
+  const isTyping = isSingle && takesKeys(target)
+  const all = shortcuts()
+    .toReversed()
+    .filter(({ isInFields }) => isInFields || !isTyping)
   const found =
     all.find(({ keys }) => keys === (prefix ? `${prefix} ${key}` : key)) ?? all.find(({ keys }) => keys === key)
   clearTimeout(forgetting)
   prefix = ''
   if (found) {
-    event.preventDefault()
-    found.run()
-  } else if (isSingle && all.some(({ keys }) => keys.startsWith(`${key} `))) {
+    if (found.run() !== false) event.preventDefault()
+  } else if (isSingle && all.some(({ keys }) => keys?.startsWith(`${key} `))) {
     prefix = key
     forgetting = setTimeout(() => {
       prefix = ''
@@ -63,12 +94,25 @@ document.addEventListener('keydown', (event) => {
 
 /** Adds shortcuts while the component is shown. */
 export function useShortcuts(list: Shortcut[]) {
-  const holder = useRef(list)
-  holder.current = list
+  const layer = useContext(LayerContext)
+  const [holder] = useState((): Holder => ({ number: next++, layer, list }))
+  holder.list = list
   useEffect(() => {
     active.add(holder)
     return () => {
       active.delete(holder)
     }
-  }, [])
+  }, [holder])
+}
+
+/** Around what is open above the page: while it is there, its shortcuts work alone. */
+export function Layer({ children }: { children: ReactNode }) {
+  const [number] = useState(() => next++)
+  useEffect(() => {
+    layers.push(number)
+    return () => {
+      layers.splice(layers.indexOf(number), 1)
+    }
+  }, [number])
+  return createElement(LayerContext, { value: number }, children)
 }

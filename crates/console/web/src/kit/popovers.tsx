@@ -4,6 +4,7 @@ import type { ReactNode, RefObject } from 'react'
 import { Dialog, Menu, MenuItem, Popover } from 'react-aria-components'
 import type { Action } from './buttons.tsx'
 import css from './controls.module.css'
+import { keysText, Layer } from './keys.ts'
 
 interface Opened {
   label: string
@@ -32,7 +33,7 @@ export function MenuPopover({ label, trigger, actions, onClose }: Opened & { act
             onAction={run}
           >
             <span>{text}</span>
-            {keys && <kbd>{keys}</kbd>}
+            {keys && <kbd>{keysText(keys)}</kbd>}
           </MenuItem>
         ))}
       </Menu>
@@ -50,7 +51,7 @@ export function DialogPopover({ label, trigger, onClose, children }: Opened & { 
       onOpenChange={(isOpen) => isOpen || onClose()}
     >
       <Dialog className={css.small ?? ''} aria-label={label}>
-        {children}
+        <Layer>{children}</Layer>
       </Dialog>
     </Popover>
   )

@@ -7,7 +7,9 @@ import css from './controls.module.css'
 interface Toast {
   id: number
   text: string
-  undo: (() => void) | undefined
+  undo?: (() => void) | undefined
+  /** Told at once, not when there is a pause. */
+  isError?: boolean
 }
 
 let toasts: Toast[] = []
@@ -19,11 +21,11 @@ function set(value: Toast[]) {
   for (const listener of listeners) listener()
 }
 
-/** Says something in the corner for a while; what can be undone stays longer. */
-export function say(text: string, undo?: () => void) {
-  const toast = { id: next++, text, undo }
+/** Says something in the corner for a while; what can be undone or went wrong stays longer. */
+export function say(text: string, more: Pick<Toast, 'undo' | 'isError'> = {}) {
+  const toast = { id: next++, text, ...more }
   set([...toasts.slice(-2), toast])
-  setTimeout(() => set(toasts.filter(({ id }) => id !== toast.id)), undo ? 10_000 : 5_000)
+  setTimeout(() => set(toasts.filter(({ id }) => id !== toast.id)), more.undo || more.isError ? 10_000 : 5_000)
 }
 
 export function Toasts() {
@@ -34,24 +36,26 @@ export function Toasts() {
     },
     () => toasts,
   )
+  const one = ({ id, text, undo }: Toast) => (
+    <div key={id} className={css.toast}>
+      <span>{text}</span>
+      {undo && (
+        <button
+          type="button"
+          onClick={() => {
+            set(toasts.filter((toast) => toast.id !== id))
+            undo()
+          }}
+        >
+          {t('undo')}
+        </button>
+      )}
+    </div>
+  )
   return (
-    <div className={css.toasts} role="status" aria-live="polite">
-      {shown.map(({ id, text, undo }) => (
-        <div key={id} className={css.toast}>
-          <span>{text}</span>
-          {undo && (
-            <button
-              type="button"
-              onClick={() => {
-                set(toasts.filter((toast) => toast.id !== id))
-                undo()
-              }}
-            >
-              {t('undo')}
-            </button>
-          )}
-        </div>
-      ))}
+    <div className={css.toasts}>
+      <div role="status">{shown.filter(({ isError }) => !isError).map(one)}</div>
+      <div role="alert">{shown.filter(({ isError }) => isError).map(one)}</div>
     </div>
   )
 }

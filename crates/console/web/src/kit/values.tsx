@@ -1,6 +1,6 @@
 // How a value is shown, by the type that the API says it has.
 
-import type { ReactNode } from 'react'
+import { type ReactNode, useId } from 'react'
 import type { Value as Choice, Json, Reference } from '../api/shapes.ts'
 import { LANGUAGE, t } from '../texts.ts'
 import css from './controls.module.css'
@@ -20,6 +20,7 @@ let moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle:
 
 /** Shows moments in a time zone from now on. */
 export function showIn(timezone: string) {
+  if (zone === timezone) return
   zone = timezone
   moment = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle: 'short', timeZone: zone })
   day = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeZone: 'UTC' })
@@ -32,12 +33,29 @@ export function nameOf({ first_name, last_name, username }: Reference): string {
   return `${first_name} ${last_name}`.trim() || username
 }
 
-/** A moment as people read it; exact, and in UTC, on hover and focus. */
-export function Moment({ value }: { value: string }) {
+export const momentText = (value: string) => moment.format(new Date(value))
+export const dayText = (value: string) => day.format(new Date(`${value}T00:00:00Z`))
+
+/** A moment as people read it; exact, and in UTC, on hover, and on focus but in lists, where it would be a stop in each row. */
+export function Moment({ value, isShort = false }: { value: string; isShort?: boolean }) {
+  const id = useId()
+  const exact = value.replace('T', ' ').replace(/Z$/, ' UTC')
+  if (isShort)
+    return (
+      <time dateTime={value} title={exact}>
+        {momentText(value)}
+      </time>
+    )
   return (
-    <time dateTime={value} title={value}>
-      {moment.format(new Date(value))}
-    </time>
+    <span className={css.moment}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what is seen on hover must be seen by keyboard */}
+      <time dateTime={value} tabIndex={0} aria-describedby={id}>
+        {momentText(value)}
+      </time>
+      <span id={id} role="tooltip" className={css.exact}>
+        {exact}
+      </span>
+    </span>
   )
 }
 
@@ -51,11 +69,14 @@ const TONES: Record<string, Tone> = {
   delivered: 'ok',
   ok: 'ok',
   login_success: 'ok',
+  imported: 'ok',
+  installed: 'ok',
   invited: 'accent',
   open: 'accent',
   running: 'accent',
   awaiting_approval: 'accent',
   queued: 'accent',
+  processing: 'accent',
   pending: 'warn',
   locked: 'warn',
   expired: 'warn',
@@ -79,8 +100,9 @@ const isLink = (value: string) => /^https?:\/\//.test(value)
 function items(value: Json[], shown: Shown): ReactNode {
   const labels = Array.isArray(shown.label) ? shown.label : []
   const texts = value.map((item, n) => (typeof labels[n] === 'string' ? labels[n] : inline(item, shown.values)))
-  if (shown.isShort && texts.length > 3)
-    return `${texts.slice(0, 3).join(', ')} ${t('and-more', { count: texts.length - 3 })}`
+  const most = shown.type === 'file' ? 1 : 3
+  if (shown.isShort && texts.length > most)
+    return `${texts.slice(0, most).join(', ')} ${t('and-more', { count: texts.length - most })}`
   return (
     <span className={css.tags}>
       {texts.map((text, n) => (
@@ -109,9 +131,9 @@ export function Value({ value, ...shown }: Shown & { value: Json | undefined }):
   if (Array.isArray(value)) return value.length ? items(value, shown) : null
   switch (shown.type) {
     case 'datetime':
-      return <Moment value={`${value}`} />
+      return <Moment value={`${value}`} isShort={shown.isShort ?? false} />
     case 'date':
-      return <time dateTime={`${value}`}>{day.format(new Date(`${value}T00:00:00Z`))}</time>
+      return <time dateTime={`${value}`}>{dayText(`${value}`)}</time>
     case 'boolean':
       return value ? t('yes') : t('no')
     case 'enum':

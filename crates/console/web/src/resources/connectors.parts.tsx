@@ -1,10 +1,15 @@
-import type { Json } from '../api/shapes.ts'
+import { useQuery } from '@tanstack/react-query'
+import { anything } from '../api/query.ts'
+import type { Instance, Json } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
 import { Link } from '../generic/go.tsx'
 import { FieldInput } from '../generic/input.tsx'
 import { Recent } from '../generic/recent.tsx'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
 import { Copyable } from '../kit/copyable.tsx'
+import { MetadataCheck } from '../screens/connected/metadata-check.tsx'
+import { Tools, ToolsInput } from '../screens/connected/tools.tsx'
+import { WhatItHas } from '../screens/connected/what-it-has.tsx'
 import { t } from '../texts.ts'
 
 /** Integrations of the type of agents. */
@@ -13,7 +18,11 @@ function Integration({ field, name, value, onChange }: InputProps) {
   return <FieldInput field={relation} name={name} value={value} onChange={onChange} />
 }
 
-const ToIntegration = ({ value }: { value: Json }) => <Link to={`/admin/integrations/${value}`}>{`${value}`}</Link>
+/** The integration by its name, as soon as that is known. */
+function ToIntegration({ value }: { value: Json }) {
+  const { data } = useQuery(anything<Instance>(`/api/integrations/${value}/`))
+  return <Link to={`/admin/integrations/${value}`}>{`${data?.name ?? value}`}</Link>
+}
 
 const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 
@@ -65,7 +74,7 @@ function Activity({ instance, path }: PanelProps) {
 }
 
 export const parts: Parts = {
-  inputs: { integration: Integration },
-  views: { integration: ToIntegration, server_url: Address, client_id: Address },
-  panels: [Configuration, Activity],
+  inputs: { integration: Integration, allowed_tools: ToolsInput },
+  views: { integration: ToIntegration, allowed_tools: Tools, server_url: Address, client_id: Address },
+  panels: [Configuration, MetadataCheck, WhatItHas, Activity],
 }

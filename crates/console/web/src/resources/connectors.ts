@@ -17,6 +17,7 @@ export const connectors: Resource = {
     { title: 'section.tools', fields: ['allowed_tools'] },
     { title: 'section.connect', fields: ['server_url', 'client_id'], hint: 'connectors.connect' },
   ],
+  initial: { is_enabled: true },
   secret: 'client_secret',
   actions: [
     {

@@ -2,25 +2,20 @@ import look from '../generic/generic.module.css'
 import { Link } from '../generic/go.tsx'
 import { Recent } from '../generic/recent.tsx'
 import type { PanelProps, Parts } from '../generic/resource.ts'
+import { Signature, WebhookTest } from '../screens/connected/webhook.tsx'
 import { t } from '../texts.ts'
 
 /** What was sent, and what came back. */
 function Deliveries({ instance, path }: PanelProps) {
   if (instance.type !== 'webhook') return null
   return (
-    <>
-      <section className={look.section}>
-        <h2>{t('integrations.signature')}</h2>
-        <p>{t('integrations.signature.text')}</p>
-      </section>
-      <Recent
-        title="integrations.deliveries"
-        nothing="integrations.no-deliveries"
-        path={`${path}deliveries/`}
-        columns={['created_at', 'event_type', 'status', 'response_status', 'attempts', 'last_attempt_at']}
-        line="event_id"
-      />
-    </>
+    <Recent
+      title="integrations.deliveries"
+      nothing="integrations.no-deliveries"
+      path={`${path}deliveries/`}
+      columns={['created_at', 'event_type', 'status', 'response_status', 'attempts', 'last_attempt_at']}
+      line="event_id"
+    />
   )
 }
 
@@ -36,4 +31,4 @@ function Connectors({ instance }: PanelProps) {
   )
 }
 
-export const parts: Parts = { panels: [Deliveries, Connectors] }
+export const parts: Parts = { panels: [WebhookTest, Deliveries, Signature, Connectors] }

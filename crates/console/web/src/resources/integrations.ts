@@ -1,5 +1,4 @@
-import { call } from '../api/request.ts'
-import { may, type Resource } from '../generic/resource.ts'
+import type { Resource } from '../generic/resource.ts'
 
 export const integrations: Resource = {
   name: 'integrations',
@@ -17,15 +16,6 @@ export const integrations: Resource = {
     {
       title: 'section.what',
       fields: ['url', 'secret', 'events', 'object_class', 'object_classes', 'redirect_uris', 'authentication_object'],
-    },
-  ],
-  actions: [
-    {
-      id: 'test',
-      text: 'integrations.test',
-      isShown: (integration) => integration.type === 'webhook' && may(integration, 'edit'),
-      run: ({ uuid }) => call('POST', `/api/integrations/${uuid}/test/`),
-      done: 'integrations.test.done',
     },
   ],
   parts: () => import('./integrations.parts.tsx'),

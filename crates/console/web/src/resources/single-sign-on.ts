@@ -11,14 +11,28 @@ export const singleSignOn: Resource = {
   columns: ['name', 'provider', 'is_enabled', 'auto_create_user', 'modified_at'],
   search: 'name__icontains',
   sections: [
-    { title: 'section.provider', fields: ['name', 'provider', 'is_enabled'] },
+    { title: 'section.provider', fields: ['name', 'provider'], isStep: true },
     {
-      title: 'section.at-the-provider',
-      fields: ['redirect_uri', 'logout_url', 'client_id', 'tenant_id', 'client_secret'],
-      hint: 'single-sign-on.copy',
+      title: 'single-sign-on.identifiers',
+      fields: ['tenant_id', 'client_id', 'client_secret'],
+      hint: 'single-sign-on.identifiers.hint',
+      isStep: true,
     },
-    { title: 'section.accounts', fields: ['auto_create_user', 'roles', 'is_docs_addin_enabled'] },
+    {
+      title: 'single-sign-on.addresses',
+      fields: ['redirect_uri', 'logout_url'],
+      hint: 'single-sign-on.addresses.hint',
+      isStep: true,
+    },
+    {
+      title: 'section.accounts',
+      fields: ['is_enabled', 'auto_create_user', 'roles', 'is_docs_addin_enabled'],
+      hint: 'single-sign-on.accounts.hint',
+      isStep: true,
+    },
   ],
+  // While it is made, what stands there says that the addresses are not known yet.
+  onlyOnCreate: ['redirect_uri'],
   parts: () => import('./single-sign-on.parts.tsx'),
   deletes: 'single-sign-on.deletes',
 }

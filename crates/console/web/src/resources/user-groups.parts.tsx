@@ -5,11 +5,7 @@ import { PermissionSets } from '../screens/permission-sets.tsx'
 const People = ({ instance, path }: PanelProps) => (
   <>
     <Members title="members" path={`${path}members/users/`} canChange={may(instance, 'edit')} />
-    <Members
-      title="owners"
-      path={`${path}owners/users/`}
-      canChange={may(instance, 'edit_owners') || may(instance, 'edit')}
-    />
+    <Members title="owners" path={`${path}owners/users/`} canChange={may(instance, 'edit_perm_set')} />
   </>
 )
 

@@ -1,6 +1,9 @@
+import { useQuery } from '@tanstack/react-query'
+import { page } from '../api/query.ts'
 import type { Json } from '../api/shapes.ts'
 import { FieldInput } from '../generic/input.tsx'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
+import { Button } from '../kit/buttons.tsx'
 import { Lines } from '../kit/fields.tsx'
 import { Identities } from '../screens/identities.tsx'
 import { labelOf, t } from '../texts.ts'
@@ -37,17 +40,30 @@ function Password({ field, name, value, onChange, instance, values }: InputProps
   )
 }
 
+/** The address from which the caller works, as his own session tells it: that alone, with a prefix of all its bits. */
+function useOwnAddress(isWanted: boolean): string | undefined {
+  const { data } = useQuery({ ...page('/api/users/me/sessions/', 'limit=100'), enabled: isWanted })
+  const ip = data?.results.find(({ is_current }) => is_current === true)?.ip
+  return typeof ip === 'string' && ip !== '' ? `${ip}/${ip.includes(':') ? 128 : 32}` : undefined
+}
+
 /** The ranges of addresses from which an account may sign in, one a line. */
 function AddressRanges({ field, name, value, onChange, instance, values }: InputProps) {
-  if ((values.is_ip_restriction_enabled ?? instance?.is_ip_restriction_enabled) !== true) return null
+  const isRestricted = (values.is_ip_restriction_enabled ?? instance?.is_ip_restriction_enabled) === true
+  const own = useOwnAddress(isRestricted)
+  if (!isRestricted) return null
+  const ranges = Array.isArray(value) ? value.map(String) : []
   return (
-    <Lines
-      name={name}
-      label={labelOf(field)}
-      hint={t('users.ranges')}
-      value={Array.isArray(value) ? value.map(String) : []}
-      onChange={onChange}
-    />
+    <>
+      <Lines name={name} label={labelOf(field)} hint={t('users.ranges')} value={ranges} onChange={onChange} />
+      {own && !ranges.includes(own) && (
+        <div>
+          <Button icon="plus" onPress={() => onChange([...ranges.filter((range) => range.trim() !== ''), own])}>
+            {t('users.ranges.own', { address: own })}
+          </Button>
+        </div>
+      )}
+    </>
   )
 }
 

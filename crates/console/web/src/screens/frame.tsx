@@ -1,30 +1,35 @@
 // Menu, bar and palette around every screen; what is said when a session ends or a newer server answers.
 
-import { lazy, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
-import { Link, useGo, useHere } from '../generic/go.tsx'
+import { onTheme, theme } from '../api/theme.ts'
+import { sayError } from '../generic/failure.tsx'
+import { Link, useAddress, useGo } from '../generic/go.tsx'
 import { Button, Menu } from '../kit/buttons.tsx'
 import { Icon } from '../kit/icons.tsx'
-import { useShortcuts } from '../kit/keys.ts'
+import { keysText, useShortcuts } from '../kit/keys.ts'
+import { fetched, part } from '../kit/part.tsx'
 import { Toasts } from '../kit/toasts.tsx'
 import { nameOf } from '../kit/values.tsx'
 import { t } from '../texts.ts'
 import look from './frame.module.css'
 import { useMenu } from './menu.ts'
 
-const SessionOver = lazy(() => import('./session-over.tsx'))
-const Password = lazy(() => import('./password.tsx').then(({ Password: part }) => ({ default: part })))
-const Palette = lazy(() => import('./palette.tsx'))
-const Shortcuts = lazy(() => import('./shortcuts.tsx'))
+const sessionOver = () => import('./session-over.tsx')
+const SessionOver = part(() => sessionOver().then((found) => found.default))
+const Password = part(() => import('./password.tsx').then((found) => found.Password))
+const Palette = part(() => import('./palette.tsx').then((found) => found.default))
+const Shortcuts = part(() => import('./shortcuts.tsx').then((found) => found.default))
 
 export function Frame({ children }: { children: ReactNode }) {
   const [isOpen, setIsOpen] = useState(false)
   const [shown, setShown] = useState<'palette' | 'shortcuts' | undefined>()
-  const { path } = useHere()
+  const { path, search } = useAddress()
   const go = useGo()
   const main = useRef<HTMLElement>(null)
   const parts = useMenu()
   const isOver = useSyncExternalStore(onSession, sessionIsOver)
+  const { name = session()?.build ?? '', logo } = useSyncExternalStore(onTheme, theme)
   useShortcuts([
     { keys: 'Ctrl+K', text: t('palette'), run: () => setShown('palette') },
     { keys: '?', text: t('shortcuts'), run: () => setShown('shortcuts') },
@@ -32,7 +37,12 @@ export function Frame({ children }: { children: ReactNode }) {
       .flatMap(({ entries }) => entries)
       .flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
   ])
-  useHeading(main, path)
+  useHeading(main, path, name)
+  // It must be there when nothing can be fetched any more.
+  useEffect(() => {
+    const timer = setTimeout(() => void fetched(sessionOver)().catch(() => {}), 10_000)
+    return () => clearTimeout(timer)
+  }, [])
   useEffect(() => {
     if (path) setIsOpen(false)
   }, [path])
@@ -54,13 +64,14 @@ export function Frame({ children }: { children: ReactNode }) {
           />
         </span>
         <Link to="/" className={look.brand}>
-          {start?.build ?? ''}
+          {logo && <img key={logo} src={logo} alt="" onError={({ currentTarget }) => currentTarget.remove()} />}
+          <span>{name}</span>
         </Link>
         <div className={look.spacer} />
         <button type="button" className={look.palette} onClick={() => setShown('palette')}>
           <Icon name="search" />
           <span>{t('palette')}</span>
-          <kbd>{'Ctrl K'}</kbd>
+          <kbd>{keysText('Ctrl+K')}</kbd>
         </button>
         <Menu
           label={user ? t('account-of', { name: nameOf(user) }) : t('account')}
@@ -68,20 +79,22 @@ export function Frame({ children }: { children: ReactNode }) {
           actions={[
             { id: 'me', text: t('me'), run: () => go('/me') },
             { id: 'shortcuts', text: t('shortcuts'), keys: '?', run: () => setShown('shortcuts') },
-            { id: 'sign-out', text: t('sign-out'), run: () => void signOut() },
+            { id: 'sign-out', text: t('sign-out'), run: () => void signOut().catch(sayError) },
           ]}
         />
       </header>
       <nav className={look.menu} data-open={isOpen} aria-label={t('menu')}>
-        {parts.map(({ title, entries }) => (
-          <div key={title ?? ''} className={look.part}>
-            {title && <h2 className={look.title}>{t(title)}</h2>}
+        {parts.map(({ title, heading, entries }, n) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a menu for everybody may have the same title twice
+          <div key={`${title ?? heading ?? ''} ${n}`} className={look.part}>
+            {(title || heading) && <h2 className={look.title}>{heading ?? (title && t(title))}</h2>}
             <ul>
-              {entries.map(({ to, text, icon }) => {
+              {entries.map(({ to, text, icon }, at) => {
                 const isWhole = to === '/' || to === '/records'
-                const isCurrent = path === to || (!isWhole && path.startsWith(`${to}/`))
+                const isCurrent = path === to || path + search === to || (!isWhole && path.startsWith(`${to}/`))
                 return (
-                  <li key={to}>
+                  // biome-ignore lint/suspicious/noArrayIndexKey: or the same place
+                  <li key={`${to} ${at}`}>
                     <Link to={to} isCurrent={isCurrent} className={look.entry}>
                       <Icon name={icon} />
                       <span title={text}>{text}</span>
@@ -97,21 +110,15 @@ export function Frame({ children }: { children: ReactNode }) {
         {start?.password_change_required ? <PasswordDue /> : children}
       </main>
       <Toasts />
-      {isOver && (
-        <Suspense>
-          <SessionOver />
-        </Suspense>
-      )}
-      <Suspense>
-        {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
-        {shown === 'shortcuts' && <Shortcuts onClose={() => setShown(undefined)} />}
-      </Suspense>
+      {isOver && <SessionOver />}
+      {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
+      {shown === 'shortcuts' && <Shortcuts onClose={() => setShown(undefined)} />}
     </div>
   )
 }
 
 /** On a new page the focus moves to its heading, which is the title of the window, too. */
-function useHeading(main: { current: HTMLElement | null }, path: string) {
+function useHeading(main: { current: HTMLElement | null }, path: string, name: string) {
   const first = useRef(true)
   useEffect(() => {
     let isNew = !first.current
@@ -119,7 +126,7 @@ function useHeading(main: { current: HTMLElement | null }, path: string) {
     const look = () => {
       const heading = main.current?.querySelector('h1')
       if (!heading) return
-      document.title = `${heading.textContent} · ${session()?.build ?? ''}`
+      document.title = `${heading.textContent} · ${name}`
       const active = document.activeElement
       if (isNew && path && (active === document.body || active?.closest('nav, header') || !active?.isConnected))
         heading.focus({ preventScroll: true })
@@ -129,7 +136,7 @@ function useHeading(main: { current: HTMLElement | null }, path: string) {
     const seen = new MutationObserver(look)
     if (main.current) seen.observe(main.current, { childList: true, subtree: true, characterData: true })
     return () => seen.disconnect()
-  }, [main, path])
+  }, [main, path, name])
 }
 
 /** Nothing else works until the password is changed; then everything is asked for anew. */
@@ -138,9 +145,7 @@ function PasswordDue() {
     <>
       <h1 tabIndex={-1}>{t('password.due')}</h1>
       <p>{t('password.due.text')}</p>
-      <Suspense>
-        <Password onChanged={() => location.reload()} />
-      </Suspense>
+      <Password onChanged={() => location.reload()} />
     </>
   )
 }

@@ -1,17 +1,31 @@
+// Sign-ins at providers that are linked to an account: one line each, and a question before one goes.
+
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { page, wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
+import type { Instance } from '../api/shapes.ts'
+import { AskFirst } from '../generic/ask-first.tsx'
 import look from '../generic/generic.module.css'
+import { Turn } from '../generic/turn.tsx'
 import { Button } from '../kit/buttons.tsx'
-import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 
-/** Sign-ins at providers that are linked to an account; nothing where there are none, or where the caller may not see them. */
+const SIZE = 25
+
+const nameOf = ({ single_sign_on, issuer }: Instance) =>
+  `${(single_sign_on as { name?: string } | null)?.name ?? issuer}`
+
+/** Nothing where there are none, or where the caller may not see them. */
 export function Identities({ path }: { path: string }) {
-  const { data } = useQuery(page(path, 'limit=100'))
-  if (!data || data.results.length === 0) return null
-  const remove = async (id: unknown) => {
-    await call('DELETE', `${path}${id}/`).catch((error: Error) => say(error.message))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const { data } = useQuery(query(offset))
+  const [asked, setAsked] = useState<Instance | undefined>()
+  if (!data || (data.results.length === 0 && offset === 0)) return null
+  const remove = async ({ id }: Instance) => {
+    await call('DELETE', `${path}${id}/`)
+    setAsked(undefined)
     await wrote(path)
   }
   return (
@@ -20,13 +34,23 @@ export function Identities({ path }: { path: string }) {
       <ul className={look.plain}>
         {data.results.map((one) => (
           <li key={`${one.id}`} className={look.member}>
-            <span>{`${(one.single_sign_on as { name?: string } | null)?.name ?? one.issuer}`}</span>
-            <Button look="quiet" onPress={() => void remove(one.id)}>
+            <span>{nameOf(one)}</span>
+            <Button look="quiet" onPress={() => setAsked(one)}>
               {t('remove')}
             </Button>
           </li>
         ))}
       </ul>
+      <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
+      {asked && (
+        <AskFirst
+          title={`${t('remove')}: ${nameOf(asked)}`}
+          text={t('identities.question')}
+          action={t('remove')}
+          run={() => remove(asked)}
+          onClose={() => setAsked(undefined)}
+        />
+      )}
     </section>
   )
 }

@@ -1,17 +1,14 @@
 // What is one's own: details, password, sessions, linked sign-ins, how the console looks.
 
-import { useQuery } from '@tanstack/react-query'
-import { page, wrote } from '../api/query.ts'
-import { call } from '../api/request.ts'
+import { userIs } from '../api/session.ts'
+import type { User } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
-import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
-import { say } from '../kit/toasts.tsx'
-import { Moment } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
 import { Identities } from './identities.tsx'
 import { Password } from './password.tsx'
+import { Sessions } from './sessions.tsx'
 import { type Settings, useSettings } from './settings.ts'
 
 const SECTIONS = [
@@ -34,6 +31,7 @@ export function Me() {
       sections={SECTIONS}
       hidden={['next_actions']}
       canEdit
+      onSaved={(user) => userIs(user as unknown as User)}
       panels={[Looks, OwnPassword, Sessions, OwnIdentities]}
     />
   )
@@ -50,7 +48,7 @@ function Looks() {
             type="radio"
             name={name}
             checked={settings[name] === value}
-            onChange={() => change({ [name]: value })}
+            onChange={() => change(() => ({ [name]: value }))}
           />
           {t(text)}
         </label>
@@ -73,37 +71,6 @@ function Looks() {
         [true, 'look.keys-on'],
         [false, 'look.keys-off'],
       ])}
-    </section>
-  )
-}
-
-const SESSIONS = '/api/users/me/sessions/'
-
-function Sessions() {
-  const { data } = useQuery(page(SESSIONS, 'limit=100'))
-  const end = async (id: unknown) => {
-    await call('DELETE', `${SESSIONS}${id}/`).catch((error: Error) => say(error.message))
-    await wrote(SESSIONS)
-  }
-  return (
-    <section className={look.section}>
-      <h2>{t('sessions')}</h2>
-      <ul className={look.plain}>
-        {data?.results.map((one) => (
-          <li key={`${one.id}`} className={look.member}>
-            <span>
-              {`${one.user_agent || t('program')} · ${one.ip} · `}
-              {typeof one.last_used_at === 'string' && <Moment value={one.last_used_at} />}
-              {one.is_current === true && ` · ${t('sessions.this')}`}
-            </span>
-            {one.is_current !== true && (
-              <Button look="quiet" onPress={() => void end(one.id)}>
-                {t('sessions.end')}
-              </Button>
-            )}
-          </li>
-        ))}
-      </ul>
     </section>
   )
 }

@@ -7,11 +7,12 @@ import { page } from '../api/query.ts'
 import { session } from '../api/session.ts'
 import { useGo } from '../generic/go.tsx'
 import css from '../kit/controls.module.css'
-import { shortcuts } from '../kit/keys.ts'
+import { keysText, Layer, shortcuts } from '../kit/keys.ts'
 import { RESOURCES } from '../resources/index.ts'
 import { t } from '../texts.ts'
 import type { Part } from './menu.ts'
 import look from './palette.module.css'
+import { mayRecords } from './records/class.ts'
 import { foundRoute, search, useClassNames } from './records/found.ts'
 
 interface Item {
@@ -38,10 +39,18 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
   const { data = [] } = useQuery(search(asked, FOUND))
   const found = asked === '' ? [] : data
   const names = useClassNames(found)
+  // "New invoice" asks for the class of that name as well.
+  const making = t('create-one', { one: '' }).trim().toLowerCase()
+  const [first = '', ...rest] = asked.split(' ')
+  const called = first.toLowerCase() === making ? rest.join(' ') : asked
   const classes = useQuery({
-    ...page('/api/object-classes/', `${new URLSearchParams({ name__icontains: asked, ordering: 'name', limit: '5' })}`),
+    ...page(
+      '/api/object-classes/',
+      `${new URLSearchParams({ name__icontains: called, ordering: 'name', limit: '5' })}`,
+    ),
     enabled: asked !== '',
   })
+  const asksFor = asked === '' ? [] : (classes.data?.results ?? [])
   const items: Item[] = [
     ...parts.flatMap(({ entries }) =>
       entries.map(({ to, text, keys }) => ({ id: to, text: t('go-to', { name: text }), keys, run: () => go(to) })),
@@ -55,13 +64,24 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
       run: () => go(`${route}/new`),
     })),
     ...here
-      .filter(({ keys }) => !keys.startsWith('g ') && keys !== 'Ctrl+K')
-      .map(({ keys, text, run }) => ({ id: `do ${keys}`, text, keys, run })),
+      .filter(
+        ({ keys, text }, n, all) =>
+          !keys?.startsWith('g ') && keys !== 'Ctrl+K' && all.findIndex((one) => one.text === text) === n,
+      )
+      .map(({ keys, text, run }, n) => ({ id: `do ${n}`, text, keys, run })),
   ]
   const wanted = typed.toLowerCase()
   const shown: Item[] = [
     ...items.filter(({ text }) => text.toLowerCase().includes(wanted)),
-    ...(asked === '' ? [] : (classes.data?.results ?? []))
+    ...asksFor
+      .filter((one) => mayRecords(one, 'create'))
+      .map(({ alias, name }) => ({
+        id: `new ${alias}`,
+        text: t('create-one', { one: `${name}` }),
+        kind: t('records'),
+        run: () => go(`/records/${alias}/new`),
+      })),
+    ...asksFor
       .map(({ alias, name }) => ({ id: `/records/${alias}`, name: `${name}` }))
       .filter(({ id }) => items.every((item) => item.id !== id))
       .map(({ id, name }) => ({ id, text: t('go-to', { name }), run: () => go(id) })),
@@ -90,33 +110,35 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
     >
       <Modal className={`${css.modal} ${look.palette}`}>
         <Dialog aria-label={t('palette')} className={look.dialog ?? ''}>
-          <Autocomplete inputValue={typed} onInputChange={setTyped}>
-            <TextField aria-label={t('palette')} autoFocus>
-              <Input className={`${css.input} ${look.input}`} placeholder={t('palette.hint')} />
-            </TextField>
-            <Menu
-              className={`${css.list} ${look.list}`}
-              aria-label={t('palette')}
-              items={shown.slice(0, 60)}
-              renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
-            >
-              {(item: Item) => (
-                <MenuItem
-                  id={item.id}
-                  textValue={item.text}
-                  className={css.item ?? ''}
-                  onAction={() => {
-                    onClose()
-                    item.run()
-                  }}
-                >
-                  <span>{item.text}</span>
-                  {item.kind && <span className={css.optional}>{item.kind}</span>}
-                  {item.keys && <kbd>{item.keys}</kbd>}
-                </MenuItem>
-              )}
-            </Menu>
-          </Autocomplete>
+          <Layer>
+            <Autocomplete inputValue={typed} onInputChange={setTyped}>
+              <TextField aria-label={t('palette')} autoFocus>
+                <Input className={`${css.input} ${look.input}`} placeholder={t('palette.hint')} />
+              </TextField>
+              <Menu
+                className={`${css.list} ${look.list}`}
+                aria-label={t('palette')}
+                items={shown.slice(0, 60)}
+                renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
+              >
+                {(item: Item) => (
+                  <MenuItem
+                    id={item.id}
+                    textValue={item.text}
+                    className={css.item ?? ''}
+                    onAction={() => {
+                      onClose()
+                      item.run()
+                    }}
+                  >
+                    <span>{item.text}</span>
+                    {item.kind && <span className={css.optional}>{item.kind}</span>}
+                    {item.keys && <kbd>{keysText(item.keys)}</kbd>}
+                  </MenuItem>
+                )}
+              </Menu>
+            </Autocomplete>
+          </Layer>
         </Dialog>
       </Modal>
     </ModalOverlay>

@@ -1,5 +1,7 @@
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call, Refusal } from '../api/request.ts'
+import type { Fields } from '../api/shapes.ts'
 import { messages as messagesOf } from '../generic/changes.ts'
 import { Failure } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
@@ -8,6 +10,14 @@ import { ForWhom, TextField } from '../kit/fields.tsx'
 import { MessagesContext } from '../kit/messages.ts'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
+import { RuleList } from './rule-list.tsx'
+
+/** The rules for passwords, which everybody may see who asks without saying who he is. */
+const RULES = {
+  queryKey: ['/api/security/', 'public'],
+  queryFn: async () => (await call<Fields>('GET', '/api/security/', { isPublic: true })).data,
+  staleTime: 60_000,
+}
 
 /** Changes one's own password. */
 export function Password({ onChanged }: { onChanged?: () => void }) {
@@ -15,6 +25,7 @@ export function Password({ onChanged }: { onChanged?: () => void }) {
   const [chosen, setChosen] = useState('')
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
+  const rules = useQuery(RULES)
   const change = async () => {
     setIsBusy(true)
     await call('POST', '/api/auth/password-change/', {
@@ -60,6 +71,7 @@ export function Password({ onChanged }: { onChanged?: () => void }) {
           onChange={setChosen}
           autoComplete="new-password"
         />
+        {rules.data && <RuleList password={chosen} rules={rules.data} />}
         <div>
           <Button type="submit" isDisabled={isBusy || !current || !chosen}>
             {t('password.change')}

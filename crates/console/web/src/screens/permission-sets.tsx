@@ -7,10 +7,14 @@ import { call } from '../api/request.ts'
 import type { Fields, Instance, Json } from '../api/shapes.ts'
 import { AskFirst } from '../generic/ask-first.tsx'
 import { changed } from '../generic/changes.ts'
+import { isHidden, Reading } from '../generic/failure.tsx'
 import { FormDialog } from '../generic/form-dialog.tsx'
 import look from '../generic/generic.module.css'
 import { Matrix, MatrixView } from '../generic/matrix.tsx'
 import { Members } from '../generic/members.tsx'
+import { useMerged } from '../generic/merging.tsx'
+import { inList, isSeen, removeSeen } from '../generic/seen.ts'
+import { Turn } from '../generic/turn.tsx'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { say } from '../kit/toasts.tsx'
@@ -32,24 +36,29 @@ export function EditOrDelete({ onEdit, onDelete }: { onEdit: () => void; onDelet
   )
 }
 
+const SIZE = 25
+
 /** Sets that the system makes keep their names, and no assignees. */
 const isSystem = ({ type }: Instance) => type === 'everyone' || type === 'members'
 
 export function PermissionSets({ path, canChange }: { path: string; canChange: boolean }) {
-  const shown = useQuery(page(path, 'limit=100'))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
   /** Who is assigned to a set is asked for when it is opened. */
   const [opened, setOpened] = useState<Json[]>([])
-  if (shown.error) return null
-  const remove = async ({ id }: Instance) => {
-    await call('DELETE', `${path}${id}/`)
+  if (isHidden(shown)) return null
+  const remove = async (set: Instance) => {
+    await removeSeen(path, set)
     setDeleted(undefined)
     await wrote(path)
   }
   return (
     <section className={look.section}>
       <h2>{t('permission-sets')}</h2>
+      <Reading of={[shown]} />
       {shown.data?.results.map((set) => (
         <details
           key={`${set.id}`}
@@ -74,6 +83,7 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
           )}
         </details>
       ))}
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" onPress={() => setEdited('new')}>
@@ -95,20 +105,30 @@ export function PermissionSets({ path, canChange }: { path: string; canChange: b
   )
 }
 
+const asked = ({ name = '', permissions = {} }: Instance): Fields => ({ name, permissions })
+
 function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; onDone: () => void }) {
   const described = useQuery(options(path))
-  const before: Fields = set ? { name: set.name ?? '', permissions: set.permissions ?? {} } : {}
-  const [values, setValues] = useState<Fields>(before)
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setIsBusy] = useState(false)
+  const [seen, setSeen] = useState(set)
   const fields = (described.data?.details.schema ?? []).filter(
     ({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))),
   )
+  const { base, values, setValues, take, question } = useMerged(set ? asked(set) : {}, fields)
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setIsBusy] = useState(false)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (set) await call('PATCH', `${path}${set.id}/`, { body: changed(before, values) })
-      else await call('POST', path, { body: values })
+      if (seen) {
+        const now = await inList(path, seen.id)
+        if (!isSeen(seen, now)) {
+          setSeen(now)
+          take(asked(now), fields)
+          setIsBusy(false)
+          return
+        }
+        await call('PATCH', `${path}${seen.id}/`, { body: changed(base, values) })
+      } else await call('POST', path, { body: values })
       say(t('saved'))
       await wrote(path)
       onDone()
@@ -119,20 +139,23 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
   }
   if (!described.data) return null
   return (
-    <FormDialog
-      title={set ? `${set.name}` : t('permission-sets.add')}
-      fields={fields}
-      sections={[]}
-      values={values}
-      instance={set}
-      inputs={{ permissions: Matrix }}
-      error={error}
-      isBusy={isBusy}
-      isChanged={Object.keys(changed(before, values)).length > 0}
-      submit={t('save')}
-      onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
-      onSubmit={() => void save()}
-      onDone={onDone}
-    />
+    <>
+      <FormDialog
+        title={set ? `${set.name}` : t('permission-sets.add')}
+        fields={fields}
+        sections={[]}
+        values={values}
+        instance={set}
+        inputs={{ permissions: Matrix }}
+        error={error}
+        isBusy={isBusy}
+        isChanged={Object.keys(changed(base, values)).length > 0}
+        submit={t('save')}
+        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+        onSubmit={() => void save()}
+        onDone={onDone}
+      />
+      {question}
+    </>
   )
 }

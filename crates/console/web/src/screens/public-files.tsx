@@ -1,6 +1,6 @@
 // Files that anybody may download who has their address.
 
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
@@ -22,9 +22,16 @@ const Address = ({ value }: { value: Json }) => <Copyable text={`${value}`} />
 export function PublicFiles() {
   const [asked, setAsked] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
+  /** Every file that was sent since the page was opened is told each time; each is published once. */
+  const published = useRef(new Set<Json>())
   const publish = async (tokens: Json[]) => {
-    for (const token of tokens) {
-      await call('POST', PATH, { body: { token } }).then(() => say(t('saved')), setError)
+    const left = tokens.filter((token) => !published.current.has(token))
+    for (const token of left) {
+      published.current.add(token)
+      await call('POST', PATH, { body: { token } }).then(() => {
+        setError(undefined)
+        say(t('saved'))
+      }, setError)
     }
     await wrote(PATH)
   }

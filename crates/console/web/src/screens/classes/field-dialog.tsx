@@ -2,14 +2,16 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
+import { instance as instanceQuery, options, page, queries, type Read, wrote } from '../../api/query.ts'
+import { call, Refusal } from '../../api/request.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { changed } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { changed, same } from '../../generic/changes.ts'
+import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
+import { useMerging } from '../../generic/merging.tsx'
+import { isSeen, tagOf } from '../../generic/seen.ts'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
@@ -57,47 +59,40 @@ export function FieldDialog({
   const path = `${classPath}fields/`
   const described = useQuery(options(path))
   const read = useQuery({ ...instanceQuery(`${path}${field?.id}/`), enabled: field !== undefined })
-  const error = described.error ?? read.error
-  if (error) {
+  if (!described.data || (field && !read.data)) {
+    const isGoingWell = !described.failureCount && !read.failureCount
+    if (isGoingWell) return null
     return (
       <Dialog title={t('edit')} isOpen onClose={onDone}>
-        <Failure error={error} />
+        <Reading of={[described, read]} />
       </Dialog>
     )
   }
-  if (!described.data || (field && !read.data)) return null
-  return (
-    <FieldForm
-      classPath={classPath}
-      schema={described.data.details.schema}
-      field={read.data?.instance}
-      etag={read.data?.etag ?? null}
-      onDone={onDone}
-    />
-  )
+  return <FieldForm classPath={classPath} schema={described.data.details.schema} read={read.data} onDone={onDone} />
 }
 
 function FieldForm({
   classPath,
   schema,
-  field,
-  etag,
+  read,
   onDone,
 }: {
   classPath: string
   schema: Parameters<typeof inputsOf>[0]
-  field: Instance | undefined
-  etag: string | null
+  read: Read | undefined
   onDone: () => void
 }) {
   const path = `${classPath}fields/`
-  const empty: Fields = {}
-  const [before, setBefore] = useState<Fields>(() => (field ? editable(field, schema) : empty))
-  const [values, setValues] = useState<Fields>(before)
+  const { base, values, setValues, merged, question } = useMerging(
+    `${path}${read?.instance.id}/`,
+    () => ({ etag: null, instance: {}, ...read, values: read ? editable(read.instance, schema) : {} }),
+    (instance) => ({ instance, values: editable(instance, schema), fields: schema }),
+  )
+  const field = read && base.instance
   const [round, setRound] = useState(0)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(before, values)
+  const changes = changed(base.values, values)
   const isChanged = Object.keys(changes).length > 0
   const save = async (andNew: boolean) => {
     if (field && !isChanged) return onDone()
@@ -105,20 +100,21 @@ function FieldForm({
     try {
       const asked = new Set(inputsOf(schema, values, !field).map(({ alias }) => alias))
       const body = Object.fromEntries(Object.entries(field ? changes : values).filter(([alias]) => asked.has(alias)))
-      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: etag })
+      if (field) await call('PATCH', `${path}${field.id}/`, { body, ifMatch: base.etag })
       else await call('POST', path, { body })
       queries.removeQueries({ queryKey: [`${path}${field?.id}/`] })
       await wroteFields(classPath)
       say(field ? t('saved') : t('created-one', { name: `${values.label}` }))
       setError(undefined)
       if (!andNew) return onDone()
-      setBefore({})
-      setValues({})
+      setValues(() => ({}))
       setRound(round + 1)
     } catch (refused) {
-      setError(refused)
+      if (field && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
+      else setError(refused)
+    } finally {
+      setIsBusy(false)
     }
-    setIsBusy(false)
   }
   const fields = inputsOf(schema, values, !field).map((one) => {
     const hint = hintOf(one.alias)
@@ -151,9 +147,15 @@ function FieldForm({
       above={field && <p className={css.hint}>{t('class-field.fixed', { alias: `${field.alias}` })}</p>}
     >
       {field && <Touched classPath={classPath} field={field} values={values} />}
+      {question}
     </FormDialog>
   )
 }
+
+/** A field that was only moved is the same. */
+const isSeenField = (shown: Instance, now: Instance) =>
+  isSeen(shown, now) || same({ ...plainOf(shown), position: 0 }, { ...plainOf(now), position: 0 })
+const plainOf = ({ _meta, modified_at, modified_by, ...field }: Instance): Fields => field
 
 /** Asks before a field goes, and says what goes along. */
 export function DeleteField({
@@ -169,7 +171,8 @@ export function DeleteField({
 }) {
   const touched = useTouched(classPath, field)
   const remove = async () => {
-    await call('DELETE', `${classPath}fields/${field.id}/`)
+    const path = `${classPath}fields/${field.id}/`
+    await call('DELETE', path, { ifMatch: await tagOf(path, field, isSeenField) })
     await wroteFields(classPath)
     say(t('deleted'))
     onDone()

@@ -5,10 +5,11 @@ import { useRef, useState } from 'react'
 import { page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance, Page } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Ordered } from '../../generic/ordered.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
+import { tagOf } from '../../generic/seen.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { TextField } from '../../kit/fields.tsx'
@@ -64,7 +65,13 @@ export function ClassFields({ instance, path }: PanelProps) {
     })
     sending.current = sending.current
       .then(async () => {
-        for (const { id, position } of changes) await call('PATCH', `${fieldsPath}${id}/`, { body: { position } })
+        for (const { id, position } of changes) {
+          const one = `${fieldsPath}${id}/`
+          const shown = results.find((field) => field.id === id) ?? {}
+          // It may be another one otherwise by now, but stands where it was seen.
+          const ifMatch = await tagOf(one, shown, (before, now) => before.position === now.position)
+          await call('PATCH', one, { body: { position }, ifMatch })
+        }
         setError(undefined)
         await wroteFields(path)
       })
@@ -73,7 +80,6 @@ export function ClassFields({ instance, path }: PanelProps) {
         void wrote(fieldsPath)
       })
   }
-  if (shown.error) return <Failure error={shown.error} onRetry={() => void shown.refetch()} />
   return (
     <section className={generic.section} aria-label={t('class-fields')}>
       <div className={look.head}>
@@ -99,6 +105,7 @@ export function ClassFields({ instance, path }: PanelProps) {
           }}
         />
       )}
+      <Reading of={[shown]} />
       {error !== undefined && <Failure error={error} />}
       {shown.data && fields.length === 0 && (
         <p className={generic.none}>{searched ? t('nothing-found') : t('class-fields.nothing')}</p>

@@ -1,7 +1,7 @@
 // What stands on the page of a class beside its fields: the form that they give, forms, templates, owners.
 
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { page } from '../../api/query.ts'
 import type { Json } from '../../api/shapes.ts'
 import generic from '../../generic/generic.module.css'
@@ -12,12 +12,13 @@ import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Select } from '../../kit/fields.tsx'
+import { part } from '../../kit/part.tsx'
 import { Tag } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { PermissionSets } from '../permission-sets.tsx'
 import look from './classes.module.css'
 
-const Preview = lazy(() => import('./preview.tsx').then((part) => ({ default: part.Preview })))
+const Preview = part(() => import('./preview.tsx').then((found) => found.Preview))
 
 export const FORMS = '/api/object-class-forms/'
 
@@ -36,11 +37,7 @@ export function ClassLinks({ instance, path }: PanelProps) {
           {t('document-templates')}
         </Link>
       )}
-      {isOpen && (
-        <Suspense>
-          <Preview classPath={path} onClose={() => setIsOpen(false)} />
-        </Suspense>
-      )}
+      {isOpen && <Preview classPath={path} onClose={() => setIsOpen(false)} />}
     </div>
   )
 }
@@ -49,7 +46,8 @@ const SIZE = 25
 
 export function ClassForms({ instance }: PanelProps) {
   const [offset, setOffset] = useState(0)
-  const { data } = useQuery(page(FORMS, `object_class=${instance.id}&ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(FORMS, `object_class=${instance.id}&ordering=name&limit=${SIZE}&offset=${at}`)
+  const { data } = useQuery(query(offset))
   const route = `/admin/classes/${instance.id}/forms`
   if (!data) return null
   return (
@@ -64,7 +62,7 @@ export function ClassForms({ instance }: PanelProps) {
           </li>
         ))}
       </ul>
-      <Turn page={data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {may(instance, 'edit') && (
         <div>
           <Link className={css.button} to={`${route}/new`}>

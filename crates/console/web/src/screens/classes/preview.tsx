@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { options } from '../../api/query.ts'
 import type { Field, Fields, Options } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
@@ -26,7 +26,7 @@ export function Preview({ classPath, onClose }: { classPath: string; onClose: ()
   return (
     <Dialog title={t('preview')} isOpen isWide onClose={onClose}>
       <p className={css.hint}>{t('preview.hint')}</p>
-      {described.error && <Failure error={described.error} />}
+      <Reading of={[described]} />
       <div className={look.preview}>
         {fields.slice(0, count).map((field) => (
           <RecordInput

@@ -4,14 +4,18 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Instance } from '../../api/shapes.ts'
 import { give, type Held, take } from '../../generic/actions.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { same } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { changed, same } from '../../generic/changes.ts'
+import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
+import { MatrixView } from '../../generic/matrix.tsx'
+import { useMerged } from '../../generic/merging.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
+import { inList, isSeen, removeSeen } from '../../generic/seen.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
@@ -22,6 +26,8 @@ import look from './classes.module.css'
 
 /** The column of the people is that of no connector. */
 const PEOPLE = 'people'
+
+const SIZE = 25
 
 interface Column {
   id: string
@@ -139,19 +145,22 @@ function Table({
   )
 }
 
+/** A set as its form has it: the name, and a field for each column. */
+const asked = (set: Instance | undefined): Fields => ({ name: set?.name ?? '', ...holdingsOf(set) })
+
 export function RecordSets({ instance, path: classPath }: PanelProps) {
   const path = `${classPath}record-permission-sets/`
   const canChange = may(instance, 'edit_perm_set')
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, 'limit=100'))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(path, `limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const failed = described.error ?? shown.error
-  if (failed) return <Failure error={failed} />
   const schema = described.data?.details.schema ?? []
   const fields = schema.find(({ alias }) => alias === 'permissions')?.schema ?? []
-  const remove = async ({ id }: Instance) => {
-    await call('DELETE', `${path}${id}/`)
+  const remove = async (set: Instance) => {
+    await removeSeen(path, set)
     setDeleted(undefined)
     await wrote(path)
   }
@@ -163,6 +172,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
         {t('record-sets')} <span className={css.optional}>{most ? t('count-of', { count, of: most }) : count}</span>
       </h2>
       <p className={css.hint}>{t('record-sets.hint')}</p>
+      <Reading of={[described, shown]} />
       {shown.data?.results.map((set) => (
         <details key={`${set.id}`} className={generic.set}>
           <summary>{`${set.name}`}</summary>
@@ -170,6 +180,7 @@ export function RecordSets({ instance, path: classPath }: PanelProps) {
           {canChange && <EditOrDelete onEdit={() => setEdited(set)} onDelete={() => setDeleted(set)} />}
         </details>
       ))}
+      <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       {canChange && (
         <div>
           <Button icon="plus" isDisabled={most !== undefined && count >= most} onPress={() => setEdited('new')}>
@@ -217,24 +228,47 @@ function Edit({
   onMade: (set: Instance) => void
   onDone: () => void
 }) {
-  const [before] = useState(() => ({ name: set?.name ?? '', holdings: holdingsOf(set) }))
-  const [name, setName] = useState<Json>(before.name)
-  const [holdings, setHoldings] = useState(before.holdings)
+  const [seen, setSeen] = useState(set)
+  const shown = columnsOf(seen)
+  const { base, values, setValues, take, question } = useMerged(
+    asked(set),
+    [
+      ...schema.filter(({ alias }) => alias === 'name'),
+      ...shown.map((column) => ({ alias: column.id, label: column.name, type: 'object', required: false })),
+    ],
+    Object.fromEntries(shown.map((column) => [column.id, MatrixView])),
+  )
+  const { name = '', ...columns } = values
+  const holdings = columns as Holdings
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const isChanged = name !== before.name || !same(holdings as unknown as Json, before.holdings as unknown as Json)
+  const { name: newName, [PEOPLE]: permissions, ...agents } = changed(base, values)
+  const isChanged = !same(base, values)
   const save = async () => {
     setIsBusy(true)
     try {
-      const permissions = holdings[PEOPLE] ?? {}
-      if (set) {
-        const agents = Object.entries(holdings).filter(([id]) => id !== PEOPLE)
-        const mcp_permissions = agents.map(([id, held]) => ({ connector: Number(id), permissions: held }))
-        await call('PATCH', `${path}${set.id}/`, {
-          body: { ...(name !== before.name && { name }), permissions, ...(agents.length > 0 && { mcp_permissions }) },
+      if (seen) {
+        const now = await inList(path, seen.id)
+        if (!isSeen(seen, now)) {
+          setSeen(now)
+          take(asked(now))
+          setIsBusy(false)
+          return
+        }
+        const mcp_permissions = Object.entries(agents).map(([id, held]) => ({
+          connector: Number(id),
+          permissions: held,
+        }))
+        await call('PATCH', `${path}${seen.id}/`, {
+          body: {
+            ...(newName !== undefined && { name: newName }),
+            ...(permissions !== undefined && { permissions }),
+            ...(mcp_permissions.length > 0 && { mcp_permissions }),
+          },
         })
       }
-      const made = set ? undefined : (await call<Instance>('POST', path, { body: { name, permissions } })).data
+      const body = { name, permissions: holdings[PEOPLE] ?? {} }
+      const made = seen ? undefined : (await call<Instance>('POST', path, { body })).data
       say(t('saved'))
       await wrote(path)
       const hasAgents = Array.isArray(made?.mcp_permissions) && made.mcp_permissions.length > 0
@@ -246,21 +280,29 @@ function Edit({
     }
   }
   return (
-    <FormDialog
-      title={set ? `${set.name}` : t('record-sets.add')}
-      fields={schema.filter(({ alias }) => alias === 'name')}
-      sections={[]}
-      values={{ name }}
-      instance={set}
-      error={error}
-      isBusy={isBusy}
-      isChanged={isChanged}
-      submit={t('save')}
-      onChange={(_, value) => setName(value)}
-      onSubmit={() => void save()}
-      onDone={onDone}
-    >
-      <Table fields={fields} columns={columnsOf(set)} holdings={holdings} onChange={setHoldings} />
-    </FormDialog>
+    <>
+      <FormDialog
+        title={set ? `${set.name}` : t('record-sets.add')}
+        fields={schema.filter(({ alias }) => alias === 'name')}
+        sections={[]}
+        values={{ name }}
+        instance={set}
+        error={error}
+        isBusy={isBusy}
+        isChanged={isChanged}
+        submit={t('save')}
+        onChange={(_, value) => setValues((now) => ({ ...now, name: value }))}
+        onSubmit={() => void save()}
+        onDone={onDone}
+      >
+        <Table
+          fields={fields}
+          columns={shown}
+          holdings={holdings}
+          onChange={(held) => setValues((now) => ({ ...now, ...held }))}
+        />
+      </FormDialog>
+      {question}
+    </>
   )
 }

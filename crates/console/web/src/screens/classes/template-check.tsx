@@ -1,7 +1,9 @@
 // What a file would be as a template: each merge field, where it stands, and whether it is known.
 
-import { useQuery } from '@tanstack/react-query'
+import { useQueries, useQuery } from '@tanstack/react-query'
+import { anything } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
+import type { Instance } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import css from '../../kit/controls.module.css'
@@ -23,12 +25,26 @@ interface Checked {
 /** At most so many are shown: a template may have 10,000. */
 const MOST = 500
 
+/** What the classes are called at whose records a document looks. One that the caller may not see has no name here. */
+function useNames(fields: MergeField[]): Map<number, string> {
+  const ids = [...new Set(fields.flatMap(({ object_class }) => object_class ?? []))]
+  return useQueries({
+    queries: ids.map((id) => ({
+      ...anything<Instance>(`/api/object-classes/${id}/`),
+      staleTime: 60_000,
+      retry: false,
+    })),
+    combine: (answers) => new Map(answers.flatMap(({ data }) => (data ? [[Number(data.id), `${data.name}`]] : []))),
+  })
+}
+
 export function Report({ path, token }: { path: string; token: string }) {
   const checked = useQuery({
     queryKey: [`${path}check/`, token],
     queryFn: async () => (await call<Checked>('POST', `${path}check/`, { body: { template_file: token } })).data,
     staleTime: Number.POSITIVE_INFINITY,
   })
+  const names = useNames((checked.data?.merge_fields ?? []).slice(0, MOST))
   if (checked.error) {
     const { error } = checked
     const told = error instanceof Refusal && error.status === 400 ? Object.values(error.body).flat() : undefined
@@ -57,16 +73,18 @@ export function Report({ path, token }: { path: string; token: string }) {
             <thead>
               <tr>
                 <th scope="col">{t('templates.field')}</th>
+                <th scope="col">{t('templates.class')}</th>
                 <th scope="col">{t('templates.place')}</th>
                 <th scope="col">{t('templates.known')}</th>
               </tr>
             </thead>
             <tbody>
-              {fields.slice(0, MOST).map(({ field, place, is_known: isKnown }) => (
-                <tr key={`${field} ${place}`}>
+              {fields.slice(0, MOST).map(({ field, place, object_class: of, is_known: isKnown }) => (
+                <tr key={`${field} ${place} ${of}`}>
                   <th scope="row">
                     <code>{field}</code>
                   </th>
+                  <td data-label={t('templates.class')}>{of === null ? '' : (names.get(of) ?? `#${of}`)}</td>
                   <td data-label={t('templates.place')}>{t(`templates.place.${place}` as Key)}</td>
                   <td data-label={t('templates.known')}>
                     <Tag value={isKnown ? 'ok' : 'failed'}>{t(isKnown ? 'yes' : 'no')}</Tag>

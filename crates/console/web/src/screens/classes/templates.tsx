@@ -2,32 +2,37 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, options, page, type Read, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { changed } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Link, useHere } from '../../generic/go.tsx'
+import { useMerging } from '../../generic/merging.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile, sizeOf } from '../../generic/save.ts'
+import { tagOf } from '../../generic/seen.ts'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { Dialog } from '../../kit/dialogs.tsx'
 import { say } from '../../kit/toasts.tsx'
 import { Moment } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
+import look from './classes.module.css'
 import { Report } from './template-check.tsx'
 import { Tags } from './template-tags.tsx'
+import { Trial } from './template-trial.tsx'
 
 const SIZE = 25
 
 export function Templates() {
-  const id = useOwnPath().split('/')[3] ?? ''
+  const id = useHere().path.split('/')[3] ?? ''
   return <TemplatesOf key={id} classPath={`/api/object-classes/${id}/`} route={`/admin/classes/${id}`} />
 }
 
@@ -39,12 +44,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   const [offset, setOffset] = useState(0)
   const owner = useQuery(instanceQuery(classPath))
   const described = useQuery(options(path))
-  const shown = useQuery(page(path, `ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(path, `ordering=name&limit=${SIZE}&offset=${at}`)
+  const shown = useQuery(query(offset))
   const [edited, setEdited] = useState<Instance | 'new' | undefined>()
   const [deleted, setDeleted] = useState<Instance | undefined>()
-  const failed = owner.error ?? described.error ?? shown.error
+  const [tried, setTried] = useState<Instance | undefined>()
   const remove = async (template: Instance) => {
-    await call('DELETE', `${path}${template.id}/`).finally(() => wrote(path))
+    const one = `${path}${template.id}/`
+    await call('DELETE', one, { ifMatch: await tagOf(one, template) }).finally(() => wrote(path))
     setDeleted(undefined)
     say(t('deleted'))
   }
@@ -58,14 +65,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
       <header className={generic.head}>
         <h1 tabIndex={-1}>{t('document-templates')}</h1>
         <div className={generic.spacer} />
-        {described.data && !failed && (
+        {described.data && (
           <Button look="primary" icon="plus" onPress={() => setEdited('new')}>
             {t('create-one', { one: t('templates.one') })}
           </Button>
         )}
       </header>
-      {failed && <Failure error={failed} />}
-      {!failed && shown.data && (
+      <Reading of={[owner, described, shown]} />
+      {shown.data && (
         <div className={generic.main}>
           <section className={generic.section} aria-label={t('document-templates')}>
             {shown.data.results.length === 0 && <p className={generic.none}>{t('templates.nothing')}</p>}
@@ -74,24 +81,26 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
                 <One
                   key={`${template.id}`}
                   template={template}
+                  onTry={() => setTried(template)}
                   onEdit={() => setEdited(template)}
                   onDelete={() => setDeleted(template)}
                 />
               ))}
             </ul>
-            <Turn page={shown.data} offset={offset} size={SIZE} onTurn={setOffset} />
+            <Turn page={shown.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
           </section>
           <Tags classPath={classPath} />
         </div>
       )}
       {edited && described.data && (
-        <Edit
+        <EditOne
           path={path}
           schema={described.data.details.schema}
-          template={edited === 'new' ? undefined : edited}
+          id={edited === 'new' ? undefined : Number(edited.id)}
           onDone={() => setEdited(undefined)}
         />
       )}
+      {tried && <Trial classPath={classPath} template={tried} onClose={() => setTried(undefined)} />}
       {deleted && (
         <AskFirst
           title={`${t('delete')}: ${deleted.name}`}
@@ -105,7 +114,14 @@ function TemplatesOf({ classPath, route }: { classPath: string; route: string })
   )
 }
 
-function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () => void; onDelete: () => void }) {
+interface OneProps {
+  template: Instance
+  onTry: () => void
+  onEdit: () => void
+  onDelete: () => void
+}
+
+function One({ template, onTry, onEdit, onDelete }: OneProps) {
   const name = `${template.name}`
   const file = fileOf(template)
   const { warning } = template
@@ -114,17 +130,21 @@ function One({ template, onEdit, onDelete }: { template: Instance; onEdit: () =>
       <div className={generic.head}>
         <strong>{name}</strong>
         {template.allow_on_demand_generation === false && <span className={css.tag}>{t('templates.not-offered')}</span>}
-        <div className={generic.spacer} />
-        {file?.url && (
-          <Button
-            look="quiet"
-            icon="download"
-            aria-label={t('templates.download', { name })}
-            onPress={() => void saveFile(`${file.url}`, file.name).catch((refused: Error) => say(refused.message))}
-          />
-        )}
-        <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
-        <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+        <div className={look.acts}>
+          <Button look="quiet" aria-label={`${t('try-it')}: ${name}`} onPress={onTry}>
+            {t('try-it')}
+          </Button>
+          {file?.url && (
+            <Button
+              look="quiet"
+              icon="download"
+              aria-label={t('templates.download', { name })}
+              onPress={() => void saveFile(`${file.url}`, file.name).catch(sayError)}
+            />
+          )}
+          <Button look="quiet" icon="pencil" aria-label={t('edit-one', { name })} onPress={onEdit} />
+          <Button look="quiet" icon="trash-2" aria-label={t('delete-one', { name })} onPress={onDelete} />
+        </div>
       </div>
       <p className={css.hint}>
         {typeof template.description === 'string' && template.description && `${template.description} · `}
@@ -162,63 +182,82 @@ function TemplateFile({ field, name, value, onChange, instance }: InputProps) {
 function plain(error: unknown): unknown {
   if (!(error instanceof Refusal) || error.body.error === undefined) return error
   const { error: detail, ...rest } = error.body
-  return new Refusal(error.status, { ...rest, detail }, error.requestId, error.retryAfter)
+  return error.saying({ ...rest, detail })
 }
 
 const INPUTS = { template_file: TemplateFile }
 const ASKED = ['name', 'description', 'template_file', 'allow_on_demand_generation']
 
-function Edit({
-  path,
-  schema,
-  template,
-  onDone,
-}: {
+interface EditProps {
   path: string
   schema: Field[]
-  template: Instance | undefined
   onDone: () => void
-}) {
-  const fields = ASKED.flatMap((alias) => schema.find((field) => field.alias === alias) ?? [])
-  const [before] = useState<Fields>(() =>
-    template ? editable(template, fields) : { allow_on_demand_generation: true },
+}
+
+/** One that is there is read first: the list knows no entity tag. */
+function EditOne({ id, ...props }: EditProps & { id: number | undefined }) {
+  const read = useQuery({ ...instanceQuery(`${props.path}${id}/`), enabled: id !== undefined })
+  if (id === undefined || read.data) return <Edit {...props} read={read.data} />
+  if (read.failureCount === 0) return null
+  return (
+    <Dialog title={t('edit')} isOpen onClose={props.onDone}>
+      <Reading of={[read]} />
+    </Dialog>
   )
-  const [values, setValues] = useState(before)
+}
+
+function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefined }) {
+  const fields = ASKED.flatMap((alias) => schema.find((field) => field.alias === alias) ?? [])
+  const { base, values, setValues, merged, question } = useMerging(
+    `${path}${read?.instance.id}/`,
+    () => ({
+      etag: null,
+      instance: {},
+      ...read,
+      values: read ? editable(read.instance, fields) : { allow_on_demand_generation: true },
+    }),
+    (instance) => ({ instance, values: editable(instance, fields), fields }),
+  )
+  const template = read && base.instance
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
-  const changes = changed(before, values)
+  const changes = changed(base.values, values)
   const save = async () => {
     setIsBusy(true)
     try {
-      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes })
+      if (template) await call('PATCH', `${path}${template.id}/`, { body: changes, ifMatch: base.etag })
       else await call('POST', path, { body: values })
       say(t('saved'))
       await wrote(path)
       onDone()
     } catch (refused) {
-      setError(plain(refused))
+      if (template && refused instanceof Refusal && refused.status === 412) await merged().catch(setError)
+      else setError(plain(refused))
       setIsBusy(false)
     }
   }
   // Ids of files are numbers; what was just sent is a text.
   const token: Json = values.template_file ?? null
   return (
-    <FormDialog
-      title={template ? `${template.name}` : t('create-one', { one: t('templates.one') })}
-      fields={fields}
-      sections={[]}
-      values={values}
-      instance={template}
-      inputs={INPUTS}
-      error={error}
-      isBusy={isBusy}
-      isChanged={Object.keys(changes).length > 0}
-      submit={t('save')}
-      onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
-      onSubmit={() => void save()}
-      onDone={onDone}
-    >
-      {typeof token === 'string' && <Report key={token} path={path} token={token} />}
-    </FormDialog>
+    <>
+      <FormDialog
+        title={template ? `${template.name}` : t('create-one', { one: t('templates.one') })}
+        fields={fields}
+        sections={[]}
+        values={values}
+        instance={template}
+        inputs={INPUTS}
+        error={error}
+        isBusy={isBusy}
+        isChanged={Object.keys(changes).length > 0}
+        submit={t('save')}
+        onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+        onSubmit={() => void save()}
+        onDone={onDone}
+      >
+        {typeof token === 'string' && <Report key={token} path={path} token={token} />}
+      </FormDialog>
+      {question}
+    </>
   )
 }

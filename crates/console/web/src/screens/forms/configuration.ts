@@ -1,6 +1,6 @@
 // What the configuration of a form says: sections with fields of the class, texts and components, in their order.
 
-import type { Field, Fields, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Json, Placed, Use } from '../../api/shapes.ts'
 
 export interface Section {
   title: string
@@ -11,6 +11,8 @@ export interface Section {
 }
 
 export const VERSION = 1
+/** Where components of a form are shown, unless it is said. */
+export const STANDALONE: Use = 'object_class_standalone_form'
 
 const isObject = (value: Json | undefined): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -18,17 +20,29 @@ const textOf = (value: Json | undefined) => (typeof value === 'string' ? value :
 
 export type Kind = 'field' | 'text' | 'component'
 
+/** A component may name a field, too, which it then asks for. */
 export const kindOf = (item: Fields): Kind | undefined =>
-  (['field', 'component', 'text'] as const).find((kind) => (item[kind] ?? null) !== null)
+  (['component', 'field', 'text'] as const).find((kind) => (item[kind] ?? null) !== null)
+
+/** The component of an item, as it is shown in a standalone form, or in one that makes a record beside the list of its class. */
+export function placedIn(item: Fields, use: Use): Placed | undefined {
+  const { component, parameters } = item
+  if (typeof component !== 'number') return undefined
+  return { component, use, parameters: isObject(parameters) ? parameters : {} }
+}
 
 function whenOf(value: Json | undefined): Section['when'] {
   if (!isObject(value) || typeof value.field !== 'string') return undefined
-  return { field: value.field, in: Array.isArray(value.in) ? value.in : [] }
+  return {
+    field: value.field,
+    in: Array.isArray(value.in) ? value.in : 'equals' in value ? [value.equals ?? null] : [],
+  }
 }
 
 /** The sections of a configuration; undefined where it is none of this kind. */
 export function sectionsOf(configuration: Json | undefined): Section[] | undefined {
   if (!isObject(configuration) || !Array.isArray(configuration.sections)) return undefined
+  if ((configuration.version ?? VERSION) !== VERSION) return undefined
   return configuration.sections.filter(isObject).map((section) => ({
     title: textOf(section.title),
     text: textOf(section.text),
@@ -49,7 +63,10 @@ export const configurationOf = (sections: Section[]): Fields => ({
 })
 
 const isChosen = (value: Json | undefined, wanted: Json[]) =>
-  Array.isArray(value) ? value.some((one) => wanted.includes(one)) : wanted.includes(value ?? null)
+  Array.isArray(value)
+    ? value.some((one) => wanted.includes(one))
+    : // A box that nobody touched is seen as not ticked.
+      wanted.includes(value ?? null) || ((value ?? null) === null && wanted.includes(false))
 
 /** The sections that are asked for beside these values. A condition on a field that is not asked for counts as not met. */
 export function shown(sections: Section[], values: Fields): Section[] {
@@ -65,13 +82,15 @@ export const aliasesIn = (sections: Section[]): string[] =>
   sections.flatMap(({ items }) => items.flatMap(({ field }) => (typeof field === 'string' ? field : [])))
 
 /** The fields of the class that a form asks for, called and required as the form says; the first place of each counts. */
-export function fieldsIn(sections: Section[], fields: Field[]): Field[] {
+export function fieldsIn(sections: Section[], fields: Field[], use: Use = STANDALONE): Field[] {
   const found = new Map<string, Field>()
   for (const item of sections.flatMap(({ items }) => items)) {
     const field = fields.find(({ alias }) => alias === item.field)
     if (!field || found.has(field.alias)) continue
+    const custom = placedIn(item, use)
     found.set(field.alias, {
       ...field,
+      ...(custom && { custom }),
       required: field.required || item.required === true,
       ...(textOf(item.label) && { label: textOf(item.label) }),
       ...(textOf(item.help) && { description: textOf(item.help) }),

@@ -7,14 +7,15 @@ import { call, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { same } from '../../generic/changes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { FieldInput } from '../../generic/input.tsx'
 import { Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Confirmation } from '../../kit/dialogs.tsx'
+import { HoldContext, useHolds } from '../../kit/messages.ts'
 import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { recordFields } from '../classes/preview.tsx'
@@ -29,7 +30,7 @@ const CLASSES = '/api/object-classes/'
 const NONE: Section[] = []
 
 export function FormDesign() {
-  const here = useOwnPath()
+  const { path: here } = useHere()
   const [, , , classId = '', , uuid = ''] = here.split('/')
   return <Loaded key={uuid} classId={classId} uuid={uuid} />
 }
@@ -43,27 +44,23 @@ function Loaded({ classId, uuid }: { classId: string; uuid: string }) {
   const configured = useQuery({ ...anything<{ configuration: Json }>(`${path}configuration/`), enabled: !isNew })
   const owner = useQuery(instanceQuery(`${CLASSES}${classId}/`))
   const fields = useMemo(() => recordFields(records.data), [records.data])
-  const failed = described.error ?? records.error ?? form.error ?? configured.error ?? owner.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
-        <Failure error={failed} onRetry={() => void form.refetch()} />
-      </>
-    )
-  }
-  if (!described.data || !records.data || !owner.data || (!isNew && (!form.data || !configured.data))) return null
+  const reading = [described, records, owner, ...(isNew ? [] : [form, configured])]
+  if (!described.data || !records.data || !owner.data || (!isNew && (!form.data || !configured.data)))
+    return <Reading of={reading} title={t('forms.one.title')} />
   return (
-    <Design
-      path={isNew ? undefined : path}
-      classId={Number(classId)}
-      className={`${owner.data.instance.name}`}
-      details={described.data.details}
-      fields={fields}
-      form={form.data?.instance}
-      etag={form.data?.etag ?? null}
-      configuration={configured.data?.configuration ?? configurationOf([])}
-    />
+    <>
+      <Reading of={reading} />
+      <Design
+        path={isNew ? undefined : path}
+        classId={Number(classId)}
+        className={`${owner.data.instance.name}`}
+        details={described.data.details}
+        fields={fields}
+        form={form.data?.instance}
+        etag={form.data?.etag ?? null}
+        configuration={configured.data?.configuration ?? configurationOf([])}
+      />
+    </>
   )
 }
 
@@ -118,6 +115,7 @@ function Design({
   useEffect(() => {
     if (next && !isChanged && !isBusy) go(next, true)
   }, [next, isChanged, isBusy, go])
+  const holds = useHolds()
   const { gone, missing } = flaws(sections ?? [], fields)
   const back = `/admin/classes/${classId}`
   const design = useCallback((now: Section[]) => {
@@ -144,13 +142,14 @@ function Design({
       void wrote(FORMS)
     } catch (refused) {
       if (path && refused instanceof Refusal && refused.status === 412)
-        setTheirs((await call('GET', path)).etag ?? undefined)
+        await call('GET', path).then(({ etag: now }) => setTheirs(now ?? undefined), setError)
       else setError(refused)
+    } finally {
+      setIsBusy(false)
     }
-    setIsBusy(false)
   }
   const remove = async () => {
-    await call('DELETE', `${path}`)
+    await call('DELETE', `${path}`, { ifMatch: tag })
     setValues(before)
     void wrote(FORMS)
     say(t('deleted'))
@@ -173,6 +172,7 @@ function Design({
               {t('forms.fill-in')}
             </Link>
             <Menu
+              isOffered
               label={t('actions')}
               actions={[{ id: 'delete', text: t('delete'), isDangerous: true, run: () => setIsDeleting(true) }]}
             />
@@ -188,6 +188,7 @@ function Design({
           error={error}
           isBusy={isBusy}
           isChanged={isChanged}
+          holds={holds}
           submit={t('save')}
           onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
           onSubmit={() => void save()}
@@ -211,7 +212,11 @@ function Design({
         </Form>
         <aside className={look.side} aria-label={t(view === 'preview' ? 'preview' : 'forms.json')}>
           <div className={css.actions}>
-            <Button aria-pressed={view === 'preview'} onPress={() => setView('preview')}>
+            <Button
+              aria-pressed={view === 'preview'}
+              isDisabled={Object.keys(holds.held).length > 0}
+              onPress={() => setView('preview')}
+            >
               {t('preview')}
             </Button>
             <Button aria-pressed={view === 'json'} onPress={() => setView('json')}>
@@ -221,13 +226,15 @@ function Design({
           {view === 'preview' ? (
             <Look sections={drawn ?? NONE} fields={fields} />
           ) : (
-            <FieldInput
-              key={round}
-              field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
-              name="configuration"
-              value={values.configuration}
-              onChange={(changed) => setValues((now) => ({ ...now, configuration: changed ?? {} }))}
-            />
+            <HoldContext value={holds.hold}>
+              <FieldInput
+                key={round}
+                field={{ alias: 'configuration', type: 'json', required: true, label: t('forms.json') }}
+                name="configuration"
+                value={values.configuration}
+                onChange={(changed) => setValues((now) => ({ ...now, configuration: changed ?? {} }))}
+              />
+            </HoldContext>
           )}
         </aside>
       </div>

@@ -1,8 +1,7 @@
 // The sections and items of a form, put in order, changed, taken away and added.
 
 import { memo, useState } from 'react'
-import { session } from '../../api/session.ts'
-import type { Field, Fields, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Json, Use } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
@@ -10,11 +9,17 @@ import { Button } from '../../kit/buttons.tsx'
 import { Chooser } from '../../kit/fields.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { moved } from '../classes/positions.ts'
+import { given, unfit } from '../components/parameters.ts'
+import { useComponentChoices, useParameterFields } from './component-choices.ts'
 import { aliasesIn, kindOf, type Section } from './configuration.ts'
 import look from './forms.module.css'
+import { refusal } from './refusals.ts'
 
 /** The fields whose values a condition can name. */
 const choosable = (fields: Field[]) => fields.filter(({ type, values }) => values || type === 'boolean')
+
+/** The places for which a component must be offered to stand in a form that makes records. */
+const USES: Use[] = ['object_class_standalone_form', 'object_class_create_form']
 
 const nameOf = (item: Fields, fields: Field[]): string => {
   const kind = kindOf(item)
@@ -41,7 +46,7 @@ export const Designer = memo(function Designer({
     onChange(sections.with(n, { ...(sections[n] as Section), ...change }))
   const titleOf = ({ title }: Section) => title || t('forms.untitled')
   const section = edited && sections[edited.section]
-  const mayUseComponents = session()?.permissions?.custom_component?.list === true
+  const components = useComponentChoices(USES)
   return (
     <>
       <Ordered
@@ -89,7 +94,9 @@ export const Designer = memo(function Designer({
                     <span>
                       {nameOf(item, fields)}{' '}
                       <span className={look.quiet}>
-                        {kindOf(item) === 'field' ? `${item.field}` : t(`forms.kind.${kindOf(item) ?? 'text'}`)}
+                        {kindOf(item) !== 'field' && t(`forms.kind.${kindOf(item) ?? 'text'}`)}
+                        {kindOf(item) === 'component' && typeof item.field === 'string' && ', '}
+                        {typeof item.field === 'string' && item.field}
                         {item.required === true && `, ${t('flag.required')}`}
                         {item.width === 'half' && `, ${t('forms.half')}`}
                       </span>
@@ -112,7 +119,7 @@ export const Designer = memo(function Designer({
             </div>
             <div className={look.adding}>
               <Chooser
-                key={`f${one.items.length}`}
+                isAdding
                 name={`add-field-${n}`}
                 label={t('record-fields.add')}
                 isRequired
@@ -122,17 +129,19 @@ export const Designer = memo(function Designer({
               />
               <Button onPress={() => setEdited({ section: n, item: 'text' })}>{t('forms.add-text')}</Button>
             </div>
-            {mayUseComponents && (
+            {components.length > 0 && (
               <Chooser
-                key={`c${one.items.length}`}
+                isAdding
                 name={`add-component-${n}`}
                 label={t('forms.add-component')}
                 isRequired
-                autocomplete="/api/custom-components/?is_enabled=true"
+                choices={components}
                 value={null}
-                onChange={(choice) =>
-                  choice && put(n, { items: [...one.items, { component: choice.value, label: choice.text }] })
-                }
+                onChange={(choice) => {
+                  if (!choice) return
+                  put(n, { items: [...one.items, { component: choice.value, label: choice.text }] })
+                  setEdited({ section: n, item: one.items.length })
+                }}
               />
             )}
           </div>
@@ -160,6 +169,8 @@ export const Designer = memo(function Designer({
           title={edited.item === 'text' ? t('forms.add-text') : nameOf(section.items[edited.item] ?? {}, fields)}
           sections={sections.map(titleOf)}
           at={edited.section}
+          fields={left}
+          known={fields}
           onSave={(item, to) => {
             const items = edited.item === 'text' ? section.items : section.items.toSpliced(Number(edited.item), 1)
             const place = edited.item === 'text' ? items.length : Number(edited.item)
@@ -257,6 +268,8 @@ function ItemDialog({
   title,
   sections,
   at,
+  fields,
+  known,
   onSave,
   onDone,
 }: {
@@ -264,11 +277,20 @@ function ItemDialog({
   title: string
   sections: string[]
   at: number
+  /** Those that the form does not ask for yet. */
+  fields: Field[]
+  known: Field[]
   onSave: (item: Fields, section: number) => void
   onDone: () => void
 }) {
   const kind = kindOf(item) ?? 'text'
   const draft = useDraft({ ...item, width: item.width ?? 'full', section: at })
+  const parameters = useParameterFields(item.component)
+  const [error, setError] = useState<unknown>()
+  // It may fill in what it fills in already, and what nothing else asks for; it cannot send files.
+  const fillable = known.filter(
+    (one) => one.type !== 'file' && one.type !== 'document' && (fields.includes(one) || one.alias === item.field),
+  )
   const place: Field = {
     alias: 'section',
     type: 'enum',
@@ -301,11 +323,39 @@ function ItemDialog({
       { alias: 'required', type: 'boolean', required: false, label: t('question.required') },
       width,
     ],
-    component: [label, { alias: 'parameters', type: 'json', required: false, label: t('forms.item.parameters') }],
+    component: [
+      label,
+      {
+        alias: 'field',
+        type: 'enum',
+        required: false,
+        label: t('forms.item.fills'),
+        description: t('forms.item.fills.hint'),
+        values: fillable.map((one) => ({ value: one.alias, text: labelOf(one) })),
+      },
+      ...(draft.values.field
+        ? ([
+            { alias: 'help', type: 'text', required: false, label: t('question.help') },
+            { alias: 'required', type: 'boolean', required: false, label: t('question.required') },
+          ] as Field[])
+        : []),
+      ...parameters,
+      width,
+    ],
   }
   const save = () => {
-    const { section, width: wide, ...rest } = draft.values
-    const kept = Object.entries(rest).filter(([, value]) => value !== '' && value !== null && value !== false)
+    const { section, width: wide, parameters: typed, ...rest } = draft.values
+    const told = given(typed)
+    const wrong = unfit(parameters[0]?.schema ?? [], told)
+    if (wrong.length > 0)
+      return setError(
+        refusal(
+          wrong.map((name) => `parameters.${name}`),
+          t('forms.item.unfit'),
+        ),
+      )
+    const all: Fields = { ...rest, ...(Object.keys(told).length > 0 && { parameters: told }) }
+    const kept = Object.entries(all).filter(([, value]) => value !== '' && value !== null && value !== false)
     if (kind === 'text' && !rest.text) return onDone()
     onSave({ ...Object.fromEntries(kept), ...(wide === 'half' && { width: wide }) }, Number(section))
     onDone()
@@ -316,7 +366,7 @@ function ItemDialog({
       title={title}
       fields={[...asked[kind], ...(sections.length > 1 ? [place] : [])]}
       sections={[]}
-      error={undefined}
+      error={error}
       isBusy={false}
       submit={t('question.take')}
       onSubmit={save}

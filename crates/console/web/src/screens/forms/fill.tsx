@@ -1,20 +1,22 @@
 // A form that makes a record; and those that I may fill in.
 
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { changed } from '../../generic/changes.ts'
+import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
+import { say } from '../../kit/toasts.tsx'
 import { t } from '../../texts.ts'
 import { recordFields } from '../classes/preview.tsx'
-import { fieldsIn, type Section, sectionsOf, shown } from './configuration.ts'
+import { fieldsIn, type Section, STANDALONE, sectionsOf, shown } from './configuration.ts'
 import { Layout } from './layout.tsx'
 import { RecordFormInput } from './record-input.tsx'
 import { refusal, within } from './refusals.ts'
@@ -30,14 +32,15 @@ const mayFillIn = (form: Instance) => {
 
 export function Forms() {
   const [offset, setOffset] = useState(0)
-  const forms = useQuery(page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${offset}`))
+  const query = (at: number) => page(FORMS, `is_enabled=true&ordering=name&limit=${SIZE}&offset=${at}`)
+  const forms = useQuery(query(offset))
   const mine = forms.data?.results.filter(mayFillIn) ?? []
   return (
     <>
       <header className={generic.head}>
         <h1 tabIndex={-1}>{t('forms')}</h1>
       </header>
-      {forms.error && <Failure error={forms.error} onRetry={() => void forms.refetch()} />}
+      <Reading of={[forms]} />
       {forms.data && mine.length === 0 && <p className={generic.nothing}>{t('forms.none-for-me')}</p>}
       <ul className={generic.plain}>
         {mine.map((form) => (
@@ -47,40 +50,44 @@ export function Forms() {
           </li>
         ))}
       </ul>
-      <Turn page={forms.data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={forms.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </>
   )
 }
 
 export function FillIn() {
-  const here = useOwnPath()
+  const { path: here } = useHere()
   const uuid = here.split('/')[2] ?? ''
   return <OneForm key={uuid} uuid={uuid} />
 }
 
-function OneForm({ uuid }: { uuid: string }) {
+/** Where a form stands that is filled in from the list of its class; without one it stands for itself. */
+interface Place {
+  above: ReactNode
+  onMade: (made: Instance) => void
+  onCancel: () => void
+}
+
+export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   const path = `${FORMS}${uuid}/`
   const form = useQuery(instanceQuery(path))
   const configured = useQuery(anything<{ configuration: Json }>(`${path}configuration/`))
   const found = form.data?.instance
   const classPath = `${CLASSES}${found?.object_class}/`
   const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })
-  const failed = form.error ?? configured.error ?? described.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('forms.one.title')}</h1>
-        <Failure error={failed} onRetry={() => void form.refetch()} />
-      </>
-    )
-  }
-  if (!found || !configured.data || !described.data) return null
+  const reading = [form, configured, described]
+  if (!found || !configured.data || !described.data) return <Reading of={reading} title={t('forms.one.title')} />
   const fields = recordFields(described.data)
   // A configuration of another kind, and none: all fields in their order.
   const sections = sectionsOf(configured.data.configuration) ?? [
     { title: '', text: '', when: undefined, items: fields.map(({ alias }) => ({ field: alias })) },
   ]
-  return <Fill form={found} classPath={classPath} sections={sections} fields={fields} />
+  return (
+    <>
+      <Reading of={reading} />
+      <Fill form={found} classPath={classPath} sections={sections} fields={fields} place={place} />
+    </>
+  )
 }
 
 const defaultsOf = (fields: Field[]): Fields =>
@@ -91,7 +98,9 @@ function Fill({
   classPath,
   sections,
   fields,
+  place,
 }: {
+  place: Place | undefined
   form: Instance
   classPath: string
   sections: Section[]
@@ -102,15 +111,20 @@ function Fill({
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const [made, setMade] = useState<Instance | undefined>()
+  const go = useGo()
+  const isChanged = Object.keys(changed(before, values)).length > 0
   const visible = shown(sections, values)
-  const asked = fieldsIn(visible, fields)
+  const use = place ? 'object_class_create_form' : STANDALONE
+  const asked = fieldsIn(visible, fields, use)
+  const [round, setRound] = useState(0)
   const again = () => {
+    setRound((count) => count + 1)
     setValues(before)
     setError(undefined)
     setIsBusy(false)
     setMade(undefined)
   }
-  const send = async () => {
+  const send = async (andNew = false) => {
     const isEmpty = (value: Json | undefined) => value === undefined || value === null || value === ''
     const lacking = asked.filter(
       ({ alias, required, type }) => required && type !== 'boolean' && isEmpty(values[alias]),
@@ -128,7 +142,11 @@ function Fill({
       const body = { fields: Object.fromEntries(Object.entries(values).filter(([alias]) => named.has(alias))) }
       const { data } = await call<Instance>('POST', `${classPath}object-records/`, { body })
       void wrote(classPath)
-      setMade(data)
+      if (andNew) {
+        say(t('forms.sent', { id: `${data.id}` }))
+        again()
+      } else if (place) place.onMade(data)
+      else setMade(data)
     } catch (refused) {
       setError(within(refused, 'fields'))
       setIsBusy(false)
@@ -156,23 +174,26 @@ function Fill({
   }
   return (
     <>
+      {place?.above}
       <header className={generic.head}>
         <h1 tabIndex={-1}>{`${form.name}`}</h1>
       </header>
       {!mayFillIn(form) && <p className={css.notice}>{t('forms.may-not')}</p>}
       <Form
+        key={round}
         fields={asked}
         sections={[]}
         values={values}
         inputs={Object.fromEntries(asked.map(({ alias }) => [alias, RecordFormInput]))}
         error={error}
         isBusy={isBusy}
-        isChanged={Object.keys(values).some((alias) => values[alias] !== before[alias])}
-        submit={t('forms.send')}
-        layout={(input) => <Layout sections={visible} input={input} />}
+        isChanged={isChanged}
+        submit={t(place ? 'create' : 'forms.send')}
+        layout={(input) => <Layout sections={visible} use={use} input={input} />}
         onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
         onSubmit={() => void send()}
-        onCancel={again}
+        onSubmitAndNew={place && (() => void send(true))}
+        onCancel={place?.onCancel ?? (() => (isChanged ? again() : go('/forms')))}
       />
     </>
   )

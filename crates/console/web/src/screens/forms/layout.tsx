@@ -1,28 +1,36 @@
 // A form as its configuration lays it out.
 
 import type { ReactNode } from 'react'
-import type { Fields } from '../../api/shapes.ts'
+import type { Fields, Use } from '../../api/shapes.ts'
 import generic from '../../generic/generic.module.css'
-import css from '../../kit/controls.module.css'
-import { t } from '../../texts.ts'
-import { kindOf, type Section } from './configuration.ts'
+import { ShownComponent } from './component-input.tsx'
+import { kindOf, placedIn, type Section, STANDALONE } from './configuration.ts'
 import look from './forms.module.css'
 
-function One({ item, input }: { item: Fields; input: (alias: string) => ReactNode }) {
+function One({ item, use, input }: { item: Fields; use: Use; input: (alias: string) => ReactNode }) {
   const kind = kindOf(item)
   const width = item.width === 'half' ? look.half : look.full
   if (kind === 'text') return <p className={`${look.full} ${generic.written}`}>{`${item.text}`}</p>
-  if (kind === 'component') {
+  const custom = placedIn(item, use)
+  if (custom && typeof item.field !== 'string') {
     return (
-      <div className={`${look.full} ${css.notice}`}>
-        {t('forms.component', { name: `${item.label ?? item.component}` })}
+      <div className={width}>
+        <ShownComponent custom={custom} label={typeof item.label === 'string' ? item.label : undefined} />
       </div>
     )
   }
   return <div className={width}>{input(`${item.field}`)}</div>
 }
 
-export function Layout({ sections, input }: { sections: Section[]; input: (alias: string) => ReactNode }) {
+export function Layout({
+  sections,
+  use = STANDALONE,
+  input,
+}: {
+  sections: Section[]
+  use?: Use
+  input: (alias: string) => ReactNode
+}) {
   return (
     <>
       {sections.map((section, n) => (
@@ -33,7 +41,7 @@ export function Layout({ sections, input }: { sections: Section[]; input: (alias
           <div className={look.grid}>
             {section.items.map((item, at) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: items neither
-              <One key={`${item.field ?? ''} ${at}`} item={item} input={input} />
+              <One key={`${item.field ?? ''} ${at}`} item={item} use={use} input={input} />
             ))}
           </div>
         </section>

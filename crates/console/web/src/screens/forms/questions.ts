@@ -1,6 +1,6 @@
 // The questions of a task: what its template keeps of them, the fields that they are asked with, and the answers.
 
-import type { Field, Fields, Json, Value } from '../../api/shapes.ts'
+import type { Field, Fields, Json, Placed, Value } from '../../api/shapes.ts'
 
 export const QUESTION_TYPES = [
   'text',
@@ -29,6 +29,8 @@ export interface Question {
   options: QuestionOption[]
   required: boolean
   help: string
+  /** The component that asks it, where the console can show it. */
+  custom?: Placed
 }
 
 const MOST = 500
@@ -57,6 +59,11 @@ function optionOf(item: Json): QuestionOption[] {
     : [{ value, text: textOf(text) || (typeof value === 'string' ? value : JSON.stringify(value)) }]
 }
 
+const customOf = ({ component, parameters }: Fields): { custom?: Placed } =>
+  typeof component === 'number'
+    ? { custom: { component, use: 'task_template_form', parameters: isObject(parameters) ? parameters : {} } }
+    : {}
+
 /** The questions that a configuration names; undefined where it names none, and one text is asked for. */
 export function questionsOf(configuration: Json | undefined): Question[] | undefined {
   const list = isObject(configuration) ? configuration.questions : undefined
@@ -74,6 +81,7 @@ export function questionsOf(configuration: Json | undefined): Question[] | undef
         options: (Array.isArray(item.options) ? item.options : []).flatMap(optionOf),
         required: item.required === true,
         help: textOf(item.help),
+        ...customOf(item),
       },
     ]
   })
@@ -84,7 +92,7 @@ export function questionsOf(configuration: Json | undefined): Question[] | undef
 const keyOf = (value: Json): string | number =>
   typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value)
 
-export function fieldOf({ name, label, type, options, required, help }: Question): Field {
+export function fieldOf({ name, label, type, options, required, help, custom }: Question): Field {
   const values: Value[] = options.map(({ value, text }) => ({ value: keyOf(value), text }))
   return {
     alias: name,
@@ -94,6 +102,7 @@ export function fieldOf({ name, label, type, options, required, help }: Question
     ...(help && { description: help }),
     ...((type === 'choice' || type === 'choices') && { values }),
     ...(type === 'file' && { max_num_of_files: 1 }),
+    ...(custom && { custom }),
   }
 }
 

@@ -1,4 +1,4 @@
-// The control for a field of a record or a question: what the generic one knows, and files.
+// The control for a field of a record or a question: what the generic one knows, files, and components.
 
 import type { Fields, Json } from '../../api/shapes.ts'
 import { Files, type Kept } from '../../generic/files.tsx'
@@ -6,11 +6,15 @@ import { FieldInput, type Props } from '../../generic/input.tsx'
 import { limit } from '../../generic/limit.ts'
 import type { InputProps } from '../../generic/resource.ts'
 import { labelOf } from '../../texts.ts'
+import { ComponentInput } from './component-input.tsx'
 
 /** Files as records hold them: ids of those that are there, tokens of those that were just sent. */
 export function RecordInput(props: Props & { files?: { [id: string]: Kept } }) {
   const { field, name, value, onChange, isDisabled, files } = props
-  if (field.type !== 'file' && field.type !== 'document') return <FieldInput {...props} />
+  const isFile = field.type === 'file' || field.type === 'document'
+  if (field.custom && !isFile)
+    return <ComponentInput field={field} custom={field.custom} name={name} value={value} onChange={onChange} />
+  if (!isFile) return <FieldInput {...props} />
   return (
     <Files
       name={name}

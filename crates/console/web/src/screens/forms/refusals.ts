@@ -14,7 +14,7 @@ export function within(error: unknown, ...names: string[]): unknown {
     const { [name]: inner, ...rest } = body
     if (isObject(inner)) body = { ...rest, ...inner }
   }
-  return new Refusal(error.status, body, error.requestId, error.retryAfter)
+  return error.saying(body)
 }
 
 /** What the console finds missing itself, said as the API would. */

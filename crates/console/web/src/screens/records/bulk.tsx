@@ -13,6 +13,7 @@ import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
+import { useShortcuts } from '../../kit/keys.ts'
 import { say } from '../../kit/toasts.tsx'
 import { type Key, labelOf, t } from '../../texts.ts'
 import { allMatching } from './all-matching.ts'
@@ -43,6 +44,13 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
     { doing: 'delete', text: 'delete', isShown: all('delete') },
   ]
   const count = isAll ? matching.count : selected.length
+  const offered = choices.filter(({ isShown }) => isShown)
+  useShortcuts(
+    offered.map((choice) => ({
+      text: `${t('selected', { count: selected.length })}: ${t(choice.text)}`,
+      run: () => setDoing(choice.doing),
+    })),
+  )
   const target: Target = { found, selected, matching, isAll, count }
   const isMore = matching.count === null || matching.count > selected.length
   return (
@@ -53,17 +61,15 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
           {matching.count === null ? t('records.bulk.all') : t('records.bulk.all-count', { count: matching.count })}
         </label>
       )}
-      {choices
-        .filter(({ isShown }) => isShown)
-        .map((choice) => (
-          <Button
-            key={choice.doing}
-            {...(choice.doing === 'delete' && { look: 'danger' as const })}
-            onPress={() => setDoing(choice.doing)}
-          >
-            {t(choice.text)}
-          </Button>
-        ))}
+      {offered.map((choice) => (
+        <Button
+          key={choice.doing}
+          {...(choice.doing === 'delete' && { look: 'danger' as const })}
+          onPress={() => setDoing(choice.doing)}
+        >
+          {t(choice.text)}
+        </Button>
+      ))}
       {doing === 'edit' && <EditMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
       {doing === 'owner' && <OwnMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
       {doing === 'task' && <TaskMany target={target} onClose={() => setDoing(undefined)} onDone={onClose} />}
@@ -287,7 +293,8 @@ function OwnMany(props: DoingProps) {
 function TaskMany(props: DoingProps) {
   const { selected, count } = props.target
   const first = selected[0]
-  const templates = useQuery(anything<Page>(`${RECORDS}${first?.id}/task-templates/?limit=100&ordering=name`))
+  const path = `${RECORDS}${first?.id}/task-templates/?ordering=name`
+  const templates = useQuery(anything<Page>(path))
   const [template, setTemplate] = useState<Json>(null)
   const [assignees, setAssignees] = useState<Choice[]>([])
   const send = ([id]: number[]) =>
@@ -305,6 +312,7 @@ function TaskMany(props: DoingProps) {
     >
       {templates.error && <Failure error={templates.error} />}
       <TaskInputs
+        path={path}
         templates={templates.data}
         template={template}
         assignees={assignees}
@@ -316,30 +324,49 @@ function TaskMany(props: DoingProps) {
 }
 
 export function TaskInputs({
+  path,
   templates,
   template,
   assignees,
   onTemplate,
   onAssignees,
 }: {
+  /** Where the templates are, to be searched where they are more than a page. */
+  path: string
   templates: Page | undefined
   template: Json
   assignees: Choice[]
   onTemplate: (id: Json) => void
   onAssignees: (assignees: Choice[]) => void
 }) {
+  const [chosen, setChosen] = useState<Choice | null>(null)
   if (!templates) return null
   if (templates.results.length === 0) return <p>{t('records.tasks.no-templates')}</p>
   return (
     <>
-      <Select
-        name="task_template"
-        label={t('records.tasks.template')}
-        isRequired
-        value={template as Choice['value'] | null}
-        choices={templates.results.map(({ id, name }) => ({ value: Number(id), text: `${name}` }))}
-        onChange={onTemplate}
-      />
+      {templates.next ? (
+        <Chooser
+          name="task_template"
+          label={t('records.tasks.template')}
+          isRequired
+          autocomplete={path}
+          value={template as Choice['value'] | null}
+          text={chosen?.text ?? ''}
+          onChange={(choice) => {
+            setChosen(choice)
+            onTemplate(choice?.value ?? null)
+          }}
+        />
+      ) : (
+        <Select
+          name="task_template"
+          label={t('records.tasks.template')}
+          isRequired
+          value={template as Choice['value'] | null}
+          choices={templates.results.map(({ id, name }) => ({ value: Number(id), text: `${name}` }))}
+          onChange={onTemplate}
+        />
+      )}
       <MultiChooser
         name="assignees"
         label={t('records.tasks.assignees')}

@@ -1,12 +1,13 @@
 // A class as a resource of its records, made when it is opened.
 
-import { useQuery } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { get } from '../../api/request.ts'
-import type { Field, Fields, Instance, Options, Page } from '../../api/shapes.ts'
+import type { Field, Fields, Instance, Options } from '../../api/shapes.ts'
 import { limit } from '../../generic/limit.ts'
 import type { Action, Resource } from '../../generic/resource.ts'
 import { describedBy } from '../../generic/shape.ts'
+import { classByAlias } from '../menu.ts'
 import { RECORD } from './shape.ts'
 
 export const CLASSES = '/api/object-classes/'
@@ -61,6 +62,7 @@ function opened(one: Instance, described: Options, actions: Action[] | undefined
       label: (record) => (label && record[label] ? `${record[label]}` : `#${record.id}`),
       columns: [...first.slice(0, AT_FIRST), 'modified_at'],
       search: 'search',
+      sharedViews: `list-${id}`,
       sections: [{ title: 'records.fields', fields: aliases }],
       hidden: ['owner', 'object_class'],
       deletes: 'records.deletes',
@@ -72,12 +74,6 @@ function opened(one: Instance, described: Options, actions: Action[] | undefined
   }
 }
 
-const byAlias = (alias: string) => ({
-  queryKey: [CLASSES, 'alias', alias],
-  queryFn: async () => (await get<Page>(`${CLASSES}?alias=${encodeURIComponent(alias)}&limit=1`)).results[0] ?? null,
-  staleTime: 60_000,
-})
-
 const byId = (id: number) => ({
   queryKey: [`${CLASSES}${id}/`, 'class'],
   queryFn: () => get<Instance>(`${CLASSES}${id}/`),
@@ -88,13 +84,14 @@ export interface Opening {
   found: OpenClass | undefined
   /** No class has this name, or none that may be seen. */
   isMissing: boolean
-  error: unknown
+  /** How reading it goes. */
+  reading: UseQueryResult[]
 }
 
 /** A class by its alias, or by its id, with what the API says of its records. */
 export function useClass(name: string | number | undefined, actions?: Action[]): Opening {
   const isId = typeof name === 'number'
-  const named = useQuery({ ...byAlias(`${name}`), enabled: typeof name === 'string' })
+  const named = useQuery({ ...classByAlias(`${name}`), enabled: typeof name === 'string' })
   const numbered = useQuery({ ...byId(Number(name)), enabled: isId })
   const one = (isId ? numbered.data : named.data) ?? undefined
   const path = listOf(Number(one?.id))
@@ -106,7 +103,7 @@ export function useClass(name: string | number | undefined, actions?: Action[]):
   return {
     found,
     isMissing: named.data === null && !isId,
-    error: named.error ?? numbered.error ?? described.error ?? undefined,
+    reading: [named, numbered, described],
   }
 }
 

@@ -6,7 +6,7 @@ import { wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
-import { Failure, FailurePage } from '../../generic/failure.tsx'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
@@ -19,12 +19,11 @@ import { RECORDS, useClass } from './class.ts'
 
 export function Deleted() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const [asked, setAsked] = useState<Instance | undefined>()
   const [refused, setRefused] = useState<unknown>()
-  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
-  if (!found) return null
+  if (!found) return <Reading of={reading} title={t('records.deleted')} />
   const list = found.resource.path
   const nameOf = ({ id, label }: Instance) => `${label ?? `#${id}`}`
   const restore = async (one: Instance) => {

@@ -19,7 +19,7 @@ import { t } from '../../texts.ts'
 import look from './records.module.css'
 import type { FileLabel } from './shape.ts'
 
-interface Run {
+export interface Run {
   status: 'processing' | 'completed' | 'field_updated' | 'field_not_updated' | 'failed' | 'canceled'
   error_message: string
   generated_at: string | null
@@ -27,7 +27,7 @@ interface Run {
   _meta?: { labels?: { document?: FileLabel | null } }
 }
 
-const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
+export const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
 const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?.status === 'processing')
 
 export function Documents({ instance, path }: PanelProps) {
@@ -35,8 +35,9 @@ export function Documents({ instance, path }: PanelProps) {
   const [asked, setAsked] = useState<Instance | undefined>()
   const [error, setError] = useState<unknown>()
   const [offset, setOffset] = useState(0)
+  const query = (at: number) => page(all, `ordering=name&limit=25&offset=${at}`)
   const shown = useQuery({
-    ...page(all, `ordering=name&limit=25&offset=${offset}`),
+    ...query(offset),
     refetchInterval: ({ state }) => (isRunning(state.data?.results ?? []) ? 1000 : false),
   })
   const templates = shown.data?.results ?? []
@@ -80,7 +81,7 @@ export function Documents({ instance, path }: PanelProps) {
           )
         })}
       </ul>
-      <Turn page={shown.data} offset={offset} size={25} onTurn={setOffset} />
+      <Turn page={shown.data} offset={offset} size={25} query={query} onTurn={setOffset} />
       {asked && (
         <Make
           template={asked}
@@ -96,7 +97,7 @@ export function Documents({ instance, path }: PanelProps) {
   )
 }
 
-function Outcome({ run }: { run: Run }) {
+export function Outcome({ run }: { run: Run }) {
   return (
     <>
       <Tag value={run.status}>{t(`records.documents.${run.status}`)}</Tag>
@@ -119,7 +120,7 @@ function Make({
   path: string
   onClose: () => void
 }) {
-  const fields = useQuery(anything<Page>(`${path}document-fields/?limit=100`))
+  const fields = useQuery(anything<Page>(`${path}document-fields/?limit=1000`))
   const [field, setField] = useState<Json>(null)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)

@@ -6,10 +6,18 @@ import { listOf } from './class.ts'
 
 const PAGING = ['limit', 'offset']
 
-/** By a link that works once the browser saves the file while it arrives; a server without such links is read into memory. */
+/**
+ * By a link that works once the browser saves the file while it arrives. What cannot be asked for by one is read into memory:
+ * the body that makes a link has each parameter once, a list may have two filters by the same; and a server may have no links.
+ */
 export async function exportRecords(id: number, name: string, format: 'csv' | 'ndjson', parameters: string) {
   const wanted = [...new URLSearchParams(parameters)].filter(([key]) => !PAGING.includes(key))
   const path = `${listOf(id)}export/`
+  const inMemory = async () => {
+    const { content } = await download(`${path}?${new URLSearchParams([['format', format], ...wanted])}`)
+    saveAs(content, `${name}.${format}`)
+  }
+  if (new Set(wanted.map(([key]) => key)).size < wanted.length) return inMemory()
   try {
     const { data } = await call<{ url: string }>('POST', `${path}link/`, {
       body: { format, ...Object.fromEntries(wanted) },
@@ -21,7 +29,6 @@ export async function exportRecords(id: number, name: string, format: 'csv' | 'n
     link.click()
   } catch (error) {
     if (!(error instanceof Refusal) || ![404, 405].includes(error.status)) throw error
-    const { content } = await download(`${path}?${new URLSearchParams([['format', format], ...wanted])}`)
-    saveAs(content, `${name}.${format}`)
+    await inMemory()
   }
 }

@@ -1,11 +1,11 @@
 // What became of a record, newest first: who did it, by what, and each value before and after. A page at a time.
 
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { queries } from '../../api/query.ts'
 import { get } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Page } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import type { PanelProps } from '../../generic/resource.ts'
@@ -14,8 +14,11 @@ import { Moment, Value } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
 import { useClass } from './class.ts'
 import { type Change, changesOf } from './event-changes.ts'
+import { type Names, namesIn } from './known-names.ts'
 
 const SIZE = 25
+/** As many older events are asked for the values that they tell. */
+const LOOKED = 100
 /** Within this an event is there after a change. */
 const LATE = 2500
 
@@ -37,18 +40,34 @@ export function History({ instance, path }: PanelProps) {
     return () => clearTimeout(timer)
   }, [state, all])
   const events = shown.data?.pages.flatMap(({ results }) => results) ?? []
-  const changes = changesOf(events)
+  const isFurther = (all: Change[][]) => all.flat().some((change) => change.isFurther)
+  const told = changesOf(events, !shown.hasNextPage)
+  // The values before the last changes of this page are told by older events, of which some are asked for by their kind.
+  const oldest = `${events.at(-1)?.event_datetime}`
+  const older = useQuery({
+    queryKey: [all, 'values', oldest],
+    queryFn: ({ signal }) =>
+      get<Page>(
+        `${all}?${new URLSearchParams({ event_type__in: 'record_created,field_values_changed', event_datetime__lt: oldest, limit: `${LOOKED}` })}`,
+        signal,
+      ),
+    enabled: isFurther(told),
+  })
+  const earlier = older.data && isFurther(told) ? older.data : undefined
+  const changes = earlier ? changesOf([...events, ...earlier.results], !earlier.next) : told
+  const fields = found?.fields ?? []
+  const names = namesIn(instance, fields, events)
   return (
     <section className={generic.section}>
       <h2>{t('records.history')}</h2>
-      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      <Reading of={[shown]} />
       {shown.data && events.length === 0 && <p className={generic.none}>{t('nothing-yet')}</p>}
       {events.length > 0 && (
         <ol className={generic.timeline}>
           {events.map((event, n) => (
             <li key={`${event.event_id}`}>
               <div>{named('event', `${event.event_type}`)}</div>
-              <What changes={changes[n] ?? []} fields={found?.fields ?? []} />
+              <What changes={changes[n] ?? []} fields={fields} names={names} />
               <div className={generic.when}>
                 <Moment value={`${event.event_datetime}`} />
                 {` · ${who(event)}`}
@@ -75,22 +94,23 @@ function who({ source_type, source_name, source_info, source_id }: Instance): st
   return source_type === 'system' ? t('the-system') : name || named('event', `${source_type}`)
 }
 
-function What({ changes, fields }: { changes: Change[]; fields: Field[] }) {
+function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names: Names }) {
   if (changes.length === 0) return null
   return (
     <ul className={generic.changes}>
       {changes.map((change) => (
         <li key={change.key}>
           <span className={generic.when}>{change.name}</span>{' '}
+          {change.isFurther && <span className={generic.when}>{t('records.history.further')}</span>}
           {!isNothing(change.old) && (
             <>
               <del>
-                <Told change={change} value={change.old ?? null} fields={fields} />
+                <Told change={change} value={change.old ?? null} {...known} />
               </del>
               {' → '}
             </>
           )}
-          <Told change={change} value={change.now} fields={fields} />
+          <Told change={change} value={change.now} {...known} />
         </li>
       ))}
     </ul>
@@ -101,9 +121,11 @@ const isNothing = (value: Json | undefined): value is null | undefined | '' =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
 /** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
-function Told({ change, value, fields }: { change: Change; value: Json; fields: Field[] }) {
+function Told({ change, value, fields, names }: { change: Change; value: Json; fields: Field[]; names: Names }) {
   if (isNothing(value)) return t('none')
-  if (change.type === 'relation') return <Link to={`/records/-/${value}`}>{`#${value}`}</Link>
+  if (change.type === 'relation')
+    return <Link to={`/records/-/${value}`}>{names.records.get(Number(value)) ?? `#${value}`}</Link>
+  if (change.type === 'user') return names.people.get(Number(value)) ?? `#${value}`
   if (change.type === 'document') return t('records.history.files', { count: Array.isArray(value) ? value.length : 1 })
   const field = fields.find(({ label }) => label === change.name)
   const type = change.type === 'status' ? 'enum' : change.type

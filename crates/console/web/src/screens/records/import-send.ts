@@ -49,6 +49,7 @@ export async function prepare(
   mapped: string[],
   fields: Field[],
   sign: '.' | ',',
+  zone: string,
   isStopped: () => boolean,
 ): Promise<Prepared> {
   const columns = mapped.map((alias) => fields.find((field) => field.alias === alias))
@@ -62,7 +63,7 @@ export async function prepare(
     const wrong: string[] = []
     for (const [at, field] of columns.entries()) {
       if (!field) continue
-      const outcome = meant(field, row[at] ?? null, sign)
+      const outcome = meant(field, row[at] ?? null, sign, zone)
       const target = field.alias === 'id' || field.alias === 'owner' ? beside : values
       if ('value' in outcome) target[field.alias] = outcome.value
       else if ('problem' in outcome) wrong.push(problemText(field, outcome))

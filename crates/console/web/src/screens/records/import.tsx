@@ -3,7 +3,9 @@
 import { useParams } from '@tanstack/react-router'
 import { useMemo, useRef, useState } from 'react'
 import { wrote } from '../../api/query.ts'
-import { Failure, FailurePage } from '../../generic/failure.tsx'
+import { session } from '../../api/session.ts'
+import type { Field } from '../../api/shapes.ts'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import { Leaving } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
@@ -41,10 +43,9 @@ interface Source {
 
 export function Import() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
-  if (error) return <FailurePage error={error} />
+  const { found, isMissing, reading } = useClass(alias)
   if (isMissing) return <NotFound />
-  return found ? <ImportInto key={alias} found={found} /> : null
+  return found ? <ImportInto key={alias} found={found} /> : <Reading of={reading} title={t('import')} />
 }
 
 function ImportInto({ found }: { found: OpenClass }) {
@@ -169,8 +170,9 @@ function Rows({ found, table, name }: { found: OpenClass; table: Table; name: st
     setDone(0)
     setState(trial === 'trial' ? 'checking' : 'importing')
     const stop = () => isStopped.current
+    const zone = session()?.user?.timezone ?? 'UTC'
     try {
-      const prepared = await prepare(table.rows, mapped, fields, sign, stop)
+      const prepared = await prepare(table.rows, mapped, fields, sign, zone, stop)
       const result = await send(found.resource.path, prepared, trial, setDone, stop)
       setOutcome(result)
       if (result.error !== undefined) setError(result.error)
@@ -189,6 +191,8 @@ function Rows({ found, table, name }: { found: OpenClass; table: Table; name: st
   }
   const map = (n: number, alias: string) =>
     setMapped((before) => before.map((one, at) => (at === n ? alias : one === alias ? '' : one)))
+  const isNumber = ({ alias, type, autocomplete }: Field) =>
+    (type === 'decimal' || (type === 'integer' && !autocomplete && alias !== 'id')) && mapped.includes(alias)
   const line = (n: number) => n + (table.format === 'csv' ? 2 : 1)
   return (
     <>
@@ -224,7 +228,7 @@ function Rows({ found, table, name }: { found: OpenClass; table: Table; name: st
             </div>
           )
         })}
-        {table.format === 'csv' && fields.some(({ alias, type }) => type === 'decimal' && mapped.includes(alias)) && (
+        {table.format === 'csv' && fields.some(isNumber) && (
           <Select
             name="sign"
             label={t('import.sign')}
@@ -308,7 +312,7 @@ function Rows({ found, table, name }: { found: OpenClass; table: Table; name: st
           )}
         </div>
       </section>
-      <Leaving isChanged={isRunning} />
+      <Leaving isChanged={() => isRunning} />
     </>
   )
 }

@@ -3,14 +3,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { anything, page, wrote } from '../../api/query.ts'
-import { call } from '../../api/request.ts'
+import { call, Refusal } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Instance, Json, Reference } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Failure, sayError } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { MatrixView } from '../../generic/matrix.tsx'
 import { Members } from '../../generic/members.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
+import { tagOf } from '../../generic/seen.ts'
+import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Chooser } from '../../kit/fields.tsx'
@@ -23,33 +25,45 @@ import look from './records.module.css'
 const OWNERS = '/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains='
 const USERS = '/api/users/autocomplete/?text__icontains='
 
+const SIZE = 25
+
 export function People({ instance, path }: PanelProps) {
   const canChange = may(instance, 'edit_owners')
-  const sets = useQuery(page(`${CLASSES}${instance.object_class}/record-permission-sets/`, 'limit=100'))
+  const [offset, setOffset] = useState(0)
+  const query = (at: number) =>
+    page(`${CLASSES}${instance.object_class}/record-permission-sets/`, `limit=${SIZE}&offset=${at}`)
+  const sets = useQuery(query(offset))
   return (
     <section className={generic.section}>
       <h2>{t('records.people')}</h2>
-      <Owner key={`${instance.modified_at}`} instance={instance} path={path} canChange={canChange} />
+      <Owner key={`${ownerOf(instance)?.id}`} instance={instance} path={path} canChange={canChange} />
       {(sets.data?.results ?? []).map((set) => (
         <OneSet key={`${set.id}`} set={set} path={path} canChange={canChange} />
       ))}
+      <Turn page={sets.data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
       <Access path={path} canAskAboutOthers={canChange} />
     </section>
   )
 }
 
+const ownerOf = ({ owner }: Instance) => (isReference(owner) ? (owner as unknown as Reference) : undefined)
+
 function Owner({ instance, path, canChange }: PanelProps & { canChange: boolean }) {
-  const owner = isReference(instance.owner) ? (instance.owner as unknown as Reference) : undefined
+  const owner = ownerOf(instance)
   const [isEditing, setIsEditing] = useState(false)
   const [chosen, setChosen] = useState<Choice | null>(owner ? { value: owner.id, text: nameOf(owner) } : null)
   const [error, setError] = useState<unknown>()
   const save = async () => {
     try {
-      await call('PATCH', path, { body: { owner: chosen?.value ?? null } })
+      // Whatever else was changed of the record meanwhile, it is of whom it was seen to be.
+      const ifMatch = await tagOf(path, instance, (shown, now) => ownerOf(shown)?.id === ownerOf(now)?.id)
+      await call('PATCH', path, { body: { owner: chosen?.value ?? null }, ifMatch })
       say(t('saved'))
       setIsEditing(false)
     } catch (refused) {
-      setError(refused)
+      // Another owner takes the place of this form, and its messages.
+      if (refused instanceof Refusal && refused.status === 412) sayError(refused)
+      else setError(refused)
     }
     void wrote(RECORDS, CLASSES)
   }

@@ -7,20 +7,28 @@ import { instance as instanceQuery } from '../../api/query.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
 import { Create, Detail } from '../../generic/detail.tsx'
-import { FailurePage } from '../../generic/failure.tsx'
+import { FailurePage, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
-import type { Parts } from '../../generic/resource.ts'
+import { NotUnderstood } from '../../generic/not-understood.tsx'
+import { type PanelProps, type Parts, pathOf, type Resource, routeOf } from '../../generic/resource.ts'
+import { instanceOf } from '../../generic/shape.ts'
+import { useConfiguration } from '../../generic/ui-config.ts'
+import { type RecordPage, readRecord } from '../../generic/ui-contents.ts'
+import { part } from '../../kit/part.tsx'
 import { t } from '../../texts.ts'
+import { OneForm } from '../forms/fill.tsx'
 import { NotFound } from '../not-found.tsx'
+import { useOpened } from '../recent-records.ts'
 import { mayRecords, type OpenClass, RECORDS, useClass } from './class.ts'
 import { Documents } from './documents.tsx'
 import { FileInput, Files } from './files.tsx'
-import { FormPage } from './form.tsx'
 import { History } from './history.tsx'
 import { People } from './people.tsx'
 import { Related } from './related.tsx'
 import { Tasks } from './tasks.tsx'
+
+const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
 
 /** A link to the record at which a relation points, whichever class it is of. */
 function RelatedRecord({ value, instance, field }: { value: Json; instance: Instance; field: Field }) {
@@ -29,6 +37,25 @@ function RelatedRecord({ value, instance, field }: { value: Json; instance: Inst
   if (label === null) return t('records.hidden', { id: `${value}` })
   const text = typeof label === 'string' ? label : `#${value}`
   return <Link to={`/records/-/${value}`}>{text}</Link>
+}
+
+/** Fields in the sections that the interface gives them. */
+export const arranged = (resource: Resource, { sections }: RecordPage): Resource =>
+  sections.length === 0
+    ? resource
+    : {
+        ...resource,
+        sections: sections.map(({ title, fields }) => ({ title: 'records.fields', heading: title, fields })),
+      }
+
+/** What a component shows of a record, where the interface names one. */
+function Summary({ instance }: PanelProps) {
+  const { content } = useConfiguration(`record-${instance.object_class}`, readRecord)
+  if (!content.summary) return null
+  const { component, parameters = {} } = content.summary
+  return (
+    <ComponentFrame component={component} use="object_class_summary_form" parameters={parameters} record={instance} />
+  )
 }
 
 function partsOf({ fields }: OpenClass): Parts {
@@ -40,32 +67,59 @@ function partsOf({ fields }: OpenClass): Parts {
       ...Object.fromEntries(files.map(({ alias }) => [alias, Files])),
       ...Object.fromEntries(relations.map(({ alias }) => [alias, RelatedRecord])),
     },
-    panels: [Tasks, Documents, Related, People],
+    panels: [Summary, Tasks, Documents, Related, People],
     side: [History],
   }
 }
 
+/** Notes that the record was opened. */
+function Noted({ resource, id }: { resource: Resource; id: string }) {
+  const { data } = useQuery(instanceOf(pathOf(resource, id), resource.shape))
+  useOpened(routeOf(resource, id), data && resource.label(data.instance))
+  return null
+}
+
 export function OneRecord() {
   const { alias, id } = useParams({ strict: false }) as { alias: string; id: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
+  const { content, flaws, isKnown } = useConfiguration(`record-${found?.id}`, readRecord, found !== undefined)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <FailurePage error={error} />
+  const resource = useMemo(() => found && arranged(found.resource, content), [found, content])
   if (isMissing || !/^\d+$/.test(id)) return <NotFound />
-  if (!found || !parts) return null
-  return <Detail key={id} resource={found.resource} parts={parts} id={id} />
+  if (!found || !parts || !resource) return <Reading of={reading} title={t('records')} />
+  if (!isKnown) return null
+  return (
+    <>
+      <NotUnderstood component={`record-${found.id}`} flaws={flaws} to={`/admin/interface/records?class=${found.id}`} />
+      <Detail key={id} resource={resource} parts={parts} id={id} />
+      <Noted resource={resource} id={id} />
+    </>
+  )
 }
 
 export function NewRecord() {
   const { alias } = useParams({ strict: false }) as { alias: string }
+  const go = useGo()
   const { search } = useHere()
   const form = new URLSearchParams(search).get('form')
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const parts = useMemo(() => found && partsOf(found), [found])
-  if (error) return <FailurePage error={error} />
   if (isMissing) return <NotFound />
-  if (!found || !parts) return null
-  if (!mayRecords(found.instance, 'create')) return <FailurePage error={new Refusal(403, {}, null, null)} />
-  if (form) return <FormPage key={form} found={found} parts={parts} uuid={form} />
+  if (!found || !parts) return <Reading of={reading} title={t('records')} />
+  if (!mayRecords(found.instance, 'create')) {
+    const asked = { method: 'POST', path: found.resource.path }
+    return <FailurePage error={new Refusal(403, {}, null, null, asked)} />
+  }
+  if (form) {
+    const { route } = found.resource
+    const above = (
+      <nav className={generic.trail} aria-label={t('trail')}>
+        <Link to={route}>{found.name}</Link>
+      </nav>
+    )
+    const place = { above, onMade: ({ id }: Instance) => go(`${route}/${id}`), onCancel: () => go(route) }
+    return <OneForm key={form} uuid={form} place={place} />
+  }
   const given = found.fields.filter((field) => field.default !== undefined && field.default !== null)
   const initial = Object.fromEntries(given.map((field) => [field.alias, field.default as Json]))
   return <Create key={alias} resource={found.resource} parts={parts} initial={initial} />
@@ -76,12 +130,11 @@ export function AnyRecord() {
   const { id } = useParams({ strict: false }) as { id: string }
   const go = useGo()
   const read = useQuery(instanceQuery(`${RECORDS}${id}/`))
-  const { found, error } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
+  const { found, reading } = useClass(read.data ? Number(read.data.instance.object_class) : undefined)
   const alias = found?.alias
   // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
   useEffect(() => {
     if (alias) go(`/records/${alias}/${id}`, true)
   }, [alias, id])
-  const failed = read.error ?? error
-  return failed ? <FailurePage error={failed} /> : null
+  return <Reading of={[read, ...reading]} title={t('records')} />
 }

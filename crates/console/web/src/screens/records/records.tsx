@@ -2,16 +2,18 @@
 
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import { options, page, queries } from '../../api/query.ts'
-import type { Column, Instance } from '../../api/shapes.ts'
+import type { Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
-import { FailurePage } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { Lines } from '../../generic/lines.tsx'
 import { List } from '../../generic/list.tsx'
+import type { Resource } from '../../generic/resource.ts'
+import { describedBy } from '../../generic/shape.ts'
 import { type Action, Menu } from '../../kit/buttons.tsx'
-import { say } from '../../kit/toasts.tsx'
+import { part } from '../../kit/part.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
 import { useSettings } from '../settings.ts'
@@ -20,27 +22,23 @@ import { exportRecords } from './export.ts'
 import { over } from './related-columns.ts'
 import { relatedClass } from './shape.ts'
 
-const Bulk = lazy(() => import('./bulk.tsx').then(({ Bulk: part }) => ({ default: part })))
+const Bulk = part(() => import('./bulk.tsx').then((found) => found.Bulk))
 
 export function Records() {
   const { alias } = useParams({ strict: false }) as { alias: string }
-  const { found, isMissing, error } = useClass(alias)
+  const { found, isMissing, reading } = useClass(alias)
   const related = useRelated(found)
-  const failed = error ?? related.error
-  if (failed) return <FailurePage error={failed} />
   if (isMissing) return <NotFound />
-  if (!found || !related.resource) return null
+  if (!found || !related.resource) return <Reading of={[...reading, ...related.reading]} title={t('records')} />
   return (
     <List
       key={alias}
       resource={related.resource}
       moreColumns={related.more}
       canCreate={mayRecords(found.instance, 'create')}
-      actions={<More found={found} />}
+      actions={<More found={found} resource={related.resource} />}
       bulk={(selected, clear, matching) => (
-        <Suspense>
-          <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
-        </Suspense>
+        <Bulk found={found} selected={selected} matching={matching} onClose={clear} />
       )}
     />
   )
@@ -57,7 +55,7 @@ function useRelated(found: OpenClass | undefined) {
     queries: shown.map((column) => options(listOf(relatedClass(column) ?? 0))),
     combine: (answers) => ({
       data: answers.every(({ isPending }) => !isPending) ? answers.map(({ data }) => data) : undefined,
-      error: answers.find(({ error }) => error)?.error ?? null,
+      reading: answers,
     }),
   })
   const key = shown.map(({ alias }) => alias).join()
@@ -76,37 +74,34 @@ function useRelated(found: OpenClass | undefined) {
         setWanted((before) => [...before, column.alias])
       },
     }))
-  return { resource, more, error: described.error }
-}
-
-/** What the list asks for, filters over relations included. */
-function exported(search: string, columns: Column[]): string {
-  const state = read(search, columns)
-  const over = state.unknown.filter(([name]) => name.includes('.') && !name.startsWith('.'))
-  return `${new URLSearchParams([...new URLSearchParams(query(state)), ...over])}`
+  return { resource, more, reading: described.reading }
 }
 
 /** As many classes can be pinned to the menu. */
 const PINS = 20
 
 /** Import, export, forms, and what was deleted. */
-function More({ found }: { found: OpenClass }) {
+function More({ found, resource }: { found: OpenClass; resource: Resource }) {
   const go = useGo()
   const { search } = useHere()
-  const { alias, name, id, columns, instance } = found
+  const { alias, name, id, instance } = found
+  // Those of the list, over relations, too.
+  const columns = useQuery(describedBy(resource)).data?.list?.columns ?? found.columns
   const canCreate = mayRecords(instance, 'create')
   const forms = useQuery({
     ...page('/api/object-class-forms/', `object_class=${id}&type=create&is_enabled=true&ordering=name&limit=25`),
     enabled: canCreate,
   })
   const send = (format: 'csv' | 'ndjson') =>
-    exportRecords(id, alias, format, exported(search, columns)).catch((error: Error) =>
-      say(error.message === '0' ? t('failure.offline') : error.message),
-    )
+    exportRecords(id, alias, format, query(read(search, columns))).catch(sayError)
   const route = `/records/${alias}`
   const [{ pinned }, change] = useSettings()
-  const others = pinned.filter((one) => one.alias !== alias)
-  const isPinned = others.length < pinned.length
+  const isPinned = pinned.some((one) => one.alias === alias)
+  const pin = () =>
+    change((now) => {
+      const others = now.pinned.filter((one) => one.alias !== alias)
+      return { pinned: isPinned ? others : [...others, { alias, name }] }
+    })
   const actions: Action[] = [
     ...(forms.data?.results ?? []).map((form) => ({
       id: `form ${form.uuid}`,
@@ -120,7 +115,7 @@ function More({ found }: { found: OpenClass }) {
       id: 'pin',
       text: isPinned ? t('records.unpin') : t('records.pin'),
       isDisabled: !isPinned && pinned.length >= PINS,
-      run: () => change({ pinned: isPinned ? others : [...others, { alias, name }] }),
+      run: pin,
     },
     { id: 'csv', text: t('records.export.csv'), run: () => void send('csv') },
     { id: 'ndjson', text: t('records.export.ndjson'), run: () => void send('ndjson') },
@@ -128,7 +123,7 @@ function More({ found }: { found: OpenClass }) {
       ? [{ id: 'deleted', text: t('records.deleted'), run: () => go(`${route}/deleted`) }]
       : []),
   ]
-  return <Menu label={t('records.more', { name })} actions={actions} />
+  return <Menu isOffered label={t('records.more', { name })} actions={actions} />
 }
 
 const Name = ({ instance }: { instance: Instance }) => (

@@ -56,8 +56,9 @@ function OfClass({ id, path }: { id: number; path: string }) {
   const [offset, setOffset] = useState(0)
   const { found } = useClass(id)
   const resource = found && { ...found.resource, path }
+  const query = (at: number) => pageOf(resource ?? NONE, `object_class=${id}&limit=${SIZE}&offset=${at}`)
   const { data } = useQuery({
-    ...pageOf(resource ?? NONE, `object_class=${id}&limit=${SIZE}&offset=${offset}`),
+    ...query(offset),
     enabled: resource !== undefined,
   })
   if (!found || !resource || !data) return null
@@ -105,7 +106,7 @@ function OfClass({ id, path }: { id: number; path: string }) {
           </tbody>
         </table>
       </div>
-      <Turn page={data} offset={offset} size={SIZE} onTurn={setOffset} />
+      <Turn page={data} offset={offset} size={SIZE} query={query} onTurn={setOffset} />
     </div>
   )
 }

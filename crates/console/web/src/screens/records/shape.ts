@@ -3,6 +3,7 @@
 
 import type { Column, Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
 import type { Shape } from '../../generic/resource.ts'
+import { sizeOf } from '../../generic/save.ts'
 import { t } from '../../texts.ts'
 
 const isObject = (value: Json | undefined): value is Fields =>
@@ -49,6 +50,10 @@ export interface FileLabel {
 export const filesOf = (instance: Instance): { [id: string]: FileLabel } =>
   ((instance._meta as Fields | undefined)?.files ?? {}) as unknown as { [id: string]: FileLabel }
 
+/** A file as a list shows it: one with its size, several by their names. */
+const fileText = (id: string, file: Fields | undefined, count: number) =>
+  file && count === 1 && file.size ? `${file.name} (${sizeOf(Number(file.size))})` : `${file?.name ?? id}`
+
 function instance(record: Instance): Instance {
   if (!isObject(record.fields)) return record
   const { fields, _meta, ...rest } = record
@@ -58,7 +63,7 @@ function instance(record: Instance): Instance {
   const labels: Fields = { ...((given.fields as Fields | undefined) ?? {}), object_class: given.object_class ?? null }
   for (const [alias, value] of Object.entries(fields as Fields)) {
     if (Array.isArray(value) && value.length > 0 && value.every((id) => typeof id === 'number'))
-      labels[alias] = value.map((id) => `${(files[`${id}`] as Fields | undefined)?.name ?? id}`)
+      labels[alias] = value.map((id) => fileText(`${id}`, files[`${id}`] as Fields | undefined, value.length))
   }
   return { ...(fields as Fields), ...rest, _meta: { ...meta, labels, files } } as Instance
 }

@@ -12,6 +12,7 @@ import type { PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
+import { useShortcuts } from '../../kit/keys.ts'
 import { say } from '../../kit/toasts.tsx'
 import { Moment, Tag } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
@@ -25,6 +26,7 @@ export function Tasks({ instance, path }: PanelProps) {
   const shown = useQuery(page('/api/tasks/', `object_record=${instance.id}&ordering=-id&limit=${SHOWN}`))
   const allowed = (instance._meta?.permissions as { tasks?: { [action: string]: boolean } } | undefined)?.tasks
   const results = shown.data?.results ?? []
+  useShortcuts(allowed?.create ? [{ text: t('records.tasks.start'), run: () => setIsStarting(true) }] : [])
   if (shown.error || (results.length === 0 && !allowed?.create)) return null
   return (
     <section className={generic.section}>
@@ -59,7 +61,7 @@ export function Tasks({ instance, path }: PanelProps) {
 }
 
 function Start({ id, path, onClose }: { id: number; path: string; onClose: () => void }) {
-  const templates = useQuery(anything<Page>(`${path}task-templates/?limit=100&ordering=name`))
+  const templates = useQuery(anything<Page>(`${path}task-templates/?ordering=name`))
   const [template, setTemplate] = useState<Json>(null)
   const [assignees, setAssignees] = useState<Choice[]>([])
   const [error, setError] = useState<unknown>()
@@ -86,6 +88,7 @@ function Start({ id, path, onClose }: { id: number; path: string; onClose: () =>
       {templates.error && <Failure error={templates.error} />}
       {error !== undefined && <Failure error={error} />}
       <TaskInputs
+        path={`${path}task-templates/?ordering=name`}
         templates={templates.data}
         template={template}
         assignees={assignees}

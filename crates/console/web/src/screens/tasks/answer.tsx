@@ -3,13 +3,14 @@
 import { useState } from 'react'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
+import { sayError } from '../../generic/failure.tsx'
 import { Files, type Kept } from '../../generic/files.tsx'
 import { editable, Form } from '../../generic/form.tsx'
 import generic from '../../generic/generic.module.css'
+import { useGo } from '../../generic/go.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile } from '../../generic/save.ts'
 import { Button } from '../../kit/buttons.tsx'
-import { say } from '../../kit/toasts.tsx'
 import { Value } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { answerOf, fieldOf, missing, type Question, questionsOf, shownOf } from '../forms/questions.ts'
@@ -67,6 +68,7 @@ export function Answer({ task }: { task: Instance }) {
     const answers = (task.response ?? {}) as Fields
     return Object.fromEntries(questions.map((question) => [question.name, shownOf(question, answers[question.name])]))
   })
+  const go = useGo()
   const [values, setValues] = useState(before)
   const [comment, setComment] = useState('')
   const [error, setError] = useState<unknown>()
@@ -110,6 +112,7 @@ export function Answer({ task }: { task: Instance }) {
       }}
       onSubmit={() => void complete()}
       onCancel={() => {
+        if (!isChanged) return go('/tasks')
         setValues(before)
         setComment('')
         setError(undefined)
@@ -167,9 +170,7 @@ function Shown({ field, value }: { field: Field | undefined; value: Json }) {
           <Button
             key={`${id}`}
             icon="download"
-            onPress={() =>
-              void saveFile(`${FILES}${id}/`, t('files.unnamed')).catch((refused: Error) => say(refused.message))
-            }
+            onPress={() => void saveFile(`${FILES}${id}/`, t('files.unnamed')).catch(sayError)}
           >
             {t('download')}
           </Button>

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { options, page } from '../../api/query.ts'
 import { session } from '../../api/session.ts'
 import type { Fields, Instance, Reference } from '../../api/shapes.ts'
-import { Failure } from '../../generic/failure.tsx'
+import { Reading, sayError } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo } from '../../generic/go.tsx'
 import { type Action, Menu } from '../../kit/buttons.tsx'
@@ -28,7 +28,7 @@ export function Board({ parameters, listRoute }: { parameters: string; listRoute
   const texts = described.data?.list?.columns.find(({ alias }) => alias === 'status')?.values
   const begin = (task: Instance, step: Step) => {
     if (step === 'complete') go(`/tasks/${task.id}`)
-    else if (step === 'reopen') take(task, step).catch((refused: Error) => say(refused.message))
+    else if (step === 'reopen') take(task, step).catch(sayError)
     else setAsked({ task, step })
   }
   const drop = (state: State) => {
@@ -96,7 +96,7 @@ function Column({
       <h2>
         {title} <span className={css.optional}>{count ?? ''}</span>
       </h2>
-      {shown.error && <Failure error={shown.error} onRetry={() => void shown.refetch()} />}
+      <Reading of={[shown]} />
       {shown.data?.results.length === 0 && <p className={generic.none}>{t('board.empty')}</p>}
       <ul className={look.cards}>
         {shown.data?.results.map((task) => (

@@ -137,7 +137,7 @@ function RecordFields({ name, value, onChange }: { name: string; value: Fields; 
             )}
           </Ordered>
           <Chooser
-            key={aliases.length}
+            isAdding
             name={`${name}.add`}
             label={t('record-fields.add')}
             isRequired

@@ -1,19 +1,21 @@
 // The designer of a task's questions.
 
 import { useState } from 'react'
-import type { Field, Fields, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Json, Use } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
 import type { InputProps, Inputs } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Dialog } from '../../kit/dialogs.tsx'
-import { Fieldset, Select, TextField } from '../../kit/fields.tsx'
+import { Chooser, Fieldset, Select, TextField } from '../../kit/fields.tsx'
 import { Tag } from '../../kit/values.tsx'
 import { type Key, t } from '../../texts.ts'
 import look from '../classes/classes.module.css'
 import { kept, Options } from '../classes/field-inputs.tsx'
 import { moved } from '../classes/positions.ts'
+import { given, unfit } from '../components/parameters.ts'
+import { useComponentChoices, useParameterFields } from '../forms/component-choices.ts'
 import { fieldOf, QUESTION_TYPES, type Question, type QuestionType, questionsOf } from '../forms/questions.ts'
 import { RecordInput } from '../forms/record-input.tsx'
 import { refusal } from '../forms/refusals.ts'
@@ -35,7 +37,24 @@ function Type({ name, value, onChange }: InputProps) {
   )
 }
 
-const INPUTS: Inputs = { type: Type, options: Options }
+const USES: Use[] = ['task_template_form']
+
+function Component({ field, name, value, onChange }: InputProps) {
+  const components = useComponentChoices(USES)
+  if (components.length === 0 && value === null) return null
+  return (
+    <Chooser
+      name={name}
+      label={field.label ?? ''}
+      hint={field.description}
+      choices={components}
+      value={typeof value === 'number' ? value : null}
+      onChange={(choice) => onChange(choice?.value ?? null)}
+    />
+  )
+}
+
+const INPUTS: Inputs = { type: Type, options: Options, component: Component }
 
 const plain = (alias: string, type: string, label: Key, required = false, description?: Key): Field => ({
   alias,
@@ -47,12 +66,16 @@ const plain = (alias: string, type: string, label: Key, required = false, descri
 
 const isChoice = (type: Json | undefined) => type === 'choice' || type === 'choices'
 
-const fieldsOf = (values: Fields): Field[] => [
+const fieldsOf = (values: Fields, parameters: Field[]): Field[] => [
   plain('label', 'text', 'question.label', true),
   plain('type', 'string', 'question.type', true),
   ...(isChoice(values.type) ? [plain('options', 'json', 'field.options', true, 'question.options.hint')] : []),
   ...(values.type === 'boolean' ? [] : [plain('required', 'boolean', 'question.required')]),
   plain('help', 'text', 'question.help'),
+  // A component cannot send files.
+  ...(values.type === 'file'
+    ? []
+    : [plain('component', 'integer', 'question.component', false, 'question.component.hint'), ...parameters]),
   plain('name', 'string', 'question.name', false, 'question.name.hint'),
 ]
 
@@ -75,15 +98,30 @@ function QuestionDialog({
   onSave: (question: Fields) => void
   onDone: () => void
 }) {
-  const [before] = useState<Fields>(() => (question ? { ...(question as unknown as Fields) } : { type: 'text' }))
+  const [before] = useState<Fields>(() => {
+    const { custom, ...rest } = question ?? { type: 'text' as const, custom: undefined }
+    const asked = custom && { component: custom.component, parameters: custom.parameters }
+    return { ...(rest as unknown as Fields), ...asked }
+  })
   const [values, setValues] = useState(before)
   const [error, setError] = useState<unknown>()
+  const parameters = useParameterFields(values.type === 'file' ? null : values.component)
   const save = () => {
-    const { label = '', name = '', type, options, required, help } = values
+    const { label = '', name = '', type, options, required, help, component } = values
+    const told = given(values.parameters)
+    const wrong = unfit(parameters[0]?.schema ?? [], told)
     const choices = (Array.isArray(options) ? options : []).filter((option) => (option as Fields).value) as Fields[]
     if (`${label}`.trim() === '') return setError(refusal(['label'], t('required')))
     if (isChoice(type) && choices.length === 0) return setError(refusal(['options'], t('required')))
     if (taken.includes(`${name}`)) return setError(refusal(['name'], t('question.name.taken')))
+    if (wrong.length > 0)
+      return setError(
+        refusal(
+          wrong.map((one) => `parameters.${one}`),
+          t('forms.item.unfit'),
+        ),
+      )
+    const isAsked = typeof component === 'number' && type !== 'file'
     onSave({
       name: name || free(`${label}`, taken),
       label,
@@ -93,13 +131,14 @@ function QuestionDialog({
       }),
       ...(required === true && { required }),
       ...(help && { help }),
+      ...(isAsked && { component, ...(Object.keys(told).length > 0 && { parameters: told }) }),
     })
     onDone()
   }
   return (
     <FormDialog
       title={question ? question.label : t('question.new')}
-      fields={fieldsOf(values)}
+      fields={fieldsOf(values, parameters)}
       sections={[]}
       values={values}
       inputs={INPUTS}
@@ -107,7 +146,10 @@ function QuestionDialog({
       isBusy={false}
       isChanged={Object.keys(changed(before, values)).length > 0}
       submit={t('question.take')}
-      onChange={(alias, value) => setValues((now) => ({ ...now, [alias]: value }))}
+      onChange={(alias, value) =>
+        // Another component has other parameters.
+        setValues((now) => ({ ...now, ...(alias === 'component' && { parameters: null }), [alias]: value }))
+      }
       onSubmit={save}
       onDone={onDone}
     />
@@ -135,7 +177,10 @@ export function Questions({
   })
   const take = (question: Fields) => {
     if (edited === 'new') set([...stored, question])
-    else if (edited !== undefined) set(stored.with(edited, { ...stored[edited], ...question }))
+    else if (edited !== undefined) {
+      const { options, required, help, component, parameters, ...kept } = stored[edited] ?? {}
+      set(stored.with(edited, { ...kept, ...question }))
+    }
   }
   const at = typeof edited === 'number' ? questions[edited] : undefined
   return (

@@ -8,9 +8,10 @@ import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { Edit } from '../../generic/edit.tsx'
-import { Failure } from '../../generic/failure.tsx'
+import { useEditing } from '../../generic/editing.ts'
+import { Failure, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { type InputProps, may } from '../../generic/resource.ts'
 import { type Action, Button, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -53,7 +54,7 @@ function Assigned({ field, name, value, onChange, instance }: InputProps) {
 const INPUTS = { assignees: Assigned, assignee_groups: Assigned }
 
 export function TaskPage() {
-  const here = useOwnPath()
+  const { path: here } = useHere()
   const id = here.split('/')[2] ?? ''
   return <Task key={id} id={id} />
 }
@@ -63,26 +64,18 @@ function Task({ id }: { id: string }) {
   const go = useGo()
   const described = useQuery(options(TASKS))
   const read = useQuery(instanceQuery(path))
-  const [isEditing, setIsEditing] = useState(false)
   const [step, setStep] = useState<Exclude<Step, 'complete'> | undefined>()
   const [isDeleting, setIsDeleting] = useState(false)
   const [error, setError] = useState<unknown>()
   const task = read.data?.instance
   const canEdit = task !== undefined && (may(task, 'edit') || may(task, 'assign'))
+  const [isEditing, setIsEditing] = useEditing(task && canEdit)
   useShortcuts([
     ...(canEdit && !isEditing ? [{ keys: 'e', text: t('edit'), run: () => setIsEditing(true) }] : []),
     ...(isEditing ? [] : [{ keys: 'Escape', text: t('back-to-list'), run: () => go('/tasks') }]),
   ])
-  const failed = read.error ?? described.error
-  if (failed) {
-    return (
-      <>
-        <h1 tabIndex={-1}>{t('section.task')}</h1>
-        <Failure error={failed} onRetry={() => void read.refetch()} />
-      </>
-    )
-  }
-  if (!task || !read.data || !described.data) return null
+  const reading = [read, described]
+  if (!task || !read.data || !described.data) return <Reading of={reading} title={t('section.task')} />
   const details = described.data.details
   const form = formOf(task)
   const steps = stepsOf(task, session()?.user?.id)
@@ -132,12 +125,13 @@ function Task({ id }: { id: string }) {
             {t(`task.${first}`)}
           </Button>
         )}
-        {more.length > 0 && <Menu label={t('actions')} actions={more} />}
+        {more.length > 0 && <Menu isOffered label={t('actions')} actions={more} />}
       </header>
+      <Reading of={reading} />
       {error !== undefined && <Failure error={error} />}
       <div className={generic.detail}>
         <div className={generic.main}>
-          {isEditing ? (
+          {isEditing && (
             <Edit
               path={path}
               list={TASKS}
@@ -148,16 +142,16 @@ function Task({ id }: { id: string }) {
               details={details}
               onDone={() => setIsEditing(false)}
             />
-          ) : (
-            <>
-              <Asked task={task} form={form} />
-              {canComplete && form.task_type !== undefined && (
-                <Answer key={`${task.status} ${read.data.instance.completed_at}`} task={task} />
-              )}
-              {!canComplete && <Answered task={task} />}
-              <Approval task={task} />
-            </>
           )}
+          {/* It stays meanwhile, with what was typed as an answer. */}
+          <div className={generic.main} hidden={isEditing}>
+            <Asked task={task} form={form} />
+            {canComplete && form.task_type !== undefined && (
+              <Answer key={`${task.status} ${read.data.instance.completed_at}`} task={task} />
+            )}
+            {!canComplete && <Answered task={task} />}
+            <Approval task={task} />
+          </div>
         </div>
         <aside className={generic.side} aria-label={t('about')}>
           <About task={task} form={form} />

@@ -6,9 +6,10 @@ import { options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Fields, Instance } from '../../api/shapes.ts'
+import { query, read } from '../../generic/address.ts'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
-import { Link, useGo, useHere, useOwnPath } from '../../generic/go.tsx'
+import { Link, useGo, useHere } from '../../generic/go.tsx'
 import { List } from '../../generic/list.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
@@ -26,10 +27,11 @@ const FILTER = 'task_template'
 const routeOf = (isAll: boolean, isBoard: boolean) => `/tasks${isAll ? '/all' : ''}${isBoard ? '/board' : ''}`
 
 export function Tasks() {
-  const path = useOwnPath()
-  const { search } = useHere()
+  const { path, search } = useHere()
   const isAll = path.startsWith('/tasks/all')
   const isBoard = path.replace(/\/$/, '').endsWith('/board')
+  const described = useQuery({ ...options(tasks.path), enabled: isBoard })
+  const columns = described.data?.list?.columns
   const views = (
     <div className={look.views}>
       <nav className={look.tabs} aria-label={t('tasks.whose')}>
@@ -62,8 +64,8 @@ export function Tasks() {
   )
   if (!isBoard)
     return <List key={path} resource={tasks} fixed={fixed} title={title} actions={tools} canCreate={false} />
-  const parameters = new URLSearchParams(search)
-  for (const name of ['ordering', 'limit', 'offset', 'status', '.columns']) parameters.delete(name)
+  const parameters = new URLSearchParams(query(read(search, columns ?? [])))
+  for (const name of ['ordering', 'limit', 'offset', 'status']) parameters.delete(name)
   for (const [name, value] of Object.entries(fixed)) parameters.set(name, value)
   return (
     <>
@@ -72,7 +74,7 @@ export function Tasks() {
         <div className={generic.spacer} />
         {tools}
       </header>
-      <Board parameters={`${parameters}`} listRoute={routeOf(isAll, false)} />
+      {columns && <Board parameters={`${parameters}`} listRoute={routeOf(isAll, false)} />}
     </>
   )
 }

@@ -1,0 +1,67 @@
+// How the console looks to everybody of a build: `/ui-config/theme/`. What it said last is kept in the browser, so that nothing
+// flashes until it is known who is there.
+
+import type { Json } from './shapes.ts'
+import { type Reading, reading } from './written.ts'
+
+export interface Theme {
+  /** Of the accent, in degrees. */
+  hue?: number | undefined
+  name?: string | undefined
+  /** The path of a public file. */
+  logo?: string | undefined
+}
+
+export const HUE = 262
+const PATH = '/ui-config/theme/'
+const KEPT = 'chancery-interface-theme'
+const LOGO = /^\/api\/files\/public-storage\/[0-9a-f-]{36}\/$/
+
+export const readTheme = (content: Json | undefined): Reading<Theme> =>
+  reading<Theme>(content, ['hue', 'name', 'logo'], {}, (top) => ({
+    hue: top.at('hue').whole(0, 360),
+    name: top.at('name').text(60),
+    logo: top.at('logo').text(100, (path) => LOGO.test(path)),
+  }))
+
+let current: Theme = {}
+const listeners = new Set<() => void>()
+
+/** Shows the console in a theme; null of `kept` leaves what the browser keeps as it is. */
+export function wear(theme: Theme, kept: Json | undefined | null = null) {
+  current = theme
+  document.documentElement.style.setProperty('--hue', `${theme.hue ?? HUE}`)
+  for (const listener of listeners) listener()
+  try {
+    if (kept === undefined) localStorage.removeItem(KEPT)
+    else if (kept !== null) localStorage.setItem(KEPT, JSON.stringify(kept))
+  } catch {
+    // A browser that keeps nothing shows the theme a moment later.
+  }
+}
+
+export const theme = () => current
+
+export function onTheme(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** Shows what the browser kept. */
+export function beginTheme() {
+  try {
+    const kept = localStorage.getItem(KEPT)
+    if (kept) wear(readTheme(JSON.parse(kept)).content)
+  } catch {
+    // What is kept is only a help.
+  }
+}
+
+/** Asks what is so now. */
+export async function askTheme() {
+  const answer = await fetch(PATH)
+  if (answer.status === 404) return wear({}, undefined)
+  if (!answer.ok) return
+  const content = JSON.parse((await answer.json()).content) as Json
+  wear(readTheme(content).content, content)
+}

@@ -1,0 +1,166 @@
+// A custom component in a frame. It has an origin of its own, so it reaches nothing around it; all that passes between it and
+// the page is messages through one port (`docs/reference/custom-components.md`).
+
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { page } from '../api/query.ts'
+import type { Instance, Use } from '../api/shapes.ts'
+import css from '../kit/controls.module.css'
+import { type Key, LANGUAGE, t } from '../texts.ts'
+import look from './component-frame.module.css'
+import { said } from './component-messages.ts'
+import { maySeeComponents } from './component-rights.ts'
+import { Reading } from './failure.tsx'
+
+const COMPONENTS = '/api/custom-components/'
+const HEIGHT_AT_FIRST = 160
+const PATIENCE = 8000
+
+export interface ComponentFrameProps {
+  component: number
+  use: Use
+  parameters?: Record<string, unknown>
+  /** The value with which it begins; what it is later is the component's to say. */
+  value?: unknown
+  record?: unknown
+  onValue?: (value: unknown) => void
+  onErrors?: (errors: string[]) => void
+  /** Where somebody else tells them already. */
+  hidesErrors?: boolean
+  /** What does its work where it cannot be shown, or does not answer. */
+  fallback?: ReactNode
+}
+
+/** Its files stand below its own number; anything else is no address of it. The build's name may be another than ours. */
+function addressOf({ id, index_url: url }: Instance): string | undefined {
+  if (typeof url !== 'string' || !URL.canParse(url)) return undefined
+  const { pathname } = new URL(url)
+  return pathname.startsWith(`/components/${id}/`) ? pathname : undefined
+}
+
+function whyNot(component: Instance | undefined): Key {
+  if (!component) return 'component-frame.missing'
+  return component.is_enabled === true ? 'component-frame.not-imported' : 'component-frame.disabled'
+}
+
+export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
+  const mayAsk = maySeeComponents()
+  // The list is asked, since an answer of 404 would be an error; and once, so that nothing that is typed into it goes.
+  const found = useQuery({
+    ...page(COMPONENTS, `id=${component}&limit=1`),
+    enabled: mayAsk,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  })
+  if (!mayAsk) return <Instead text="component-frame.hidden">{fallback}</Instead>
+  if (!found.data || found.isPlaceholderData) return <Reading of={[found]} />
+  const one = found.data.results[0]
+  const address = one?.is_enabled === true ? addressOf(one) : undefined
+  if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
+  // Told once, it is not told again: with other parameters it begins anew.
+  const key = `${address} ${props.use} ${JSON.stringify(props.parameters ?? {})}`
+  return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />
+}
+
+function Instead({ text, children }: { text: Key; children: ReactNode }) {
+  return (
+    <div className={look.place}>
+      <p className={css.notice} data-tone="warn" role="status">
+        {t(text)}
+      </p>
+      {children}
+    </div>
+  )
+}
+
+const theme = () =>
+  document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
+
+function Frame({
+  address,
+  name,
+  use,
+  parameters = {},
+  value = null,
+  record = null,
+  onValue,
+  onErrors,
+  hidesErrors,
+  fallback,
+}: Omit<ComponentFrameProps, 'component'> & { address: string; name: string }) {
+  const frame = useRef<HTMLIFrameElement>(null)
+  const port = useRef<MessagePort | undefined>(undefined)
+  const told = useRef({ onValue, onErrors })
+  const [height, setHeight] = useState(HEIGHT_AT_FIRST)
+  const [errors, setErrors] = useState<string[]>([])
+  const [state, setState] = useState<'waiting' | 'late' | 'ready' | 'left'>('waiting')
+  useEffect(() => {
+    told.current = { onValue, onErrors }
+  })
+  useEffect(() => {
+    const timer = setTimeout(() => setState((now) => (now === 'waiting' ? 'late' : now)), PATIENCE)
+    return () => {
+      clearTimeout(timer)
+      port.current?.close()
+      told.current.onErrors?.([])
+    }
+  }, [])
+  const hear = ({ data }: MessageEvent) => {
+    const message = said(data)
+    switch (message?.type) {
+      case 'ready':
+        return setState('ready')
+      case 'height':
+        return setHeight(message.height)
+      case 'value':
+        return told.current.onValue?.(message.value)
+      case 'errors':
+        setErrors(message.errors)
+        return told.current.onErrors?.(message.errors)
+    }
+  }
+  const begin = () => {
+    // It went to another page, which is told nothing and heard no more.
+    if (port.current) {
+      port.current.close()
+      setErrors([])
+      told.current.onErrors?.([])
+      return setState('left')
+    }
+    const { port1, port2 } = new MessageChannel()
+    port.current = port1
+    port1.onmessage = hear
+    const init = { type: 'init', use, parameters, value, record, locale: LANGUAGE, theme: theme() }
+    // A frame of no origin cannot be named: whatever is in it gets the message.
+    frame.current?.contentWindow?.postMessage(init, '*', [port2])
+  }
+  const isLost = state === 'late' || state === 'left'
+  return (
+    <div className={look.place}>
+      {isLost && (
+        <Instead text={state === 'late' ? 'component-frame.late' : 'component-frame.left'}>{fallback}</Instead>
+      )}
+      {state !== 'left' && (
+        <iframe
+          ref={frame}
+          className={look.frame}
+          sandbox="allow-scripts"
+          referrerPolicy="no-referrer"
+          title={t('component-frame.title', { name })}
+          src={address}
+          style={{ height }}
+          onLoad={begin}
+        />
+      )}
+      <div role="status">
+        {!hidesErrors && errors.length > 0 && (
+          <ul className={`${css.error} ${look.errors}`}>
+            {errors.map((error) => (
+              <li key={error}>{error}</li>
+            ))}
+          </ul>
+        )}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,95 @@
+// What a custom component may say through its port. It is written by somebody else, so nothing of it is taken as it comes.
+
+import type { Fields, Json } from '../api/shapes.ts'
+
+export type Said =
+  | { type: 'ready' }
+  | { type: 'value'; value: Json }
+  | { type: 'errors'; errors: string[] }
+  | { type: 'height'; height: number }
+
+/** How large a value may be, in bytes of its JSON, and how deep. */
+const MOST_BYTES = 2 ** 20
+const MOST_LEVELS = 64
+const MOST_ERRORS = 100
+const LONGEST_ERROR = 1000
+/** How high a frame may be, in pixels. */
+export const HEIGHTS = { least: 40, most: 4000 }
+
+const isRecord = (value: unknown): value is Record<string, unknown> => {
+  if (typeof value !== 'object' || value === null) return false
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype
+}
+
+/** A message that a component sent; undefined where it is none, or too large. */
+export function said(data: unknown): Said | undefined {
+  if (!isRecord(data)) return undefined
+  switch (data.type) {
+    case 'ready':
+      return { type: 'ready' }
+    case 'value': {
+      const value = copied(data.value)
+      return value === undefined ? undefined : { type: 'value', value }
+    }
+    case 'errors': {
+      const { errors } = data
+      const isFit = Array.isArray(errors) && errors.length <= MOST_ERRORS && errors.every(isError)
+      return isFit ? { type: 'errors', errors: [...new Set(errors)] } : undefined
+    }
+    case 'height': {
+      const { height } = data
+      if (typeof height !== 'number' || !Number.isFinite(height)) return undefined
+      return { type: 'height', height: Math.min(Math.max(Math.ceil(height), HEIGHTS.least), HEIGHTS.most) }
+    }
+  }
+  return undefined
+}
+
+const isError = (error: unknown) => typeof error === 'string' && error !== '' && error.length <= LONGEST_ERROR
+
+class Unfit extends Error {}
+
+/** A value as JSON has it; undefined where it is none, or too large. It is counted while it is copied, so that what is endless ends. */
+function copied(value: unknown): Json | undefined {
+  let left = MOST_BYTES
+  const spend = (bytes: number) => {
+    left -= bytes
+    if (left < 0) throw new Unfit()
+  }
+  const text = (given: string) => {
+    if (given.length > left) throw new Unfit()
+    spend(new TextEncoder().encode(JSON.stringify(given)).length)
+    return given
+  }
+  const copy = (given: unknown, levels: number): Json => {
+    if (levels > MOST_LEVELS) throw new Unfit()
+    if (typeof given === 'string') return text(given)
+    if (given === null || typeof given === 'boolean' || (typeof given === 'number' && Number.isFinite(given))) {
+      spend(`${given}`.length)
+      return given
+    }
+    if (Array.isArray(given)) {
+      spend(2)
+      if (given.length > left) throw new Unfit()
+      return Array.from(given, (item: unknown) => {
+        spend(1)
+        return copy(item ?? null, levels + 1)
+      })
+    }
+    if (!isRecord(given)) throw new Unfit()
+    spend(2)
+    const members = Object.entries(given).filter(([, member]) => member !== undefined)
+    return Object.fromEntries(
+      members.map(([name, member]) => {
+        spend(2)
+        return [text(name), copy(member, levels + 1)]
+      }),
+    ) as Fields
+  }
+  try {
+    return copy(value, 1)
+  } catch {
+    return undefined
+  }
+}

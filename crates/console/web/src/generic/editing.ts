@@ -1,0 +1,22 @@
+// Whether the instance that a page shows is being edited there.
+
+import { useEffect, useState } from 'react'
+import { useGo, useHere } from './go.tsx'
+
+/** In an address it opens an instance for editing. */
+export const EDIT = 'edit=true'
+
+/** `canEdit` is undefined while that is not known yet. */
+export function useEditing(canEdit: boolean | undefined): [boolean, (isEditing: boolean) => void] {
+  const { path, search } = useHere()
+  const go = useGo()
+  const isWanted = search === `?${EDIT}`
+  const [isEditing, setIsEditing] = useState(false)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: going is made anew with each drawing
+  useEffect(() => {
+    if (!isWanted || canEdit === undefined) return
+    setIsEditing(canEdit)
+    go(path, true)
+  }, [isWanted, canEdit, path])
+  return [isEditing, setIsEditing]
+}

@@ -1,0 +1,93 @@
+// Filters that mean something else for each reader and on each day: `me` among people, and the last days. They stay as they are
+// in addresses and views, and become what the API takes when it is asked.
+
+import type { Column } from '../api/shapes.ts'
+
+/** The predicate of the last days, whose value is how many. It is none of the API's. */
+export const LAST = 'last'
+export const ME = 'me'
+
+export interface Reader {
+  id: number | undefined
+  zone: string
+}
+
+let reader: Reader = { id: undefined, zone: 'UTC' }
+
+/** Who reads, from now on. */
+export function readBy(now: Reader) {
+  reader = now
+}
+
+export const isDay = ({ type }: Column) => type === 'date' || type === 'datetime'
+export const isPeople = ({ type, autocomplete }: Column) =>
+  type === 'user' || autocomplete?.startsWith('/api/users/') === true
+
+/** What a column can be filtered by, the API's predicates and what is made of them. */
+export const predicatesOf = (column: Column): string[] =>
+  isDay(column) && column.predicates.includes('gte') && column.predicates.includes('lte')
+    ? [...column.predicates, LAST]
+    : column.predicates
+
+/** Whether a value is one of several with commas between. */
+export const isMany = ({ type }: Column, predicate: string) =>
+  predicate === 'in' || (predicate === 'exact' && type === 'set')
+
+const parts = (at: number, timeZone: string) =>
+  Object.fromEntries(
+    new Intl.DateTimeFormat('en-CA', {
+      timeZone,
+      year: 'numeric',
+      month: '2-digit',
+      day: '2-digit',
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      hourCycle: 'h23',
+    })
+      .formatToParts(at)
+      .map(({ type, value }) => [type, value]),
+  )
+
+/** The day in a zone, some days later or before. */
+export function dayIn(zone: string, at: number, days = 0): string {
+  const { year, month, day } = parts(at, zone)
+  return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day) + days)).toISOString().slice(0, 10)
+}
+
+/** The moment at which a day begins in a zone. */
+export function beginOf(day: string, zone: string): string {
+  const wanted = Date.parse(`${day}T00:00:00Z`)
+  let at = wanted
+  // The second time with the offset of the day itself, should the first be that of a neighbour.
+  for (let n = 0; n < 2; n++) {
+    const { year, month, day: its, hour, minute, second } = parts(at, zone)
+    at += wanted - Date.parse(`${year}-${month}-${its}T${hour}:${minute}:${second}Z`)
+  }
+  return new Date(at).toISOString()
+}
+
+/** The filters of the API that one of ours stands for, as pairs of predicate and value. */
+export function absolute(
+  column: Column,
+  predicate: string,
+  value: string,
+  now = Date.now(),
+  { id, zone } = reader,
+): [string, string][] {
+  if (predicate === LAST) {
+    const first = dayIn(zone, now, -Number(value))
+    if (column.type === 'date')
+      return [
+        ['gte', first],
+        ['lte', dayIn(zone, now)],
+      ]
+    return [
+      ['gte', beginOf(first, zone)],
+      ['lt', beginOf(dayIn(zone, now, 1), zone)],
+    ]
+  }
+  if (!isPeople(column) || id === undefined) return [[predicate, value]]
+  const people = value.split(',').map((one) => (one === ME ? `${id}` : one))
+  return [[predicate, [...new Set(people)].join(',')]]
+}

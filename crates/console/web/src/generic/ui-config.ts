@@ -1,0 +1,84 @@
+// UI configurations as the API keeps them. One that is not there, or cannot be read, counts as empty: no page needs one.
+
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { queries } from '../api/query.ts'
+import { call, Refusal } from '../api/request.ts'
+import { isConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
+import type { Fields, Json } from '../api/shapes.ts'
+import type { Reading } from '../api/written.ts'
+
+export interface Kept {
+  /** Undefined where nothing was ever kept. */
+  content: Json | undefined
+  etag: string | null
+  components: Json[]
+  /** What other front ends keep in the same place, and the console leaves as it is. */
+  uploads: Json[]
+}
+
+const pathOf = (component: string) => `/ui-config/${component}/`
+
+const keptOf = (data: Fields, etag: string | null): Kept => ({
+  content: JSON.parse(`${data.content}`) as Json,
+  etag,
+  components: data.custom_components as Json[],
+  uploads: data.upload_component as Json[],
+})
+
+const NOTHING: Kept = { content: undefined, etag: null, components: [], uploads: [] }
+
+/** Only what there is is asked for: browsers write each answer of 404 into their consoles. */
+async function read(component: string, signal?: AbortSignal): Promise<Kept> {
+  if (!mayBeConfigured(component)) return NOTHING
+  try {
+    const { data, etag } = await call<Fields>('GET', pathOf(component), signal ? { signal } : {})
+    return keptOf(data, etag)
+  } catch (refused) {
+    if (!(refused instanceof Refusal) || refused.status !== 404) throw refused
+    return NOTHING
+  }
+}
+
+/** For whoever writes: what others made since the session was asked last counts, too. */
+export async function readToWrite(component: string): Promise<Kept> {
+  await renew()
+  return read(component)
+}
+
+const configuration = (component: string) =>
+  queryOptions({
+    queryKey: [pathOf(component), 'configuration'],
+    queryFn: ({ signal }) => read(component, signal),
+    staleTime: 300_000,
+    refetchOnWindowFocus: false,
+  })
+
+/** What a configuration says; `isKnown` as soon as that is clear, be it that there is none. */
+export function useConfiguration<T>(
+  component: string,
+  understand: (content: Json | undefined) => Reading<T>,
+  enabled = true,
+): Reading<T> & { isKnown: boolean } {
+  const isAsked = enabled && mayBeConfigured(component)
+  const { data, isPending } = useQuery({ ...configuration(component), enabled: isAsked })
+  const content = data?.content
+  const understood = useMemo(() => understand(content), [content, understand])
+  return { ...understood, isKnown: !isPending || (enabled && !isAsked) }
+}
+
+/** Keeps a content in the place of what was read. */
+export async function keep(component: string, content: Fields, before: Kept, components = before.components) {
+  const body = {
+    content: JSON.stringify(content),
+    custom_components: components,
+    upload_component: before.uploads,
+  }
+  const { data, etag } = await call<Fields>('POST', pathOf(component), { body, ifMatch: before.etag })
+  const now = keptOf(data, etag)
+  isConfigured(component)
+  queries.setQueryData(configuration(component).queryKey, now)
+  return now
+}
+
+export const mayConfigure = () => session()?.permissions?.ui_config?.create === true

@@ -1,0 +1,20 @@
+import type { PanelProps, Parts } from '../generic/resource.ts'
+import {
+  Import,
+  ParametersView,
+  RepositoryInput,
+  RepositoryView,
+  UsesInput,
+  UsesView,
+} from '../screens/components/parts.tsx'
+import { Preview } from '../screens/components/preview.tsx'
+import { UsedBy } from '../screens/components/used-by.tsx'
+
+/** With other files, it is shown anew. */
+const Shown = ({ instance }: PanelProps) => <Preview key={`${instance.index_url}`} component={instance} />
+
+export const parts: Parts = {
+  inputs: { repository: RepositoryInput, available_use: UsesInput },
+  views: { repository: RepositoryView, available_use: UsesView, parameters: ParametersView },
+  panels: [Import, Shown, UsedBy],
+}

@@ -1,0 +1,59 @@
+// The parameters of a component as fields that ask for them.
+
+import type { Field, Fields, Json, Validator } from '../../api/shapes.ts'
+
+const isObject = (value: Json | undefined): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What an option may be is the front end's to say: here a text, a number, or either with a text beside it. */
+function optionOf(option: Json): { value: string | number; text: string }[] {
+  const { value = null, text = null } = isObject(option) ? option : { value: option }
+  if (typeof value !== 'string' && typeof value !== 'number') return []
+  return [{ value, text: typeof text === 'string' && text ? text : `${value}` }]
+}
+
+function limitOf(type: string, limit: Json | undefined): Validator[] {
+  if (typeof limit !== 'number') return []
+  if (type === 'integer') return [{ name: 'max_value', value: limit }]
+  return type === 'string' ? [{ name: 'max_length', value: limit }] : []
+}
+
+export function parameterFields(parameters: Json | undefined): Field[] {
+  const all = Array.isArray(parameters) ? parameters.filter(isObject) : []
+  return all.flatMap((one): Field[] => {
+    const { parameter_name: name, parameter_type: given, parameter_description: description } = one
+    if (typeof name !== 'string' || name === '') return []
+    const values = (Array.isArray(one.parameter_options) ? one.parameter_options : []).flatMap(optionOf)
+    const type = given === 'enum' || given === 'integer' || given === 'boolean' ? given : 'string'
+    const limits = limitOf(type, one.parameter_limit)
+    return [
+      {
+        alias: name,
+        type,
+        required: false,
+        label: name,
+        ...(typeof description === 'string' && description && { description }),
+        ...(limits.length > 0 && { validators: limits }),
+        ...(type === 'enum' && { values }),
+      },
+    ]
+  })
+}
+
+/** What is kept of parameters: nothing of those that were left empty. */
+export const given = (parameters: Json | undefined): Fields =>
+  Object.fromEntries(
+    Object.entries(isObject(parameters) ? parameters : {}).filter(([, value]) => value !== null && value !== ''),
+  )
+
+/** The parameters whose value is none of their type, or beyond their limit. */
+export const unfit = (fields: Field[], values: Fields): string[] =>
+  fields
+    .filter(({ alias, type, validators }) => {
+      const value = values[alias] ?? null
+      if (value === null || value === '') return false
+      const most = Number(validators?.[0]?.value ?? Number.POSITIVE_INFINITY)
+      if (type === 'integer') return typeof value !== 'number' || value > most
+      return typeof value === 'string' && value.length > most
+    })
+    .map(({ alias }) => alias)

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+
+/** What the other tabs say, and what they are told. */
+const told: unknown[] = []
+let channel: { onmessage?: (event: { data: unknown }) => void } = {}
+let reloads = 0
+let answers: { [path: string]: () => Response } = {}
+const asked: string[] = []
+
+Object.assign(globalThis, {
+  BroadcastChannel: class {
+    constructor() {
+      channel = this as unknown as typeof channel
+    }
+    postMessage(data: unknown) {
+      told.push(data)
+    }
+  },
+  location: { reload: () => reloads++, assign: () => {}, pathname: '/console/', search: '' },
+  setTimeout: () => 0,
+  fetch: async (path: string) => {
+    asked.push(path)
+    const answer = answers[path]
+    if (!answer) throw new TypeError('Failed to fetch')
+    return answer()
+  },
+})
+
+const { begin, isConfigured, mayBeConfigured, renew, signOut } = await import('../src/api/session.ts')
+const { call, Refusal } = await import('../src/api/request.ts')
+
+const TOKEN = '/api/auth/browser/token/'
+let count = 0
+const start = () => Response.json({ access_token: `${count++}`, expires_in: 900, user: { id: 7 }, permissions: {} })
+const refused = () => Response.json({ detail: 'No.' }, { status: 401 })
+
+test('a tab that begins tells the others who is signed in', async () => {
+  answers = { [TOKEN]: start }
+  await begin()
+  assert.deepEqual(told.splice(0), [{ signedIn: 7 }])
+})
+
+test('a request whose token is too old is sent again with a new one, and not a third time', async () => {
+  let isFirst = true
+  const once = () => {
+    const answer = isFirst ? refused() : Response.json({ id: 1 })
+    isFirst = false
+    return answer
+  }
+  answers = { [TOKEN]: start, '/api/roles/': once, '/api/users/': refused }
+  assert.deepEqual((await call('GET', '/api/roles/')).data, { id: 1 })
+  asked.splice(0)
+  await assert.rejects(call('GET', '/api/users/'), (error) => error instanceof Refusal && error.status === 401)
+  assert.deepEqual(asked, ['/api/users/', TOKEN, '/api/users/'])
+})
+
+test('what is configured is told with the session, and by whoever keeps something', async () => {
+  const starting = (ui_config?: string[] | null) => () =>
+    Response.json({ access_token: `${count++}`, expires_in: 900, user: { id: 7 }, permissions: {}, ui_config })
+  const known = async (ui_config?: string[] | null) => {
+    answers = { [TOKEN]: starting(ui_config) }
+    await renew()
+    return [mayBeConfigured('menu'), mayBeConfigured('home')]
+  }
+  assert.deepEqual(await known(), [true, true])
+  assert.deepEqual(await known(null), [false, false])
+  assert.deepEqual(await known(['menu']), [true, false])
+  isConfigured('home')
+  assert.deepEqual([mayBeConfigured('menu'), mayBeConfigured('home')], [true, true])
+})
+
+test('a refusal tells what was asked, and whether it passes', async () => {
+  answers = { '/api/roles/': () => new Response('', { status: 503, headers: { 'Retry-After': '3' } }) }
+  await assert.rejects(call('GET', '/api/roles/'), (error) => {
+    assert.ok(error instanceof Refusal)
+    assert.deepEqual(
+      [error.asked, error.retryAfter, error.isPassing],
+      [{ method: 'GET', path: '/api/roles/' }, 3, true],
+    )
+    return true
+  })
+})
+
+test('whoever cannot be signed out is told so', async () => {
+  answers = {}
+  await assert.rejects(signOut(), (error) => error instanceof Refusal && error.status === 0)
+  assert.deepEqual(told, [])
+})
+
+test('a tab of another user is loaded again', () => {
+  channel.onmessage?.({ data: { signedIn: 7 } })
+  assert.equal(reloads, 0)
+  channel.onmessage?.({ data: { signedIn: 8 } })
+  assert.equal(reloads, 1)
+})
