@@ -3,7 +3,7 @@
 import { begin } from './api/session.ts'
 import { beginTheme } from './api/theme.ts'
 
-const start = begin()
+const start = begin((refusal, pause) => void main.then(({ tellOfStart }) => tellOfStart(refusal, pause)))
 beginTheme()
 const main = import('./main.tsx')
 void start.then(async () => (await main).show())
