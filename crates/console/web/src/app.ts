@@ -9,7 +9,7 @@ const stop = onSession(() => {
   if (mayBeConfigured('theme')) void askTheme().catch(() => {})
   else wear({}, undefined)
 })
-const start = begin()
+const start = begin((refusal, pause) => void main.then(({ tellOfStart }) => tellOfStart(refusal, pause)))
 beginTheme()
 const main = import('./main.tsx')
 void start.then(async () => (await main).show())

@@ -14,12 +14,15 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import './kit/base.css'
 import { queries } from './api/query.ts'
+import type { Refusal } from './api/refusal.ts'
 import { onSession, session } from './api/session.ts'
 import { parseSearch, stringifySearch } from './generic/address.ts'
+import { told } from './generic/failure.tsx'
 import { BASE } from './generic/go.tsx'
 import { List } from './generic/list.tsx'
 import { readBy } from './generic/relative.ts'
 import type { Resource } from './generic/resource.ts'
+import css from './kit/controls.module.css'
 import { fetched, Missing } from './kit/part.tsx'
 import { showIn } from './kit/values.tsx'
 import { RESOURCES } from './resources/index.ts'
@@ -193,6 +196,27 @@ const formPages = [
   }),
 ]
 
+/** Says why it is not known yet who is there, and that it is asked again. */
+export function tellOfStart(refusal: Refusal, pause: number) {
+  const lines = [
+    told(refusal),
+    t('failure.again-in', { count: Math.ceil(pause / 1000) }),
+    ...(refusal.requestId ? [t('failure.request', { id: refusal.requestId })] : []),
+  ]
+  const notice = document.createElement('main')
+  notice.className = css.notice ?? ''
+  notice.dataset.tone = 'danger'
+  notice.setAttribute('role', 'alert')
+  notice.append(
+    ...lines.map((line) => {
+      const paragraph = document.createElement('p')
+      paragraph.textContent = line
+      return paragraph
+    }),
+  )
+  document.getElementById('root')?.replaceChildren(notice)
+}
+
 /** Draws the console, once it is known who is there. */
 export function show() {
   const readByWhoIsThere = () => {
@@ -214,6 +238,7 @@ export function show() {
   })
   const place = document.getElementById('root')
   if (!place) return
+  place.replaceChildren()
   createRoot(place).render(
     <StrictMode>
       <QueryClientProvider client={queries}>

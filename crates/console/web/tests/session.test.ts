@@ -7,6 +7,10 @@ let channel: { onmessage?: (event: { data: unknown }) => void } = {}
 let reloads = 0
 let answers: { [path: string]: () => Response } = {}
 const asked: string[] = []
+/** Where the tab was led, and what it kept. */
+const led: string[] = []
+const kept = new Map<string, string>()
+let runsTimers = false
 
 Object.assign(globalThis, {
   BroadcastChannel: class {
@@ -17,8 +21,24 @@ Object.assign(globalThis, {
       told.push(data)
     }
   },
-  location: { reload: () => reloads++, assign: () => {}, pathname: '/console/', search: '' },
-  setTimeout: () => 0,
+  location: {
+    reload: () => reloads++,
+    assign: () => {},
+    replace: (to: string) => led.push(to),
+    pathname: '/console/',
+    search: '',
+    hash: '',
+  },
+  history: { replaceState: (_: null, __: string, to: string) => led.push(to) },
+  sessionStorage: {
+    getItem: (name: string) => kept.get(name) ?? null,
+    setItem: (name: string, value: string) => kept.set(name, value),
+    removeItem: (name: string) => kept.delete(name),
+  },
+  setTimeout: (go: () => void) => {
+    if (runsTimers) queueMicrotask(go)
+    return 0
+  },
   fetch: async (path: string) => {
     asked.push(path)
     const answer = answers[path]
@@ -37,8 +57,37 @@ const refused = () => Response.json({ detail: 'No.' }, { status: 401 })
 
 test('a tab that begins tells the others who is signed in', async () => {
   answers = { [TOKEN]: start }
-  await begin()
+  await begin(() => {})
   assert.deepEqual(told.splice(0), [{ signedIn: 7 }])
+})
+
+test('a start that is refused is told, and tried again', async () => {
+  let tries = 0
+  const headers = { 'X-Request-Id': 'abc', 'Retry-After': '3' }
+  answers = { [TOKEN]: () => (tries++ ? start() : Response.json({}, { status: 503, headers })) }
+  const failures: unknown[] = []
+  runsTimers = true
+  await begin(({ status, requestId }, pause) => failures.push([status, requestId, pause]))
+  runsTimers = false
+  assert.deepEqual(failures, [[503, 'abc', 3000]])
+})
+
+test('the page for signing in leads back, also to a long address', async () => {
+  answers = { [TOKEN]: refused }
+  Object.assign(location, { pathname: '/console/admin/users', search: '?limit=50' })
+  void begin(() => {})
+  await new Promise(setImmediate)
+  assert.deepEqual(led.splice(0), ['/sign-in/?return_to=%2Fconsole%2Fadmin%2Fusers%3Flimit%3D50'])
+  const search = `?full_name__icontains=${'x'.repeat(500)}`
+  Object.assign(location, { search })
+  void begin(() => {})
+  await new Promise(setImmediate)
+  assert.deepEqual(led.splice(0), ['/sign-in/?return_to=%2Fconsole%2F'])
+  Object.assign(location, { pathname: '/console/', search: '' })
+  answers = { [TOKEN]: start }
+  await begin(() => {})
+  assert.deepEqual([led.splice(0), kept.size], [[`/console/admin/users${search}`], 0])
+  told.splice(0)
 })
 
 test('a request whose token is too old is sent again with a new one, and not a third time', async () => {

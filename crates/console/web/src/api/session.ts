@@ -20,6 +20,10 @@ export interface Start {
 type Listener = () => void
 
 const TOKEN = '/api/auth/browser/token/'
+const HOME = '/console/'
+/** The longest path, in characters, that the page for signing in leads back to. */
+const LONGEST_RETURN_TO = 512
+const RETURN_TO = 'chancery.return-to'
 const listeners = new Set<Listener>()
 /** Tells the other tabs who signed in, by the id; or that he signed out. */
 const tabs = new BroadcastChannel('chancery-session')
@@ -54,26 +58,52 @@ function keep(start: Start) {
   changed()
 }
 
-async function exchange(): Promise<'kept' | 'none' | 'unreachable'> {
+/** A token, `none` without a session, or why there is no telling. */
+async function exchange(): Promise<'kept' | 'none' | Refusal> {
   const answer = await fetch(TOKEN, { method: 'POST' }).catch(() => undefined)
   if (answer?.status === 200) {
     keep(await answer.json())
     return 'kept'
   }
-  return answer?.status === 401 ? 'none' : 'unreachable'
+  if (answer?.status === 401) return 'none'
+  const body = await answer?.json().catch(() => ({}))
+  const after = Number(answer?.headers.get('Retry-After')) || null
+  return new Refusal(answer?.status ?? 0, body ?? {}, answer?.headers.get('X-Request-Id') ?? null, after)
 }
 
-/** The first request of all. Without a session the page for signing in follows, which leads back. */
-export async function begin(): Promise<Start> {
+/** Where the page for signing in leads back to. It takes short paths alone: a longer one waits in this tab. */
+function wayBack(): string {
+  const here = location.pathname + location.search
+  if (here.length <= LONGEST_RETURN_TO && !location.hash) return here
+  sessionStorage.setItem(RETURN_TO, here + location.hash)
+  return HOME
+}
+
+/** Goes on where this tab was before somebody signed in. */
+function goBack() {
+  const waiting = sessionStorage.getItem(RETURN_TO)
+  sessionStorage.removeItem(RETURN_TO)
+  if (waiting?.startsWith(HOME) && location.pathname === HOME && !location.search)
+    history.replaceState(null, '', waiting)
+}
+
+/** The first request of all. Without a session the page for signing in follows, which leads back. What else is answered is
+ * told, with the milliseconds after which it is tried again. */
+export async function begin(tell: (refusal: Refusal, pause: number) => void): Promise<Start> {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10_000)) {
     const outcome = await exchange()
     if (outcome === 'kept' && current) {
+      goBack()
       tabs.postMessage({ signedIn: current.user?.id })
       return current
     }
     if (outcome === 'none') {
-      location.replace(`/sign-in/?return_to=${encodeURIComponent(location.pathname + location.search)}`)
+      location.replace(`/sign-in/?return_to=${encodeURIComponent(wayBack())}`)
       return new Promise(() => {})
+    }
+    if (outcome instanceof Refusal) {
+      pause = Math.max(pause, (outcome.retryAfter ?? 0) * 1000)
+      tell(outcome, pause)
     }
     await new Promise((resolve) => setTimeout(resolve, pause))
   }
@@ -87,7 +117,7 @@ export function renew(): Promise<boolean> {
       isOver = true
       changed()
     }
-    if (outcome === 'unreachable') {
+    if (outcome instanceof Refusal) {
       clearTimeout(timer)
       timer = setTimeout(() => void renew(), 5000)
     }

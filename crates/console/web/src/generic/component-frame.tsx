@@ -1,10 +1,11 @@
 // A custom component in a frame. It has an origin of its own, so it reaches nothing around it; all that passes between it and
 // the page is messages through one port (`docs/reference/custom-components.md`).
 
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { page } from '../api/query.ts'
-import type { Instance, Use } from '../api/shapes.ts'
+import { get, Refusal } from '../api/request.ts'
+import type { Instance, Page, Use } from '../api/shapes.ts'
 import css from '../kit/controls.module.css'
 import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
@@ -43,18 +44,40 @@ function whyNot(component: Instance | undefined): Key {
   return component.is_enabled === true ? 'component-frame.not-imported' : 'component-frame.disabled'
 }
 
+/** A component as those see it who look after components: also one that is switched off, or not there yet. */
+const inList = (component: number) => {
+  const { queryKey, queryFn } = page(COMPONENTS, `id=${component}&limit=1`)
+  return queryOptions({
+    queryKey: [...queryKey, 'one'],
+    queryFn: async (context) => (await (queryFn as (of: typeof context) => Promise<Page>)(context)).results[0] ?? null,
+  })
+}
+
+/** A component as everybody sees it: one that can be shown, or none. */
+const inFrame = (component: number) => {
+  const path = `${COMPONENTS}${component}/frame/`
+  return queryOptions({
+    queryKey: [path],
+    queryFn: ({ signal }) =>
+      get<Instance>(path, signal).then(
+        (found): Instance | null => ({ ...found, is_enabled: true }),
+        (error: unknown) => {
+          if (error instanceof Refusal && error.status === 404) return null
+          throw error
+        },
+      ),
+  })
+}
+
 export function ComponentFrame({ component, fallback, ...props }: ComponentFrameProps) {
-  const mayAsk = maySeeComponents()
-  // The list is asked, since an answer of 404 would be an error; and once, so that nothing that is typed into it goes.
+  // Asked once, so that nothing that is typed into it goes.
   const found = useQuery({
-    ...page(COMPONENTS, `id=${component}&limit=1`),
-    enabled: mayAsk,
+    ...(maySeeComponents() ? inList(component) : inFrame(component)),
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   })
-  if (!mayAsk) return <Instead text="component-frame.hidden">{fallback}</Instead>
-  if (!found.data || found.isPlaceholderData) return <Reading of={[found]} />
-  const one = found.data.results[0]
+  if (found.data === undefined) return <Reading of={[found]} />
+  const one = found.data ?? undefined
   const address = one?.is_enabled === true ? addressOf(one) : undefined
   if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
   // Told once, it is not told again: with other parameters it begins anew.

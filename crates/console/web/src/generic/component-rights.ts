@@ -1,4 +1,4 @@
 import { session } from '../api/session.ts'
 
-/** Where a component is, the API tells to few; everybody else is shown something else instead. */
+/** Whether somebody may read all that is known of components, and not only show them. */
 export const maySeeComponents = () => session()?.permissions?.custom_component?.view === true

@@ -2,7 +2,6 @@
 
 import { useState } from 'react'
 import type { Field, Json, Placed } from '../../api/shapes.ts'
-import { maySeeComponents } from '../../generic/component-rights.ts'
 import generic from '../../generic/generic.module.css'
 import { FieldInput } from '../../generic/input.tsx'
 import { Fieldset } from '../../kit/fields.tsx'
@@ -29,7 +28,6 @@ export function ComponentInput({
   useHold(name, errors.length > 0 ? errors.join(' ') : undefined)
   const message = useMessages(name)
   const plain = <FieldInput field={field} name={name} value={value} onChange={onChange} />
-  if (!maySeeComponents()) return plain
   return (
     <Fieldset name={name} label={labelOf(field)} hint={field.description || undefined} isRequired={field.required}>
       <ComponentFrame
