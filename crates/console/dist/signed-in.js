@@ -1,1 +1,1 @@
-import{r as e}from"./rolldown-runtime.js";import{T as t,w as n}from"./vendor.js";import{n as r}from"./app.js";import{X as i}from"./main.js";var a=e(t(),1),o=n();function s(){return(0,a.useEffect)(()=>{r(),window.close()},[]),(0,o.jsx)(`h1`,{tabIndex:-1,children:i(`session.back`)})}export{s as SignedIn};
+import{r as e}from"./rolldown-runtime.js";import{T as t,w as n}from"./vendor.js";import{Kt as r}from"./main.js";var i=e(t(),1),a=n();function o(){return(0,i.useEffect)(()=>{window.close()},[]),(0,a.jsx)(`h1`,{tabIndex:-1,children:r(`session.back`)})}export{o as SignedIn};

@@ -165,6 +165,28 @@ mod tests {
     }
 
     #[test]
+    fn all_scripts_and_styles_take_at_most_600_kb_on_their_way() {
+        let is_code = |file: &&File| file.name.ends_with(".js") || file.name.ends_with(".css");
+        let sum: usize = FILES.iter().filter(is_code).map(|file| file.content.len()).sum();
+        assert!(sum <= 600 * 1024, "{sum} bytes");
+    }
+
+    /// What `deny.toml` allows for crates, without what no package of the console has needed.
+    const LICENCES: [&str; 5] = ["0BSD", "Apache-2.0", "BSD-3-Clause", "ISC", "MIT"];
+
+    #[test]
+    fn what_others_wrote_has_a_licence_that_we_allow() {
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/dist/licences.md"));
+        let text = text.expect("the bundle's list of licences");
+        let packages: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        assert!(packages.iter().any(|package| package.starts_with("react-aria-components - ")), "{packages:?}");
+        for package in packages {
+            let licence = package.rsplit_once(" (").and_then(|(_, licence)| licence.strip_suffix(')'));
+            assert!(licence.is_some_and(|licence| LICENCES.contains(&licence)), "{package}");
+        }
+    }
+
+    #[test]
     fn what_is_compressed_inflates_to_the_file() {
         for file in &FILES {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/").to_owned() + file.name;

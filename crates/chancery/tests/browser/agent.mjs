@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
-import { everyLook, journey, settings } from './browser.mjs'
+import { end, everyWidth, journey, settings } from './browser.mjs'
 
 const { api, clientId, clientSecret, username, password } = settings
 const h1 = (page) => page.locator('main h1').innerText()
@@ -59,7 +59,7 @@ await journey('the pages of an agent', async (page, tab) => {
   assert.equal(await h1(page), 'Not possible')
   await tab.isAccessible('a wrong address')
   tab.isSilent('400')
-}, everyLook)
+}, everyWidth)
 
 /** Signs in and consents by the keyboard alone; `tabs` lead to the button. What the agent is told. */
 async function decides(page, tabs) {
@@ -122,3 +122,5 @@ await journey('a form of another page does not consent', async (page, tab) => {
 
 other.closeAllConnections()
 other.close()
+
+await end()

@@ -6,7 +6,11 @@ import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const LOOKS = ['light', 'dark'].flatMap((colorScheme) => [1280, 320].map((width) => ({ colorScheme, width })))
+const SCHEMES = ['light', 'dark']
+const WIDTHS = [1280, 320]
+
+// In the other scheme the page is the same but for its colours.
+const COLOURS = ['color-contrast', 'link-in-text-block']
 
 // Chromium says this where a journey types before the page has given its own field the focus.
 const AUTOFOCUS = /^Autofocus processing was blocked/
@@ -14,34 +18,52 @@ const AUTOFOCUS = /^Autofocus processing was blocked/
 /** What the Rust test hands over. */
 export const settings = JSON.parse(process.argv[2])
 
-/** Runs a journey in a browser of its own, in each look unless one is named. `JOURNEY=words` runs those alone whose title has them. */
-export async function journey(title, run, { looks = LOOKS.slice(0, 1), ...options } = {}) {
+let browser
+
+/**
+ * Runs a journey in a context of its own, at each width unless one is named, all at once. `JOURNEY=words` runs those alone whose
+ * title has them.
+ */
+export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...options } = {}) {
   if (process.env.JOURNEY && !title.includes(process.env.JOURNEY)) return
-  const browser = await chromium.launch({
+  const begin = Date.now()
+  browser ??= await chromium.launch({
     executablePath: '/usr/bin/chromium',
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],
   })
-  try {
-    for (const { colorScheme, width } of looks) {
-      const viewport = { width, height: 900 }
-      const context = await browser.newContext({ colorScheme, viewport, ...options })
-      context.setDefaultTimeout(20_000)
-      const page = await context.newPage()
-      const tab = new Tab(page, `${title}, ${colorScheme}, ${width} px`)
-      await run(page, tab).catch((error) => assert.fail(`${tab.name}: ${error.stack}`))
-      tab.isSilent()
-      await context.close()
-    }
-  } finally {
-    await browser.close()
+  const at = async (width) => {
+    const viewport = { width, height: 900 }
+    const context = await browser.newContext({ colorScheme: SCHEMES[0], viewport, ...options })
+    context.setDefaultTimeout(20_000)
+    const page = await context.newPage()
+    const tab = new Tab(page, `${title}, ${width} px`)
+    await run(page, tab).catch((error) => assert.fail(`${tab.name}: ${error.stack}`))
+    tab.isSilent()
+    assert.equal(tab.faults.join('\n'), '')
+    await context.close()
   }
+  await Promise.all(widths.map(at))
+  console.log(`${((Date.now() - begin) / 1000).toFixed(1)} s: ${title}`)
 }
 
-export const everyLook = { looks: LOOKS }
+export const everyWidth = { widths: WIDTHS }
+
+/** The last line of each script. */
+export const end = () => browser?.close()
+
+/** Asks the Rust test for something that only it can do, and waits until that is done. */
+export async function ask(what) {
+  const done = new Promise((resolve) => process.stdin.resume().once('data', resolve))
+  console.log(`! ${what}`)
+  await done
+  process.stdin.pause()
+}
 
 class Tab {
   console = []
   requests = []
+  /** What is wrong with what was looked at: all of it is told at the end. */
+  faults = []
 
   constructor(page, name) {
     Object.assign(this, { page, name })
@@ -60,17 +82,40 @@ class Tab {
     expected.forEach((text, n) => assert.ok(said[n].includes(text), `${this.name}: the console says ${said[n]}`))
   }
 
-  /** axe-core finds nothing on the page as it is, and nothing is wider than the window. */
+  /** axe-core finds nothing on the page as it is, light and dark, and nothing is wider than the window. */
   async isAccessible(what) {
-    await this.page.evaluate(AXE)
-    const { violations } = await this.page.evaluate(() => globalThis.axe.run())
-    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
-    assert.equal(found.join('\n'), '', `${this.name}, ${what}`)
-    const widest = await this.page.evaluate(() => document.documentElement.scrollWidth)
-    assert.ok(widest <= this.page.viewportSize().width, `${this.name}, ${what}: ${widest} px wide`)
-    if (settings.screenshots) {
-      const name = `${this.name} ${what}`.replaceAll(/[^\w=-]+/g, '-')
-      await this.page.screenshot({ path: `${settings.screenshots}/${name}.png` })
+    for (const colorScheme of SCHEMES) {
+      await this.page.emulateMedia({ colorScheme })
+      // Colours fade into each other.
+      await this.page.evaluate(async () => {
+        await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+        const ends = (one) => Number.isFinite(one.effect?.getComputedTiming().endTime)
+        for (const one of document.getAnimations().filter(ends)) one.finish()
+      })
+      const name = `${this.name}, ${colorScheme}, ${what}`
+      await this.#isRight(name, colorScheme === SCHEMES[0] ? undefined : COLOURS)
     }
+    await this.page.emulateMedia({ colorScheme: SCHEMES[0] })
+  }
+
+  async #isRight(name, rules) {
+    if (!(await this.page.evaluate(() => 'axe' in globalThis))) await this.page.evaluate(AXE)
+    const { violations } = await this.page.evaluate(
+      (runOnly) => globalThis.axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) }),
+      rules,
+    )
+    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
+    if (settings.screenshots) {
+      const file = name.replaceAll(/[^\w=-]+/g, '-')
+      await this.page.screenshot({ path: `${settings.screenshots}/${file}.png` })
+    }
+    for (const fault of found) this.faults.push(`${name}: ${fault}`)
+    await this.fits(name)
+  }
+
+  /** Nothing is wider than the window. */
+  async fits(name) {
+    const widest = await this.page.evaluate(() => document.documentElement.scrollWidth)
+    if (widest > this.page.viewportSize().width) this.faults.push(`${name}: ${widest} px wide`)
   }
 }

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
-import { journey, settings } from './browser.mjs'
+import { end, journey, settings } from './browser.mjs'
 
 const { api, index, token } = settings
 
@@ -95,3 +95,5 @@ await journey('in a frame of another origin', async (page, tab) => {
   other.close()
   silence(tab)
 })
+
+await end()

@@ -1,11 +1,11 @@
-// The console over much of everything: 500 classes, a class of 500 fields, 200 roles, 10,000 entries of history, long names that are
+// The console over much of everything: 500 classes, classes of 500 fields, one with 100 that choose, 200 roles, 10,000 entries of history, long names that are
 // written from right to left. Nothing breaks, and nothing is loaded as a whole.
 
 import assert from 'node:assert/strict'
-import { journey, settings } from './browser.mjs'
-import { go, open } from './console_steps.mjs'
+import { end, everyWidth, journey, settings } from './browser.mjs'
+import { go, open, settled } from './console_steps.mjs'
 
-const { api, alias, record, person } = settings
+const { api, alias, record, wide, wideRecord, person } = settings
 
 /** A screen asks for few answers, and each of them is a page. */
 const MOST_REQUESTS = 20
@@ -18,6 +18,8 @@ const screens = [
   `/records/${alias}`,
   `/records/${alias}/new`,
   `/records/${alias}/${record}`,
+  `/records/${wide}/new`,
+  `/records/${wide}/${wideRecord}`,
   '/admin/classes',
   '/admin/classes/1',
   '/admin/roles',
@@ -34,19 +36,31 @@ await journey('a large build', async (page, tab) => {
   page.on('response', (response) => {
     if (response.url().startsWith(`${api}/api/`)) answers.push(response)
   })
+  const isSmall = async (what) => {
+    const asked = answers.map((answer) => answer.url().slice(api.length))
+    assert.ok(asked.length <= MOST_REQUESTS, `${what} asks for\n${asked.join('\n')}`)
+    for (const answer of answers) {
+      const body = await answer.text().catch(() => '')
+      assert.ok(body.length <= MOST_BYTES, `${what}: ${answer.url()} has ${body.length} bytes`)
+      const { results } = body.startsWith('{') ? JSON.parse(body) : {}
+      assert.ok(!results || results.length <= MOST_ROWS, `${what}: ${answer.url()} has ${results?.length} rows`)
+    }
+    await tab.isAccessible(what)
+    tab.isSilent()
+  }
   for (const path of screens) {
     answers = []
     await go(page, path)
     assert.notEqual(await page.locator('main h1').textContent(), 'There is nothing here', path)
-    const asked = answers.map((answer) => answer.url().slice(api.length))
-    assert.ok(asked.length <= MOST_REQUESTS, `${path} asks for\n${asked.join('\n')}`)
-    for (const answer of answers) {
-      const body = await answer.text().catch(() => '')
-      assert.ok(body.length <= MOST_BYTES, `${path}: ${answer.url()} has ${body.length} bytes`)
-      const { results } = body.startsWith('{') ? JSON.parse(body) : {}
-      assert.ok(!results || results.length <= MOST_ROWS, `${path}: ${answer.url()} has ${results?.length} rows`)
-    }
-    await tab.isAccessible(path)
-    tab.isSilent()
+    await isSmall(path)
+    const edit = page.locator('main').getByRole('button', { name: 'Edit', exact: true }).first()
+    if (!(await edit.isVisible())) continue
+    answers = []
+    await edit.click()
+    await page.waitForSelector('main form')
+    await settled(page)
+    await isSmall(`${path}, edited`)
   }
-}, { looks: [{ colorScheme: 'light', width: 1280 }, { colorScheme: 'dark', width: 320 }] })
+}, everyWidth)
+
+await end()

@@ -6,12 +6,10 @@ import { settings } from './browser.mjs'
 const { api } = settings
 
 /** Opens a screen as somebody who has just signed in: the administrator of the settings, unless another is named. */
-export async function open(page, path = '/', { username, password } = settings) {
+export async function open(page, path = '/', who = settings) {
   count(page)
   await page.goto(`${api}/sign-in/?return_to=${encodeURIComponent(`/console${path}`)}`)
-  await page.fill('[name=username]', username)
-  await page.fill('[name=password]', password)
-  await page.keyboard.press('Enter')
+  await signIn(page, who)
   await page.waitForURL(`${api}/console${path}`)
   await page.waitForSelector('main h1')
 }
@@ -20,6 +18,7 @@ export const heading = (page, text) => page.waitForFunction((wanted) => document
 
 /** Waits until nothing is asked for, and the page has stood still for a moment. */
 export async function settled(page) {
+  const end = Date.now() + 20_000
   do {
     await page.evaluate(() => new Promise((resolve) => {
       let timer = setTimeout(resolve, 100)
@@ -29,14 +28,21 @@ export async function settled(page) {
       })
       seen.observe(document, { subtree: true, childList: true, characterData: true })
     }))
+    const urls = [...page.waiting].map((request) => request.url())
+    assert.ok(Date.now() < end, `the page does not settle: ${urls.join(', ')}`)
   } while (page.waiting.size > 0)
 }
 
-/** Counts what a page asks for. */
-function count(page) {
+/** Counts what a page asks for; what another page asked for that was here before is of no interest. */
+export function count(page) {
   page.waiting = new Set()
-  page.on('request', (request) => page.waiting.add(request))
+  page.on('request', (request) => {
+    if (request.isNavigationRequest() && request.frame() === page.mainFrame()) page.waiting.clear()
+    page.waiting.add(request)
+  })
   for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => page.waiting.delete(request))
+  // Of an answer that nobody reads to its end, nothing else is told.
+  page.on('response', (response) => response.ok() || page.waiting.delete(response.request()))
 }
 
 /** Goes to another screen as a link does, without loading the console anew. */
@@ -51,7 +57,7 @@ export async function go(page, path) {
 }
 
 /** Presses Tab until something has the focus. */
-export async function tabTo(page, selector, most = 80) {
+export async function tabTo(page, selector, most = 150) {
   for (let n = 0; n < most; n++) {
     if (await page.evaluate((one) => document.activeElement?.matches(one) === true, selector)) return
     await page.keyboard.press('Tab')
@@ -59,15 +65,26 @@ export async function tabTo(page, selector, most = 80) {
   assert.fail(`${selector} is not reached by Tab`)
 }
 
-/** Presses Tab until what has the focus is called so. */
-export async function tabToName(page, name, most = 150) {
+/** Presses Tab until what has the focus is called so, or begins with it. */
+export async function tabToName(page, name, most = 250) {
+  const seen = []
   for (let n = 0; n < most; n++) {
     const called = await page.evaluate(() => {
       const { activeElement: at } = document
-      return at?.getAttribute('aria-label') ?? at?.textContent?.trim() ?? ''
+      return at?.getAttribute('aria-label') ?? (at?.labels?.[0] ?? at)?.textContent?.trim() ?? ''
     })
-    if (called === name) return
+    if (called.startsWith(name)) return
+    seen.push(called.slice(0, 30))
     await page.keyboard.press('Tab')
   }
-  assert.fail(`${name} is not reached by Tab`)
+  assert.fail(`${name} is not reached by Tab, which leads over ${seen.slice(0, 60).join(' | ')}`)
+}
+
+/** Signs in on the page that is open, by keyboard alone. */
+export async function signIn(page, { username, password } = settings) {
+  await page.waitForSelector('[name=username]:focus')
+  await page.keyboard.type(username)
+  await page.keyboard.press('Tab')
+  await page.keyboard.type(password)
+  await page.keyboard.press('Enter')
 }

@@ -1,7 +1,7 @@
 // The pages of the descriptions of both services.
 
 import assert from 'node:assert/strict'
-import { everyLook, journey, settings } from './browser.mjs'
+import { end, everyWidth, journey, settings } from './browser.mjs'
 
 const { api, history, username, token, apiKey, clientId } = settings
 
@@ -75,7 +75,7 @@ await journey('the page of the main API', async (page, tab) => {
   await search(page, 'create role')
   await page.locator('.opblock-summary-control').first().click()
   await tab.isAccessible('an operation with a body')
-}, everyLook)
+}, everyWidth)
 
 await journey('searching the main API', async (page) => {
   await open(page, api)
@@ -105,7 +105,7 @@ await journey('the page of the history service', async (page, tab) => {
   await page.locator('.opblock-summary-control').first().click()
   await page.waitForSelector('.responses-wrapper')
   await tab.isAccessible('an operation')
-}, everyLook)
+}, everyWidth)
 
 await journey('trying out the history service', async (page, tab) => {
   tab.tried = ['/api/system-events', '/api/openapi.json']
@@ -116,3 +116,5 @@ await journey('trying out the history service', async (page, tab) => {
   assert.ok(JSON.parse(body).results.length > 0, body)
   await staysAtHome(tab, history)
 })
+
+await end()

@@ -7,7 +7,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use serde_json::{Value, json};
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use testkit::{
     ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, Mail, PASSWORD, Process, npm,
@@ -16,7 +17,9 @@ use testkit::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
-const SOURCES: [(&str, &str); 12] = [
+mod everywhere;
+
+const SOURCES: [(&str, &str); 16] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -25,18 +28,39 @@ const SOURCES: [(&str, &str); 12] = [
     ("task.mjs", include_str!("task.mjs")),
     ("component.mjs", include_str!("component.mjs")),
     ("agent.mjs", include_str!("agent.mjs")),
-    ("console.mjs", include_str!("console.mjs")),
     ("console_steps.mjs", include_str!("console_steps.mjs")),
+    ("console_screens.mjs", include_str!("console_screens.mjs")),
+    ("console_looks.mjs", include_str!("console_looks.mjs")),
+    ("console_keys.mjs", include_str!("console_keys.mjs")),
+    ("console_hurt.mjs", include_str!("console_hurt.mjs")),
+    ("console_attacks.mjs", include_str!("console_attacks.mjs")),
     ("console_large.mjs", include_str!("console_large.mjs")),
     ("console_component.mjs", include_str!("console_component.mjs")),
 ];
 
-/// Runs a script; what it says if it fails.
-fn run(script: &str, mut settings: Value) {
+/// Runs a script, and shows how long each of its journeys took; what it says if it fails.
+fn run(script: &str, settings: Value) {
+    run_asking(script, settings, |asked| panic!("{script} asks for {asked}"));
+}
+
+/// Runs a script that asks for what it cannot do itself, by lines that begin with `! `.
+fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
     settings["screenshots"] = std::env::var("SCREENSHOTS").map_or(Value::Null, Value::from);
     let program = npm::installed("browser", &SOURCES).join(script);
-    let output = Command::new("node").arg(program).arg(settings.to_string()).output();
-    let output = output.unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
+    let mut node = Command::new("node");
+    node.arg(program).arg(settings.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut node = node.spawn().unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
+    let (mut input, output) = (node.stdin.take().unwrap(), BufReader::new(node.stdout.take().unwrap()));
+    for line in output.lines().map(Result::unwrap) {
+        match line.strip_prefix("! ") {
+            Some(what) => {
+                asked(what);
+                writeln!(input).unwrap();
+            }
+            None => println!("{script}: {line}"),
+        }
+    }
+    let output = node.wait_with_output().unwrap();
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -142,9 +166,6 @@ async fn the_descriptions_are_searched_and_tried_out() {
     );
 }
 
-/// What would run where a text of somebody were taken as HTML.
-const HOSTILE: &str = "<img src=x onerror=\"ran=1;alert(1)\"><script>ran=1</script>";
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_is_for_everybody() {
     if test_database().is_some() {
@@ -153,106 +174,60 @@ async fn the_console_is_for_everybody() {
     let installation = Installation::embedded(BINARY).and_build();
     let server = installation.serve();
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    for number in 1..=30 {
+    let mut settings = everywhere::fill(&server, &admin).await;
+    for (name, value) in [("api", &address(&server)[..]), ("username", ADMIN), ("password", PASSWORD)] {
+        settings[name] = value.into();
+    }
+    run("console_screens.mjs", settings.clone());
+    run("console_looks.mjs", settings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_needs_no_mouse_and_lets_no_other_site_in() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let settings = json!({"api": address(&server), "username": ADMIN, "password": PASSWORD});
+    run("console_keys.mjs", settings.clone());
+    run("console_attacks.mjs", settings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_loses_nothing_that_was_typed() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let free = installation.serve();
+    let listen = free.api().to_string();
+    free.stop();
+    let installation = installation.listening_at(&listen);
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    for number in 1..=5 {
         let person = json!({
             "username": format!("person{number}@example.com"), "account_type": "internal", "delay_activation": true,
-            "first_name": "Person", "last_name": format!("Number {number}"), "company_name": HOSTILE,
+            "first_name": "Person", "last_name": format!("Number {number}"),
         });
         admin.post("/api/users/", person).await.created();
     }
-    admin.post("/api/roles/", json!({"name": HOSTILE, "description": HOSTILE})).await.created();
-    admin.post("/api/user-groups/", json!({"name": HOSTILE, "description": HOSTILE})).await.created();
-    admin.post("/api/object-classes/", json!({"name": HOSTILE})).await.created();
-    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
-    let option = json!({"value": "new", "text": HOSTILE});
-    for field in [
-        json!({"label": "Title", "type": "string", "description": HOSTILE}),
-        json!({"label": "Total", "type": "decimal"}),
-        json!({"label": "Due", "type": "date"}),
-        json!({"label": "Is paid", "type": "boolean"}),
-        json!({"label": "State", "type": "enum", "options": [option]}),
-        json!({"label": "Papers", "type": "document", "max_num_of_files": 5}),
-    ] {
-        admin.post("/api/object-classes/2/fields/", field).await.created();
-    }
-    admin.patch("/api/object-classes/2/", json!({"label_field": "title"})).await.ok();
-    for number in 1..=30 {
-        let fields =
-            json!({"title": format!("{HOSTILE} {number}"), "total": number, "due": "2026-02-28", "is_paid": true});
-        admin.post("/api/object-classes/2/object-records/", json!({"fields": fields})).await.created();
-    }
-    admin.delete("/api/object-records/30/").await.is_empty();
-    admin.post("/api/object-classes/2/record-permission-sets/", json!({"name": HOSTILE})).await.created();
-    let config = json!({"task_type": "tt_form", "prompt": HOSTILE, "configuration": {"questions": [{"name": "why"}]}});
-    let template = json!({"name": HOSTILE, "complete_by": "asap", "plugin_config": config});
-    admin.post("/api/task-templates/", template).await.created();
-    for record in [1, 2] {
-        let task = json!({"task_template": 1, "object_record": record, "assignees": [1]});
-        admin.post("/api/tasks/", task).await.created();
-    }
-    let agents =
-        json!({"type": "ai_mcp", "name": HOSTILE, "object_classes": [2], "redirect_uris": ["http://127.0.0.1/"]});
-    let agents = admin.post("/api/integrations/", agents).await.created()["uuid"].take();
-    admin.post("/api/mcp/connectors/", json!({"name": HOSTILE, "integration": agents})).await.created();
-    let integration = format!("/admin/integrations/{}", agents.as_str().unwrap());
-    let provider = json!({
-        "name": HOSTILE, "client_id": "a", "client_secret": "b", "tenant_id": "c", "provider": "provider_a",
+    let second = "second@example.com";
+    let person = json!({"username": second, "account_type": "internal", "first_name": "Second", "last_name": "Person"});
+    admin.post("/api/users/", person).await.created();
+    let mails = || Mail::all(&installation.data(), "localhost");
+    wait_until("a mail", async || mails().len() == 1).await;
+    let activation = json!({"token": mails()[0].token(), "password": PASSWORD});
+    admin.anonymous().post("/api/auth/activate/", activation).await.is_empty();
+    let settings =
+        json!({"api": format!("http://{listen}"), "username": ADMIN, "password": PASSWORD, "second": second});
+    let mut running = Some(server);
+    run_asking("console_hurt.mjs", settings, |asked| match asked {
+        "stop" => running.take().unwrap().kill(),
+        "start" => running = Some(installation.serve()),
+        _ => panic!("nobody knows how to {asked}"),
     });
-    admin.post("/api/single-sign-on/", provider).await.created();
-    let screens = [
-        "/",
-        "/me",
-        "/admin/users",
-        "/admin/users/2",
-        "/admin/users/new",
-        "/admin/roles",
-        "/admin/roles/1",
-        "/admin/roles/new",
-        "/admin/groups/1",
-        "/admin/single-sign-on/1",
-        "/admin/single-sign-on/new",
-        "/admin/sign-in",
-        "/admin/sign-ins",
-        "/admin/mail",
-        "/admin/company",
-        "/admin/authentication-objects/new",
-        "/admin/log",
-        "/admin/limits",
-        "/admin/interface",
-        "/admin/interface/home",
-        "/admin/interface/lists?class=2",
-        "/admin/interface/records?class=2",
-        "/admin/interface/theme",
-        "/admin/classes",
-        "/admin/classes/1",
-        "/admin/task-templates/new",
-        "/admin/integrations/new",
-        "/admin/connectors/new",
-        "/admin/components",
-        "/admin/components/new",
-        "/admin/components/repositories",
-        "/admin/classes/2",
-        "/admin/task-templates/1",
-        "/admin/connectors/1",
-        &integration,
-        "/records",
-        "/records/order",
-        "/records/order/new",
-        "/records/order/1",
-        "/records/order/import",
-        "/records/order/deleted",
-        "/search?text=img",
-        "/tasks",
-        "/tasks/board",
-        "/tasks/1",
-        "/nowhere",
-    ];
-    run(
-        "console.mjs",
-        json!({
-            "api": address(&server), "username": ADMIN, "password": PASSWORD, "screens": &screens[..], "hostile": HOSTILE,
-        }),
-    );
 }
 
 /// A name of a hundred characters in a script that is written from right to left.
@@ -300,10 +275,25 @@ async fn the_console_shows_a_large_build_in_pages() {
         ),
     )
     .await;
+    // Ten relations are the most that a class may have.
+    let choosing = |number: usize| {
+        let kind = match number {
+            1..=10 => json!({"type": "relation", "related_object_class": 3}),
+            11..=100 => json!({"type": "user"}),
+            _ => json!({"type": "string"}),
+        };
+        let mut field = json!({"label": long_name(number), "alias": format!("field_{number}")});
+        field.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+        field
+    };
+    many(500, create("/api/object-classes/2/fields/", choosing)).await;
     admin.patch("/api/object-classes/1/", json!({"label_field": "field_1"})).await.ok();
     let alias = admin.get("/api/object-classes/1/").await.ok()["alias"].take();
     let fields = json!({"field_1": long_name(1), "field_500": "last"});
     let record = admin.post("/api/object-classes/1/object-records/", json!({"fields": fields})).await.id();
+    let wide = admin.get("/api/object-classes/2/").await.ok()["alias"].take();
+    let fields = json!({"field_11": 1, "field_101": "Wide"});
+    let wide_record = admin.post("/api/object-classes/2/object-records/", json!({"fields": fields})).await.id();
     let person = json!({
         "username": "person@example.com", "account_type": "full", "delay_activation": true,
         "first_name": long_name(1), "last_name": long_name(2), "roles": (1..=100).collect::<Vec<_>>(),
@@ -337,7 +327,10 @@ async fn the_console_shows_a_large_build_in_pages() {
     .await;
     run(
         "console_large.mjs",
-        json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "alias": alias, "record": record, "person": person}),
+        json!({
+            "api": address(&server), "username": ADMIN, "password": PASSWORD, "alias": alias, "record": record, "wide": wide,
+            "wideRecord": wide_record, "person": person,
+        }),
     );
 }
 

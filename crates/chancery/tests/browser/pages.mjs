@@ -1,7 +1,7 @@
 // The pages to sign in, activate and reset.
 
 import assert from 'node:assert/strict'
-import { everyLook, journey, settings } from './browser.mjs'
+import { end, everyWidth, journey, settings } from './browser.mjs'
 
 const { api, username, password, activation, reset } = settings
 const h1 = (page) => page.locator('main h1').innerText()
@@ -40,7 +40,7 @@ await journey('every page', async (page, tab) => {
   await signIn(page, password)
   assert.equal(await h1(page), 'Signed in')
   await tab.isAccessible('signed in')
-}, everyLook)
+}, everyWidth)
 
 await journey('signing in with the keyboard alone leads back', async (page) => {
   await page.goto(`${api}/sign-in/?for=program&return_to=/api/docs/`)
@@ -107,3 +107,5 @@ await journey('people activate without scripts, by rules that they see beforehan
   await page.click('text=Sign in')
   assert.equal(await h1(page), 'Sign in')
 }, { javaScriptEnabled: false })
+
+await end()

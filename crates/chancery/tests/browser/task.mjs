@@ -1,7 +1,7 @@
 // The page of a link to a task: its inputs, its errors, its files.
 
 import assert from 'node:assert/strict'
-import { everyLook, journey, settings } from './browser.mjs'
+import { end, everyWidth, journey, settings } from './browser.mjs'
 
 const { api, link } = settings
 const h1 = (page) => page.locator('main h1').innerText()
@@ -22,7 +22,7 @@ await journey('the page of a task', async (page, tab) => {
   await page.goto(`${api}/task/?token=dead`)
   await tab.isAccessible('a link that does not work')
   tab.isSilent('400')
-}, everyLook)
+}, everyWidth)
 
 await journey('a task is completed with a file, without scripts', async (page, tab) => {
   await page.goto(address)
@@ -43,3 +43,5 @@ await journey('a task is completed with a file, without scripts', async (page, t
   assert.equal(await h1(page), 'Task')
   tab.isSilent('400')
 }, { javaScriptEnabled: false })
+
+await end()

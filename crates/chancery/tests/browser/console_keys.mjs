@@ -1,0 +1,258 @@
+// A build that is empty is set up by keyboard alone: nothing is clicked, and nothing gets the focus but by keys.
+
+import assert from 'node:assert/strict'
+import { end, journey, settings } from './browser.mjs'
+import { count, heading, open, settled, signIn, tabTo, tabToName } from './console_steps.mjs'
+
+const { api } = settings
+
+const press = async (page, ...keys) => {
+  for (const key of keys) await page.keyboard.press(key)
+}
+
+/** Goes to something by Tab, and presses it. */
+async function use(page, name) {
+  await tabToName(page, name)
+  await press(page, 'Enter')
+}
+
+/** Goes to fields by Tab, and types: in a list of choices that chooses the one that begins so. */
+async function type(page, values, within = 'main') {
+  for (const [name, text] of Object.entries(values)) {
+    await tabTo(page, `${within} [name="${name}"]`)
+    await page.keyboard.type(text)
+  }
+}
+
+const DIALOG = '[role=dialog]'
+const said = (page, text) => page.getByText(text).first().waitFor()
+
+/** Goes somewhere by the palette. */
+async function goBy(page, text, title) {
+  await press(page, 'Control+k')
+  await page.waitForSelector('[role=dialog] input:focus')
+  await page.keyboard.type(text)
+  await page.getByRole('menuitem', { name: new RegExp(text, 'i') }).first().waitFor()
+  await press(page, 'Enter')
+  await heading(page, title)
+  await settled(page)
+}
+
+async function home(page) {
+  await press(page, 'g', 'h')
+  await page.getByRole('heading', { name: 'First steps' }).waitFor()
+  await settled(page)
+}
+
+async function step(page, name, title) {
+  await home(page)
+  await use(page, name)
+  if (title) await heading(page, title)
+  await settled(page)
+}
+
+/** Begins to edit what is shown. */
+async function edit(page) {
+  await press(page, 'e')
+  await page.waitForSelector('main form [name]')
+}
+
+/** Saves what is edited, which then is shown. */
+async function save(page) {
+  await press(page, 'Control+s')
+  await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
+  await said(page, 'Saved.')
+  await settled(page)
+}
+
+await journey('the first steps', async (page, tab) => {
+  await open(page)
+  await step(page, 'Tell people whom to ask', 'Company')
+  await edit(page)
+  await type(page, { admin_email_address: 'ask@example.com' })
+  await save(page)
+
+  await step(page, 'Set up mail, and send a test', 'Mail')
+  await edit(page)
+  await tabTo(page, 'main [name=port]')
+  await press(page, 'Control+a')
+  await type(page, { port: '2525' })
+  await type(page, {
+    host: '127.0.0.1', username: 'sender', password: 'secret of the mail server', from_email: 'a@example.com',
+    failure_email: 'b@example.com',
+  })
+  await save(page)
+  await type(page, { 'test-password': 'secret of the mail server' })
+  await use(page, 'Send a test')
+  await page.waitForSelector('main [role=alert]')
+  tab.isSilent('400')
+
+  await step(page, 'Decide how people sign in', 'Sign-in rules')
+  await edit(page)
+  await tabTo(page, 'main [name$=min_length]')
+  await press(page, 'Control+a')
+  await page.keyboard.type('12')
+  await save(page)
+
+  await step(page, 'Add a second super admin', 'New user')
+  await type(page, { username: 'second@example.com', account_type: 'Super', first_name: 'Second', last_name: 'Admin' })
+  await press(page, 'Control+s')
+  await heading(page, 'Second Admin')
+
+  await step(page, 'Declare a kind of record', 'New class')
+  await type(page, { name: 'Order' })
+  await press(page, 'Control+s')
+  await heading(page, 'Order')
+  await settled(page)
+  for (const [label, kind] of [['Title', 'Short text'], ['Total', 'Decimal'], ['Due', 'Date']]) {
+    await use(page, 'New field')
+    await page.waitForSelector(`${DIALOG} [name=label]`)
+    await type(page, { label, type: kind }, DIALOG)
+    await press(page, 'Control+s')
+    await page.waitForSelector(DIALOG, { state: 'detached' })
+    await page.locator('main code', { hasText: label.toLowerCase() }).waitFor()
+  }
+
+  await step(page, 'Make a first record')
+  await goBy(page, 'Go to Order', 'Order')
+  await press(page, 'c')
+  await page.waitForSelector('main [name=title]')
+  await type(page, { title: 'The first', total: '7' })
+  await press(page, 'Control+s')
+  await heading(page, 'The first')
+
+  await goBy(page, 'New integration', 'New integration')
+  await tabToName(page, 'AI')
+  await press(page, 'Space')
+  await type(page, { name: 'Agents', redirect_uris: 'http://127.0.0.1/callback' })
+  await press(page, 'Control+s')
+  await heading(page, 'Agents')
+  await step(page, 'Connect an AI agent', 'New connector')
+  await type(page, { name: 'Assistant' })
+  await tabToName(page, 'Integration')
+  await page.keyboard.type('Agents')
+  await page.waitForSelector('[role=option]')
+  await press(page, 'ArrowDown', 'Enter', 'Control+s')
+  await page.waitForSelector('[role=alertdialog]')
+  await use(page, 'I have kept it')
+  await heading(page, 'Assistant')
+
+  await home(page)
+  for (const done of ['Tell people whom to ask', 'Add a second super admin', 'Declare a kind of record', 'Make a first record', 'Connect an AI agent'])
+    await page.locator('main li', { hasText: done }).getByText('done').waitFor({ state: 'attached' })
+})
+
+await journey('signing in, finding somebody, editing and saving', async (page, tab) => {
+  count(page)
+  await page.goto(`${api}/console/admin/roles`)
+  await signIn(page)
+  tab.isSilent('401')
+  await heading(page, 'Roles')
+  await press(page, 'g', 'u')
+  await heading(page, 'Users')
+  await page.waitForSelector('tbody tr')
+  await press(page, '/')
+  await page.keyboard.type('Second')
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1)
+  await use(page, 'Second Admin')
+  await heading(page, 'Second Admin')
+  await edit(page)
+  await type(page, { job_title: 'Clerk' })
+  await save(page)
+  await said(page, 'Clerk')
+})
+
+await journey('a role: an action brings along what it requires', async (page) => {
+  await open(page)
+  await goBy(page, 'New role', 'New role')
+  await type(page, { name: 'Made by keys' })
+  const isTicked = (name) => page.getByRole('checkbox', { name }).isChecked()
+  await tabToName(page, 'Users: Edit')
+  await press(page, 'Space')
+  for (const name of [/^Users: View/, /^Users: List/, /^Users: Edit/]) assert.ok(await isTicked(name), name)
+  // A whole row at once, and back.
+  await tabToName(page, 'Roles')
+  await press(page, 'Enter')
+  assert.ok(await isTicked(/^Roles: Delete/))
+  await press(page, 'Enter')
+  assert.ok(!(await isTicked(/^Roles: Delete/)))
+  await press(page, 'Control+s')
+  await heading(page, 'Made by keys')
+})
+
+await journey('the designer of a class', async (page) => {
+  await open(page)
+  await goBy(page, 'Go to Classes', 'Classes')
+  await page.waitForSelector('tbody tr')
+  await use(page, 'Order')
+  await page.waitForSelector('main code >> text=total')
+  await use(page, 'Edit Total')
+  await page.waitForSelector(`${DIALOG} [name=label]`)
+  await tabTo(page, `${DIALOG} [name=label]`)
+  await press(page, 'Control+a')
+  await page.keyboard.type('Sum')
+  await press(page, 'Control+s')
+  await page.waitForSelector('strong >> text=Sum')
+  await use(page, 'Move Sum up')
+  await page.waitForFunction(() => {
+    const aliases = [...document.querySelectorAll('main code')].map(({ textContent }) => textContent)
+    return aliases.indexOf('total') < aliases.indexOf('title')
+  })
+  // The focus stays with the field.
+  await tabToName(page, 'Move Sum down', 2)
+  await use(page, 'Delete Due')
+  await page.waitForSelector(DIALOG)
+  await use(page, 'Delete')
+  await page.waitForSelector('main code >> text=due', { state: 'detached' })
+})
+
+await journey('the designer of a form', async (page) => {
+  await open(page, '/admin/classes/1')
+  await page.waitForSelector('main code >> text=total')
+  await use(page, 'New form')
+  await heading(page, 'New form')
+  await settled(page)
+  await type(page, { name: 'By keys' })
+  await use(page, 'New section')
+  await use(page, 'Edit Section without a title')
+  await page.waitForSelector(`${DIALOG} [name=title]`)
+  await type(page, { title: 'The order' }, DIALOG)
+  await press(page, 'Control+s')
+  await page.waitForSelector('h3 >> text=The order')
+  for (const label of ['Title', 'Sum']) {
+    await tabToName(page, 'Add a field')
+    await page.keyboard.type(label)
+    await page.waitForSelector('[role=option]')
+    await press(page, 'ArrowDown', 'Enter')
+    await page.getByRole('button', { name: `Edit ${label}` }).waitFor()
+  }
+  await use(page, 'Move Sum up')
+  await press(page, 'Control+s')
+  await heading(page, 'By keys')
+  await page.reload()
+  await page.getByRole('button', { name: 'Edit Sum' }).waitFor()
+  const items = await page.getByRole('list', { name: 'Items of The order' }).innerText()
+  assert.ok(items.indexOf('Sum') < items.indexOf('Title'), items)
+})
+
+await journey('an import', async (page) => {
+  await open(page)
+  await goBy(page, 'Go to Order', 'Order')
+  await use(page, 'More of Order')
+  await page.waitForSelector('[role=menuitem]')
+  await page.keyboard.type('Imp')
+  await press(page, 'Enter')
+  await heading(page, 'Import into Order')
+  await settled(page)
+  await tabTo(page, 'input[type=file]')
+  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), press(page, 'Enter')])
+  const buffer = Buffer.from('Title;Sum\nOne;1,5\nTwo;x\n')
+  await chooser.setFiles({ name: 'orders.csv', mimeType: 'text/csv', buffer })
+  await said(page, '2 rows with 2 columns.')
+  await use(page, 'Check all rows')
+  await said(page, 'One row would be refused.')
+  await use(page, 'Import 2 rows')
+  await said(page, 'One record was made')
+})
+
+await end()
