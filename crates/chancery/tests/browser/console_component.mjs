@@ -1,7 +1,7 @@
 // A custom component in the console: its value, its errors and its height arrive, and nothing else that it tries.
 
 import assert from 'node:assert/strict'
-import { everyLook, journey, settings } from './browser.mjs'
+import { end, everyWidth, journey, settings } from './browser.mjs'
 import { heading, open } from './console_steps.mjs'
 
 const { api, component, silent, form } = settings
@@ -47,7 +47,7 @@ await journey('a component in the console', async (page, tab) => {
   await heading(page, 'Components')
   // The browser tells of each thing that was refused.
   tab.console.splice(0)
-}, everyLook)
+}, everyWidth)
 
 await journey('a component that goes elsewhere is closed', async (page, tab) => {
   await open(page, where)
@@ -91,3 +91,5 @@ await journey('a component fills in a field of a form', async (page, tab) => {
   await page.waitForSelector('text=Thank you.')
   tab.isSilent()
 })
+
+await end()

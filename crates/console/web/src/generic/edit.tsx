@@ -25,6 +25,8 @@ export interface EditProps {
   shape?: Shape | undefined
   read: Read
   details: Options['details']
+  /** Whether nothing of it was ever saved: what is required is sent along, changed or not. */
+  isUnset?: boolean | undefined
   /** Told of what was saved. */
   onSaved?: ((instance: Instance) => void) | undefined
   onDone: () => void
@@ -54,7 +56,9 @@ export function Edit(props: EditProps) {
     if (!isChanged) return onDone()
     setIsBusy(true)
     try {
-      const { data, etag } = await sendFields('PATCH', path, changes, shape, base.etag)
+      const required = props.isUnset ? shown.filter((field) => field.required).map(({ alias }) => alias) : []
+      const sent = { ...Object.fromEntries(required.map((alias) => [alias, values[alias]])), ...changes }
+      const { data, etag } = await sendFields('PATCH', path, sent as Fields, shape, base.etag)
       queries.setQueryData([path, 'instance'], { instance: data, etag })
       void wrote(list, path)
       props.onSaved?.(data)

@@ -30,6 +30,8 @@ export interface SingleProps {
   panels?: ComponentType<{ instance: Instance }>[]
   /** Whether it may be edited, where it does not say that itself. */
   canEdit?: boolean
+  /** Whether nothing of it was ever saved. */
+  isUnset?: (instance: Instance) => boolean
   /** Told of what would be saved; a text asks before that is done. */
   warning?: (before: Fields, values: Fields) => ReactNode
   onSaved?: (instance: Instance) => void
@@ -74,6 +76,7 @@ export function Single(props: SingleProps) {
                 sections={sections}
                 inputs={props.inputs}
                 warning={props.warning}
+                isUnset={props.isUnset?.(found)}
                 read={read.data}
                 details={details}
                 onSaved={props.onSaved}

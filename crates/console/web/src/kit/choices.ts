@@ -13,7 +13,12 @@ export const textFound = (autocomplete: string, value: string) => found.get(`${a
  * Choices that the API finds for what is typed, once they are wanted; it is asked a moment after the last key. Undefined before
  * the first answer.
  */
-export function useChoices(autocomplete: string | undefined, text: string, isWanted: boolean): Choice[] | undefined {
+export function useChoices(
+  autocomplete: string | undefined,
+  text: string,
+  isWanted: boolean,
+  by: By = 'id',
+): Choice[] | undefined {
   const [choices, setChoices] = useState<Choice[] | undefined>()
   useEffect(() => {
     if (!autocomplete || !isWanted) return
@@ -21,7 +26,7 @@ export function useChoices(autocomplete: string | undefined, text: string, isWan
     const ask = async () => {
       const answer = await get<unknown>(address(autocomplete, text), gone.signal).catch(() => [])
       if (gone.signal.aborted) return
-      const all = choicesOf(answer)
+      const all = choicesOf(answer, by)
       for (const choice of all) found.set(`${autocomplete} ${choice.value}`, choice.text)
       setChoices(all)
     }
@@ -30,7 +35,7 @@ export function useChoices(autocomplete: string | undefined, text: string, isWan
       clearTimeout(timer)
       gone.abort()
     }
-  }, [autocomplete, text, isWanted])
+  }, [autocomplete, text, isWanted, by])
   return choices
 }
 
@@ -41,11 +46,14 @@ function address(autocomplete: string, text: string): string {
   return filter ? `${autocomplete}${autocomplete.includes('?') ? '&' : '?'}${filter}` : autocomplete
 }
 
+/** By what an instance of a list is chosen. */
+export type By = 'id' | 'alias'
+
 /** Autocompletes answer values with texts, plain or in an envelope; lists answer instances. */
-export function choicesOf(answer: unknown): Choice[] {
+export function choicesOf(answer: unknown, by: By = 'id'): Choice[] {
   const results = Array.isArray(answer) ? answer : ((answer as { results?: unknown[] }).results ?? [])
   return results.map((item) => {
-    const { value, text, id, uuid, name, label } = item as Instance
-    return { value: (value ?? id ?? uuid) as Choice['value'], text: `${text ?? name ?? label ?? value ?? id}` }
+    const { value, text, [by]: key, uuid, name, label } = item as Instance
+    return { value: (value ?? key ?? uuid) as Choice['value'], text: `${text ?? name ?? label ?? value ?? key}` }
   })
 }

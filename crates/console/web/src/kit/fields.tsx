@@ -17,7 +17,7 @@ import {
 import { session } from '../api/session.ts'
 import type { Choice } from '../api/shapes.ts'
 import { t } from '../texts.ts'
-import { useChoices } from './choices.ts'
+import { type By, useChoices } from './choices.ts'
 import css from './controls.module.css'
 import { Icon } from './icons.tsx'
 import { useMessages } from './messages.ts'
@@ -285,11 +285,13 @@ export function Chooser({
   onChange,
   choices,
   autocomplete,
+  by,
   isAdding = false,
   without,
   ...props
 }: ChooserProps & {
   value: Choice['value'] | null
+  by?: By
   /** What is chosen is added elsewhere: the control is empty again, and stays where it is. */
   isAdding?: boolean
   /** Values that the API finds and nobody can choose here. */
@@ -305,7 +307,7 @@ export function Chooser({
   const isSearching = typed !== chosen
   // A page may have a hundred of them: the API is asked by those that somebody comes to.
   const [isWanted, setIsWanted] = useState(false)
-  const found = useChoices(autocomplete, isSearching ? typed : '', isWanted)
+  const found = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
   const all =
     choices?.filter((choice) => !isSearching || choice.text.toLowerCase().includes(typed.toLowerCase())) ??
     found?.filter((choice) => !without?.includes(choice.value)) ??

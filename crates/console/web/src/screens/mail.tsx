@@ -23,6 +23,7 @@ export function Mail() {
       name="outbound_mail_setup"
       path="/api/administration/smtp-settings/"
       canEdit={canEdit}
+      isUnset={({ host }) => host === ''}
       names={{ username: 'mail.username' }}
       sections={[
         { title: 'section.server', fields: ['host', 'port', 'tls'] },

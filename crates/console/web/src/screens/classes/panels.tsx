@@ -11,7 +11,7 @@ import { type InputProps, may, type PanelProps } from '../../generic/resource.ts
 import { Turn } from '../../generic/turn.tsx'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
-import { Select } from '../../kit/fields.tsx'
+import { Chooser } from '../../kit/fields.tsx'
 import { part } from '../../kit/part.tsx'
 import { Tag } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
@@ -85,16 +85,22 @@ export const ClassSets = ({ instance, path }: PanelProps) => (
 /** Records are called by a field of texts. */
 export function LabelField({ field, name, value, onChange, instance }: InputProps) {
   const path = `/api/object-classes/${instance?.id}/fields/`
-  const { data } = useQuery({ ...page(path, 'type=string&limit=500'), enabled: instance !== undefined })
-  if (!instance || !data) return null
+  // What the chosen one is called.
+  const chosen = useQuery({
+    ...page(path, `alias=${encodeURIComponent(`${value}`)}&limit=1`),
+    enabled: instance !== undefined && typeof value === 'string',
+  })
+  if (!instance) return null
   return (
-    <Select
+    <Chooser
       name={name}
       label={labelOf(field)}
       hint={t('field.label_field.hint')}
-      value={value as string | null}
-      choices={data.results.map(({ alias, label }) => ({ value: `${alias}`, text: `${label}` }))}
-      onChange={(alias) => onChange((alias ?? null) as Json)}
+      value={(value ?? null) as string | null}
+      text={typeof value === 'string' ? `${chosen.data?.results[0]?.label ?? value}` : undefined}
+      autocomplete={`${path}?type=string&limit=50&label__icontains=`}
+      by="alias"
+      onChange={(choice) => onChange((choice?.value ?? null) as Json)}
     />
   )
 }
