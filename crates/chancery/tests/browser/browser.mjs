@@ -37,7 +37,10 @@ export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...opti
     context.setDefaultTimeout(20_000)
     const page = await context.newPage()
     const tab = new Tab(page, `${title}, ${width} px`)
-    await run(page, tab).catch((error) => assert.fail(`${tab.name}: ${error.stack}`))
+    await run(page, tab).catch(async (error) => {
+      if (settings.screenshots) await page.screenshot({ path: `${settings.screenshots}/failed.png` })
+      assert.fail(`${tab.name}: ${error.stack}`)
+    })
     tab.isSilent()
     assert.equal(tab.faults.join('\n'), '')
     await context.close()
