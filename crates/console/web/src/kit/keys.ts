@@ -61,8 +61,8 @@ const isOwn = (target: Element, key: string) =>
 let hadChoices = false
 document.addEventListener(
   'keydown',
-  ({ target }) => {
-    hadChoices = target instanceof Element && target.matches('[role=combobox][aria-expanded=true]')
+  ({ key, target }) => {
+    hadChoices = key === 'Escape' && target instanceof Element && target.matches('[role=combobox][aria-expanded=true]')
   },
   true,
 )

@@ -116,6 +116,8 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
                 <Input className={`${css.input} ${look.input}`} placeholder={t('palette.hint')} />
               </TextField>
               <Menu
+                // The focus stays in the text above: by itself the list could not be scrolled by keys.
+                ref={(list: HTMLElement | null) => list?.setAttribute('tabindex', '0')}
                 className={`${css.list} ${look.list}`}
                 aria-label={t('palette')}
                 items={shown.slice(0, 60)}
