@@ -20,7 +20,7 @@ function saidFirst(): (key: string) => boolean {
   const sources = files(join(ROOT, 'src')).filter((name) => /\.tsx?$/.test(name))
   const first = sources.filter((name) => [MAIN, RECORDS, HOME].some((group) => group.test(name)))
   const said = first.map((name) => readFileSync(join(ROOT, name), 'utf8')).join('\n')
-  const names = new Set(said.match(/(?<=['"])[\w.-]+(?=['"])/g))
+  const names = new Set(said.match(/(?<=['"`])[\w.-]+(?=['"`])/g))
   const beginnings = said.match(/(?<=`)[a-z][\w.-]*[.-](?=\$\{)/g) ?? []
   return (key) =>
     names.has(key) ||

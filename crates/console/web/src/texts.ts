@@ -23,7 +23,12 @@ export async function moreTexts(): Promise<void> {
 
 const has = (key: string): key is Key => Object.hasOwn(compiled, key)
 
-export const t = (key: Key, values?: Values): string => formatter.format(key, values as Record<string, string>)
+export function t(key: Key, values?: Values): string {
+  if (has(key)) return formatter.format(key, values as Record<string, string>)
+  // A page without one of its texts is better than none.
+  reportError(new Error(`The text ${key} is not there.`))
+  return key
+}
 
 /** The text of a name that the API gives: of its own where there is one, else made of the name. */
 export function named(kind: 'field' | 'resource' | 'action' | 'event', name: string): string {
