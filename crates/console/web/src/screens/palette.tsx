@@ -101,6 +101,11 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
           },
         ]),
   ]
+  const choose = (item: Item | undefined) => {
+    if (!item) return
+    onClose()
+    item.run()
+  }
   return (
     <ModalOverlay
       className={`${css.overlay} ${look.overlay}`}
@@ -113,7 +118,15 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
           <Layer>
             <Autocomplete inputValue={typed} onInputChange={setTyped}>
               <TextField aria-label={t('palette')} autoFocus>
-                <Input className={`${css.input} ${look.input}`} placeholder={t('palette.hint')} />
+                <Input
+                  className={`${css.input} ${look.input}`}
+                  placeholder={t('palette.hint')}
+                  onKeyDown={(event) => {
+                    // Choices that came meanwhile take the mark off the first one for a moment.
+                    if (event.key === 'Enter' && !event.currentTarget.hasAttribute('aria-activedescendant'))
+                      choose(shown[0])
+                  }}
+                />
               </TextField>
               <Menu
                 // The focus stays in the text above: by itself the list could not be scrolled by keys.
@@ -124,15 +137,7 @@ export default function Palette({ parts, onClose }: { parts: Part[]; onClose: ()
                 renderEmptyState={() => <p className={css.nothing}>{t('nothing-found')}</p>}
               >
                 {(item: Item) => (
-                  <MenuItem
-                    id={item.id}
-                    textValue={item.text}
-                    className={css.item ?? ''}
-                    onAction={() => {
-                      onClose()
-                      item.run()
-                    }}
-                  >
+                  <MenuItem id={item.id} textValue={item.text} className={css.item ?? ''} onAction={() => choose(item)}>
                     <span>{item.text}</span>
                     {item.kind && <span className={css.optional}>{item.kind}</span>}
                     {item.keys && <kbd>{keysText(item.keys)}</kbd>}
