@@ -19,6 +19,7 @@ const SCREENS = {
   connector: '/admin/connectors/1',
   'sign-in-rules': '/admin/sign-in',
   log: '/admin/log',
+  interface: '/admin/interface/theme',
 }
 const SIZE = { width: 1120, height: 700 }
 /** At most this many bytes each; the quality goes down until that holds. */
