@@ -322,7 +322,7 @@ POST /api/custom-components/ custom_components.create
 GET /api/custom-components/{id}/ custom_components.retrieve
 PATCH /api/custom-components/{id}/ custom_components.update
 DELETE /api/custom-components/{id}/ custom_components.delete
-GET /api/custom-components/{id}/frame/ custom_components.frame.retrieve
+GET /api/custom-components/frames/{id}/ custom_components.frames.retrieve
 POST /api/custom-components/repository/ custom_components.repository.create
 GET /api/custom-components/repository/{id}/ custom_components.repository.retrieve
 DELETE /api/custom-components/repository/{id}/ custom_components.repository.delete

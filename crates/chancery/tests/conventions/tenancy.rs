@@ -175,7 +175,7 @@ async fn a_token_of_one_build_opens_no_other() {
 }
 
 /// What a collection's address ends with, and the table of its ids. Of those that fit, the longest one counts.
-const COLLECTIONS: [(&str, &str); 29] = [
+const COLLECTIONS: [(&str, &str); 30] = [
     ("users", "users"),
     ("roles", "roles"),
     ("user-groups", "user_groups"),
@@ -197,6 +197,7 @@ const COLLECTIONS: [(&str, &str); 29] = [
     ("tasks", "tasks"),
     ("custom-components", "custom_components"),
     ("custom-components/repository", "custom_component_repositories"),
+    ("custom-components/frames", "custom_components"),
     ("components", "custom_components"),
     ("files", "files"),
     ("record-permission-sets", "record_permission_sets"),

@@ -43,7 +43,7 @@ const ACTIONS: &[&str] = &["list", "view", "create", "edit"];
 
 const COLLECTION: &str = "/api/custom-components/";
 const ONE: &str = "/api/custom-components/{id}/";
-const FRAME: &str = "/api/custom-components/{id}/frame/";
+const FRAME: &str = "/api/custom-components/frames/{id}/";
 
 static NAME: Key<String> = Key::new("name");
 static REPOSITORY: Key<i64> = Key::new("repository");

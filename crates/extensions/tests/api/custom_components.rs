@@ -487,13 +487,13 @@ async fn everybody_who_is_signed_in_can_show_an_enabled_component() {
     let api = server.admin().await;
     component(&server, &api, "Map").await;
     let clerk = server.as_type("external").await;
-    let frame = format!("{}frame/", one(1));
-    clerk.get(&frame).await.is(404, message::not_found());
+    let frame = "/api/custom-components/frames/1/";
+    clerk.get(frame).await.is(404, message::not_found());
     api.patch(&one(1), json!({"is_enabled": true})).await.ok();
     let index = format!("https://a.example/components/1/{COMMIT}/index.html");
-    clerk.get(&frame).await.is(200, json!({"id": 1, "name": "Map", "index_url": index}));
-    clerk.get(&format!("{}frame/", one(9))).await.is(404, message::not_found());
-    server.anonymous().get(&frame).await.is(401, message::unauthenticated());
+    clerk.get(frame).await.is(200, json!({"id": 1, "name": "Map", "index_url": index}));
+    clerk.get("/api/custom-components/frames/9/").await.is(404, message::not_found());
+    server.anonymous().get(frame).await.is(401, message::unauthenticated());
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ const inList = (component: number) => {
 
 /** A component as everybody sees it: one that can be shown, or none. */
 const inFrame = (component: number) => {
-  const path = `${COMPONENTS}${component}/frame/`
+  const path = `${COMPONENTS}frames/${component}/`
   return queryOptions({
     queryKey: [path],
     queryFn: ({ signal }) =>
