@@ -1,5 +1,5 @@
-// How soon the console paints. A sort, a page and a filter: from the arrival of the answer to the frame in which the new rows are
-// painted. Prints a line of CSV for each: what, rows, median and 95th percentile in milliseconds, rounds.
+// How soon the console paints. A sort and a page: from the arrival of the answer, or from the click where the rows are
+// at hand, to the frame in which the new rows are painted. Prints a line of CSV for each: what, rows, median and 95th percentile in milliseconds, rounds.
 
 import { chromium } from 'playwright-core'
 
@@ -18,12 +18,15 @@ await page.waitForURL('**/console/')
 async function painted(act) {
   const time = page.evaluate(() => new Promise((resolve) => {
     performance.clearResourceTimings()
+    let begun = 0
+    addEventListener('click', () => { begun = performance.now() }, { capture: true, once: true })
     const before = document.querySelector('tbody')?.textContent
     const look = () => {
       const now = document.querySelector('tbody')?.textContent
       if (now === before || now === undefined) return requestAnimationFrame(look)
       const lists = performance.getEntriesByType('resource').filter(({ name }) => name.includes('/object-records/?'))
-      const answered = Math.max(...lists.map(({ responseEnd }) => responseEnd))
+      // Rows that are at hand are asked for no more: then the time counts from the click.
+      const answered = Math.max(begun, ...lists.map(({ responseEnd }) => responseEnd))
       // The frame in which the rows are painted is over when the next one begins.
       requestAnimationFrame((at) => resolve(at - answered))
     }
@@ -44,7 +47,8 @@ async function measure(what, rows, act) {
 for (const rows of [25, 100]) {
   await page.goto(`${address}/console/records/invoice?limit=${rows}`)
   await page.waitForSelector('tbody tr')
-  const head = page.locator('thead button').first()
+  // Not in the order of the ids: each click shows other rows.
+  const head = page.locator('thead').getByRole('button', { name: 'Amount' })
   await head.click()
   await page.waitForTimeout(500)
   await measure('sort', rows, () => head.click())
