@@ -6,7 +6,7 @@ use super::nodes::{self, Node};
 use super::paragraphs;
 use super::syntax;
 use super::tag::Tag;
-use crate::docx::text::scan;
+use crate::docx::text::{Text, scan};
 use crate::docx::{Package, Refused, TemplateError};
 
 /// How much of what is wrong with a file a survey tells.
@@ -90,7 +90,7 @@ fn part_of_survey(xml: &str, place: &'static str, tags: &mut Vec<Tag>) -> Result
     if !wrong.is_empty() {
         return Err(wrong.into_iter().map(TemplateError::syntax).collect());
     }
-    compile(xml, place, tags).map(drop).map_err(|error| vec![error])
+    compile_text(xml, &text, place, tags).map(drop).map_err(|error| vec![error])
 }
 
 /// The tags of one part by itself, for those who throw random XML at it.
@@ -102,11 +102,14 @@ pub fn tags_of_part(xml: &str) -> Result<Vec<Tag>, TemplateError> {
 
 /// None where a part has no tags.
 fn compile(xml: &str, place: &'static str, tags: &mut Vec<Tag>) -> Result<Vec<Node>, TemplateError> {
-    let text = scan(xml)?;
+    compile_text(xml, &scan(xml)?, place, tags)
+}
+
+fn compile_text(xml: &str, text: &Text, place: &'static str, tags: &mut Vec<Tag>) -> Result<Vec<Node>, TemplateError> {
     if text.paragraphs.is_empty() {
         return Ok(Vec::new());
     }
-    let nodes = nodes::compile(xml, &text, place, tags)?;
+    let nodes = nodes::compile(xml, text, place, tags)?;
     paragraphs::check_number(tags)?;
     Ok(nodes)
 }
