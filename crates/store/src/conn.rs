@@ -205,6 +205,14 @@ impl Conn {
         }
     }
 
+    /// See [`crate::Database::write_unshown`].
+    pub(crate) fn keep_state_tags(&mut self) -> Result<(), Error> {
+        match &mut self.connection {
+            Connection::Postgres(connection) => connection.keep_state_tags().map_err(|error| self.refused(error)),
+            _ => Ok(()),
+        }
+    }
+
     fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), Error> {
         self.may_go_on()?;
         let result = match &mut self.connection {

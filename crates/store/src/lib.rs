@@ -304,6 +304,28 @@ impl Database {
         outcome
     }
 
+    /// Runs a script as [`Database::write`] does, whose rows are part of nothing that is kept by a state tag. On PostgreSQL,
+    /// where a tag is that of the whole server, the tags stay what they are, unless others write in the same moment. On
+    /// SQLite the tag of this database alone changes.
+    ///
+    /// # Errors
+    /// As [`Database::write`].
+    pub async fn write_unshown<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        if matches!(self.store.backend, Backend::Sqlite(_)) {
+            return self.write(script).await;
+        }
+        let script = move |conn: &mut Conn| {
+            let outcome = script(conn)?;
+            conn.keep_state_tags()?;
+            Ok(outcome)
+        };
+        self.run(Mode::Write, script).await
+    }
+
     /// Runs a script that changes tables, in one transaction as [`Database::write`] does.
     ///
     /// On PostgreSQL such a change waits for those that use the table, and all that come later wait behind it. So it waits for

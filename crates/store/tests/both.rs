@@ -762,6 +762,37 @@ async fn state_tags(fixture: &mut Fixture) {
         assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
         seen.push(tag);
     }
+    // What is no part of anything that is shown changes it neither here nor there.
+    let note = |n: i64| {
+        move |conn: &mut Conn| conn.exec(&Sql::new("INSERT INTO builds (name) VALUES ($1)").arg(format!("unshown {n}")))
+    };
+    let mut changes = 0;
+    for n in 0..20 {
+        let before = database.state_tag().await.unwrap().unwrap();
+        let writer = if n % 3 == 0 { other.control() } else { fixture.store.control() };
+        writer.write_unshown(note(n)).await.unwrap();
+        changes += i32::from(database.state_tag().await.unwrap().unwrap() != before);
+    }
+    // The server may have done something by itself.
+    assert!(changes <= 2, "{changes} of 20");
+    // What is written beside it does.
+    let before = database.state_tag().await.unwrap().unwrap();
+    let unshown = tokio::spawn({
+        let control = fixture.store.control();
+        async move {
+            for n in 20..40 {
+                control.write_unshown(note(n)).await.unwrap();
+            }
+        }
+    });
+    let mut tags = vec![before];
+    for n in 0..20 {
+        there.write(move |conn| insert(conn, &format!("Dave {n}"))).await.unwrap();
+        let tag = database.state_tag().await.unwrap().unwrap();
+        assert!(!tags.contains(&tag), "{n}: {tag:?} of {tags:?}");
+        tags.push(tag);
+    }
+    unshown.await.unwrap();
     other.close().await;
 }
 

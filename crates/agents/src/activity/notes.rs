@@ -181,7 +181,7 @@ async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), Error> {
         let rows: Vec<[Value<'_>; 10]> = shared.iter().map(|line| row(&uid, None, line.values())).collect();
         conn.insert_rows("agent_activity", &STORED, &rows, "").map(drop)
     };
-    let written = app.store.control().write::<_, Error>(write).await;
+    let written = app.store.control().write_unshown::<_, Error>(write).await;
     if written.is_err() {
         waiting.put_back(lines.to_vec(), app.clock.now());
     }
@@ -251,7 +251,7 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
         let then = "ON CONFLICT (build, write_id) WHERE write_id IS NOT NULL DO NOTHING";
         conn.insert_rows("agent_activity", &STORED, &rows, then).map(drop)
     };
-    app.store.control().write::<_, Error>(write).await?;
+    app.store.control().write_unshown::<_, Error>(write).await?;
     let ids: Vec<i64> = lines.iter().map(|line| line.id).collect();
     let is_last = (ids.len() as i64) < PAGE;
     let delete =
@@ -322,7 +322,7 @@ async fn delete_in_steps(
 ) -> Result<(), Error> {
     loop {
         let uid = uid.to_owned();
-        let deleted = app.store.control().write::<_, Error>(move |conn| conn.exec(&delete(&uid))).await?;
+        let deleted = app.store.control().write_unshown::<_, Error>(move |conn| conn.exec(&delete(&uid))).await?;
         if (deleted as i64) < SWEPT {
             return Ok(());
         }

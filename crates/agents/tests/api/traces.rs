@@ -1,9 +1,10 @@
 //! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
 
 use crate::mcp_tools::Scene;
+use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{DAY, HOUR, Server};
+use store::{Conn, Engine, Error, Sql};
+use testkit::{DAY, HOUR, PostgreSql, Server};
 
 const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 
@@ -83,4 +84,43 @@ async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
         assert_eq!(newest["client"], format!("Scribe {version}"));
     }
     assert_eq!(version().await, before);
+}
+
+#[tokio::test]
+async fn what_agents_read_takes_no_answer_from_what_is_kept() {
+    no_kept_answer_is_lost(Server::start().await).await;
+}
+
+#[tokio::test]
+async fn what_agents_read_takes_no_answer_from_what_is_kept_on_postgresql() {
+    // A server of its own, since every write on a server changes the state of all its builds.
+    let Some(postgresql) = PostgreSql::start() else { return };
+    let url = postgresql.url();
+    no_kept_answer_is_lost(Server::with(|config| config.engine = Engine::Postgres { url }).await).await;
+}
+
+async fn no_kept_answer_is_lost(server: Server) {
+    let scene = Scene::on(server).await;
+    let record = scene.record(json!({"title": "A"}), true).await;
+    let (path, arguments) = (format!("/api/object-records/{record}/"), json!({"object_record": record}));
+    let hits = || scene.server.app.slot::<AnswerCache>().hits();
+    let (mut kept, mut lost) = (0, 0);
+    while kept + lost < 20 {
+        let before = hits();
+        scene.api.get(&path).await.ok();
+        if hits() == before {
+            // It was not kept yet.
+            continue;
+        }
+        let lines = stored(&scene.server).await;
+        scene.run("get_record", arguments.clone()).await;
+        // This has the lines written that wait.
+        scene.api.get(ACTIVITY).await.ok();
+        assert_eq!(stored(&scene.server).await, lines + 1);
+        let before = hits();
+        scene.api.get(&path).await.ok();
+        if hits() > before { kept += 1 } else { lost += 1 }
+    }
+    // The database may do something by itself.
+    assert!(kept >= 18, "{lost} of 20 were lost");
 }

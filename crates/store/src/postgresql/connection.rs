@@ -56,13 +56,50 @@ pub(super) const HAS_STATE_TAGS: &str = "SELECT pg_catalog.current_setting('serv
 /// Asks for the state tag. A snapshot alone would not do: after a crash the server uses numbers of transactions that were
 /// undone once more. So the tag contains the time when the statistics were reset, which a crash does. The server's start
 /// would not be enough, because it stays the same when only one of the server's processes has crashed.
-pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::text || ' ' || pg_catalog.pg_postmaster_start_time()::text \
-     || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, '')";
+///
+/// Then the last transaction that the snapshot sees, and, if that is one of [`MARK_UNSHOWN`], the first of its row.
+pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::text, \
+     pg_catalog.pg_postmaster_start_time()::text || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, ''), \
+     (SELECT first FROM chancery.unshown_writes WHERE server = pg_catalog.pg_postmaster_start_time() \
+      AND last = pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint - 1)";
 
 /// Reads the row of [`STATE_TAG`].
 pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, Error> {
-    Ok(StateTag(EngineTag::Postgres(row.text(0)?.to_owned())))
+    let snapshot = row.text(0)?;
+    let seen = match row.opt_int(2)? {
+        Some(first) => before_unshown(snapshot, first).ok_or_else(|| Error::Db(format!("no snapshot: {snapshot}")))?,
+        None => snapshot.to_owned(),
+    };
+    Ok(StateTag(EngineTag::Postgres(format!("{seen} {}", row.text(1)?))))
 }
+
+/// The snapshot (`xmin:xmax:xip,…`) as it was before the transactions from `first` on, which all have ended. One that had
+/// begun before and has not ended stood in no snapshot then, since none that had ended was later.
+fn before_unshown(snapshot: &str, first: i64) -> Option<String> {
+    let running = snapshot.rsplit(':').next()?;
+    let mut running: Vec<i64> =
+        running.split(',').filter(|id| !id.is_empty()).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let mut next = first;
+    while running.last() == Some(&(next - 1)) {
+        running.pop();
+        next -= 1;
+    }
+    let ids: Vec<String> = running.iter().map(i64::to_string).collect();
+    Some(format!("{}:{next}:{}", running.first().unwrap_or(&next), ids.join(",")))
+}
+
+/// Rows of writes that change nothing that is shown, each from the first to the last of transactions that follow each other
+/// without a gap, so that a tag can leave them out. The server's start tells a row that was restored from another server.
+pub(super) const UNSHOWN_WRITES: &str = "CREATE TABLE IF NOT EXISTS unshown_writes \
+     (last BIGINT PRIMARY KEY, first BIGINT NOT NULL, server TIMESTAMPTZ NOT NULL)";
+/// Says of the present transaction that it changes nothing that is shown. Former rows go, since only that of the last
+/// transaction of all is asked for; those that another takes away at the same time are left to it.
+const MARK_UNSHOWN: &str = "WITH this AS (SELECT pg_catalog.pg_current_xact_id()::text::bigint AS id, \
+     pg_catalog.pg_postmaster_start_time() AS server), \
+     gone AS (DELETE FROM unshown_writes WHERE last IN (SELECT last FROM unshown_writes LIMIT 100 FOR UPDATE SKIP LOCKED)) \
+     INSERT INTO unshown_writes (last, first, server) \
+     SELECT id, COALESCE((SELECT first FROM unshown_writes AS before WHERE last = id - 1 AND before.server = this.server), id), server \
+     FROM this ON CONFLICT (last) DO NOTHING";
 
 /// The time limits that are set on each connection. The second keeps a process that hangs inside a transaction from
 /// holding its locks for ever.
@@ -232,13 +269,19 @@ impl Connection {
     }
 
     pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
+        if self.has_state_tags()? { self.first(STATE_TAG, state_tag) } else { Ok(None) }
+    }
+
+    /// Lets the state tags be what they are when the present transaction is committed.
+    pub fn keep_state_tags(&mut self) -> Result<(), Error> {
+        if self.has_state_tags()? { self.exec(&Sql::new(MARK_UNSHOWN)).map(drop) } else { Ok(()) }
+    }
+
+    fn has_state_tags(&mut self) -> Result<bool, Error> {
         if self.has_state_tags.is_none() {
             self.has_state_tags = self.first(HAS_STATE_TAGS, |found| found.flag(0))?;
         }
-        match self.has_state_tags {
-            Some(true) => self.first(STATE_TAG, state_tag),
-            _ => Ok(None),
-        }
+        Ok(self.has_state_tags == Some(true))
     }
 
     /// The first row of a statement of the store's own.
@@ -365,5 +408,22 @@ impl Connection {
             _ if code.starts_with("53") || code.starts_with("58") => Error::Unavailable(plain(error)),
             _ => Error::Db(plain(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::before_unshown;
+
+    #[test]
+    fn a_snapshot_without_the_last_transactions_is_the_one_before_them() {
+        let before = |snapshot, first| before_unshown(snapshot, first).unwrap();
+        // None runs.
+        assert_eq!(before("105:105:", 104), "104:104:");
+        // Some run that have begun long before.
+        assert_eq!(before("90:105:90,95", 103), "90:103:90,95");
+        // Some have begun just before, and were no part of any snapshot.
+        assert_eq!(before("90:105:90,101,102", 103), "90:101:90");
+        assert_eq!(before("101:105:101,102", 103), "101:101:");
     }
 }

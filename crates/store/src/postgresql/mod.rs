@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::slot::{Slot, lock};
 use crate::work::{Mode, NO_TIME_LIMIT, Work, work};
 
+use connection::UNSHOWN_WRITES;
 use pool::{Pool, TaskKind};
 use schema::{Create, prepare_schema};
 use settings::Settings;
@@ -66,7 +67,10 @@ impl Postgres {
         let threads = Mutex::new(threads);
         let postgres = Postgres { migrations, time_limit, patience, pool, short_reads, threads };
         let slot = control.clone();
-        let make = move |conn: &mut Conn| prepare_schema(conn, &slot, migrations.control, Create::IfMissing);
+        let make = move |conn: &mut Conn| {
+            prepare_schema(conn, &slot, migrations.control, Create::IfMissing)?;
+            conn.as_postgres().control(UNSHOWN_WRITES)
+        };
         postgres.schema(control, make).await?;
         Ok(postgres)
     }
