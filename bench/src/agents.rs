@@ -19,11 +19,14 @@ use store::Sql;
 /// How many persons have an agent.
 const AGENTS: usize = 500;
 const RECORDS: usize = 2_000;
+/// Records that nobody but the super admins may view, behind the others.
+const HIDDEN: usize = 2_000;
 /// How many different filters there are.
 const FILTERS: usize = 50;
 const DAY_US: i64 = 86_400_000_000;
 
-/// Makes a class with records that all users of a group, and their agents, may view.
+/// Makes a class with records that all users of a group, and their agents, may view, and with others that they may not; and a class
+/// that they may not view.
 pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
     let mut stream = connect(address)?;
     let token = fs::read_to_string(directory.join("token"))?;
@@ -50,6 +53,7 @@ pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
         }
         send("POST", "/api/object-classes/1/fields/", field)?;
     }
+    send("POST", "/api/object-classes/", json!({"name": "Secret", "alias": "secret"}))?;
     let integration = json!({
         "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_classes": [1], "redirect_uris": ["https://agent.example/"],
     });
@@ -64,20 +68,22 @@ pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": view}]});
     send("PATCH", &format!("{sets}1/"), given)?;
     send("POST", "/api/user-groups/", json!({"name": "Clerks"}))?;
-    let records: Vec<Json> = (0..RECORDS)
+    let records: Vec<Json> = (0..RECORDS + HIDDEN)
         .map(|at| {
+            let sets = if at < RECORDS { json!([{"permission_set": 1, "user_groups": [1]}]) } else { json!([]) };
             json!({
                 "fields": {
                     "title": format!("Order {at}"), "number": format!("N-{at}"), "amount": at % FILTERS, "due_on": "2026-01-31",
                     "remark": "To be delivered to the gate at the back", "is_paid": at % 2 == 0, "email": "a@example.com", "tax": "19.00",
                 },
-                "permission_sets": [{"permission_set": 1, "user_groups": [1]}],
+                "permission_sets": sets,
             })
         })
         .collect();
     for some in records.chunks(500) {
         send("POST", "/api/object-classes/1/object-records/batch/", json!({"items": some}))?;
     }
+    send("POST", "/api/object-classes/2/object-records/", json!({}))?;
     Ok(())
 }
 
@@ -150,7 +156,9 @@ pub fn calls(
                         let began = Instant::now();
                         let answer = ask(&mut stream, request.as_bytes()).map_err(|error| error.to_string())?;
                         times.push(began.elapsed());
-                        if answer.contains("\"isError\":true") || !answer.contains("To be delivered") {
+                        let is_found = !answer.contains("\"isError\":true") && answer.contains("To be delivered");
+                        let is_sought = !operation.ends_with("_hidden") && !operation.ends_with("_missing");
+                        if is_found != is_sought || !is_sought && !answer.contains("Not found.") {
                             return Err(answer);
                         }
                     }
@@ -189,6 +197,10 @@ fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> R
     // The same ones in another order for each caller.
     let (record, filter) = (at * 7919 % RECORDS + 1, at * 7919 % FILTERS);
     let tool = match operation {
+        "record_hidden" => json!({"name": "get_record", "arguments": {"object_record": RECORDS + record}}),
+        "record_missing" => json!({"name": "get_record", "arguments": {"object_record": 10 * RECORDS + record}}),
+        "class_hidden" => json!({"name": "search_records", "arguments": {"object_class": 2}}),
+        "class_missing" => json!({"name": "search_records", "arguments": {"object_class": 3}}),
         "get" => return Ok(format!("{}\r\n", head(&format!("GET /api/object-records/{record}/"), "localhost", own))),
         "list" => {
             let line = format!("GET /api/object-classes/1/object-records/?limit=10&ordering=-id&amount={filter}");

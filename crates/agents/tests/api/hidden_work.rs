@@ -1,5 +1,6 @@
 //! What an agent may not see costs what nothing costs: where it asks for a record or a task by its id, as many statements are run for
-//! one that is hidden from it as for one that there is not, so that no clock tells them apart.
+//! one that is hidden from it as for one that there is not, so that no clock tells them apart. A class is asked for by one
+//! statement either way, before anything else (`mcp/classes.rs`); a history, after its record. `bench/agents` looks at the clock.
 
 use crate::dance::{Agent, with_agent};
 use crate::mcp::with_all_tools;
@@ -137,6 +138,10 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         ("delete", Box::new(|id| (Method::DELETE, of_record(id), Value::Null))),
         ("point at", Box::new(|id| (Method::PATCH, of_record(seen), json!({"fields": {"above": id}})))),
         (
+            "create one that points at it",
+            Box::new(|id| (Method::POST, RECORDS.to_owned(), json!({"fields": {"above": id}}))),
+        ),
+        (
             "make a task",
             Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id}))),
         ),
@@ -147,6 +152,7 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let of_tasks: Vec<(&str, Made)> = vec![
         ("get", Box::new(|id| (Method::GET, of_task(id), Value::Null))),
         ("change", Box::new(|id| (Method::PATCH, of_task(id), json!({"name": "B"})))),
+        ("assign", Box::new(|id| (Method::PATCH, of_task(id), json!({"assignees": [person]})))),
         ("complete", Box::new(|id| (Method::POST, format!("{}complete/", of_task(id)), json!({"response": {}})))),
         ("delete", Box::new(|id| (Method::DELETE, of_task(id), Value::Null))),
     ];

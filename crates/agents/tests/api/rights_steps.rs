@@ -8,10 +8,12 @@ use crate::rights_model::{
 use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Client, Server};
+use testkit::{Client, FakeHistory, HistoryServer, Server};
 
 pub struct Walk {
     pub server: Server,
+    /// Where the server delivers its history.
+    _history: HistoryServer,
     pub admin: Client,
     pub model: Model,
     pub random: Random,
@@ -32,9 +34,11 @@ fn class_sets_of(class: i64) -> String {
 impl Walk {
     /// Three classes, of which the first points at the second and that at the third; two connectors; people and groups.
     pub async fn start(seed: u64) -> Walk {
-        let server = Server::start().await;
+        let history = HistoryServer::start().await;
+        let service = FakeHistory::service_at(history.address.port());
+        let server = Server::with(|settings| settings.events.history = service).await;
         let admin = server.admin().await;
-        let mut walk = Walk { server, admin, model: Model::default(), random: Random(seed) };
+        let mut walk = Walk { server, _history: history, admin, model: Model::default(), random: Random(seed) };
         for account_type in ["internal", "external", "super_admin"] {
             let api = walk.server.as_type(account_type).await;
             walk.model.people.push(Person { api, account_type });
