@@ -1,7 +1,7 @@
 //! The domain of agents: the connectors by which they reach a build, and the grants by which they work for people there
 //! (`docs/reference/mcp-connectors.md`, `docs/reference/agent-sign-in.md`).
 
-mod activity;
+pub mod activity;
 mod associations;
 pub mod connectors;
 pub mod grants;

@@ -285,11 +285,17 @@ async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
         return Ok(());
     }
     waiting.next_sweep.store(now + SWEEP_US, Ordering::Relaxed);
+    keep(app, build, MAX_KEPT).await
+}
+
+/// Deletes the lines of a build that are too old, and the oldest until there are at most so many.
+pub async fn keep(app: &App, build: &Build, most: i64) -> Result<(), Error> {
+    let now = app.clock.now();
     let uid = build.uid.clone();
     let beyond = move |conn: &mut Conn| {
         let sql =
             Sql::new("SELECT at FROM agent_activity WHERE build = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2");
-        conn.opt(&sql.arg(&uid).arg(MAX_KEPT), |row| row.int(0))
+        conn.opt(&sql.arg(&uid).arg(most), |row| row.int(0))
     };
     let beyond = app.store.control().read::<_, Error>(beyond).await?;
     let oldest = beyond.map_or(now - KEPT_US, |at| (at + 1).max(now - KEPT_US));

@@ -1,6 +1,7 @@
 //! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
 
 use crate::mcp_tools::Scene;
+use platform::agents::activity::notes::keep;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
 use store::{Conn, Engine, Error, Sql};
@@ -63,6 +64,23 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn of_too_many_lines_the_newest_are_kept() {
+    let scene = Scene::on(Server::start().await).await;
+    let count = async || scene.api.get(ACTIVITY).await.ok()["total_count"].clone();
+    for (n, limit) in (1..=5).enumerate() {
+        scene.server.advance(testkit::SECOND);
+        scene.run("list_object_classes", json!({"limit": limit})).await;
+        assert_eq!(count().await, n + 1);
+    }
+    let newest = scene.api.get(&format!("{ACTIVITY}?limit=3")).await.ok()["results"].clone();
+    keep(&scene.server.app, &scene.server.build, 3).await.unwrap();
+    let left = scene.api.get(ACTIVITY).await.ok();
+    assert_eq!((&left["results"], &left["total_count"]), (&newest, &json!(3)));
+    keep(&scene.server.app, &scene.server.build, 3).await.unwrap();
+    assert_eq!(count().await, 3);
 }
 
 #[tokio::test]
