@@ -2,7 +2,7 @@
 
 use super::rights::RIGHT_NAMES;
 use kit::limits::{Limit, LimitSummary};
-use resource::{Field, Key, Resource, openapi};
+use resource::{Field, Key, Kind, Resource, openapi};
 use std::sync::LazyLock;
 
 /// The groups of a build.
@@ -17,6 +17,8 @@ pub static USER_GROUPS: Limit = Limit {
 
 pub static NAME: Key<String> = Key::new("name");
 pub static DESCRIPTION: Key<String> = Key::new("description");
+/// A filter alone: the members of a group are told at addresses of their own.
+pub static MEMBER: Key<i64> = Key::new("member");
 
 /// A user group.
 pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
@@ -24,6 +26,7 @@ pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
         Field::id(),
         NAME.text(100).example("Finance").required().unique("user_groups_name").folded().filter().sort(),
         DESCRIPTION.text(500).default(""),
+        MEMBER.is(Kind::UserId).members("user_group_members", "group_id", "user_id").filter_only(),
     ];
     let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
     Resource::new("user_groups", "UserGroup", "user_groups", fields)

@@ -9,7 +9,7 @@ pub mod rights;
 
 pub use permission_sets::ON_LEAVING as ON_SET_LEAVING;
 
-use group::{GROUP, NAME, USER_GROUPS};
+use group::{GROUP, MEMBER, NAME, USER_GROUPS};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
@@ -23,7 +23,7 @@ use kit::rows::sql as select_sql;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::Changes;
 use resource::json::{Cells, Form, Writer};
-use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, needs, visible_groups, with_global};
+use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, may_view, needs, visible_groups, with_global};
 use store::{Conn, Error, Sql};
 
 static SHAPE: Shape = Shape::new(Declaration::Static(&GROUP), RIGHTS, write_meta);
@@ -67,7 +67,16 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
         }
         scope.total = Some(total);
     }
+    // To list a group is not to view it: only those who may view it learn who is a member.
+    if filters_by_member(request)? {
+        scope.condition.push(" AND ").append(&may_view(request.caller()?, "t.id"));
+    }
     rows::list(request, conn, &SHAPE, scope)
+}
+
+fn filters_by_member(request: &Request) -> Result<bool, Refusal> {
+    let select = resource::select(&GROUP, &request.query)?;
+    Ok(select.filters.iter().any(|filter| filter.field().name == MEMBER.name()))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {

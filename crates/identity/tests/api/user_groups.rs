@@ -284,6 +284,53 @@ async fn the_list_is_filtered_and_sorted_by_its_columns() {
 }
 
 #[tokio::test]
+async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_view() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let (ann, bob) = (server.as_type("internal").await, server.as_type("external").await);
+    for (group, members) in [(1, vec![ann.id, bob.id]), (2, vec![bob.id]), (3, vec![]), (4, vec![ann.id])] {
+        assert_eq!(api.post("/api/user-groups/", json!({"name": format!("Group {group}")})).await.id(), group);
+        for member in members {
+            api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member])).await.created();
+        }
+    }
+    let groups = async |caller: &Client, query: String| -> Vec<i64> {
+        caller.get(&format!("/api/user-groups/?{query}")).await.ids()
+    };
+    // Whoever may view all groups, such as an administrator.
+    assert_eq!(groups(&api, format!("member={}", ann.id)).await, [1, 4]);
+    assert_eq!(groups(&api, format!("member__in={},{}&ordering=-name", ann.id, bob.id)).await, [4, 2, 1]);
+    assert_eq!(groups(&api, format!("member={}&member={}", ann.id, bob.id)).await, [1]);
+    // The owner of a group is not by that a member, and an unknown user is in none.
+    assert_eq!(groups(&api, format!("member={}", api.id)).await, Vec::<i64>::new());
+    assert_eq!(groups(&api, "member=999".to_owned()).await, Vec::<i64>::new());
+    let first = api.get(&format!("/api/user-groups/?member={}&limit=1", bob.id)).await;
+    let counts = [&first["total_count"], &first["filtered_count"]];
+    assert_eq!((first.ids(), counts), (vec![1], [&json!(4), &json!(2)]));
+    assert!(
+        first["next"].as_str().unwrap().ends_with(&format!("/api/user-groups/?limit=1&offset=1&member={}", bob.id))
+    );
+
+    // Ann may list every group, but views only her own: of the second she does not learn that Bob is in it.
+    assert_eq!(groups(&ann, String::new()).await, [1, 2, 3, 4]);
+    assert_eq!(groups(&ann, format!("member={}", bob.id)).await, [1]);
+    assert_eq!(groups(&ann, format!("member__in={},{}", ann.id, bob.id)).await, [1, 4]);
+    // Bob may not list users, yet sees the members of his groups there as here.
+    assert_eq!(bob.get("/api/user-groups/1/members/users/").await["total_count"], 2);
+    assert_eq!(groups(&bob, format!("member={}", ann.id)).await, [1]);
+    assert_eq!(groups(&bob, format!("member={}", bob.id)).await, [1, 2]);
+    server.as_type("external").await.get("/api/user-groups/?member=x").await.is(403, message::forbidden());
+
+    api.get("/api/user-groups/?member=x&member__gt=1").await.refuses(json!({
+        "member": ["A valid integer is required."],
+        "member__gt": ["Select a valid choice. gt is not one of the available choices."],
+    }));
+    // Whoever is deleted is a member no more.
+    api.delete(&format!("/api/users/{}/", ann.id)).await.is_empty();
+    assert_eq!(groups(&api, format!("member={}", ann.id)).await, Vec::<i64>::new());
+}
+
+#[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
     let server = Server::start().await;
     let api = server.admin().await;
@@ -327,5 +374,5 @@ async fn options_describe_groups() {
     let sortable: Vec<_> = columns.iter().filter(|column| column["sort_ok"] == true).map(|it| &it["alias"]).collect();
     assert_eq!(sortable, ["id", "name", "created_at", "created_by", "modified_at", "modified_by"]);
     let filters: Vec<_> = columns.iter().filter(|it| it["predicates"] != json!([])).map(|it| &it["alias"]).collect();
-    assert_eq!(filters, sortable);
+    assert_eq!(filters, ["id", "name", "member", "created_at", "created_by", "modified_at", "modified_by"]);
 }

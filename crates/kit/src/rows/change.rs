@@ -59,10 +59,11 @@ fn values(conn: &mut Conn, shape: &Shape, id: i64, lock: &'static str) -> Result
 }
 
 fn stored_fields(resource: &Resource) -> impl Iterator<Item = &Field> {
-    resource
-        .fields
-        .iter()
-        .filter(|field| matches!(field.source, Source::Column(_) | Source::Members(_) | Source::Sealed(_)))
+    resource.fields.iter().filter(|field| match field.source {
+        Source::Column(_) | Source::Sealed(_) => true,
+        Source::Members(_) => field.is_writable(),
+        Source::Sql(_) | Source::None => false,
+    })
 }
 
 fn select_stored(resource: &Resource) -> Sql {

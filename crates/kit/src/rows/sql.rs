@@ -226,7 +226,8 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
     let (field, operands) = (filter.field(), filter.operands());
     let first = || operands.first().map_or(Arg::Null, |operand| stored(field, operand));
     if let Source::Members(members) = &field.source {
-        return condition_on_members(sql, alias, members, filter.predicate(), operands);
+        let is_whole = matches!(field.kind, Kind::References { .. }) && filter.predicate() == Predicate::Exact;
+        return condition_on_members(sql, alias, members, is_whole, operands);
     }
     if let (Kind::Set { .. }, Predicate::Exact | Predicate::In) = (&field.kind, filter.predicate()) {
         return condition_on_set(sql, alias, field, filter.predicate(), operands, now);
@@ -300,14 +301,8 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
     }
 }
 
-/// Pushes a filter on a list of members: `exact` means the same members, `in` any of them.
-fn condition_on_members(
-    sql: &mut Sql,
-    alias: &'static str,
-    members: &Members,
-    predicate: Predicate,
-    operands: &[Value],
-) {
+/// Pushes a filter on the members of a set: whether they are these (`is_whole`), or any of these is among them.
+fn condition_on_members(sql: &mut Sql, alias: &'static str, members: &Members, is_whole: bool, operands: &[Value]) {
     let held = |sql: &mut Sql, what: &'static str| {
         sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = ").push(alias);
         sql.push(".id");
@@ -316,7 +311,7 @@ fn condition_on_members(
     ids.sort_unstable();
     ids.dedup();
     let distinct: Vec<Value> = ids.into_iter().map(Value::Int).collect();
-    if predicate == Predicate::Exact {
+    if is_whole {
         held(sql, "(SELECT count(*) FROM ");
         sql.push(") = ").bind(distinct.len() as i64).push(" AND ");
         held(sql, "(SELECT count(*) FROM ");
