@@ -164,7 +164,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           {(close) => <Views name={resource.route} shared={resource.sharedViews} onDone={close} />}
         </Popup>
         <Columns
-          columns={columns.filter(({ is_parameter }) => !is_parameter)}
+          columns={columns.filter(({ alias, is_parameter }) => !is_parameter && !resource.filtersOnly?.includes(alias))}
           chosen={visible.map(({ alias }) => alias)}
           density={state.density}
           onChange={(change) => set({ ...state, ...change })}

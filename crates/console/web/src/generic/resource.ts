@@ -88,6 +88,8 @@ export interface Resource {
   label: (instance: Instance) => string
   /** The columns at first, if the list has them. */
   columns: string[]
+  /** What the list is filtered by and never shows. */
+  filtersOnly?: string[]
   /** The UI configuration with the views of its list that everybody is offered. */
   sharedViews?: string
   /** The parameter that the search box fills. */

@@ -9,6 +9,7 @@ export const userGroups: Resource = {
   one: 'user-groups.one',
   label: ({ name }) => `${name}`,
   columns: ['name', 'description', 'created_at', 'modified_at', 'modified_by'],
+  filtersOnly: ['member'],
   search: 'name__icontains',
   sections: [{ title: 'section.group', fields: ['name', 'description'] }],
   parts: () => import('./user-groups.parts.tsx'),

@@ -5,6 +5,7 @@ import { FieldInput } from '../generic/input.tsx'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
 import { Button } from '../kit/buttons.tsx'
 import { Lines } from '../kit/fields.tsx'
+import { GroupsOf } from '../screens/groups-of.tsx'
 import { Identities } from '../screens/identities.tsx'
 import { labelOf, t } from '../texts.ts'
 
@@ -73,5 +74,5 @@ const LinkedSignIns = ({ instance, path }: PanelProps) =>
 
 export const parts: Parts = {
   inputs: { account_type: AccountType, roles: Roles, password: Password, allowed_ip_ranges: AddressRanges },
-  panels: [LinkedSignIns],
+  panels: [GroupsOf, LinkedSignIns],
 }

@@ -31,6 +31,7 @@ export const users: Resource = {
   label: ({ full_name, first_name, last_name, username }) =>
     `${full_name ?? `${first_name ?? ''} ${last_name ?? ''}`}`.trim() || `${username}`,
   columns: ['full_name', 'username', 'account_type', 'status', 'roles', 'last_login'],
+  filtersOnly: ['is_available', 'is_super_admin'],
   search: 'full_name__icontains',
   sections: [
     {
