@@ -108,17 +108,27 @@ class Tab {
       rules,
     )
     const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n    ')}`)
-    if (settings.screenshots) {
-      const file = name.replaceAll(/[^\w=-]+/g, '-')
-      await this.page.screenshot({ path: `${settings.screenshots}/${file}.png` })
-    }
+    await this.picture(name)
     for (const fault of found) this.faults.push(`${name}: ${fault}`)
     await this.fits(name)
   }
 
+  /** Keeps what the page looks like, if that is wanted. */
+  async picture(name, options) {
+    if (!settings.screenshots) return
+    const file = name.replaceAll(/[^\w=-]+/g, '-')
+    await this.page.screenshot({ path: `${settings.screenshots}/${file}.png`, ...options })
+  }
+
   /** Nothing is wider than the window. */
   async fits(name) {
-    const widest = await this.page.evaluate(() => document.documentElement.scrollWidth)
-    if (widest > this.page.viewportSize().width) this.faults.push(`${name}: ${widest} px wide`)
+    const [widest, outside] = await this.page.evaluate(() => {
+      const { scrollWidth, clientWidth } = document.documentElement
+      if (scrollWidth <= clientWidth) return [scrollWidth, []]
+      const isOutside = (one) => one.getBoundingClientRect().right > clientWidth + 1
+      const innermost = [...document.querySelectorAll('body *')].filter((one) => isOutside(one) && ![...one.children].some(isOutside))
+      return [scrollWidth, innermost.map(({ outerHTML }) => outerHTML.slice(0, 150)).slice(0, 5)]
+    })
+    if (widest > this.page.viewportSize().width) this.faults.push(`${name}: ${widest} px wide\n    ${outside.join('\n    ')}`)
   }
 }

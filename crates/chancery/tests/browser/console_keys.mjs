@@ -176,6 +176,40 @@ await journey('a role: an action brings along what it requires', async (page) =>
   await heading(page, 'Made by keys')
 })
 
+await journey('the groups that somebody is in', async (page) => {
+  await open(page, '/admin/users/1')
+  await said(page, 'Not a member of any group.')
+  for (const name of ['Registry', 'Archive']) {
+    await goBy(page, 'New group', 'New group')
+    await type(page, { name })
+    await press(page, 'Control+s')
+    await heading(page, name)
+  }
+  await press(page, 'g', 'u')
+  await page.waitForSelector('tbody tr')
+  await use(page, 'admin')
+  for (const name of ['Registry', 'Archive']) {
+    await tabToName(page, 'Add to a group')
+    await Promise.all([page.waitForResponse(new RegExp(`text__icontains=${name}$`)), page.keyboard.type(name)])
+    await settled(page)
+    await press(page, 'ArrowDown', 'Enter')
+  }
+  await use(page, 'Add 2')
+  await said(page, 'Saved.')
+  const groups = () => page.locator('main section', { hasText: 'Add to a group' }).getByRole('link').allInnerTexts()
+  await settled(page)
+  assert.deepEqual(await groups(), ['Archive', 'Registry'])
+  await use(page, 'Remove from Archive')
+  await said(page, 'Removed from Archive.')
+  await settled(page)
+  assert.deepEqual(await groups(), ['Registry'])
+  await use(page, 'Undo')
+  await page.getByRole('button', { name: 'Remove from Archive' }).waitFor()
+  await use(page, 'Archive')
+  await heading(page, 'Archive')
+  await page.getByRole('button', { name: /^Remove admin/ }).first().waitFor()
+})
+
 await journey('the designer of a class', async (page) => {
   await open(page)
   await goBy(page, 'Go to Classes', 'Classes')

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib'
 import { end, journey, settings } from './browser.mjs'
 import { go, open, settled } from './console_steps.mjs'
 
-const { api } = settings
+const { api, form } = settings
 
 await journey('what the first list weighs', async (page) => {
   await open(page)
@@ -37,18 +37,41 @@ await journey('the theme is that of the account, and nothing flashes', async (pa
 
 const MAIN = ['/', '/admin/users', '/admin/users/32', '/admin/users/new', '/admin/roles/new', '/records/order', '/records/order/2', '/admin/classes/2', '/tasks/board', '/tasks/1']
 
-await journey('text of twice the size', async (page, tab) => {
+/** What is looked at where the smallest window has large text. */
+const NARROW = [
+  ...MAIN, '/admin/groups/1', '/admin/roles/1', '/records/order/3', '/records/order/new?all=', '/records/order/import', '/records/order/deleted',
+  '/admin/classes/2/templates', `/admin/classes/2/forms/${form}`, `/forms/${form}`, '/tasks', '/tasks/all', '/search?text=img', '/me',
+  '/admin/sign-in', '/admin/mail', '/admin/company', '/admin/log', '/admin/limits', '/admin/interface/theme',
+]
+const EDITED = ['/admin/users/32', '/admin/roles/1', '/records/order/2', '/records/order/3', '/tasks/1', '/admin/sign-in', '/admin/mail']
+
+/** The console with text of twice the size. */
+async function enlarged(page, tab, paths, edited = []) {
   await open(page)
-  for (const path of MAIN) {
-    await go(page, path)
+  const look = async (what) => {
     // As the setting of a browser has it: all sizes follow.
     await page.evaluate(() => document.documentElement.style.setProperty('font-size', '200%'))
     await settled(page)
     assert.equal(await page.evaluate(() => Number.parseFloat(getComputedStyle(document.body).fontSize) >= 26), true, 'text does not grow')
-    await tab.fits(`${tab.name}, ${path}`)
-    await reachable(page, path)
+    await tab.fits(`${tab.name}, ${what}`)
+    await reachable(page, what)
+    await tab.picture(`${tab.name}, ${what}`, { fullPage: true })
   }
-})
+  for (const path of paths) {
+    await go(page, path)
+    await look(path)
+  }
+  for (const path of edited) {
+    await go(page, path)
+    await page.keyboard.press('e')
+    await page.waitForSelector('main form')
+    await look(`${path}, edited`)
+    await page.keyboard.press('Escape')
+  }
+}
+
+await journey('text of twice the size', (page, tab) => enlarged(page, tab, MAIN))
+await journey('text of twice the size, narrow', (page, tab) => enlarged(page, tab, NARROW, EDITED), { widths: [320] })
 
 /** What can be pressed is not cut off: all of its text is within it, and it is within the window or what scrolls. */
 async function reachable(page, path) {

@@ -179,6 +179,6 @@ await journey('what opens on screens', async (page, tab) => {
   }
 }, everyWidth)
 
-assert.deepEqual(texts.filter((text) => !noted.has(text)), [], 'nobody looks at these texts')
+if (!process.env.JOURNEY) assert.deepEqual(texts.filter((text) => !noted.has(text)), [], 'nobody looks at these texts')
 
 await end()
