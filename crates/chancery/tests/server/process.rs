@@ -613,3 +613,13 @@ async fn a_signal_stops_it_after_the_request_in_flight() {
         assert_eq!(admin.get("/api/users/me/sessions/").await["total_count"], 2);
     }
 }
+
+#[test]
+fn it_takes_memory_in_small_pages() {
+    let server = Installation::with_build(BINARY).serve();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    // Systems before Linux 5.0 do not tell.
+    if let Some(line) = status.lines().find(|line| line.starts_with("THP_enabled:")) {
+        assert_eq!(line.split_whitespace().last(), Some("0"));
+    }
+}
