@@ -2,20 +2,7 @@
 // exchanged for a token at `/api/auth/browser/token/`.
 
 import { Refusal } from './refusal.ts'
-import type { Permissions, User } from './shapes.ts'
-
-/** All that a start needs; `user` and `permissions` are null while the password must be changed. */
-export interface Start {
-  access_token: string
-  expires_in: number
-  password_change_required: boolean
-  user: User | null
-  permissions: Permissions | null
-  /** The names of the UI configurations that there are; null with the others, undefined of a server that does not tell. */
-  ui_config?: string[] | null
-  build: string
-  version: string
-}
+import type { LoggedOut, Start, User } from './shapes.ts'
 
 type Listener = () => void
 
@@ -147,8 +134,8 @@ export function userIs(user: User) {
   changed()
 }
 
-/** Whether there may be a UI configuration of this name. */
-export const mayBeConfigured = (name: string) => current?.ui_config?.includes(name) ?? current?.ui_config === undefined
+/** Whether there is a UI configuration of this name. */
+export const mayBeConfigured = (name: string) => current?.ui_config?.includes(name) ?? false
 
 /** After one was kept. */
 export function isConfigured(name: string) {
@@ -172,7 +159,7 @@ export async function signOut() {
   if (!answer?.ok && answer?.status !== 401)
     throw new Refusal(answer?.status ?? 0, {}, answer?.headers.get('X-Request-Id') ?? null, null)
   tabs.postMessage('signed-out')
-  const onward = answer.status === 200 ? ((await answer.json()) as { logout_url?: string }).logout_url : undefined
+  const onward = answer.status === 200 ? ((await answer.json()) as LoggedOut).logout_url : undefined
   location.assign(onward ?? '/sign-in/')
 }
 

@@ -1,20 +1,43 @@
-// The shapes that return everywhere in the API. What a resource has beyond them, its OPTIONS document tells.
+// The shapes of the API. Those that `openapi.json` tells are generated; of the others it cannot.
 
-export interface Reference {
-  id: number
-  first_name: string
-  last_name: string
-  username: string
-  company_name: string
-  is_deleted: boolean
-  account_type: string
-}
+import type { components } from './schemas.ts'
+
+type Schemas = components['schemas']
+
+export type Reference = Schemas['UserReference']
+export type User = Schemas['Me']
+/** All that a start needs; what is of an account is null while the password must be changed. */
+export type Start = Schemas['BrowserToken']
+/** The global permissions: an action of a resource is true or missing. */
+export type Permissions = Schemas['OwnPermissions']
+/** What a search over everything finds. */
+export type Found = Schemas['SearchResult']
+/** A file that is there, as labels tell. */
+export type FileLabel = Schemas['FileLabel']
+/** What somebody may do with a record, and what gives it. */
+export type Accessible = Schemas['ObjectRecordAccess']
+export type Way = Accessible['ways'][number]
+/** The last document that was made of a record by a template. */
+export type Run = Schemas['GeneratedDocument']
+export type TemplateCheck = Schemas['DocumentTemplateCheck']
+export type MergeField = Schemas['CheckedMergeField']
+export type LoggedOut = Schemas['LoggedOut']
+export type TokenTrial = Schemas['AuthenticationObjectTest']
+export type SignInTrial = Schemas['ProviderAddress']
+export type MessagePreview = Schemas['MessagePreview']
+export type ExportLink = Schemas['ExportLink']
+export type Limits = Schemas['Limits']
+export type Company = Schemas['CompanyDetails']
+export type MailSettings = Schemas['OutboundMailSettings']
+export type Provider = Schemas['EnabledSingleSignOn']
+/** Where custom components are shown. */
+export type Use = keyof Schemas['CustomComponentUseCreate']
+
+// Records have the fields that their class declares, and the console shows most other things by their OPTIONS documents,
+// without knowing what they are.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type Fields = { [alias: string]: Json }
-
-/** The global permissions: an action of a resource is true or missing. */
-export type Permissions = { [resource: string]: { [action: string]: boolean } }
 
 export interface Meta {
   labels?: { [alias: string]: Json }
@@ -24,20 +47,12 @@ export interface Meta {
 /** An instance of any resource. */
 export type Instance = Fields & { _meta?: Meta & Json }
 
-export interface User extends Reference {
-  timezone: string
-  _meta: Meta & Json
-}
+export type Page = Schemas['Page'] & { results: Instance[] }
 
-export interface Page {
-  limit: number
-  offset: number
-  total_count: number | null
-  filtered_count: number | null
-  next: string | null
-  previous: string | null
-  results: Instance[]
-}
+/** The configuration may be any JSON, which generated types call unknown. */
+export type FormConfiguration = Record<keyof Schemas['ObjectClassFormConfiguration'], Json>
+
+// OPTIONS documents: `openapi.json` says that they are objects, and no more (`SchemaDocument`).
 
 export interface Choice {
   value: number | string
@@ -69,21 +84,6 @@ export interface Column {
   is_parameter?: boolean
 }
 
-/** Where custom components are shown. */
-export type Use =
-  | 'landing_page'
-  | 'object_class_create_form'
-  | 'object_class_summary_form'
-  | 'object_class_standalone_form'
-  | 'task_template_form'
-
-/** A custom component in a place of its own, with what it is told there. */
-export interface Placed {
-  component: number
-  use: Use
-  parameters: Fields
-}
-
 export interface Field {
   alias: string
   type: string
@@ -109,4 +109,11 @@ export interface Options {
   details: { schema: Field[]; [schemaBy: `schema_by_${string}`]: { [value: string]: Field[] } | undefined }
   restrictions?: { limit_items?: number; limit_items_in_batch?: number }
   batch?: { type: string; required: boolean; autocomplete?: string }
+}
+
+/** A custom component in a place of its own, with what it is told there. None of the API's. */
+export interface Placed {
+  component: number
+  use: Use
+  parameters: Fields
 }

@@ -29,7 +29,9 @@ export function showIn(timezone: string) {
 export const isReference = (value: unknown): value is Reference =>
   typeof value === 'object' && value !== null && 'username' in value && 'first_name' in value
 
-export function nameOf({ first_name, last_name, username }: Reference): string {
+type Named = Pick<Reference, 'first_name' | 'last_name' | 'username'>
+
+export function nameOf({ first_name, last_name, username }: Named): string {
   return `${first_name} ${last_name}`.trim() || username
 }
 
@@ -62,6 +64,7 @@ export function Moment({ value, isShort = false }: { value: string; isShort?: bo
 type Tone = 'ok' | 'warn' | 'danger' | 'accent'
 const TONES: Record<string, Tone> = {
   active: 'ok',
+  enabled: 'ok',
   completed: 'ok',
   approved: 'ok',
   done: 'ok',
@@ -74,7 +77,7 @@ const TONES: Record<string, Tone> = {
   invited: 'accent',
   open: 'accent',
   running: 'accent',
-  awaiting_approval: 'accent',
+  in_approval: 'accent',
   queued: 'accent',
   processing: 'accent',
   pending: 'warn',

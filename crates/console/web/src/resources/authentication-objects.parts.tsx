@@ -1,5 +1,6 @@
 import { useState } from 'react'
 import { call } from '../api/request.ts'
+import type { TokenTrial } from '../api/shapes.ts'
 import { Failure } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { may, type PanelProps, type Parts } from '../generic/resource.ts'
@@ -8,14 +9,9 @@ import css from '../kit/controls.module.css'
 import { Failed, Outcome } from '../screens/outcome.tsx'
 import { t } from '../texts.ts'
 
-interface Tried {
-  status: 'success' | 'failure'
-  msg: string
-}
-
 /** Asks for a token with what is stored, and drops it. */
 function Trial({ instance, path }: PanelProps) {
-  const [tried, setTried] = useState<Tried | undefined>()
+  const [tried, setTried] = useState<TokenTrial | undefined>()
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   if (!may(instance, 'edit') || instance.provider !== 'vendor_client_credentials') return null
@@ -23,7 +19,7 @@ function Trial({ instance, path }: PanelProps) {
     setIsBusy(true)
     setTried(undefined)
     setError(undefined)
-    await call<Tried>('POST', `${path}test/`).then(({ data }) => setTried(data), setError)
+    await call<TokenTrial>('POST', `${path}test/`).then(({ data }) => setTried(data), setError)
     setIsBusy(false)
   }
   return (

@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { wrote } from '../api/query.ts'
 import { call } from '../api/request.ts'
-import type { Json } from '../api/shapes.ts'
+import type { Json, SignInTrial } from '../api/shapes.ts'
 import { Failure } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
@@ -29,7 +29,7 @@ function Trial({ instance, path }: PanelProps) {
   const run = async () => {
     // The window is opened at once: later, browsers take it for an advertisement.
     const shown = window.open('', '_blank')
-    await call<{ redirect_uri: string }>('POST', `${path}test/`).then(
+    await call<SignInTrial>('POST', `${path}test/`).then(
       ({ data }) => {
         setError(undefined)
         if (shown) shown.location.href = data.redirect_uri

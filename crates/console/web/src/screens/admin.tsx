@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { anything } from '../api/query.ts'
+import type { Limits as Counted } from '../api/shapes.ts'
 import { Reading } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { Single } from '../generic/single.tsx'
@@ -32,21 +33,12 @@ export function Company() {
   )
 }
 
-interface Counted {
-  count: number
-  limit: number
-}
-
 /** Counters, nearest to full first. */
 export function Limits() {
-  const limits = useQuery(
-    anything<{ [name: string]: Counted } & { additional_limits?: { [name: string]: number } }>('/api/limits/'),
-  )
+  const limits = useQuery(anything<Counted>('/api/limits/'))
   if (!limits.data) return <Reading of={[limits]} title={t('limits')} />
-  const { additional_limits: more = {}, ...counted } = limits.data
-  const all = Object.entries(counted as { [name: string]: Counted }).toSorted(
-    ([, a], [, b]) => b.count / b.limit - a.count / a.limit,
-  )
+  const { additional_limits: more, ...counted } = limits.data
+  const all = Object.entries(counted).toSorted(([, a], [, b]) => b.count / b.limit - a.count / a.limit)
   return (
     <>
       <header className={look.head}>

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { get } from '../api/request.ts'
 import { session } from '../api/session.ts'
-import type { Fields, Page } from '../api/shapes.ts'
+import type { Company, MailSettings, Page } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
 import { Link } from '../generic/go.tsx'
 import { Button } from '../kit/buttons.tsx'
@@ -50,13 +50,13 @@ const STEPS = (): Step[] => [
     text: 'guide.company',
     to: '/admin/company',
     mayTake: may('company_details', 'edit'),
-    ask: async () => Boolean((await get<Fields>('/api/administration/company-details/')).admin_email_address),
+    ask: async () => Boolean((await get<Company>('/api/administration/company-details/')).admin_email_address),
   },
   {
     text: 'guide.mail',
     to: '/admin/mail',
     mayTake: may('outbound_mail_setup', 'edit'),
-    ask: async () => serverOf(await get<Fields>('/api/administration/smtp-settings/')),
+    ask: async () => serverOf(await get<MailSettings>('/api/administration/smtp-settings/')),
   },
   {
     text: 'guide.sign-in',

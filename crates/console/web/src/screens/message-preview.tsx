@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../api/request.ts'
 import { session } from '../api/session.ts'
+import type { MessagePreview as Preview } from '../api/shapes.ts'
 import { Reading } from '../generic/failure.tsx'
 import look from '../generic/generic.module.css'
 import { Select } from '../kit/fields.tsx'
@@ -17,7 +18,7 @@ export function MessagePreview() {
     queryKey: ['/api/administration/messages/preview/', name],
     queryFn: async () =>
       (
-        await call<{ subject: string; text: string }>('POST', '/api/administration/messages/preview/', {
+        await call<Preview>('POST', '/api/administration/messages/preview/', {
           body: { name },
         })
       ).data,

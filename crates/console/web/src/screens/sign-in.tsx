@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { anything, page } from '../api/query.ts'
 import { session } from '../api/session.ts'
-import type { Field, Fields, Instance, Json, User } from '../api/shapes.ts'
+import type { Field, Fields, Instance, Json, Provider, User } from '../api/shapes.ts'
 import { same } from '../generic/changes.ts'
 import { FieldInput } from '../generic/input.tsx'
 import type { InputProps } from '../generic/resource.ts'
@@ -105,7 +105,7 @@ function closed(before: Fields, methods: Fields, { providers, identities, hasPas
 /** Says so before the last way in closes for somebody. */
 function LastWay({ before, methods }: { before: Fields; methods: Fields }) {
   const isChanged = !same(before, methods)
-  const providers = useQuery({ ...anything<Json[]>('/api/single-sign-on/login/'), enabled: isChanged })
+  const providers = useQuery({ ...anything<Provider[]>('/api/single-sign-on/login/'), enabled: isChanged })
   const identities = useQuery({ ...page('/api/users/me/identities/', 'limit=1'), enabled: isChanged })
   const me = useQuery({ ...anything<User & Instance>('/api/users/me/'), enabled: isChanged })
   const warnings = closed(before, methods, {

@@ -3,24 +3,12 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { anything } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
-import type { Instance } from '../../api/shapes.ts'
+import type { Instance, MergeField, TemplateCheck } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import css from '../../kit/controls.module.css'
 import { Tag } from '../../kit/values.tsx'
 import { type Key, t } from '../../texts.ts'
-
-interface MergeField {
-  field: string
-  place: string
-  object_class: number | null
-  is_known: boolean
-}
-
-interface Checked {
-  merge_fields: MergeField[]
-  errors: string[]
-}
 
 /** At most so many are shown: a template may have 10,000. */
 const MOST = 500
@@ -41,7 +29,7 @@ function useNames(fields: MergeField[]): Map<number, string> {
 export function Report({ path, token }: { path: string; token: string }) {
   const checked = useQuery({
     queryKey: [`${path}check/`, token],
-    queryFn: async () => (await call<Checked>('POST', `${path}check/`, { body: { template_file: token } })).data,
+    queryFn: async () => (await call<TemplateCheck>('POST', `${path}check/`, { body: { template_file: token } })).data,
     staleTime: Number.POSITIVE_INFINITY,
   })
   const names = useNames((checked.data?.merge_fields ?? []).slice(0, MOST))

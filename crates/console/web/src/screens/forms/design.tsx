@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { memo, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react'
 import { anything, instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
-import type { Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
+import type { Field, Fields, FormConfiguration, Instance, Json, Options } from '../../api/shapes.ts'
 import { AskFirst } from '../../generic/ask-first.tsx'
 import { same } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
@@ -41,7 +41,7 @@ function Loaded({ classId, uuid }: { classId: string; uuid: string }) {
   const described = useQuery(options(FORMS))
   const records = useQuery(options(`${CLASSES}${classId}/object-records/`))
   const form = useQuery({ ...instanceQuery(path), enabled: !isNew })
-  const configured = useQuery({ ...anything<{ configuration: Json }>(`${path}configuration/`), enabled: !isNew })
+  const configured = useQuery({ ...anything<FormConfiguration>(`${path}configuration/`), enabled: !isNew })
   const owner = useQuery(instanceQuery(`${CLASSES}${classId}/`))
   const fields = useMemo(() => recordFields(records.data), [records.data])
   const reading = [described, records, owner, ...(isNew ? [] : [form, configured])]

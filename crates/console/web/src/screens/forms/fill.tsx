@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { anything, instance as instanceQuery, options, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Fields, FormConfiguration, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { Form } from '../../generic/form.tsx'
@@ -71,7 +71,7 @@ interface Place {
 export function OneForm({ uuid, place }: { uuid: string; place?: Place }) {
   const path = `${FORMS}${uuid}/`
   const form = useQuery(instanceQuery(path))
-  const configured = useQuery(anything<{ configuration: Json }>(`${path}configuration/`))
+  const configured = useQuery(anything<FormConfiguration>(`${path}configuration/`))
   const found = form.data?.instance
   const classPath = `${CLASSES}${found?.object_class}/`
   const described = useQuery({ ...options(`${classPath}object-records/`), enabled: found !== undefined })

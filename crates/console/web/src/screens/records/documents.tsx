@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { anything, page, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
-import type { Fields, Instance, Json, Page, Reference } from '../../api/shapes.ts'
+import type { Fields, Instance, Json, Page, Run } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { FileLine } from '../../generic/files.tsx'
 import generic from '../../generic/generic.module.css'
@@ -17,15 +17,6 @@ import { Select } from '../../kit/fields.tsx'
 import { isReference, Moment, nameOf, Tag } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
 import look from './records.module.css'
-import type { FileLabel } from './shape.ts'
-
-export interface Run {
-  status: 'processing' | 'completed' | 'field_updated' | 'field_not_updated' | 'failed' | 'canceled'
-  error_message: string
-  generated_at: string | null
-  generated_by: Reference | null
-  _meta?: { labels?: { document?: FileLabel | null } }
-}
 
 export const runOf = (template: Instance) => (template.generated_document ?? null) as unknown as Run | null
 const isRunning = (templates: Instance[]) => templates.some((one) => runOf(one)?.status === 'processing')

@@ -1,6 +1,7 @@
 // The records that a list shows, as a file.
 
 import { call, download, Refusal } from '../../api/request.ts'
+import type { ExportLink } from '../../api/shapes.ts'
 import { saveAs } from '../../generic/save.ts'
 import { listOf } from './class.ts'
 
@@ -19,7 +20,7 @@ export async function exportRecords(id: number, name: string, format: 'csv' | 'n
   }
   if (new Set(wanted.map(([key]) => key)).size < wanted.length) return inMemory()
   try {
-    const { data } = await call<{ url: string }>('POST', `${path}link/`, {
+    const { data } = await call<ExportLink>('POST', `${path}link/`, {
       body: { format, ...Object.fromEntries(wanted) },
     })
     const { pathname, search } = new URL(data.url, location.origin)

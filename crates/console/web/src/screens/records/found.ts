@@ -2,15 +2,8 @@
 
 import { keepPreviousData, queryOptions, useQueries } from '@tanstack/react-query'
 import { get } from '../../api/request.ts'
-import type { Instance } from '../../api/shapes.ts'
+import type { Found, Instance } from '../../api/shapes.ts'
 import { CLASSES } from './class.ts'
-
-export interface Found {
-  type: 'object_record' | 'user' | 'user_group'
-  id: number
-  label: string
-  object_class: number | null
-}
 
 export const LONGEST = 200
 

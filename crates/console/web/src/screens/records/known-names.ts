@@ -1,21 +1,14 @@
 // Events of a record tell people and related records by their numbers. What those are called, the record and its other
 // events tell of some.
 
-import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
 
 export interface Names {
   people: Map<number, string>
   records: Map<number, string>
 }
 
-interface Person {
-  id: number
-  first_name: string
-  last_name: string
-  username: string
-}
-
-const isPerson = (value: unknown): value is Person =>
+const isPerson = (value: unknown): value is Reference =>
   typeof value === 'object' && value !== null && 'username' in value && 'first_name' in value
 
 /** `record` as it is made flat: its values beside what every instance has, their labels by their names. */

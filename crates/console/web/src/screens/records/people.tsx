@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { anything, page, wrote } from '../../api/query.ts'
 import { call, Refusal } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
-import type { Choice, Instance, Json, Reference } from '../../api/shapes.ts'
+import type { Accessible, Choice, Instance, Json, Reference, Way } from '../../api/shapes.ts'
 import { Failure, sayError } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { MatrixView } from '../../generic/matrix.tsx'
@@ -121,21 +121,6 @@ function OneSet({ set, path, canChange }: { set: Instance; path: string; canChan
   )
 }
 
-interface Way {
-  resource: string
-  action: string
-  source: 'account_type' | 'owner' | 'class_owner' | 'role' | 'class_permission_set' | 'record_permission_set'
-  id: number | null
-  name: string | null
-  user_group: { name: string } | string | null
-}
-
-interface Accessible {
-  user: Reference
-  permissions: { [resource: string]: { [action: string]: boolean } }
-  ways: Way[]
-}
-
 /** What somebody may do with the record, and what gives it to him; so for his agent. */
 function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: boolean }) {
   const me = session()?.user
@@ -184,12 +169,10 @@ function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: 
   )
 }
 
-const groupOf = ({ user_group: group }: Way) => (typeof group === 'string' ? group : group?.name)
-
 function wayText(way: Way): string {
   const name = way.source === 'account_type' ? named('field', `${way.name}`) : (way.name ?? '')
   const text = t(`records.access.${way.source}` as Key, { name })
-  const group = groupOf(way)
+  const group = way.user_group?.name
   return group ? t('records.access.by-group', { way: text, group }) : text
 }
 

@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
+import type { Found } from '../../api/shapes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useGo, useHere } from '../../generic/go.tsx'
@@ -9,7 +10,7 @@ import css from '../../kit/controls.module.css'
 import { Icon } from '../../kit/icons.tsx'
 import { Tag } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
-import { type Found, foundRoute, search, useClassNames } from './found.ts'
+import { foundRoute, search, useClassNames } from './found.ts'
 import look from './records.module.css'
 
 const ICONS = { object_record: 'file-text', user: 'user', user_group: 'users' } as const

@@ -1,7 +1,7 @@
 // Records are made flat for the generic parts: their values stand beside what every instance has. No alias of a field is
 // one of these names, since the API reserves them.
 
-import type { Column, Field, Fields, Instance, Json, Options } from '../../api/shapes.ts'
+import type { Column, Field, Fields, FileLabel, Instance, Json, Options } from '../../api/shapes.ts'
 import type { Shape } from '../../generic/resource.ts'
 import { sizeOf } from '../../generic/save.ts'
 import { t } from '../../texts.ts'
@@ -37,13 +37,6 @@ function options(described: Options): Options {
     list: { columns: [...(described.list?.columns ?? []).map(typed), search()] },
     details: { ...described.details, schema },
   }
-}
-
-export interface FileLabel {
-  name: string
-  url: string
-  size: string
-  type: string
 }
 
 /** What is known of the files of a record that was made flat. */
