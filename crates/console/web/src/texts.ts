@@ -9,6 +9,8 @@ export type Key = keyof typeof messages
 type Values = { [name: string]: string | number | boolean }
 
 export const LANGUAGE = 'en-GB'
+// The kit would speak as the browser does, and has no texts for that.
+Object.assign(globalThis, { [Symbol.for('react-aria.i18n.locale')]: LANGUAGE })
 
 const formatter = new LocalizedStringFormatter(
   LANGUAGE,
