@@ -1,6 +1,6 @@
 // The API's messages of a form, at their fields; and what the fields say to the form.
 
-import { createContext, useCallback, useContext, useEffect, useState } from 'react'
+import { createContext, useCallback, useContext, useLayoutEffect, useState } from 'react'
 
 /** Messages by the dotted name of their field. */
 export type Messages = { [name: string]: string }
@@ -29,7 +29,8 @@ export function useHolds(): Holds {
 /** Keeps the form from being sent while there is a reason, which is told at the field. */
 export function useHold(name: string, why: string | undefined) {
   const hold = useContext(HoldContext)
-  useEffect(() => {
+  // Before the next key, which may send the form.
+  useLayoutEffect(() => {
     hold(name, why)
     return () => hold(name, undefined)
   }, [hold, name, why])
