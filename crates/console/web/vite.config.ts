@@ -58,6 +58,20 @@ function languages(): Plugin {
   }
 }
 
+/** The kit empties what it announces by a way that our policy refuses, even for nothing (`require-trusted-types-for`). */
+function trusted(): Plugin {
+  const refused = ".innerHTML = ''"
+  return {
+    name: 'trusted',
+    enforce: 'pre',
+    transform(code, id) {
+      if (!/react-aria\/dist\/private\/live-announcer\/LiveAnnouncer\.mjs$/.test(id)) return null
+      if (!code.includes(refused)) this.error('The kit has no such assignment any more: this plugin can go.')
+      return { code: code.replaceAll(refused, ".textContent = ''"), map: null }
+    },
+  }
+}
+
 /** The paths below a folder, without what tools put there: packages, and what begins with a dot. */
 function files(folder: string): string[] {
   const entries = readdirSync(folder, { withFileTypes: true })
@@ -84,7 +98,7 @@ function source(): Plugin {
 
 export default defineConfig({
   base: './',
-  plugins: [texts(), languages(), source()],
+  plugins: [texts(), languages(), trusted(), source()],
   css: { transformer: 'lightningcss' },
   build: {
     outDir: process.env.DIST ?? DIST,
@@ -110,9 +124,14 @@ export default defineConfig({
                   id,
                 ),
             },
+            { name: 'moments', test: /node_modules\/@internationalized\/date\// },
+            {
+              name: 'dates',
+              test: /node_modules\/react-(aria|aria-components|stately)\/.*\/(datepicker|calendar|spinbutton|DatePicker|DateField|Calendar|HiddenDateInput|useDateFormatter)[/.]|src\/kit\/date-picker\.tsx/,
+            },
             {
               name: 'kit',
-              test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/(date|number)|aria-hidden)\/|src\/kit\/(fields|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/,
+              test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/number|aria-hidden)\/|src\/kit\/(fields|date-field|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/,
             },
             {
               name: 'records',

@@ -266,6 +266,84 @@ await journey('the designer of a form', async (page) => {
   assert.ok(items.indexOf('Sum') < items.indexOf('Title'), items)
 })
 
+/** Begins to edit a record, and opens the calendar of a field. */
+async function calendar(page, field) {
+  await tabTo(page, `main [data-field=${field}] [role=spinbutton]`)
+  await press(page, 'Alt+ArrowDown')
+  await page.waitForSelector(`${DIALOG} [role=gridcell] :focus`)
+}
+
+// The language is that of the console and the zone that of the account, whatever the browser has.
+await journey('a date and a moment, typed and chosen', async (page, tab) => {
+  const call = async (method, path, body, token) => {
+    const headers = { 'Content-Type': 'application/json', ...(token && { Authorization: `Bearer ${token}` }) }
+    return (await fetch(`${api}${path}`, { method, headers, body: body && JSON.stringify(body) })).json()
+  }
+  const { username, password } = settings
+  const { access_token: token } = await call('POST', '/api/auth/login/', { username, password })
+  await call('PATCH', '/api/users/me/', { timezone: 'Europe/Zurich' }, token)
+  const { id } = await call('POST', '/api/object-classes/', { name: 'Visit' }, token)
+  for (const [label, type] of [['Day', 'date'], ['At', 'datetime']])
+    await call('POST', `/api/object-classes/${id}/fields/`, { label, type }, token)
+  const is = async (day, at) => {
+    const { results } = await call('GET', `/api/object-classes/${id}/object-records/`, undefined, token)
+    const [{ fields }] = results
+    assert.deepEqual([fields.day, fields.at && new Date(fields.at).toISOString()], [day, at])
+  }
+
+  const change = async () => {
+    await press(page, 'e')
+    await page.waitForSelector('main [data-field=at] [role=spinbutton]')
+  }
+
+  await open(page, '/records/visit/new')
+  await page.waitForSelector('main [data-field=at] [role=spinbutton]')
+  await said(page, 'Time in Europe/Zurich')
+  await tabTo(page, 'main [data-field=day] [role=spinbutton]')
+  // There is no such day: nothing is sent, and the last one of the month stands there.
+  await page.keyboard.type('31022026')
+  await press(page, 'Control+s')
+  await page.locator('main [data-field=day]', { hasText: '28/02/2026' }).waitFor()
+  await tabTo(page, 'main [data-field=at] [role=spinbutton]')
+  await page.keyboard.type('280620261430')
+  await press(page, 'Control+s')
+  await page.getByRole('button', { name: 'Edit', exact: true }).waitFor()
+  await is('2026-02-28', '2026-06-28T12:30:00.000Z')
+
+  await change()
+  await calendar(page, 'day')
+  await press(page, 'ArrowDown', 'Enter')
+  await page.waitForSelector(DIALOG, { state: 'detached' })
+  await page.waitForSelector('[data-field=day] :focus')
+  await calendar(page, 'at')
+  // Escape closes the calendar alone.
+  await press(page, 'ArrowDown', 'Escape')
+  await page.waitForSelector(DIALOG, { state: 'detached' })
+  await page.waitForSelector('[data-field=at] :focus')
+  await press(page, 'Alt+ArrowDown')
+  await page.waitForSelector(`${DIALOG} [role=gridcell] :focus`)
+  // In another month the clocks are changed, and it is half past two all the same.
+  await press(page, ...Array(6).fill('PageUp'), 'Enter')
+  await page.waitForSelector(DIALOG, { state: 'detached' })
+  await save(page)
+  await is('2026-03-07', '2025-12-28T13:30:00.000Z')
+
+  await change()
+  await tabTo(page, 'main [data-field=at] [role=spinbutton]')
+  await press(page, 'Backspace', 'Backspace', 'Control+s')
+  await said(page, 'Complete the date, or clear it.')
+  await use(page, 'At: Complete')
+  await page.waitForSelector('[data-field=at] [role=spinbutton]:focus')
+  await tab.isAccessible('half a date')
+  await press(page, ...Array(4).fill('ArrowRight'), ...Array(20).fill('Backspace'))
+  await calendar(page, 'day')
+  await use(page, 'Clear')
+  await page.waitForSelector(DIALOG, { state: 'detached' })
+  await save(page)
+  await is(null, null)
+  tab.isSilent()
+}, { locale: 'de-DE', timezoneId: 'Asia/Tokyo' })
+
 await journey('an import', async (page) => {
   await open(page)
   await goBy(page, 'Go to Order', 'Order')

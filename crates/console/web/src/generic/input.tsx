@@ -1,11 +1,11 @@
 // The control for a field, by what its schema says.
 
-import { fromAbsolute, parseDateTime, toZoned } from '@internationalized/date'
 import { useContext, useState } from 'react'
 import { session } from '../api/session.ts'
 import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
+import { DateField } from '../kit/date-field.tsx'
 import {
   Checkbox,
   Chooser,
@@ -34,18 +34,6 @@ export interface Props {
 }
 
 const timezone = () => session()?.user?.timezone ?? 'UTC'
-
-/** A moment in the caller's zone, as a control for dates with times has it; and back. */
-function local(value: Json | undefined): string {
-  if (typeof value !== 'string' || value === '') return ''
-  const at = Date.parse(value)
-  return Number.isNaN(at) ? value : fromAbsolute(at, timezone()).toString().slice(0, 16)
-}
-
-function absolute(value: string): string | null {
-  if (!value) return null
-  return toZoned(parseDateTime(value), timezone()).toAbsoluteString()
-}
 
 /** What is typed as a number; what is none stays a text, of which the API says what is wrong. */
 function number(text: string, isDecimal: boolean): Json {
@@ -87,17 +75,9 @@ export function FieldInput(props: Props) {
         <NumberField {...common} value={text} onChange={(typed) => onChange(number(typed, field.type === 'decimal'))} />
       )
     case 'date':
-      return <TextField {...common} type="date" isNarrow value={text} onChange={(typed) => onChange(typed || null)} />
     case 'datetime':
       return (
-        <TextField
-          {...common}
-          type="datetime-local"
-          isNarrow
-          hint={common.hint ?? t('in-zone', { zone: timezone() })}
-          value={local(value)}
-          onChange={(typed) => onChange(absolute(typed))}
-        />
+        <DateField {...common} hasTime={field.type === 'datetime'} zone={timezone()} value={text} onChange={onChange} />
       )
     case 'list':
       if (field.schema) return <Rows {...props} schema={field.schema} />

@@ -30,7 +30,7 @@ export interface FieldProps {
   isDisabled?: boolean | undefined
 }
 
-function Caption({ label, isRequired }: FieldProps) {
+export function Caption({ label, isRequired }: FieldProps) {
   return (
     <Label className={css.label ?? ''}>
       {label}
@@ -39,7 +39,7 @@ function Caption({ label, isRequired }: FieldProps) {
   )
 }
 
-function Below({ name, hint, children }: { name: string; hint?: string | undefined; children?: ReactNode }) {
+export function Below({ name, hint, children }: { name: string; hint?: string | undefined; children?: ReactNode }) {
   const error = useMessages(name)
   return (
     <>
@@ -63,7 +63,7 @@ export interface TextProps extends FieldProps {
   value: string
   onChange: (value: string) => void
   onBlur?: () => void
-  type?: 'text' | 'email' | 'url' | 'password' | 'search' | 'date' | 'datetime-local'
+  type?: 'text' | 'email' | 'url' | 'password' | 'search'
   maxLength?: number | undefined
   isLong?: boolean
   isNarrow?: boolean
@@ -89,7 +89,7 @@ export function TextField({
     <KitTextField
       className={css.field ?? ''}
       name={name}
-      type={type === 'datetime-local' ? 'text' : type}
+      type={type}
       value={value}
       onChange={onChange}
       isRequired={props.isRequired ?? false}

@@ -19,6 +19,10 @@ const SHAPES = {
     ['path', { d: 'm6 6 12 12' }],
   ],
   check: [['path', { d: 'M20 6 9 17l-5-5' }]],
+  calendar: [
+    ['path', { d: 'M8 2v4m8-4v4M3 10h18' }],
+    ['rect', { width: '18', height: '18', x: '3', y: '4', rx: '2' }],
+  ],
   'chevron-down': [['path', { d: 'm6 9 6 6 6-6' }]],
   'chevron-right': [['path', { d: 'm9 18 6-6-6-6' }]],
   'chevron-left': [['path', { d: 'm15 18-6-6 6-6' }]],

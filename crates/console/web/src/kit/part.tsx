@@ -9,6 +9,7 @@ import {
   Suspense,
   useEffect,
   useState,
+  useSyncExternalStore,
 } from 'react'
 import { isUpdated } from '../api/session.ts'
 import { moreTexts, t } from '../texts.ts'
@@ -29,21 +30,96 @@ export const fetched =
       },
     )
 
-/** A component that is fetched when it is first shown; where that failed, it is fetched again the next time. */
-export function part<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
+/** Those that show one part: where it failed, one of them says so, and all try again together. */
+class Shown {
+  round = 0
+  teller: object | undefined
+  readonly #all = new Set<() => void>()
+
+  readonly join = (tell: () => void) => {
+    this.#all.add(tell)
+    return () => this.#all.delete(tell)
+  }
+
+  readonly retry = () => {
+    this.round++
+    this.teller = undefined
+    for (const tell of this.#all) tell()
+  }
+}
+
+/**
+ * A component that is fetched when it is first shown, with something of the same size in its place until then; where that
+ * failed, it is fetched again the next time.
+ */
+export function part<P extends object>(
+  load: () => Promise<ComponentType<P>>,
+  Place?: ComponentType<P>,
+): ComponentType<P> {
   const fresh = (): ComponentType<P> => lazy(fetched(async () => ({ default: await load() }))) as ComponentType<P>
   let Part = fresh()
   const again = () => {
     Part = fresh()
   }
-  // biome-ignore lint/correctness/noComponentHookFactories: made once for each module, as what `lazy` makes
+  const shown = new Shown()
   return function Fetched(props: P) {
-    const [round, setRound] = useState(0)
+    const round = useSyncExternalStore(shown.join, () => shown.round)
     const { onClose } = props as { onClose?: () => void }
+    const place = Place && createElement(Place, props)
     return (
-      <Boundary key={round} onFailure={again} onRetry={() => setRound(round + 1)} onClose={onClose}>
-        <Suspense>{createElement(Part, props)}</Suspense>
+      <Boundary shown={shown} round={round} place={place} onFailure={again} onClose={onClose}>
+        <Suspense fallback={place}>{createElement(Part, props)}</Suspense>
       </Boundary>
+    )
+  }
+}
+
+interface Around {
+  shown: Shown
+  round: number
+  place: ReactNode
+  onFailure: () => void
+  onClose: (() => void) | undefined
+  children: ReactNode
+}
+
+class Boundary extends Component<Around, { error?: unknown; isTelling?: boolean }> {
+  override state: { error?: unknown; isTelling?: boolean } = {}
+
+  static getDerivedStateFromError(error: unknown) {
+    return { error }
+  }
+
+  override componentDidCatch() {
+    const { shown, onFailure } = this.props
+    onFailure()
+    shown.teller ??= this
+    if (shown.teller === this) this.setState({ isTelling: true })
+  }
+
+  override componentDidUpdate({ round }: Around) {
+    if (round !== this.props.round && this.state.error !== undefined)
+      this.setState({ error: undefined, isTelling: false })
+  }
+
+  override componentWillUnmount() {
+    const { shown } = this.props
+    if (shown.teller === this) shown.teller = undefined
+  }
+
+  override render() {
+    const { shown, place, onClose, children } = this.props
+    const { error, isTelling } = this.state
+    if (error === undefined) return children
+    return (
+      <>
+        {place}
+        {isTelling && (
+          <div className={css.missing}>
+            <Missing error={error} onRetry={shown.retry} onClose={onClose} />
+          </div>
+        )}
+      </>
     )
   }
 }
@@ -51,29 +127,6 @@ export function part<P extends object>(load: () => Promise<ComponentType<P>>): C
 interface Told {
   onRetry: () => void
   onClose?: (() => void) | undefined
-}
-
-class Boundary extends Component<Told & { onFailure: () => void; children: ReactNode }, { error?: unknown }> {
-  override state: { error?: unknown } = {}
-
-  static getDerivedStateFromError(error: unknown) {
-    return { error }
-  }
-
-  override componentDidCatch() {
-    this.props.onFailure()
-  }
-
-  override render() {
-    const { onRetry, onClose, children } = this.props
-    const { error } = this.state
-    if (error === undefined) return children
-    return (
-      <div className={css.missing}>
-        <Missing error={error} onRetry={onRetry} onClose={onClose} />
-      </div>
-    )
-  }
 }
 
 /** Why a part is not shown. Only where the server really has another console it is said to have been updated. */
