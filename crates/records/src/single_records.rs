@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 
-pub use crate::object_records::held::{Held, and_open_to_agent, look_up, of_path, of_record};
+pub use crate::object_records::held::{Held, from_open, look_up, of_path, of_record};
 pub use crate::object_records::write::{Change, Made, RecordHooks};
 
 /// The record of this id with its row locked, when the caller may view it.

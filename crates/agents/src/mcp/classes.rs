@@ -204,11 +204,16 @@ pub async fn of_argument(call: &Call, arguments: &Arguments) -> Result<i64, Refu
     let request = call.as_agent();
     let id = call.request.build.db.read_short::<_, Refusal>(move |conn: &mut Conn| {
         let request = &request;
-        let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
-        sql.append(&visible_classes(request.caller()?));
+        let connector = request.caller()?.agent.as_ref().map_or(0, |agent| agent.connector);
+        // The class is not looked at: one that is hidden costs what nothing costs.
+        let mut sql = Sql::new("SELECT k.object_class FROM mcp_connector_classes k WHERE k.connector = ");
         match by_id {
-            Some(id) => sql.push(" AND t.id = ").bind(id),
-            None => sql.push(" AND t.alias = ").bind(alias.as_str()),
+            Some(id) => sql.bind(connector).push(" AND k.object_class = ").bind(id),
+            None => sql
+                .bind(connector)
+                .push(" AND k.object_class = COALESCE((SELECT t.id FROM object_classes t WHERE t.alias = ")
+                .bind(alias.as_str())
+                .push("), 0)"),
         };
         let id = conn.opt(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
         if !names.is_empty() {

@@ -55,8 +55,8 @@ pub fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) ->
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
-    sql.push(" FROM records r JOIN object_classes t ON t.id = r.class_id WHERE r.id = ").bind(id);
-    and_open_to_agent(&mut sql, caller, "r.id", VIEW);
+    let from = ["records r", "r.id", " JOIN object_classes t ON t.id = r.class_id"];
+    from_open(&mut sql, caller, VIEW, &Sql::new("$1").arg(id), from, id);
     let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
     let Some((class, version, on_class)) = found else { return Ok(None) };
     if for_change {
@@ -104,24 +104,44 @@ fn select_grants(sql: &mut Sql, caller: &Caller, columns: [&'static str; 3]) {
 const BY_CALLER: &str = " AND (a.principal + 0 = {caller} OR EXISTS (SELECT 1 FROM user_group_members m \
     WHERE m.user_id = {caller} AND m.group_id = -a.principal))";
 
-/// Appends the condition that an agent may take an action on the record whose id stands in this column; for a person, who may by
-/// other things than sets, nothing. So a statement that looks for what is hidden from an agent finds nothing, and nothing follows
-/// it, as where nothing is there: no clock tells the two apart.
-pub fn and_open_to_agent(sql: &mut Sql, caller: &Caller, column: &'static str, action: i64) {
-    let Some(agent) = &caller.agent else { return };
-    // From the few sets of the record's class to the assignments of the caller: what others are assigned to is not read, so
-    // that a hidden record with many assignees takes no longer than one with none.
+/// Appends what a statement about one record, or about something of it, selects from: the row of a table that `of` names, and
+/// perhaps a further `JOIN`. For an agent it begins with `o`, a row with the `record` if the agent may take an action on it. So
+/// what is hidden from an agent costs what nothing costs, and nothing follows it: the same is read, whether the record is there
+/// or not and whoever else it is assigned to, and only then the record. `record` is an expression, null where nothing is there.
+pub fn from_open(
+    sql: &mut Sql,
+    caller: &Caller,
+    action: i64,
+    record: &Sql,
+    [table, of, join]: [&'static str; 3],
+    id: i64,
+) {
+    let Some(agent) = &caller.agent else {
+        sql.push(" FROM ").push(table).push(join).push(" WHERE ").push(of).push(" = ").bind(id);
+        return;
+    };
+    open_to_agent(sql.push(" FROM "), caller.user, agent.connector, action, record);
+    sql.push(" o LEFT JOIN ").push(table).push(" ON ").push(of).push(" = ").bind(id);
+    if !join.is_empty() {
+        sql.push(" LEFT").push(join);
+    }
+}
+
+/// Appends a table of one row, or of none if an agent may not take an action on a record: from the sets of its class to the
+/// assignments of the person. For a record that is not there, or whose class the agent does not have, those of another class.
+fn open_to_agent(sql: &mut Sql, user: i64, connector: i64, action: i64, record: &Sql) {
+    sql.push("(SELECT w.record FROM (SELECT COALESCE(CAST(").append(record);
     sql.push(
-        " AND EXISTS (SELECT 1 FROM record_permission_sets s CROSS JOIN record_set_connectors x \
-         CROSS JOIN mcp_connector_classes k CROSS JOIN record_assignees a \
-         WHERE s.class_id = (SELECT o.class_id FROM records o WHERE o.id = ",
+        " AS BIGINT), 0) AS record) w CROSS JOIN record_permission_sets s CROSS JOIN record_set_connectors x CROSS JOIN record_assignees a \
+         WHERE s.class_id = COALESCE((SELECT k.object_class FROM records r CROSS JOIN mcp_connector_classes k \
+         WHERE r.id = w.record AND k.object_class = r.class_id AND k.connector = ",
     );
-    sql.push(column).push(") AND x.permission_set = s.id AND x.connector = ").bind(agent.connector);
-    sql.push(" AND (s.permissions & x.permissions & ").bind(action).push(") <> 0");
-    sql.push(" AND k.connector = x.connector AND k.object_class = s.class_id AND a.record = ").push(column);
+    sql.bind(connector).push("), (SELECT MIN(k.object_class) FROM mcp_connector_classes k WHERE k.connector = ");
+    sql.bind(connector).push(")) AND x.permission_set = s.id AND x.connector = ").bind(connector);
+    sql.push(" AND (s.permissions & x.permissions & ").bind(action).push(") <> 0 AND a.record = w.record");
     let principals = " AND a.permission_set = s.id AND a.principal IN (SELECT {caller} UNION ALL \
-        SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller}))";
-    tokens(sql, principals, &[("{caller}", caller.user)]);
+        SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller}) LIMIT 1)";
+    tokens(sql, principals, &[("{caller}", user)]);
 }
 
 /// Appends the column of the actions that record permission sets give the caller on the record whose id stands in this column
@@ -170,13 +190,25 @@ pub fn actions(
 /// Those of these ids that are records of a class and that the caller may view. They are locked against deletion until the
 /// end of a write.
 pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
+    let mut open = ids.to_vec();
+    if let Some(agent) = &caller.agent {
+        for id in ids {
+            let mut sql = Sql::new("SELECT o.record FROM ");
+            open_to_agent(&mut sql, caller.user, agent.connector, VIEW, &Sql::new("$1").arg(*id));
+            if conn.opt(sql.push(" o"), |_| Ok(()))?.is_none() {
+                open.retain(|other| other != id);
+            }
+        }
+    }
+    if open.is_empty() {
+        return Ok(open);
+    }
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
     let Some(on_class) = conn.opt(&sql, |row| Ok(ClassRights::of(caller, row.int(0)?)))? else { return Ok(Vec::new()) };
     let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
-    sql.name(&table(class)).push(" t WHERE t.id").any(ids.to_vec());
-    and_open_to_agent(&mut sql, caller, "t.id", VIEW);
+    sql.name(&table(class)).push(" t WHERE t.id").any(open);
     sql.push(" ORDER BY t.id FOR SHARE");
     let found = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
     let actions = actions(conn, caller, on_class, &found)?;

@@ -1,7 +1,7 @@
 //! A single record by two short statements: the first names its class, which never changes; the second reads all that the
 //! answer shows and depends on in one snapshot. Where one statement cannot tell, the record is read by more of them (`read.rs`).
 
-use super::held::{and_open_to_agent, select_granted};
+use super::held::{from_open, select_granted};
 use super::read::{Beside, FIELDS, LabelsOfFiles, Named, Records, View, join_label, select_label};
 use crate::classes::{Class, known_class};
 use crate::field_type::FieldType;
@@ -22,8 +22,8 @@ const MAX_NAMED: usize = 12;
 
 /// The record of the path; `None` when it must be read by more statements. 404 when there is none that the caller may view.
 pub fn peek(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
-    let mut sql = Sql::new("SELECT r.class_id FROM records r WHERE r.id = $1").arg(request.id());
-    and_open_to_agent(&mut sql, request.caller()?, "r.id", VIEW);
+    let (mut sql, id) = (Sql::new("SELECT r.class_id"), request.id());
+    from_open(&mut sql, request.caller()?, VIEW, &Sql::new("$1").arg(id), ["records r", "r.id", ""], id);
     let class = conn.opt(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
     let Some(class) = known_class(&request.app, &request.build, class) else { return Ok(None) };
     match look(request, conn, class, request.id(), StatusCode::OK)? {

@@ -94,21 +94,24 @@ pub fn of_path(request: &Request, conn: &mut Conn) -> Result<HeldTask, Refusal> 
 /// Locks the row of a task, and before it that of its record, as the deletion of a record does: so rights on it stay as they
 /// are. Returns the record, if there is one.
 pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldRecord>, Refusal> {
-    let open = |text: &'static str| {
-        let mut sql = Sql::new(text);
-        sql.push(" FROM tasks t WHERE t.id = ").bind(id);
-        if let Some(caller) = &request.caller {
-            single_records::and_open_to_agent(&mut sql, caller, "t.record", TASKS_VIEW);
-        }
-        sql
-    };
-    let sql = open("SELECT t.record");
-    let record = match conn.opt(&sql, |row| row.opt_int(0))?.flatten() {
+    let mut sql = Sql::new("SELECT t.record");
+    match &request.caller {
+        Some(caller) => from_task(&mut sql, caller, id),
+        None => drop(sql.push(" FROM tasks t WHERE t.id = ").bind(id)),
+    }
+    let Some(record) = conn.opt(&sql, |row| row.opt_int(0))? else { return Ok(None) };
+    let record = match record {
         Some(record) => single_records::look_up(request, conn, record, true)?,
         None => None,
     };
-    conn.opt(open("SELECT 1").push(" FOR UPDATE"), |_| Ok(()))?;
+    conn.opt(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE").arg(id), |_| Ok(()))?;
     Ok(record)
+}
+
+/// Appends what a statement about a task selects from: an agent may view none but those of records.
+fn from_task(sql: &mut Sql, caller: &Caller, id: i64) {
+    let record = Sql::new("(SELECT t.record FROM tasks t WHERE t.id = $1)").arg(id);
+    single_records::from_open(sql, caller, TASKS_VIEW, &record, ["tasks t", "t.id", ""], id);
 }
 
 /// A task for a change, with its record, if there is one, both locked; 404 when there is none that the caller may view.
@@ -122,8 +125,8 @@ pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(HeldTa
 pub fn look_up(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldTask>, Refusal> {
     request.caller()?.reaches(id)?;
     let mut sql = Sql::new("SELECT ");
-    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id = ").bind(id);
-    single_records::and_open_to_agent(&mut sql, request.caller()?, "t.record", TASKS_VIEW);
+    sql.push(COLUMNS);
+    from_task(&mut sql, request.caller()?, id);
     let Some((mut held, class)) = conn.opt(&sql, read)? else { return Ok(None) };
     let of = TaskRef { id, record: held.record, class, created_by: held.created_by };
     held.actions = actions(conn, request.caller()?, &[of])?.remove(&id).unwrap_or(0);
