@@ -106,18 +106,15 @@ async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
 
 #[tokio::test]
 async fn what_agents_read_takes_no_answer_from_what_is_kept() {
-    no_kept_answer_is_lost(Server::start().await).await;
-}
-
-#[tokio::test]
-async fn what_agents_read_takes_no_answer_from_what_is_kept_on_postgresql() {
     // A server of its own, since every write on a server changes the state of all its builds.
-    let Some(postgresql) = PostgreSql::start() else { return };
-    let url = postgresql.url();
-    no_kept_answer_is_lost(Server::with(|config| config.engine = Engine::Postgres { url }).await).await;
-}
-
-async fn no_kept_answer_is_lost(server: Server) {
+    let postgresql = PostgreSql::start();
+    let url = postgresql.as_ref().map(PostgreSql::url);
+    let server = Server::with(|config| {
+        if let Some(url) = url {
+            config.engine = Engine::Postgres { url };
+        }
+    });
+    let server = server.await;
     let scene = Scene::on(server).await;
     let record = scene.record(json!({"title": "A"}), true).await;
     let (path, arguments) = (format!("/api/object-records/{record}/"), json!({"object_record": record}));
