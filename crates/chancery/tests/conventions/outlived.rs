@@ -31,6 +31,7 @@ const STORES_NOTHING: [&str; 4] = [
     "/api/administration/smtp-settings/test/",
     "/api/authentication-objects/{id}/test/",
 ];
+const CHECK: &str = "/api/object-classes/{class_id}/document-templates/check/";
 /// Where a record or a class that is hidden from the caller is an unknown id.
 const UNKNOWN_TO_HIM: [&str; 3] = ["/api/object-records/{record}/owners/", GENERATE, "/api/object-class-forms/"];
 /// Where a job begins that goes on when the answer is there.
@@ -684,6 +685,11 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
         let (status, text) = begin(process.api(), &caller, write).await.finish().await;
         assert_eq!(status, write.route.status, "{} {}: {text}", write.route.method, write.path);
         let after = scene.stored();
+        // It stores nothing, and jobs of the write before it may end meanwhile, or have ended.
+        if write.route.path == CHECK {
+            before = after;
+            continue;
+        }
         assert_eq!(
             after != before,
             !STORES_NOTHING.contains(&write.route.path),

@@ -132,12 +132,14 @@ pub fn from_open(
 fn open_to_agent(sql: &mut Sql, user: i64, connector: i64, action: i64, record: &Sql) {
     sql.push("(SELECT w.record FROM (SELECT COALESCE(CAST(").append(record);
     sql.push(
-        " AS BIGINT), 0) AS record) w CROSS JOIN record_permission_sets s CROSS JOIN record_set_connectors x CROSS JOIN record_assignees a \
+        " AS BIGINT), 0) AS record, (SELECT MIN(k.object_class) FROM mcp_connector_classes k WHERE k.connector = ",
+    );
+    sql.bind(connector).push(
+        ") AS other) w CROSS JOIN record_permission_sets s CROSS JOIN record_set_connectors x CROSS JOIN record_assignees a \
          WHERE s.class_id = COALESCE((SELECT k.object_class FROM records r CROSS JOIN mcp_connector_classes k \
          WHERE r.id = w.record AND k.object_class = r.class_id AND k.connector = ",
     );
-    sql.bind(connector).push("), (SELECT MIN(k.object_class) FROM mcp_connector_classes k WHERE k.connector = ");
-    sql.bind(connector).push(")) AND x.permission_set = s.id AND x.connector = ").bind(connector);
+    sql.bind(connector).push("), w.other) AND x.permission_set = s.id AND x.connector = ").bind(connector);
     sql.push(" AND (s.permissions & x.permissions & ").bind(action).push(") <> 0 AND a.record = w.record");
     let principals = " AND a.permission_set = s.id AND a.principal IN (SELECT {caller} UNION ALL \
         SELECT -m.group_id FROM user_group_members m WHERE m.user_id = {caller}) LIMIT 1)";
