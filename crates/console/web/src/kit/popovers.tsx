@@ -18,7 +18,7 @@ export function MenuPopover({ label, trigger, actions, onClose }: Opened & { act
       className={css.popover ?? ''}
       aria-label={label}
       triggerRef={trigger}
-      placement="bottom"
+      placement="bottom start"
       isOpen
       onOpenChange={(isOpen) => isOpen || onClose()}
     >
@@ -46,7 +46,7 @@ export function DialogPopover({ label, trigger, onClose, children }: Opened & { 
     <Popover
       className={css.popover ?? ''}
       triggerRef={trigger}
-      placement="bottom"
+      placement="bottom start"
       isOpen
       onOpenChange={(isOpen) => isOpen || onClose()}
     >

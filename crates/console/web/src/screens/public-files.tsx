@@ -8,6 +8,7 @@ import type { Instance, Json } from '../api/shapes.ts'
 import { AskFirst } from '../generic/ask-first.tsx'
 import { Failure } from '../generic/failure.tsx'
 import { Files } from '../generic/files.tsx'
+import look from '../generic/generic.module.css'
 import { Lines } from '../generic/lines.tsx'
 import { may } from '../generic/resource.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -60,13 +61,15 @@ export function PublicFiles() {
         }
       >
         {session()?.permissions?.files?.store && (
-          <Files
-            name="token"
-            label={t('public-files.add')}
-            value={[]}
-            most={10}
-            onChange={(tokens) => void publish(tokens)}
-          />
+          <div className={look.reading}>
+            <Files
+              name="token"
+              label={t('public-files.add')}
+              value={[]}
+              most={10}
+              onChange={(tokens) => void publish(tokens)}
+            />
+          </div>
         )}
         {error !== undefined && <Failure error={error} />}
       </Lines>

@@ -64,7 +64,7 @@ export function Deleted() {
           </span>
         )}
       >
-        <p className={css.hint}>{t('records.deleted.hint')}</p>
+        <p className={`${css.hint} ${generic.reading}`}>{t('records.deleted.hint')}</p>
         {refused !== undefined && <Failure error={refused} />}
       </Lines>
       {asked && (
