@@ -190,7 +190,7 @@ pub fn select_held(sql: &mut Sql, caller: &Caller) {
 }
 
 /// Appends the statement for the classes with which the connector of an agent is associated.
-pub(crate) fn select_associated(sql: &mut Sql, agent: &Agent) {
+pub fn select_associated(sql: &mut Sql, agent: &Agent) {
     sql.push("SELECT k.object_class FROM mcp_connector_classes k WHERE k.connector = ").bind(agent.connector);
 }
 

@@ -9,7 +9,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, class};
 use records::record_permission_sets::{record_for_tasks, sets_of_connector};
-use records::rights::{CREATE, ClassRights, of_class, on_class, visible_classes};
+use records::rights::{CREATE, ClassRights, of_class, on_class, select_associated, visible_classes};
 use records::visible_records::counts;
 use resource::options::{BriefEntries, declared_schema};
 use resource::{Body, Field, Predicate, Sent, message, select};
@@ -204,16 +204,17 @@ pub async fn of_argument(call: &Call, arguments: &Arguments) -> Result<i64, Refu
     let request = call.as_agent();
     let id = call.request.build.db.read_short::<_, Refusal>(move |conn: &mut Conn| {
         let request = &request;
-        let connector = request.caller()?.agent.as_ref().map_or(0, |agent| agent.connector);
+        let agent = request.caller()?.agent.as_ref().ok_or_else(Refusal::not_found)?;
         // The class is not looked at: one that is hidden costs what nothing costs.
-        let mut sql = Sql::new("SELECT k.object_class FROM mcp_connector_classes k WHERE k.connector = ");
+        let mut sql = Sql::new("");
+        select_associated(&mut sql, agent);
+        sql.push(" AND k.object_class = ");
         match by_id {
-            Some(id) => sql.bind(connector).push(" AND k.object_class = ").bind(id),
-            None => sql
-                .bind(connector)
-                .push(" AND k.object_class = COALESCE((SELECT t.id FROM object_classes t WHERE t.alias = ")
-                .bind(alias.as_str())
-                .push("), 0)"),
+            Some(id) => sql.bind(id),
+            None => {
+                let by_alias = "COALESCE((SELECT t.id FROM object_classes t WHERE t.alias = ";
+                sql.push(by_alias).bind(alias.as_str()).push("), 0)")
+            }
         };
         let id = conn.opt(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
         if !names.is_empty() {

@@ -8,6 +8,7 @@ use crate::rights_model::{
 use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use testkit::{Client, FakeHistory, HistoryServer, Server};
 
 pub struct Walk {
@@ -16,6 +17,8 @@ pub struct Walk {
     _history: HistoryServer,
     pub admin: Client,
     pub model: Model,
+    /// The records whose histories have told these events.
+    pub events: Mutex<BTreeMap<String, i64>>,
     pub random: Random,
 }
 
@@ -38,7 +41,14 @@ impl Walk {
         let service = FakeHistory::service_at(history.address.port());
         let server = Server::with(|settings| settings.events.history = service).await;
         let admin = server.admin().await;
-        let mut walk = Walk { server, _history: history, admin, model: Model::default(), random: Random(seed) };
+        let mut walk = Walk {
+            server,
+            _history: history,
+            admin,
+            model: Model::default(),
+            events: Mutex::default(),
+            random: Random(seed),
+        };
         for account_type in ["internal", "external", "super_admin"] {
             let api = walk.server.as_type(account_type).await;
             walk.model.people.push(Person { api, account_type });

@@ -38,7 +38,7 @@ struct Look<'w> {
     tokens: Tokens,
     who: String,
     /// The records whose histories have told these events.
-    events: Mutex<BTreeMap<String, i64>>,
+    events: &'w Mutex<BTreeMap<String, i64>>,
 }
 
 impl Look<'_> {
@@ -378,7 +378,7 @@ impl Walk {
             agent,
             tokens,
             who,
-            events: Mutex::default(),
+            events: &self.events,
         };
         // What the person sees by rights of his own stands in the same caches.
         for class in look.model.classes.keys() {
@@ -414,7 +414,7 @@ impl Walk {
             agent,
             tokens,
             who,
-            events: Mutex::default(),
+            events: &self.events,
         };
         let done = match kind {
             0 | 1 => look.sets_next(record, next).await,
