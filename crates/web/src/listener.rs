@@ -53,6 +53,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// The least a body must bring, in bytes a second, averaged over its progress timeout.
 const MINIMUM_RATE: u64 = 1024;
 
+/// How long a server that stops accepts the connections that the kernel has made already. It takes no time to speak of,
+/// unless somebody fills the queue as fast as it is emptied.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
 /// How long a new connection waits for the place of an idle one, which is told to end at once. No other is accepted
 /// meanwhile, so that there are never more than there are places for.
 const LEAVING: Duration = Duration::from_millis(100);
@@ -109,8 +113,8 @@ pub trait Answer: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Byt
 impl<B> Answer for B where B: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static
 {}
 
-/// Serves until `shutdown` is ready: then accepts no more, finishes the requests in flight (`limits.stop` at most) and
-/// returns.
+/// Serves until `shutdown` is ready: then accepts who is connected already and no more, finishes the requests in flight
+/// (`limits.stop` at most) and returns.
 ///
 /// The handler gets each request with the address of its peer. One that panics is answered with 500 and logged; nobody
 /// else notices. Its answers are bytes, or [`crate::content::Content`] where they may be a file.
@@ -120,68 +124,98 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: Answer,
 {
-    serve_with(listener, handler, limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER)), shutdown).await;
+    Server::new(handler, limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).serve(listener, shutdown).await;
 }
 
-/// As [`serve`], with what is left for long headers.
-async fn serve_with<H, F, B>(
-    listener: TcpListener,
-    handler: H,
+/// What the connections of a listener share.
+struct Server<H> {
+    handler: Arc<H>,
     limits: Limits,
+    /// What is left for long headers.
     headers: Arc<AtomicUsize>,
-    shutdown: impl Future,
-) where
-    H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
+    places: Places,
+    stage: watch::Sender<Stage>,
+}
+
+impl<H, F, B> Server<H>
+where
+    H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Answer,
 {
-    let handler = Arc::new(handler);
-    let places = Places::new(limits.connections, limits.speaks_for_many.clone());
-    let mut told: Option<Instant> = None;
-    let (stage, _) = watch::channel(Stage::Serving);
-    let mut shutdown = pin!(shutdown);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = &mut shutdown => break,
-            // Before the conversations that have begun, so that a burst does not fill the kernel's queue, which loses
-            // connections then. It is `places` that bound it.
-            accepted = unconstrained(listener.accept()) => accepted,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let place = match places.take(peer.ip()) {
-                    Some(place) => Some(place),
-                    None => places.take_from_idle(peer.ip(), LEAVING).await,
-                };
-                let Some(place) = place else {
-                    turn_away(&stream);
-                    consume_budget().await;
-                    continue;
-                };
-                let head = Arc::new(Head::new(headers.clone()));
-                let (handler, limits, stage) = (Arc::clone(&handler), limits.clone(), stage.subscribe());
-                // Made in the task: made outside and moved in, it would take its room twice.
-                tokio::spawn(async move {
-                    converse(stream, peer, handler, head, &place.occupant, limits, stage).await;
-                    drop(place);
-                });
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(error) => {
-                // Most likely no file descriptors are left; trying again at once would only burn the processor.
-                if told.is_none_or(|told| told.elapsed() > TELL) {
-                    tracing::error!(%error, "cannot accept connections");
-                    told = Some(Instant::now());
+    fn new(handler: H, limits: Limits, headers: Arc<AtomicUsize>) -> Server<H> {
+        let places = Places::new(limits.connections, limits.speaks_for_many.clone());
+        Server { handler: Arc::new(handler), limits, headers, places, stage: watch::channel(Stage::Serving).0 }
+    }
+
+    async fn serve(self, listener: TcpListener, shutdown: impl Future) {
+        let mut told: Option<Instant> = None;
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = &mut shutdown => break,
+                // Before the conversations that have begun, so that a burst does not fill the kernel's queue, which
+                // loses connections then. It is `places` that bound it.
+                accepted = unconstrained(listener.accept()) => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.welcome(stream, peer).await,
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    // Most likely no file descriptors are left; trying again at once would only burn the processor.
+                    if told.is_none_or(|told| told.elapsed() > TELL) {
+                        tracing::error!(%error, "cannot accept connections");
+                        told = Some(Instant::now());
+                    }
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                 }
-                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
+        self.welcome_the_last(listener).await;
+        self.stage.send_replace(Stage::Stopping);
+        if tokio::time::timeout(self.limits.stop, self.places.all_free()).await.is_err() {
+            self.stage.send_replace(Stage::Over);
+        }
     }
-    drop(listener);
-    stage.send_replace(Stage::Stopping);
-    if tokio::time::timeout(limits.stop, places.all_free()).await.is_err() {
-        stage.send_replace(Stage::Over);
+
+    /// Gives a new connection its place and its task.
+    async fn welcome(&self, stream: TcpStream, peer: SocketAddr) {
+        let place = match self.places.take(peer.ip()) {
+            Some(place) => Some(place),
+            None => self.places.take_from_idle(peer.ip(), LEAVING).await,
+        };
+        let Some(place) = place else {
+            turn_away(&stream);
+            return consume_budget().await;
+        };
+        let head = Arc::new(Head::new(self.headers.clone()));
+        let (handler, limits, stage) = (Arc::clone(&self.handler), self.limits.clone(), self.stage.subscribe());
+        // Made in the task: made outside and moved in, it would take its room twice.
+        tokio::spawn(async move {
+            converse(stream, peer, handler, head, &place.occupant, limits, stage).await;
+            drop(place);
+        });
+    }
+
+    /// Accepts the connections that wait in the kernel's queue, for [`LAST_CALL`] at most, and closes the listener.
+    /// Their clients may have sent a request: closed with the queue, each would get a reset in place of its answer.
+    async fn welcome_the_last(&self, listener: TcpListener) {
+        // Asked directly: the runtime may not have noticed yet that somebody waits.
+        let Ok(listener) = listener.into_std() else { return };
+        let begun = Instant::now();
+        while begun.elapsed() < LAST_CALL {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+                    if let Ok(stream) = stream {
+                        self.welcome(stream, peer).await;
+                    }
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(_) => return,
+            }
+        }
     }
 }
 

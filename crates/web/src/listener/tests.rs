@@ -40,7 +40,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let served = tokio::spawn(serve_with(listener, handle, limits, headers, stopped));
+        let served = tokio::spawn(super::Server::new(handle, limits, headers).serve(listener, stopped));
         Server { address, stop, served }
     }
 
@@ -438,6 +438,24 @@ async fn a_stop_answers_one_more_request_of_an_open_connection() {
     let last = read_all(&mut open).await;
     assert!(last.starts_with("HTTP/1.1 200") && last.contains("connection: close"), "{last}");
     tokio::time::timeout(PATIENCE, server.served).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_answers_who_is_connected_but_not_accepted_yet() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        waiting.push(stream);
+    }
+    let stopped = std::future::ready(());
+    let served = tokio::spawn(serve(listener, handle, limits(), stopped));
+    for mut stream in waiting {
+        let answer = read_all(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+    }
+    tokio::time::timeout(PATIENCE, served).await.unwrap().unwrap();
 }
 
 #[tokio::test]
