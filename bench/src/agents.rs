@@ -21,6 +21,8 @@ const AGENTS: usize = 500;
 const RECORDS: usize = 2_000;
 /// Records that nobody but the super admins may view, behind the others.
 const HIDDEN: usize = 2_000;
+/// Tasks of the first of each of these.
+const TASKS: usize = 200;
 /// How many different filters there are.
 const FILTERS: usize = 50;
 const DAY_US: i64 = 86_400_000_000;
@@ -62,7 +64,7 @@ pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
         send("POST", "/api/mcp/connectors/", json!({"name": "Assistant", "integration": integration["uuid"]}))?;
     let uuid = connector["server_url"].as_str().and_then(|url| url.split('/').nth(4)).unwrap_or_default();
     fs::write(directory.join("connector"), uuid)?;
-    let view = json!({"object_records": ["view"], "tasks": []});
+    let view = json!({"object_records": ["view"], "tasks": ["view"]});
     let sets = "/api/object-classes/1/record-permission-sets/";
     send("POST", sets, json!({"name": "Readers", "permissions": view}))?;
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": view}]});
@@ -84,6 +86,12 @@ pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
         send("POST", "/api/object-classes/1/object-records/batch/", json!({"items": some}))?;
     }
     send("POST", "/api/object-classes/2/object-records/", json!({}))?;
+    let template = json!({"name": "Deliver", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
+    send("POST", "/api/task-templates/", template)?;
+    for record in (1..=TASKS).chain(RECORDS + 1..=RECORDS + TASKS) {
+        let task = json!({"task_template": 1, "name": "To be delivered", "object_record": record});
+        send("POST", "/api/tasks/", task)?;
+    }
     Ok(())
 }
 
@@ -158,7 +166,8 @@ pub fn calls(
                         times.push(began.elapsed());
                         let is_found = !answer.contains("\"isError\":true") && answer.contains("To be delivered");
                         let is_sought = !operation.ends_with("_hidden") && !operation.ends_with("_missing");
-                        if is_found != is_sought || !is_sought && !answer.contains("Not found.") {
+                        let is_none = answer.contains("Not found.") || answer.contains("\"results\":[]");
+                        if is_found != is_sought || is_none == is_sought {
                             return Err(answer);
                         }
                     }
@@ -196,9 +205,28 @@ pub fn calls(
 fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> Result<String, String> {
     // The same ones in another order for each caller.
     let (record, filter) = (at * 7919 % RECORDS + 1, at * 7919 % FILTERS);
+    // No answer is asked for twice.
+    let limit = 10 + at / RECORDS % 90;
+    let search = |by: &str, what: Json| {
+        let arguments = json!({"object_class": 1, by: what, "ordering": "-id", "limit": limit});
+        json!({"name": "search_records", "arguments": arguments})
+    };
+    let tasks = |id: usize| json!({"name": "list_tasks", "arguments": {"filters": {"id": id}, "limit": limit}});
     let tool = match operation {
         "record_hidden" => json!({"name": "get_record", "arguments": {"object_record": RECORDS + record}}),
         "record_missing" => json!({"name": "get_record", "arguments": {"object_record": 10 * RECORDS + record}}),
+        "search_hidden" => search("filters", json!({"id": RECORDS + record})),
+        "search_missing" => search("filters", json!({"id": 10 * RECORDS + record})),
+        "words_hidden" => search("search", format!("Order {}", RECORDS + record).into()),
+        "words_missing" => search("search", format!("Order {}", 10 * RECORDS + record).into()),
+        "words" => search("search", format!("Order {}", record - 1).into()),
+        "newest" => {
+            let arguments = json!({"object_class": 1, "ordering": "-id", "limit": limit, "fields": "remark"});
+            json!({"name": "search_records", "arguments": arguments})
+        }
+        "tasks" => json!({"name": "list_tasks", "arguments": {"filters": {"status": "open"}, "limit": 10}}),
+        "tasks_hidden" => tasks(TASKS + record % TASKS + 1),
+        "tasks_missing" => tasks(10 * TASKS + record % TASKS + 1),
         "class_hidden" => json!({"name": "search_records", "arguments": {"object_class": 2}}),
         "class_missing" => json!({"name": "search_records", "arguments": {"object_class": 3}}),
         "get" => return Ok(format!("{}\r\n", head(&format!("GET /api/object-records/{record}/"), "localhost", own))),
@@ -207,9 +235,7 @@ fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> R
             return Ok(format!("{}\r\n", head(&line, "localhost", own)));
         }
         "get_record" => json!({"name": operation, "arguments": {"object_record": record}}),
-        "search_records" => json!({
-            "name": operation, "arguments": {"object_class": 1, "filters": {"amount": filter}, "ordering": "-id", "limit": 10},
-        }),
+        "search_records" => search("filters", json!({"amount": filter})),
         _ => return Err(format!("{operation} is unknown")),
     };
     let body = json!({"jsonrpc": "2.0", "id": at, "method": "tools/call", "params": tool}).to_string();

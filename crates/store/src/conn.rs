@@ -52,6 +52,15 @@ impl Conn {
         self.statements
     }
 
+    /// How many instructions of SQLite's virtual machine the queries of this connection took so far; 0 on PostgreSQL. Tests
+    /// check by it that what is hidden costs nothing.
+    pub fn instructions(&self) -> u64 {
+        match &self.connection {
+            Connection::Sqlite(connection) => connection.instructions,
+            _ => 0,
+        }
+    }
+
     /// Calls `row` for each row of the answer, without keeping the rows.
     pub fn each(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<(), Error>) -> Result<(), Error> {
         self.query(sql, &mut row)

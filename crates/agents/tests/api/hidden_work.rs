@@ -1,6 +1,7 @@
 //! What an agent may not see costs what nothing costs: where it asks for a record or a task by its id, as many statements are run for
-//! one that is hidden from it as for one that there is not, so that no clock tells them apart. A class is asked for by one
-//! statement either way, before anything else (`mcp/classes.rs`); a history, after its record. `bench/agents` looks at the clock.
+//! one that is hidden from it as for one that there is not, so that no clock tells them apart. Where it filters a list, SQLite takes
+//! as many instructions for them, too. A class is asked for by one statement either way, before anything else (`mcp/classes.rs`); a
+//! history, after its record. `bench/agents` looks at the clock.
 
 use crate::dance::{Agent, with_agent};
 use crate::mcp::with_all_tools;
@@ -21,6 +22,7 @@ use testkit::{Client, Server};
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 const UNKNOWN: i64 = 999_999;
+const FIND: &str = "find";
 
 /// The agent as the caller of requests.
 async fn caller(server: &Server) -> Arc<Caller> {
@@ -33,8 +35,11 @@ async fn caller(server: &Server) -> Arc<Caller> {
     Arc::new(server.build.db.read::<_, Error>(load).await.unwrap().unwrap())
 }
 
-/// A call as tools make it: how many statements it runs, and what it answers.
-async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (u64, Value) {
+/// What a call costs: statements, and the instructions of their queries.
+type Work = (u64, u64);
+
+/// A call as tools make it: what it costs, and what it answers.
+async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (Work, Value) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let found = platform::table().find(path).unwrap();
     let route = found.routes.iter().copied().find(|route| route.method == method).unwrap();
@@ -57,9 +62,10 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
         effects: Effects::default(),
     };
     let request = Arc::new(Request::new(Some(caller.clone()), received));
-    let counted = Arc::new(AtomicU64::new(0));
+    let counted = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let (shared, count, handler) = (request.clone(), counted.clone(), route.handler);
     let run = move |conn: &mut Conn| {
+        let before = conn.instructions();
         let outcome = match &handler {
             Handler::Read(handler) | Handler::ShortRead(handler) | Handler::Write(handler) => handler(&shared, conn),
             Handler::Peek(peek, handler) => match peek(&shared, conn) {
@@ -69,7 +75,8 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
             },
             _ => panic!("{} is none of one transaction", shared.path),
         };
-        count.store(conn.statements(), Ordering::Relaxed);
+        count[0].store(conn.statements(), Ordering::Relaxed);
+        count[1].store(conn.instructions() - before, Ordering::Relaxed);
         outcome
     };
     let is_write = matches!(route.handler, Handler::Write(_));
@@ -79,16 +86,33 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
         Ok(answer) => serde_json::from_slice(answer.body.whole()).unwrap_or_default(),
         Err(refusal) => refusal.body,
     };
-    (counted.load(Ordering::Relaxed), told)
+    let [statements, instructions] = [0, 1].map(|at: usize| counted[at].load(Ordering::Relaxed));
+    ((statements, instructions), told)
 }
 
-/// A server with class 1, whose field `above` points at its own records, and set 1, which gives an agent everything.
+/// The same, asked three times: another connection may take a few instructions more, once.
+async fn least(
+    server: &Server,
+    caller: &Arc<Caller>,
+    (method, path, body): (Method, String, Value),
+) -> (Work, String, Value) {
+    let (mut least, mut told) = ((u64::MAX, u64::MAX), Value::Null);
+    for _ in 0..3 {
+        let work;
+        (work, told) = call(server, caller, method.clone(), &path, body.clone()).await;
+        least = least.min(work);
+    }
+    (least, path, told)
+}
+
+/// A server with class 1, whose records have a number each and `above` one another, and set 1, which gives an agent everything.
 async fn scene() -> (Server, Client, Agent, i64) {
     let (server, api, agent) = with_agent().await;
     with_all_tools(&api, &agent).await;
     class(&api, "Order").await;
     for field in [
         json!({"label": "Title", "type": "string"}),
+        json!({"label": "Number", "type": "string", "is_unique": true}),
         json!({"label": "Above", "type": "relation", "related_object_class": 1}),
     ] {
         api.post("/api/object-classes/1/fields/", field).await.created();
@@ -115,9 +139,13 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let (server, api, _agent, person) = scene().await;
     let record = async |set: i64, users: Value| {
         let assigned = if set == 0 { json!([]) } else { json!([{"permission_set": set, "users": users}]) };
-        api.post(RECORDS, json!({"fields": {"title": "A"}, "permission_sets": assigned})).await.id()
+        let id = api.post(RECORDS, json!({"fields": {"title": "A"}, "permission_sets": assigned})).await.id();
+        api.patch(&format!("/api/object-records/{id}/"), json!({"fields": {"number": format!("n{id}x")}})).await.ok();
+        id
     };
     let seen = record(1, json!([person])).await;
+    let below = record(1, json!([person])).await;
+    api.patch(&format!("/api/object-records/{below}/"), json!({"fields": {"above": seen}})).await.ok();
     // Hidden ones: of nobody, of somebody else, and of the person, by a set that gives the connector nothing.
     let hidden = [record(0, json!([])).await, record(1, json!([1])).await, record(2, json!([person])).await];
     let task = async |record: i64| {
@@ -131,6 +159,9 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let of_task = |id: i64| format!("/api/tasks/{id}/");
     let title = json!({"fields": {"title": "B"}});
     type Made<'a> = Box<dyn Fn(i64) -> (Method, String, Value) + 'a>;
+    fn found<'a>(path: impl Fn(i64) -> String + 'a) -> (&'static str, Made<'a>) {
+        (FIND, Box::new(move |id| (Method::GET, path(id), Value::Null)))
+    }
     let of_records: Vec<(&str, Made)> = vec![
         ("get", Box::new(|id| (Method::GET, of_record(id), Value::Null))),
         ("get some fields", Box::new(|id| (Method::GET, format!("{}?fields=title", of_record(id)), Value::Null))),
@@ -145,9 +176,16 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
             "make a task",
             Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id}))),
         ),
-        ("find", Box::new(|id| (Method::GET, format!("{RECORDS}?id={id}"), Value::Null))),
-        ("find by relation", Box::new(|id| (Method::GET, format!("{RECORDS}?above={id}"), Value::Null))),
-        ("find tasks", Box::new(|id| (Method::GET, format!("/api/tasks/?object_record={id}"), Value::Null))),
+        found(|id| format!("{RECORDS}?id={id}")),
+        found(|id| format!("{RECORDS}?id__in={id},0&ordering=number")),
+        found(|id| format!("{RECORDS}?number=n{id}x")),
+        found(|id| format!("{RECORDS}?number__startswith=n{id}&limit=1")),
+        found(|id| format!("{RECORDS}?search=n{id}")),
+        found(|id| format!("{RECORDS}?search=a+n{id}")),
+        found(|id| format!("{RECORDS}?above={id}")),
+        found(|id| format!("{RECORDS}?above.id={id}")),
+        found(|id| format!("{RECORDS}?above.number=n{id}x")),
+        found(|id| format!("/api/tasks/?object_record={id}")),
     ];
     let of_tasks: Vec<(&str, Made)> = vec![
         ("get", Box::new(|id| (Method::GET, of_task(id), Value::Null))),
@@ -155,6 +193,8 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         ("assign", Box::new(|id| (Method::PATCH, of_task(id), json!({"assignees": [person]})))),
         ("complete", Box::new(|id| (Method::POST, format!("{}complete/", of_task(id)), json!({"response": {}})))),
         ("delete", Box::new(|id| (Method::DELETE, of_task(id), Value::Null))),
+        found(|id| format!("/api/tasks/?id={id}")),
+        found(|id| format!("/api/tasks/?id={id}&assignees={person}&ordering=-created_at")),
     ];
     // What is seen is found.
     for (id, made) in [(seen, &of_records[0].1), (task_seen, &of_tasks[0].1)] {
@@ -164,20 +204,17 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let mut wrong = Vec::new();
     for (all, ids) in [(&of_records, hidden), (&of_tasks, tasks_hidden)] {
         for (what, made) in all {
-            // What is asked for first fills the caches.
-            let (method, path, body) = made(UNKNOWN);
-            call(&server, &caller, method.clone(), &path, body.clone()).await;
-            let (expected, told) = call(&server, &caller, method, &path, body).await;
+            let (expected, _, told) = least(&server, &caller, made(UNKNOWN)).await;
             for id in ids {
-                let (method, path, body) = made(id);
-                let (count, told_of) = call(&server, &caller, method, &path, body).await;
+                let (work, path, told_of) = least(&server, &caller, made(id)).await;
                 assert_eq!(
                     told_of.to_string().replace(&format!("pk {id} "), "pk "),
                     told.to_string().replace("pk 999999 ", "pk "),
                     "{what} {path}"
                 );
-                if count != expected {
-                    wrong.push(format!("{what} {path}: {count} statements for {id}, {expected} for what is not there"));
+                let is_same = if *what == FIND { work == expected } else { work.0 == expected.0 };
+                if !is_same {
+                    wrong.push(format!("{what} {path}: {work:?} for {id}, {expected:?} for what is not there"));
                 }
             }
         }

@@ -137,7 +137,10 @@ impl Classes {
         let script = move |conn: &mut Conn| {
             let visible = Sql::new("u.id < $1").arg(100);
             let mut scope = Scope::of("1 = 1");
-            scope.relations.insert("customer".into(), Related { resource: customers.clone(), visible, ids: None });
+            let mut table = Sql::new("");
+            table.name(&customers.table).push(" u");
+            let related = Related { resource: customers.clone(), rows: (table, visible.clone()), visible, ids: None };
+            scope.relations.insert("customer".into(), related);
             rows::list(&request, conn, &shape, scope)
         };
         let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;

@@ -28,6 +28,8 @@ pub const RELATED: &str = "u";
 #[derive(Clone)]
 pub struct Related {
     pub resource: Arc<Resource>,
+    /// Its table as `u`, and the condition on the rows that the caller may view, by which all that fulfil a filter are found.
+    pub rows: (Sql, Sql),
     /// Which rows the caller may view, as SQL over the table `u`. A row that he may not view counts as nulls. A
     /// statement may hold it twice for each relation, so it must have few arguments: both engines bound them.
     pub visible: Sql,
@@ -159,7 +161,7 @@ pub fn look_up_related(conn: &mut Conn, filters: &[Filter], relations: &mut Rela
             continue;
         }
         let mut sql = Sql::new("SELECT u.id FROM ");
-        push_related(&mut sql, related, &present);
+        push_related(&mut sql, related, &related.rows, &present);
         further(&mut sql, RELATED, &present, now);
         let ids = conn.all(sql.push(" LIMIT ").bind(MAX_RELATED + 1), |row| row.int(0))?;
         related.ids = Some(ids).filter(|ids| ids.len() as i64 <= MAX_RELATED);
@@ -172,10 +174,10 @@ fn is_absence(filter: &Filter) -> bool {
     filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&Value::Bool(true))
 }
 
-fn push_related(sql: &mut Sql, related: &Related, filters: &[&Filter]) {
-    sql.name(&related.resource.table).push(" ").push(RELATED);
+fn push_related(sql: &mut Sql, related: &Related, (table, visible): &(Sql, Sql), filters: &[&Filter]) {
+    sql.append(table);
     joins(sql, RELATED, &related.resource, filters.iter().map(|filter| filter.field()));
-    sql.push(" WHERE (").append(&related.visible).push(")");
+    sql.push(" WHERE (").append(visible).push(")");
 }
 
 /// Pushes the filters on the related row of one field. Where there is none that the caller may view, only `isnull=true`
@@ -204,13 +206,15 @@ fn conditions_on_related(
         sql.push(" AND ");
         value(sql, alias, via, now);
         sql.push(" IN (SELECT u.id FROM ");
-        push_related(sql, related, &present);
+        push_related(sql, related, &related.rows, &present);
         further(sql, RELATED, &present, now);
         sql.push(")");
     }
     if !absent.is_empty() {
         sql.push(" AND NOT EXISTS (SELECT 1 FROM ");
-        push_related(sql, related, &absent);
+        let mut table = Sql::new("");
+        table.name(&related.resource.table).push(" ").push(RELATED);
+        push_related(sql, related, &(table, related.visible.clone()), &absent);
         sql.push(" AND u.id = ");
         value(sql, alias, via, now);
         joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| {
@@ -439,8 +443,9 @@ mod tests {
         let related = |field: &Field| (field.name == "customer").then_some(RelatedRows::Of(&customers));
         let select = select_related(&orders, &Query::parse(query), related, 20).ok().unwrap();
         let visible = Sql::new("u.owner = $1").arg(3);
-        let relations =
-            Relations::from([("customer".into(), Related { resource: customers.clone(), visible, ids: None })]);
+        let rows = (Sql::new("r13 u"), visible.clone());
+        let related = Related { resource: customers.clone(), rows, visible, ids: None };
+        let relations = Relations::from([("customer".into(), related)]);
         let mut sql = Sql::new("FROM r12 t");
         let ordered = select.ordering.iter().map(|order| order.field);
         joins(&mut sql, OWN, &orders, select.filters.iter().map(Filter::own_field).chain(ordered));

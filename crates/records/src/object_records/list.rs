@@ -2,6 +2,7 @@
 //! (`docs/reference/object-records.md`).
 
 use super::read::{Records, View, join_label, select_label};
+use super::words;
 use crate::classes::{Class, class_at};
 use crate::counts;
 use crate::rights::{ClassRights, of_class, select_held};
@@ -12,7 +13,7 @@ use kit::autocomplete;
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::{OWN, conditions, joins, look_up_related, order};
+use kit::rows::sql::{OWN, RELATED, conditions, joins, look_up_related, order};
 use kit::rows::{self, Related, Relations};
 use resource::json::Writer;
 use resource::select::{self, Select, select_related};
@@ -67,6 +68,8 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal>
 /// What a request selects of a class.
 pub struct Wanted<'r> {
     pub select: Select<'r>,
+    /// The table of the class, as `t`.
+    table: Sql,
     condition: Sql,
     relations: Relations,
     is_searched: bool,
@@ -115,38 +118,45 @@ impl<'r> Wanted<'r> {
         };
         let rows = |field: &resource::Field| related.get(field.name.as_ref()).map(rows);
         let select = select_related(&class.record, query, rows, usize::try_from(most).unwrap_or(0))?;
-        let visible = &opened.visible;
-        // What has the words is tested by itself, so that they are looked for first.
-        let words = match query.last("search") {
-            Some(text) => conn.search(&class.table(), &fold(text), None, |sql, n| {
+        let mut visible = opened.visible.clone();
+        let text = query.last("search").map(fold);
+        let read = match &text {
+            Some(text) => words::among(conn, class, &visible, text)?,
+            None => None,
+        };
+        let found = match (&read, &text) {
+            // What has the words is tested by itself, so that they are looked for first.
+            (None, Some(text)) => conn.search(&class.table(), text, None, |sql, n| {
                 if visible.is_tested() {
                     visible.condition(sql.push(" AND "), n);
                 }
             })?,
-            None => None,
+            _ => None,
         };
-        let is_searched = words.is_some();
-        let mut condition = Sql::new("");
-        match words {
-            Some(words) if visible.is_tested() => {
-                condition.push("t.n").append(&words);
+        let is_searched = read.is_some() || found.is_some();
+        if let Some(read) = read {
+            visible = Visible::OfAgent(Arc::new(read));
+        }
+        let (table, mut condition) = visible.rows(conn, &class.table(), OWN, "t.n");
+        match found {
+            Some(found) if visible.is_tested() => {
+                condition = Sql::new("t.n");
+                condition.append(&found);
             }
-            words => {
-                visible.condition(&mut condition, "t.n");
-                words.iter().for_each(|words| {
-                    condition.push(" AND t.n").append(words);
-                });
-            }
+            found => found.iter().for_each(|found| {
+                condition.push(" AND t.n").append(found);
+            }),
         }
         let mut relations = Relations::new();
         for (alias, (class, visible)) in related.iter().filter_map(|(alias, of)| Some((alias, of.as_ref()?))) {
+            let rows = visible.rows(conn, &class.table(), RELATED, "u.n");
             let mut condition = Sql::new("");
             visible.condition(&mut condition, "u.n");
-            let of = Related { resource: class.record.clone(), visible: condition, ids: None };
+            let of = Related { resource: class.record.clone(), rows, visible: condition, ids: None };
             relations.insert(alias.clone().into(), of);
         }
         look_up_related(conn, &select.filters, &mut relations, now)?;
-        Ok(Wanted { select, condition, relations, is_searched })
+        Ok(Wanted { select, table, condition, relations, is_searched })
     }
 
     /// Whether some of the visible records may be left out.
@@ -157,7 +167,7 @@ impl<'r> Wanted<'r> {
     /// Appends the tables and the condition of the wanted records.
     fn push_from(&self, sql: &mut Sql, class: &Class, is_ordered: bool, now: i64) {
         let ordered = self.select.ordering.iter().map(|order| order.field).filter(|_| is_ordered);
-        sql.push(" FROM ").name(&class.table()).push(" t");
+        sql.push(" FROM ").append(&self.table);
         joins(sql, OWN, &class.record, self.select.filters.iter().map(Filter::own_field).chain(ordered));
         sql.push(" WHERE ").append(&self.condition);
         conditions(sql, OWN, &self.select.filters, &self.relations, now);

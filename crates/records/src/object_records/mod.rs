@@ -20,6 +20,7 @@ mod peek;
 pub(crate) mod read;
 mod relations;
 pub(crate) mod schemas;
+mod words;
 pub(crate) mod write;
 
 use crate::classes::Class;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::{Null, ValueRef};
-use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, ffi};
+use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, StatementStatus, ffi};
 
 use crate::error::Error;
 use crate::row::{OnRow, QueryError, Row, Source};
@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     is_enlarged: bool,
     /// How many groups of transactions were committed since the last look at the statistics.
     tidied: u32,
+    /// How many instructions of the virtual machine queries took.
+    pub(crate) instructions: u64,
 }
 
 impl Connection {
@@ -71,6 +73,7 @@ impl Connection {
             changed: false,
             is_enlarged: false,
             tidied: 0,
+            instructions: 0,
         })
     }
 
@@ -214,10 +217,15 @@ impl Connection {
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
-        self.with(sql, |_, statement| {
+        let mut instructions = 0;
+        let outcome = self.with(sql, |_, statement| {
             bind(statement, bound(sql))?;
-            each_row(statement, on_row)
-        })
+            let outcome = each_row(statement, on_row);
+            instructions = statement.reset_status(StatementStatus::VmStep);
+            outcome
+        });
+        self.instructions += u64::try_from(instructions).unwrap_or(0);
+        outcome
     }
 
     fn with<T>(

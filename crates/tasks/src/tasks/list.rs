@@ -12,6 +12,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, conditions, order};
 use kit::rows::{self, MAX_PAGE_BYTES, Relations, Scope, page_too_large};
+use records::visible_records::read_first;
 use resource::json::Writer;
 use resource::select::{self, bound_filters};
 use resource::{Filter, Predicate, Value};
@@ -31,10 +32,16 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let visible = VisibleTasks::of(request, conn, is_mine)?;
     // Everybody may view what is assigned to him, but an agent sees by the rights of its connector alone.
     let is_mine = is_mine && request.caller()?.agent.is_none();
-    let mut wanted = if is_mine { Sql::new("1 = 1") } else { visible.condition() };
+    let all = STATES.map(|(name, _)| name);
+    let total = visible.count(request, conn, &all)?;
+    let mut may_view = if is_mine { Sql::new("1 = 1") } else { visible.condition() };
     if let Some(assigned) = &assigned {
-        wanted.push(" AND ").append(&assigned.condition);
+        may_view.push(" AND ").append(&assigned.condition);
     }
+    let (table, mut wanted) = match visible.are_read_first(total) {
+        true => read_first("tasks", OWN, &may_view),
+        false => (Sql::new("tasks t"), may_view),
+    };
     conditions(&mut wanted, OWN, &select.filters, &Relations::new(), request.now);
     let states = states(&select.filters);
 
@@ -43,8 +50,8 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
         _ => None,
     };
     let sql = of_mine.unwrap_or_else(|| {
-        let mut sql = Sql::new("SELECT t.id, t.record, t.class_id, t.created_by FROM tasks t WHERE ");
-        order(sql.append(&wanted), OWN, &TASK, &select.ordering);
+        let mut sql = Sql::new("SELECT t.id, t.record, t.class_id, t.created_by FROM ");
+        order(sql.append(&table).push(" WHERE ").append(&wanted), OWN, &TASK, &select.ordering);
         sql.page(select.limit, select.offset);
         sql
     });
@@ -52,15 +59,13 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
         Ok(TaskRef { id: row.int(0)?, record: row.opt_int(1)?, class: row.opt_int(2)?, created_by: row.opt_int(3)? })
     })?;
     let results = written(request, conn, &page)?;
-    let all = STATES.map(|(name, _)| name);
-    let total = visible.count(request, conn, &all)?;
     let filtered = match &states {
         Some(states) if is_mine => counts::sum(&visible.assigned, states),
         Some(states) if assigned.is_none() && states.len() == all.len() => total,
         Some(states) if assigned.is_none() => visible.count(request, conn, states)?,
         _ => {
-            let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE ");
-            conn.one(sql.append(&wanted), |row| row.int(0))?
+            let mut sql = Sql::new("SELECT count(*) FROM ");
+            conn.one(sql.append(&table).push(" WHERE ").append(&wanted), |row| row.int(0))?
         }
     };
     let body = rows::envelope(request, select.limit, select.offset, total, filtered, &results);

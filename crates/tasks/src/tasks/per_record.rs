@@ -48,7 +48,7 @@ pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &Visible)]) ->
     })?;
     let mut sum = 0;
     for (class, records) in classes {
-        let Visible::Some(numbers) = records else { continue };
+        let Some(numbers) = records.numbers() else { continue };
         let numbers = numbers.numbers();
         let highest = numbers.last().map_or(0, |number| number / BLOCK);
         let of_class: Vec<i64> =

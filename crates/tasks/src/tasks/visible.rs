@@ -14,6 +14,9 @@ use store::{Conn, Error, Sql};
 /// Up to so many records of a class are looked at one by one; how many tasks more of them have is known.
 const MANY_RECORDS: i64 = 500;
 
+/// Up to so many tasks of an agent are read before anything is asked of them (`records::visible_records::read_first`).
+const MAX_READ_FIRST: i64 = 5_000;
+
 /// The tasks that a caller may view.
 pub struct VisibleTasks {
     user: i64,
@@ -45,6 +48,11 @@ impl VisibleTasks {
             some,
             assigned: if are_counted { counts::of_user(conn, caller.user)? } else { Vec::new() },
         })
+    }
+
+    /// Whether they are read before anything is asked of them, where there are so many.
+    pub fn are_read_first(&self, total: i64) -> bool {
+        self.is_agent && total <= MAX_READ_FIRST
     }
 
     /// The condition on `tasks t`.

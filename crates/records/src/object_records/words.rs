@@ -1,0 +1,90 @@
+//! The search for words among the records of an agent. An index of words tells by the time that it takes of all records that
+//! have them, so it is the texts of those that the agent may view that are read.
+
+use crate::bitmap::Bitmap;
+use crate::classes::Class;
+use crate::visible_records::{Visible, number};
+use kit::rows::sql::{OWN, fold_column, joins};
+use resource::Field;
+use store::{Conn, Error, Sql, Words, words};
+
+/// How many records are read at a time.
+const AT_A_TIME: usize = 1_000;
+/// How many bytes of texts are read. More are left to the index.
+const MAX_READ: usize = 16 * 1024 * 1024;
+/// How many words may be looked for so.
+const MAX_SOUGHT: usize = 32;
+/// A record with shorter texts has fewer words than count, each of which takes two bytes at least.
+const ALL_COUNT: usize = 40_000;
+
+/// Those of an agent's records that have all words of a folded text, one of them as a beginning: what [`Conn::search`] finds.
+/// `None`: there are no words, or this would take too long, so that the index is asked.
+pub fn among(conn: &mut Conn, class: &Class, visible: &Visible, folded: &str) -> Result<Option<Bitmap>, Error> {
+    let sought: Vec<&str> = words(folded).take(MAX_SOUGHT + 1).collect();
+    let Some(numbers) = visible.numbers().filter(|_| visible.is_read_first()) else { return Ok(None) };
+    if sought.is_empty() || sought.len() > MAX_SOUGHT {
+        return Ok(None);
+    }
+    let texts: Vec<&Field> = class.record.fields.iter().filter(|field| field.is_text()).collect();
+    let (mut found, mut read) = (Vec::new(), 0);
+    for some in numbers.numbers().chunks(AT_A_TIME) {
+        let mut sql = Sql::new("SELECT t.n");
+        texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
+        sql.push(" FROM ").name(&class.table()).push(" t");
+        joins(&mut sql, OWN, &class.record, texts.iter().copied());
+        conn.each(sql.push(" WHERE t.n").any(some), |row| {
+            let mut of_record = Vec::with_capacity(texts.len());
+            for at in 1..=texts.len() {
+                of_record.extend(row.opt_text(at)?);
+            }
+            read += of_record.iter().map(|text| text.len()).sum::<usize>();
+            if has_all(&of_record, &sought) {
+                found.push(number(row.int(0)?)?);
+            }
+            Ok(())
+        })?;
+        if read > MAX_READ {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Bitmap::of(found)))
+}
+
+/// Whether texts have all of these words, the last one also as the beginning of one.
+fn has_all(texts: &[&str], sought: &[&str]) -> bool {
+    let Some((last, others)) = sought.split_last() else { return false };
+    let (mut others, mut has_last) = (others.to_vec(), false);
+    let mut look_at = |word: &str| {
+        has_last |= word.starts_with(last);
+        others.retain(|other| *other != word);
+    };
+    if texts.iter().map(|text| text.len()).sum::<usize>() < ALL_COUNT {
+        texts.iter().flat_map(|text| words(text)).for_each(look_at);
+    } else {
+        let mut counted = Words::default();
+        texts.iter().for_each(|text| counted.add(text));
+        counted.iter().for_each(&mut look_at);
+    }
+    has_last && others.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_words_must_be_there_the_last_one_as_a_beginning() {
+        let texts = ["repair of a pump", "acme, inc."];
+        let has = |sought: &[&str]| has_all(&texts, sought);
+        assert!(has(&["acme"]) && has(&["acme", "repair"]) && has(&["pump", "pump", "rep"]));
+        assert!(!has(&["rep", "acme"]) && !has(&["acme", "other"]) && !has(&["epair"]));
+        let long = "word ".repeat(20_000);
+        assert!(has_all(&[&long, "acme"], &["word", "acm"]) && !has_all(&[&long, "acme"], &["word", "other"]));
+    }
+
+    #[test]
+    fn of_a_long_text_as_many_words_count_as_in_the_index() {
+        let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
+        assert!(has_all(&[&many, "last"], &["w19999"]) && !has_all(&[&many, "last"], &["last"]));
+    }
+}
