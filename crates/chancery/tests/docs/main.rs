@@ -33,6 +33,10 @@ fn is_update() -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_says_what_is_so() {
+    // The examples are the same on every database; other tests see to it that the answers are.
+    if testkit::test_database().is_some() {
+        return;
+    }
     let mut differences: Vec<String> = Page::all().into_iter().flat_map(fields::check).collect();
     for page in Page::all() {
         differences.extend(session::run(page).await);
