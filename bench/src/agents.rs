@@ -205,26 +205,21 @@ pub fn calls(
 fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> Result<String, String> {
     // The same ones in another order for each caller.
     let (record, filter) = (at * 7919 % RECORDS + 1, at * 7919 % FILTERS);
-    // No answer is asked for twice.
-    let limit = 10 + at / RECORDS % 90;
-    let search = |by: &str, what: Json| {
+    // With another limit, what was asked for before is asked for anew.
+    let anew = 10 + at / RECORDS % 90;
+    let search = |by: &str, what: Json, limit: usize| {
         let arguments = json!({"object_class": 1, by: what, "ordering": "-id", "limit": limit});
         json!({"name": "search_records", "arguments": arguments})
     };
-    let tasks = |id: usize| json!({"name": "list_tasks", "arguments": {"filters": {"id": id}, "limit": limit}});
+    let tasks = |id: usize| json!({"name": "list_tasks", "arguments": {"filters": {"id": id}, "limit": anew}});
     let tool = match operation {
         "record_hidden" => json!({"name": "get_record", "arguments": {"object_record": RECORDS + record}}),
         "record_missing" => json!({"name": "get_record", "arguments": {"object_record": 10 * RECORDS + record}}),
-        "search_hidden" => search("filters", json!({"id": RECORDS + record})),
-        "search_missing" => search("filters", json!({"id": 10 * RECORDS + record})),
-        "words_hidden" => search("search", format!("Order {}", RECORDS + record).into()),
-        "words_missing" => search("search", format!("Order {}", 10 * RECORDS + record).into()),
-        "words" => search("search", format!("Order {}", record - 1).into()),
-        "newest" => {
-            let arguments = json!({"object_class": 1, "ordering": "-id", "limit": limit, "fields": "remark"});
-            json!({"name": "search_records", "arguments": arguments})
-        }
-        "tasks" => json!({"name": "list_tasks", "arguments": {"filters": {"status": "open"}, "limit": 10}}),
+        "search_hidden" => search("filters", json!({"id": RECORDS + record}), anew),
+        "search_missing" => search("filters", json!({"id": 10 * RECORDS + record}), anew),
+        "words_hidden" => search("search", format!("Order {}", RECORDS + record).into(), anew),
+        "words_missing" => search("search", format!("Order {}", 10 * RECORDS + record).into(), anew),
+        "words" => search("search", format!("Order {}", record - 1).into(), anew),
         "tasks_hidden" => tasks(TASKS + record % TASKS + 1),
         "tasks_missing" => tasks(10 * TASKS + record % TASKS + 1),
         "class_hidden" => json!({"name": "search_records", "arguments": {"object_class": 2}}),
@@ -235,7 +230,7 @@ fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> R
             return Ok(format!("{}\r\n", head(&line, "localhost", own)));
         }
         "get_record" => json!({"name": operation, "arguments": {"object_record": record}}),
-        "search_records" => search("filters", json!({"amount": filter})),
+        "search_records" => search("filters", json!({"amount": filter}), 10),
         _ => return Err(format!("{operation} is unknown")),
     };
     let body = json!({"jsonrpc": "2.0", "id": at, "method": "tools/call", "params": tool}).to_string();
