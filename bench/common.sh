@@ -18,7 +18,7 @@ mkdir -p "$WORK"
 
 build() {
     cargo build -q --release --target-dir "$TARGET" --manifest-path "$ROOT/Cargo.toml" -p chancery
-    cargo build -q --release --target-dir "$TARGET" --manifest-path "$ROOT/Cargo.toml" -p bench
+    cargo build -q --release --target-dir "$TARGET" --manifest-path "$ROOT/bench/Cargo.toml"
 }
 
 # as_pg COMMAND…  PostgreSQL refuses to run as root
