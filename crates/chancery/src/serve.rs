@@ -169,6 +169,7 @@ async fn serve_history(
         false => None,
     };
     let service = Arc::new(open_history(settings, bound).await?);
+    service.start_watch();
     let served = service.clone();
     let handler = move |request, peer| served.clone().answer(request, peer);
     let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage.clone(), Stage::Stopped)));

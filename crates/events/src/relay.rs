@@ -20,6 +20,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use kit::app::App;
 use kit::build::Build;
+use kit::domain::HealthReport;
 use kit::jobs::{self, Pending, StandingJob, growing};
 use resource::openapi::object;
 use serde_json::{Value as Json, json};
@@ -192,7 +193,7 @@ pub fn health_schema() -> Json {
 }
 
 /// The details of delivery for the health endpoint.
-pub fn health(app: &App) -> Option<(&'static str, Json)> {
+pub fn health(app: &App) -> Option<HealthReport> {
     let service = client(app)?;
     let lag = lag(app);
     let mut details = json!({
@@ -201,7 +202,7 @@ pub fn health(app: &App) -> Option<(&'static str, Json)> {
     if service.is_foreign() {
         details["warning"] = json!("CHANCERY_HISTORY_URL: not the history service of this database");
     }
-    Some((HEALTH, details))
+    Some(HealthReport { name: HEALTH, details, warning: None, is_ready: true })
 }
 
 /// The result of a round of delivery that did not fail.

@@ -28,5 +28,8 @@ pub static DOMAIN: Domain = Domain {
     },
     removals: &[held::RECORDS_REMOVED],
     standing_jobs: &[&removal::REMOVAL],
+    health: Some(storage::health),
+    health_schema: Some((storage::HEALTH, storage::health_schema)),
+    start: storage::start_watch,
     ..Domain::EMPTY
 };

@@ -161,16 +161,13 @@ fn download(request: Arc<Request>) -> Pending {
     })
 }
 
-fn write_rest(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_rest(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
     let uuid = row.text(at)?.unwrap_or("");
     out.name("url").text(&format!("{}/api/files/public-storage/{uuid}/", request.app.address_of(&request.build)));
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         write_permissions(out, &[("delete", caller.may("files", "delete"))]);
     }
-    if form == Form::List {
-        out.name("labels").raw("{}");
-    }
-    out.raw("}");
+    out.name("labels").raw("{}").raw("}");
     Ok(())
 }

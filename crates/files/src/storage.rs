@@ -3,13 +3,17 @@
 
 use kit::app::App;
 use kit::build::Build;
+use kit::domain::HealthReport;
+use resource::openapi::object;
+use resource::time;
+use serde_json::{Value as Json, json};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Error;
-use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
+use store::blobs::{BlobError, BlobHealth, BlobKey, BlobWatch, Blobs, process_environment};
 
 /// What the keys of the main API's files begin with on S3. No tenant of the history service can have the name.
 const PREFIX: &str = "main-files";
@@ -38,6 +42,7 @@ impl Default for Settings {
 /// The files of all builds.
 pub struct Storage {
     pub blobs: Blobs,
+    watch: BlobWatch,
     /// How long an upload waits to be used, in microseconds.
     pub(crate) upload_us: i64,
     directory: PathBuf,
@@ -51,13 +56,43 @@ impl Storage {
         let environment = environment.unwrap_or_else(|| process_environment().collect());
         let directory = directory(&settings.data);
         let blobs = Blobs::open(environment, files_url.as_deref(), PREFIX, directory.clone(), settings.clock.clone())?;
-        Ok(Storage { blobs, upload_us: upload_seconds * 1_000_000, directory })
+        Ok(Storage { blobs, watch: BlobWatch::default(), upload_us: upload_seconds * 1_000_000, directory })
     }
 
     /// Waits until no backup copies files, and keeps backups waiting until the file is dropped.
     pub(crate) async fn begin_removal(&self) -> io::Result<File> {
         lock(&self.directory, File::try_lock_shared).await
     }
+}
+
+/// Begins to watch whether the storage answers.
+pub(crate) fn start_watch(app: &App) {
+    let storage: &Storage = app.slot();
+    storage.watch.start(storage.blobs.clone(), app.clock.clone());
+}
+
+/// The state of the storage for `/readyz`. A storage that was never reached since the start stops a rollout; one that is away
+/// later is a warning, since everything but files works.
+pub(crate) fn health(app: &App) -> Option<HealthReport> {
+    let BlobHealth { outage, since, was_reached } = app.slot::<Storage>().watch.health()?;
+    let status = if outage.is_none() { "ok" } else { "unavailable" };
+    Some(HealthReport {
+        name: HEALTH,
+        details: json!({"status": status, "since": time::show(since)}),
+        warning: outage.map(|reason| format!("The file store is unavailable ({reason}); uploads are refused.")),
+        is_ready: was_reached,
+    })
+}
+
+/// The name of the state of the storage in `/readyz`.
+pub(crate) const HEALTH: &str = "files";
+
+/// The schema of the details of [`health`].
+pub(crate) fn health_schema() -> Json {
+    object([
+        ("status", json!({"type": "string", "enum": ["ok", "unavailable"]})),
+        ("since", json!({"type": "string", "format": "date-time"})),
+    ])
 }
 
 /// The name under which a file of a build is stored.
@@ -97,9 +132,8 @@ async fn lock(directory: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> 
 pub fn stored(error: BlobError) -> Error {
     match error {
         BlobError::Full(_) => Error::Full,
-        BlobError::Unavailable(cause) => Error::Unavailable(cause),
-        BlobError::Missing => Error::Db("a file is missing in the storage of files".to_owned()),
-        BlobError::Exists => Error::Db("a file is in the storage of files already".to_owned()),
-        BlobError::Failed(cause) => Error::Db(cause),
+        BlobError::Unavailable(_) | BlobError::Missing | BlobError::Exists | BlobError::Failed(_) => {
+            Error::FileStore(error.to_string())
+        }
     }
 }

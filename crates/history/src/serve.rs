@@ -10,12 +10,13 @@ use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use resource::Query;
 use resource::openapi::Audience;
+use resource::{Query, time};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
+use store::blobs::BlobHealth;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use web::compress::{Accepted, compress};
@@ -104,7 +105,7 @@ async fn respond(
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     match route.endpoint {
         Endpoint::Health => Ok(status(StatusCode::OK, "ok")),
-        Endpoint::Readiness => Ok(readiness(service.engine.ready().await)),
+        Endpoint::Readiness => Ok(readiness(service.engine.ready().await, service.files.health())),
         Endpoint::Description => describe(service, &query),
         Endpoint::Service => {
             let id = service.id().await.map_err(Refusal::unreadable)?;
@@ -164,11 +165,20 @@ fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, Refusal> {
     }
 }
 
-fn readiness(ready: Result<(), Error>) -> Reply {
-    match ready {
-        Ok(()) => status(StatusCode::OK, "ok"),
-        Err(_) => status(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+/// Answers whether the engine and the store of files respond. A store of files that was reached once is a detail, since events
+/// without files are stored all the same.
+fn readiness(engine: Result<(), Error>, files: Option<BlobHealth>) -> Reply {
+    let is_ready = engine.is_ok() && files.is_none_or(|files| files.was_reached);
+    let (code, word) = if is_ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unavailable") };
+    let mut body = json!({"status": word});
+    if let Some(files) = files {
+        let status = if files.outage.is_none() { "ok" } else { "unavailable" };
+        body["files"] = json!({"status": status, "since": time::show(files.since)});
+        if let Some(reason) = files.outage {
+            body["warnings"] = json!([format!("The file store is unavailable ({reason}); uploads are refused.")]);
+        }
     }
+    Reply::json(code, &body)
 }
 
 fn status(code: StatusCode, word: &str) -> Reply {

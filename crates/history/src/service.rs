@@ -60,6 +60,11 @@ impl Service {
         }
     }
 
+    /// Begins to watch whether the store of files answers, for `/readyz`.
+    pub fn start_watch(&self) {
+        self.files.start_watch();
+    }
+
     /// The id of the service (see [`Engine::id`]).
     pub async fn id(&self) -> Result<&str, engine::Error> {
         Ok(self.id.get_or_try_init(|| self.engine.id()).await?)

@@ -135,8 +135,19 @@ pub fn front_end(app: &App) -> Option<&'static FrontEnd> {
     registered().iter().find_map(|domain| domain.front_end.as_ref()).filter(|_| app.settings.console)
 }
 
-/// A function that returns the health details of a domain and their name; `None` when there are none now.
-pub type Health = fn(&App) -> Option<(&'static str, Json)>;
+/// The state of a domain in `/readyz`.
+pub struct HealthReport {
+    /// The member under which the details stand.
+    pub name: &'static str,
+    pub details: Json,
+    /// A line for `warnings`.
+    pub warning: Option<String>,
+    /// Whether the process can serve; `/readyz` answers 503 otherwise.
+    pub is_ready: bool,
+}
+
+/// A function that returns the state of a domain; `None` when there is nothing to tell now.
+pub type Health = fn(&App) -> Option<HealthReport>;
 
 /// The name of a domain's health details, and their schema.
 pub type HealthSchema = (&'static str, fn() -> Json);

@@ -233,7 +233,15 @@ async fn respond(
         effects: Effects::default(),
     };
     let request = Arc::new(Request::new(caller, received));
-    let answer = run(route, request.clone(), unread).await?;
+    let outcome = run(route, request.clone(), unread).await;
+    debug_assert!(
+        route.may_throttle()
+            || outcome.as_ref().err().is_none_or(|refusal| refusal.status != StatusCode::TOO_MANY_REQUESTS),
+        "{} {} refuses with 429, which it does not declare",
+        route.method,
+        route.path
+    );
+    let answer = outcome?;
     seen.body_is_read |= is_upload;
     Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
 }
@@ -326,18 +334,24 @@ fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
     if is_right { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// Whether the stores answer, what the domains tell, and what an operator is warned of. An outage of another service is no reason to serve nothing, so
-/// it is told alone.
+/// Answers whether the stores respond, the state of each domain, and warnings for operators.
 async fn readiness(app: &App) -> Outcome {
     app.store.ready().await?;
     let mut body = json!({"status": "ok", "jobs": jobs::health(app)});
-    for (name, health) in registered().iter().filter_map(|domain| domain.health?(app)) {
-        body[name] = health;
+    let mut warnings: Vec<String> = app.unnamed_proxy.warning().map(Into::into).into_iter().collect();
+    let mut status = StatusCode::OK;
+    for report in registered().iter().filter_map(|domain| domain.health?(app)) {
+        body[report.name] = report.details;
+        warnings.extend(report.warning);
+        if !report.is_ready {
+            status = StatusCode::SERVICE_UNAVAILABLE;
+            body["status"] = "unavailable".into();
+        }
     }
-    if let Some(warning) = app.unnamed_proxy.warning() {
-        body["warnings"] = json!([warning]);
+    if !warnings.is_empty() {
+        body["warnings"] = json!(warnings);
     }
-    Ok(Answer::value(&body))
+    Ok(Answer { status, ..Answer::value(&body) })
 }
 
 /// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody, but for

@@ -19,6 +19,8 @@ pub enum Error {
     Full,
     /// The engine cannot be reached, or its disk fails. If the connection was lost during COMMIT, the outcome is unknown.
     Unavailable(String),
+    /// The store of files does not answer, refuses, or fails.
+    FileStore(String),
     /// The database (file or schema) does not exist.
     Missing,
     /// Another process has the databases open, and it or this one wants to be alone with them.
@@ -44,6 +46,7 @@ impl fmt::Display for Error {
             Error::Busy => f.write_str("the database is busy"),
             Error::Full => f.write_str("the disk is full"),
             Error::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
+            Error::FileStore(why) => write!(f, "the file store fails: {why}"),
             Error::Missing => f.write_str("no such database"),
             Error::InUse => f.write_str("another process has the databases open"),
             Error::SchemaChanged(why) => write!(f, "a statement does not fit its tables: {why}"),

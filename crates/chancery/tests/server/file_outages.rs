@@ -156,3 +156,56 @@ async fn s3_may_be_away_for_a_while() {
     has_no_failures(&process);
     process.stop();
 }
+
+/// What `/readyz` says of the store of files: its status, the body's status, that of the store, and the warnings.
+async fn readiness(client: &Client) -> (u16, Json, Json, Json) {
+    let reply = client.get("/readyz").await;
+    let body: Json = serde_json::from_str(&reply.text).unwrap();
+    assert!(body["files"]["since"].is_string(), "{body}");
+    (reply.status, body["status"].clone(), body["files"]["status"].clone(), body["warnings"].clone())
+}
+
+/// Waits until `/readyz` says this.
+async fn becomes(client: &Client, expected: (u16, Json, Json, Json)) {
+    let begun = Instant::now();
+    loop {
+        let state = readiness(client).await;
+        if state == expected {
+            return;
+        }
+        // The store is asked every 15 seconds, for 3 seconds at most.
+        assert!(begun.elapsed() < Duration::from_secs(40), "{state:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// An installation with a build whose files are in a bucket.
+fn on_bucket(s3: &S3, url: &str) -> Installation {
+    let environment = s3.environment();
+    let installation = Installation::with_build(BINARY).set("CHANCERY_FILES_URL", url);
+    environment.iter().fold(installation, |installation, (name, value)| installation.set(name, value))
+}
+
+fn warning(reason: &str) -> Json {
+    json!([format!("The file store is unavailable ({reason}); uploads are refused.")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_knows_a_bucket_that_was_never_reached_and_one_that_is_away() {
+    let mut s3 = S3::start();
+    // A wrong bucket stops a rollout.
+    let process = on_bucket(&s3, "s3://nosuch/files").serve_api();
+    let client = process.client("localhost");
+    becomes(&client, (503, json!("unavailable"), json!("unavailable"), warning("no_such_bucket"))).await;
+    let log = process.stderr();
+    assert_eq!(log.matches("file store is unavailable, uploads are refused").count(), 1, "{log}");
+
+    let process = on_bucket(&s3, &s3.url("files")).serve_api();
+    let client = process.client("localhost");
+    becomes(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
+    // Everything but files works meanwhile.
+    s3.stop();
+    becomes(&client, (200, json!("ok"), json!("unavailable"), warning("unreachable"))).await;
+    s3.restart();
+    becomes(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
+}

@@ -19,7 +19,7 @@ use requests::FileRefusal;
 use std::future::ready;
 use std::path::PathBuf;
 use std::time::Duration;
-use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
+use store::blobs::{BlobError, BlobHealth, BlobKey, BlobWatch, Blobs, process_environment};
 use uuid::Uuid;
 use web::clock::Clock;
 use web::content::Content;
@@ -31,6 +31,7 @@ const USERS: &str = "history-services";
 /// The files of all tenants.
 pub struct Files {
     blobs: Blobs,
+    watch: BlobWatch,
     public_url: String,
     addresses: Addresses,
     clock: Clock,
@@ -64,7 +65,23 @@ impl Files {
         clock: Clock,
     ) -> Result<Files, String> {
         let blobs = Blobs::open(environment, files_url, "", directory, clock.clone())?;
-        Ok(Files { blobs, public_url, addresses: Addresses::new(key, clock.clone()), clock })
+        Ok(Files {
+            blobs,
+            watch: BlobWatch::default(),
+            public_url,
+            addresses: Addresses::new(key, clock.clone()),
+            clock,
+        })
+    }
+
+    /// Begins to watch whether the store of files answers.
+    pub fn start_watch(&self) {
+        self.watch.start(self.blobs.clone(), self.clock.clone());
+    }
+
+    /// Whether the store of files answers, once it is watched.
+    pub(crate) fn health(&self) -> Option<BlobHealth> {
+        self.watch.health()
     }
 
     /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB

@@ -9,9 +9,11 @@
 //! nothing is ever overwritten, and a file that is finished while its group is removed leaves nothing. Everything is
 //! private to the user who runs the process.
 
-use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, within};
+use super::{BlobContent, BlobError, BlobKey, ListedBlob, Outage, blocking, checked, is_name, within};
 use crate::sqlite::{make_directory, private};
 use futures_util::stream::{self, Stream, TryStreamExt};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
@@ -51,6 +53,17 @@ impl Directory {
             sweep_or_log(&root, now);
         }
         Ok(Directory { root, clock, swept_at: AtomicI64::new(now) })
+    }
+
+    /// Whether files can be written: to the directory, or to the one in which the first file makes it.
+    pub(super) fn probe(&self) -> Result<(), Outage> {
+        let directory = if self.root.exists() { Some(&*self.root) } else { self.root.parent() };
+        let writable = Access::WRITE_OK | Access::EXEC_OK;
+        match directory.map(|directory| access(directory, writable)) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(Errno::ACCESS | Errno::PERM | Errno::ROFS)) => Err(Outage::AccessDenied),
+            _ => Err(Outage::Unreachable),
+        }
     }
 
     /// Makes a group's directory if it is missing. Only this makes it: [`Directory::finish`] must not make it again

@@ -5,9 +5,11 @@
 
 mod directory;
 mod document_store;
+mod health;
 mod s3;
 
 pub use document_store::DocumentStore;
+pub use health::{BlobHealth, BlobWatch, Outage};
 
 use bytes::Bytes;
 use directory::{Arriving, Directory};
@@ -191,6 +193,25 @@ impl Blobs {
     /// Whether files are on S3, which hands out addresses of its own.
     pub fn is_on_s3(&self) -> bool {
         matches!(self.0, Place::S3(_))
+    }
+
+    /// Whether a directory exists and can be written; `None` on S3.
+    fn probe_local(&self) -> Option<Result<(), Outage>> {
+        match &self.0 {
+            Place::Directory(directory) => Some(directory.probe()),
+            Place::S3(_) => None,
+        }
+    }
+
+    /// Asks the store whether it answers: of a bucket, one key below the prefix.
+    async fn probe(&self) -> Result<(), Outage> {
+        match &self.0 {
+            Place::Directory(directory) => {
+                let directory = directory.clone();
+                spawn_blocking(move || directory.probe()).await.unwrap_or(Err(Outage::Unreachable))
+            }
+            Place::S3(s3) => s3.probe().await,
+        }
     }
 
     /// Makes the place of a group if it is missing. On S3 there is nothing to do.

@@ -4,10 +4,11 @@
 //! wants the length before the bytes.
 
 use super::directory::temporary_file;
-use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, pieces, within};
+use super::{BlobContent, BlobError, BlobKey, ListedBlob, Outage, blocking, checked, is_name, pieces, within};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use http::{Method, StatusCode, header};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{
@@ -43,6 +44,8 @@ const MAX_ERROR_CHARS: usize = 500;
 /// A bucket, or the keys of a bucket that begin with a prefix.
 pub(super) struct S3 {
     bucket: AmazonS3,
+    /// Asks whether the bucket answers, without retries.
+    probe: AmazonS3,
     /// Uploads files piece by piece. The library's own client wants them whole.
     uploads: Client,
     prefix: Path,
@@ -61,9 +64,24 @@ impl S3 {
     ) -> Result<S3, String> {
         let (builder, root) = builder(url, environment)?;
         let uploads = upload_client(&builder).map_err(|error| in_words(error, "the client cannot be made"))?;
+        let without_retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let probe = builder.clone().with_retry(without_retries).build().map_err(|error| error.to_string())?;
         let bucket = builder.build().map_err(|error| error.to_string())?;
         let prefix = if prefix.is_empty() { root } else { root.join(checked(prefix)) };
-        Ok(S3 { bucket, uploads, prefix, directory })
+        Ok(S3 { bucket, probe, uploads, prefix, directory })
+    }
+
+    /// Lists one key below the prefix.
+    pub(super) async fn probe(&self) -> Result<(), Outage> {
+        let options = PaginatedListOptions { max_keys: Some(1), ..PaginatedListOptions::default() };
+        match self.probe.list_paginated(Some(self.prefix.as_ref()), options).await {
+            Ok(_) => Ok(()),
+            Err(object_store::Error::NotFound { .. }) => Err(Outage::NoSuchBucket),
+            Err(object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }) => {
+                Err(Outage::AccessDenied)
+            }
+            Err(error) => Err(outage(&error.to_string())),
+        }
     }
 
     pub(super) async fn temporary_file(&self) -> Result<File, BlobError> {
@@ -212,6 +230,17 @@ impl S3 {
 
     fn path(&self, key: &BlobKey) -> Path {
         self.group(&key.group).join(checked(&key.name))
+    }
+}
+
+/// What an error of a list means. The library tells the bucket's own code in its text alone.
+fn outage(error: &str) -> Outage {
+    if error.contains("NoSuchBucket") {
+        Outage::NoSuchBucket
+    } else if ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"].iter().any(|code| error.contains(code)) {
+        Outage::AccessDenied
+    } else {
+        Outage::Unreachable
     }
 }
 

@@ -1,0 +1,126 @@
+//! Watches whether a store of files answers, outside requests, so that `/readyz` tells it without asking
+//! (`docs/operations.md`).
+
+use super::Blobs;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use web::clock::Clock;
+
+/// The pause between two questions.
+const PAUSE: Duration = Duration::from_secs(15);
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Why a store of files does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    NoSuchBucket,
+    AccessDenied,
+    Unreachable,
+    Timeout,
+}
+
+impl Outage {
+    /// The word of log lines and of `/readyz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outage::NoSuchBucket => "no_such_bucket",
+            Outage::AccessDenied => "access_denied",
+            Outage::Unreachable => "unreachable",
+            Outage::Timeout => "timeout",
+        }
+    }
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The state of a store of files, as the last question showed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobHealth {
+    /// `None`: the store answers.
+    pub outage: Option<Outage>,
+    /// Since when, in microseconds since 1970.
+    pub since: i64,
+    /// Whether the store has answered since the start.
+    pub was_reached: bool,
+}
+
+/// Asks a store of files every 15 seconds. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct BlobWatch(Arc<Mutex<Option<BlobHealth>>>);
+
+impl BlobWatch {
+    /// Begins to watch. A directory is asked before this returns; a bucket has not answered until it did.
+    pub fn start(&self, blobs: Blobs, clock: Clock) {
+        let first = blobs.probe_local().unwrap_or(Err(Outage::Unreachable));
+        *self.lock() = Some(BlobHealth { outage: first.err(), since: clock.now(), was_reached: first.is_ok() });
+        if let (Err(outage), false) = (first, blobs.is_on_s3()) {
+            log_outage(outage);
+        }
+        let watch = self.clone();
+        tokio::spawn(async move {
+            let mut is_first = true;
+            loop {
+                let answer = timeout(PATIENCE, blobs.probe()).await.unwrap_or(Err(Outage::Timeout));
+                watch.note(answer, clock.now(), std::mem::take(&mut is_first) && blobs.is_on_s3());
+                sleep(PAUSE).await;
+            }
+        });
+    }
+
+    /// The state, once the watch has begun.
+    pub fn health(&self) -> Option<BlobHealth> {
+        *self.lock()
+    }
+
+    /// Stores an answer, and logs each change of it. An outage that a first answer shows is a change, too.
+    fn note(&self, answer: Result<(), Outage>, now: i64, is_first: bool) {
+        let mut state = self.lock();
+        let Some(before) = *state else { return };
+        let outage = answer.err();
+        if outage == before.outage && !is_first {
+            return;
+        }
+        match outage {
+            Some(outage) => log_outage(outage),
+            None if is_first => {}
+            None => tracing::info!("file store answers again"),
+        }
+        *state = Some(BlobHealth { outage, since: now, was_reached: before.was_reached || outage.is_none() });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<BlobHealth>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn log_outage(reason: Outage) {
+    tracing::error!(%reason, "file store is unavailable, uploads are refused");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_the_answer_is_stored_with_its_time() {
+        let watch = BlobWatch::default();
+        *watch.lock() = Some(BlobHealth { outage: Some(Outage::Unreachable), since: 1, was_reached: false });
+        watch.note(Err(Outage::NoSuchBucket), 2, true);
+        let missing = BlobHealth { outage: Some(Outage::NoSuchBucket), since: 2, was_reached: false };
+        assert_eq!(watch.health(), Some(missing));
+        watch.note(Err(Outage::NoSuchBucket), 3, false);
+        assert_eq!(watch.health(), Some(missing), "nothing changed");
+        watch.note(Ok(()), 4, false);
+        assert_eq!(watch.health(), Some(BlobHealth { outage: None, since: 4, was_reached: true }));
+        watch.note(Err(Outage::Timeout), 5, false);
+        let away = BlobHealth { outage: Some(Outage::Timeout), since: 5, was_reached: true };
+        assert_eq!(watch.health(), Some(away), "it was reached once");
+    }
+}
