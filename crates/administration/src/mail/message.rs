@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use lettre::address::Envelope;
-use lettre::message::header::{ContentTransferEncoding, ContentType, MIME_VERSION_1_0, To};
+use lettre::message::header::{
+    ContentTransferEncoding, ContentType, HeaderName, HeaderValue, Headers, MIME_VERSION_1_0, To,
+};
 use lettre::message::{Body, Mailbox, Mailboxes};
 
 use web::clock::random_token;
@@ -71,7 +73,7 @@ pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Res
     let sender: Mailbox = from.parse().map_err(|_| MailError::Address("from"))?;
     let receivers: Mailboxes = message.to.parse().map_err(|_| MailError::Address("to"))?;
     let date = UNIX_EPOCH + Duration::from_micros(u64::try_from(now).unwrap_or(0));
-    let built = lettre::Message::builder()
+    let mut built = lettre::Message::builder()
         .from(sender)
         .mailbox(To::from(receivers))
         .subject(message.subject.as_str())
@@ -81,7 +83,16 @@ pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Res
         .header(ContentType::TEXT_PLAIN)
         .body(encoded_body(&message.text))
         .map_err(|_| MailError::Compose)?;
+    mark_as_generated(built.headers_mut());
     Ok(Composed { envelope: built.envelope().clone(), bytes: built.formatted() })
+}
+
+/// Adds the headers by which mail servers and clients know that no person wrote the message, so that holiday replies do not
+/// answer it: that of RFC 3834, and that of Exchange.
+fn mark_as_generated(headers: &mut Headers) {
+    for (name, value) in [("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "OOF, AutoReply")] {
+        headers.insert_raw(HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned()));
+    }
 }
 
 /// Whether a text is exactly one address that [`compose`] accepts.
@@ -166,6 +177,9 @@ mod tests {
             "Message-ID: <1@a.example>\r\n",
             // Without it the type and the encoding mean nothing (RFC 2045, section 4).
             "MIME-Version: 1.0\r\n",
+            // Holiday replies do not answer it.
+            "Auto-Submitted: auto-generated\r\n",
+            "X-Auto-Response-Suppress: OOF, AutoReply\r\n",
             "\r\n\r\nFollow\r\nhttps://a.example/activate/?token=x\r\n",
         ] {
             assert!(text.contains(line), "{line:?} in {text}");
