@@ -24,7 +24,7 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
         files
     };
     let long = format!(r#"{{"version": "{}"}}"#, "1".repeat(100_000));
-    let required = json!(["This field is required."]);
+    let required = json!(["This file is required."]);
     let only = |path: &str, bytes: &[u8]| vec![(path.to_owned(), bytes.to_vec())];
     let cases = [
         ("nothing", Vec::new(), json!({"config.json": required, "index.html": required})),

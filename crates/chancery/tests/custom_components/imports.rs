@@ -178,7 +178,8 @@ async fn another_import_updates_and_one_that_fails_changes_nothing() {
     api.post(&import, json!({})).await.ok();
     let failed = ended(&api, &at).await;
     let required = json!(["This field is required."]);
-    assert_eq!(failed["errors"], json!({"index.html": required, "version": required, "publisher": required}));
+    let missing = json!(["This file is required."]);
+    assert_eq!(failed["errors"], json!({"index.html": missing, "version": required, "publisher": required}));
     assert_eq!((&failed["status"], &failed["version"]), (&json!("failed"), &json!("1.0")));
     assert_eq!(api.get(&file(&second, "index.html")).await.text, "second");
     assert_eq!(api.get(&format!("{COMPONENTS}{id}/")).await["status"], "installed");

@@ -217,7 +217,7 @@ fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, 
 
 fn missing(files: &[&str]) -> Errors {
     let mut errors = Errors::new();
-    files.iter().for_each(|file| errors.add(file, message::REQUIRED));
+    files.iter().for_each(|file| errors.add(file, "This file is required."));
     errors
 }
 
