@@ -12,8 +12,8 @@ from chancery_history_client.api.events import system_events_batch, system_event
 from chancery_history_client.api.tenants import initialize_tenant
 from chancery_history_client.models import (
     Inserted,
-    NewSystemEvent,
-    NewTenant,
+    SystemEventCreate,
+    TenantCreate,
     Problems,
     SystemEventBatch,
     SystemEventPage,
@@ -23,11 +23,11 @@ from chancery_history_client.models import (
 
 def main(url: str, key: str) -> None:
     client = AuthenticatedClient(base_url=url, token=key, prefix="", auth_header_name="X-API-Key")
-    tenant = initialize_tenant.sync(client=client, body=NewTenant(database_name="python", client_label="Python"))
+    tenant = initialize_tenant.sync(client=client, body=TenantCreate(database_name="python", client_label="Python"))
     assert isinstance(tenant, Tenant), tenant
     client = client.with_headers({"X-Client-Id": tenant.client_id})
 
-    event = NewSystemEvent(
+    event = SystemEventCreate(
         id=uuid.uuid4(),
         event_timestamp=datetime.datetime(2026, 1, 31, 9, 30, tzinfo=datetime.timezone.utc),
         category=1,

@@ -118,7 +118,7 @@ fn secret_schema() -> Json {
 fn created_schema() -> Json {
     let mut schema = openapi::response(&CONNECTOR, Form::Detail);
     openapi::require(&mut schema, CLIENT_SECRET, secret_schema());
-    openapi::titled("NewMcpConnector", schema)
+    openapi::titled("McpConnectorCreated", schema)
 }
 
 fn reset_schema() -> Json {

@@ -125,7 +125,7 @@ fields! {
 /// The schemas of the body and of the answer.
 pub fn schemas(max_events: usize) -> (Json, Json) {
     let events =
-        json!({"type": "array", "maxItems": max_events, "items": titled("NewSystemEvent", EventFields::schema())});
+        json!({"type": "array", "maxItems": max_events, "items": titled("SystemEventCreate", EventFields::schema())});
     let answer = titled("Inserted", object([("inserted", required(int()))]));
     (titled("SystemEventBatch", object([("events", required(events))])), answer)
 }

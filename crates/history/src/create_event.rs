@@ -88,7 +88,7 @@ fields! {
         "region" => region: Scalar<'a> = required(text());
         "resources" => resources: List<IgnoredAny> = required(json!({"type": "array", "maxItems": MAX_RESOURCES, "items": {}})),
             entries => entries.next_value_seed(AtMost::new(MAX_RESOURCES))?;
-        "detail" => detail: Option<Object<Detail<'a>>> = required(titled("NewHistoryEvent", Detail::schema())), entries => Some(entries.next_value()?);
+        "detail" => detail: Option<Object<Detail<'a>>> = required(titled("HistoryEventCreate", Detail::schema())), entries => Some(entries.next_value()?);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::files::CONTENT_PATH;
 use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
 use crate::routes::{API_KEY, Access, CLIENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
-use crate::schema::{int, object, one_of, required, text, uuid};
+use crate::schema::{int, object, one_of, optional, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
 use resource::openapi::{Audience, document_schema, etag, if_none_match, not_modified, share, titled};
 use serde_json::{Map, Value as Json, json};
@@ -86,6 +86,19 @@ fn list(item: Json) -> Json {
     titled(name, page)
 }
 
+/// The body of `/readyz`.
+fn readiness(title: &str, status: &str) -> Json {
+    let files = object([
+        ("status", required(one_of(&["ok", "unavailable"]))),
+        ("since", required(json!({"type": "string", "format": "date-time"}))),
+    ]);
+    let warnings = json!({"type": "array", "items": {"type": "string"}});
+    titled(
+        title,
+        object([("status", required(one_of(&[status]))), ("files", optional(files)), ("warnings", optional(warnings))]),
+    )
+}
+
 /// What the document says about an endpoint beyond its route.
 #[derive(Default)]
 struct Description {
@@ -104,7 +117,7 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
     let status = || titled("Health", object([("status", required(one_of(&["ok"])))]));
     match endpoint {
         Endpoint::Health => reads("Whether the process answers", status()),
-        Endpoint::Readiness => reads("Whether the engine answers", status()),
+        Endpoint::Readiness => reads("Whether the engine and the store of files answer", readiness("Readiness", "ok")),
         Endpoint::Description => {
             Description { parameters: Audience::parameters(), ..reads("This description", document_schema()) }
         }
@@ -181,8 +194,8 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         responses.insert(status.to_string(), refusal(status, text));
     }
     if route.endpoint == Endpoint::Readiness {
-        let unavailable = titled("Unavailable", object([("status", required(one_of(&["unavailable"])))]));
-        responses.insert("503".to_owned(), response("The engine does not answer", Some(unavailable)));
+        let text = "The engine does not answer, or the store of files never did";
+        responses.insert("503".to_owned(), response(text, Some(readiness("Unavailable", "unavailable"))));
     }
     let security = match route.access {
         Access::Public => json!([]),

@@ -97,5 +97,5 @@ fields! {
 /// The schemas of the body of `initialize-tenant` and of its answer.
 pub fn schemas() -> (Json, Json) {
     let shown = ["client_id", "client_secret", "database_name"].map(|name| (name, required(text())));
-    (titled("NewTenant", TenantFields::schema()), titled("Tenant", object(shown)))
+    (titled("TenantCreate", TenantFields::schema()), titled("Tenant", object(shown)))
 }

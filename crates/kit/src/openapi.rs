@@ -185,7 +185,7 @@ fn health() -> [(String, Json); 2] {
         let mut responses = Map::new();
         add(&mut responses, 200, &Schema::Json(schema));
         if name == "readyz" {
-            add(&mut responses, 503, &Schema::Refusal);
+            add(&mut responses, 503, &Schema::Json(unready_schema));
         }
         let operation = json!({
             "summary": summary, "operationId": name, "tags": [SERVICE], "parameters": [], "responses": responses,
@@ -199,6 +199,13 @@ fn health() -> [(String, Json); 2] {
         }),
         operation("readyz", "Whether the stores answer, and what waits", readiness_schema),
     ]
+}
+
+/// The body of a 503 of `/readyz`: of the database, a refusal; of the store of files, the whole state.
+fn unready_schema() -> Json {
+    let mut schema = readiness_schema();
+    schema["properties"]["status"] = json!({"type": "string", "enum": ["unavailable"]});
+    openapi::titled("Unready", json!({"anyOf": [refusal::schema(), openapi::titled("UnreadyState", schema)]}))
 }
 
 fn status_ok() -> (&'static str, Json) {
@@ -314,7 +321,7 @@ fn responses(table: &Table, route: &Route) -> Json {
         (412, is_conditional(table, route)),
         (413, writes),
         (415, writes && !matches!(route.body, Schema::Binary)),
-        (429, is_public && (writes || route.answers_pages())),
+        (429, route.may_throttle()),
         (503, true),
     ];
     let refusal = if route.answers_pages() { Schema::Html } else { Schema::Refusal };
@@ -343,7 +350,8 @@ fn add(responses: &mut Map<String, Json>, status: u16, schema: &Schema) {
         Schema::Nothing => &[],
         Schema::Html => &["text/html"],
         Schema::Binary => &["application/octet-stream"],
-        Schema::File => &["application/force-download"],
+        // The header names the first one. Generators of clients know the second one as a file.
+        Schema::File => &["application/force-download", "application/octet-stream"],
         Schema::Text(types) => types,
         _ => &["application/json"],
     };

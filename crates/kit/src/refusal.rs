@@ -114,7 +114,9 @@ impl From<store::Error> for Refusal {
             store::Error::Slow => Refusal::busy("The query takes too long."),
             store::Error::Busy => Refusal::busy("The server is busy. Please try again."),
             store::Error::Full => Refusal::busy("The storage is full."),
-            store::Error::Unavailable(_) | store::Error::InUse => Refusal::busy("The storage is not available."),
+            store::Error::Unavailable(_) | store::Error::FileStore(_) | store::Error::InUse => {
+                Refusal::busy("The storage is not available.")
+            }
             store::Error::Missing => Refusal::not_found(),
             _ => Refusal::detail(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error."),
         };
@@ -150,7 +152,7 @@ pub fn errors_schema() -> Json {
                 "detail": detail,
                 "error_code": {"type": "string", "description": "A name for programs, such as `ERR_LIMIT_EXCEEDED`"},
             },
-            "additionalProperties": {"anyOf": [messages, nested]},
+            "additionalProperties": {"anyOf": [{"type": "string"}, messages, nested]},
             "examples": [{"username": ["This field must be unique."], "first_name": ["This field is required."]}],
         }),
     )

@@ -99,8 +99,9 @@ impl Schema {
     pub fn to_json(&self) -> Json {
         let list = |item: Json| json!({"type": "array", "items": item});
         match self {
-            // Bytes have no schema in OpenAPI 3.1.
-            Schema::Nothing | Schema::Binary | Schema::File => json!({}),
+            // Bytes have no schema in OpenAPI 3.1, but for generators that ask for one of files.
+            Schema::Nothing | Schema::Binary => json!({}),
+            Schema::File => json!({"type": "string", "format": "binary"}),
             Schema::Html | Schema::Text(_) => json!({"type": "string"}),
             Schema::Refusal => refusal::schema(),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
@@ -113,7 +114,7 @@ impl Schema {
                 page(&name, item)
             }
             Schema::Records(declared) => list(openapi::response(declared, Form::List)),
-            Schema::Ids => list(json!({"type": "integer"})),
+            Schema::Ids => json!({"type": "array", "minItems": 1, "items": {"type": "integer"}}),
             Schema::Json(schema) => schema(),
             Schema::Form(fields) | Schema::Multipart(fields) => {
                 let properties: serde_json::Map<_, _> =
@@ -434,6 +435,11 @@ impl Route {
     pub fn tags_itself(mut self) -> Route {
         self.tags_itself = true;
         self
+    }
+    /// Whether it may refuse with 429: what anyone may write or open as a page, and what says so (`or(429, …)`).
+    pub fn may_throttle(&self) -> bool {
+        let is_open = self.access == Access::Public && (self.method != Method::GET || self.answers_pages());
+        is_open || self.otherwise.iter().any(|(status, _)| *status == 429)
     }
     /// Whether people see what it answers, refusals too, as pages.
     pub fn answers_pages(&self) -> bool {

@@ -4,9 +4,9 @@
 //! are complemented and followed by `~`, so that an operand of a filter with more places still compares as a number.
 
 /// The maximal number of whole digits.
-const WHOLE_DIGITS: usize = 30;
+pub(crate) const WHOLE_DIGITS: usize = 30;
 /// The maximal number of decimal places.
-const DECIMAL_PLACES: usize = 10;
+pub(crate) const DECIMAL_PLACES: usize = 10;
 /// What an operand with more whole digits is stored as: it follows every digit.
 const TOO_LARGE: &str = ":";
 

@@ -8,6 +8,7 @@ mod share;
 pub use share::share;
 
 use crate::account_type::AccountType;
+use crate::decimal::{DECIMAL_PLACES, WHOLE_DIGITS};
 use crate::field::{Access, Field, Kind, Name};
 use crate::json::{Form, USER_REFERENCE};
 use crate::query::Query;
@@ -93,7 +94,10 @@ pub fn request(resource: &Resource, is_create: bool) -> Json {
         schema
     };
     let schema = grouped(resource, object, |group| group.get("required").is_some());
-    titled(format!("{}{}", resource.title, if is_create { "Create" } else { "Patch" }), schema)
+    match &resource.body_title {
+        Some(title) if is_create => titled(title.as_ref(), schema),
+        _ => titled(format!("{}{}", resource.title, if is_create { "Create" } else { "Patch" }), schema),
+    }
 }
 
 /// The schema of all fields, with that of the group among them.
@@ -132,12 +136,19 @@ pub fn object<N: Into<String>>(properties: impl IntoIterator<Item = (N, Json)>) 
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// Adds a field to an object that always has it.
+/// Adds a field to an object that always has it, in place of one of the same name.
 pub fn require(object: &mut Json, name: &str, schema: Json) {
     object["properties"][name] = schema;
-    if let Some(required) = object["required"].as_array_mut() {
+    if let Some(required) = object["required"].as_array_mut()
+        && !required.iter().any(|present| present == name)
+    {
         required.push(name.into());
     }
+}
+
+/// The schema of a text in a body that may not be empty.
+pub fn filled_text() -> Json {
+    json!({"type": "string", "minLength": 1})
 }
 
 /// The schema of `_meta` with what the caller may do, under these names.
@@ -178,6 +189,8 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
         Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid => json!({"type": "string"}),
         Kind::Integer { .. } | Kind::References { .. } => json!({"type": "integer"}),
         Kind::Set { choices, .. } => any_of(choices.iter().map(|choice| &choice.value)),
+        // A filter takes any number of places.
+        Kind::Decimal { .. } => json!({"type": "string", "format": "decimal"}),
         _ => bare(field, false),
     };
     let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
@@ -287,8 +300,18 @@ pub fn nullable(mut schema: Json) -> Json {
 }
 
 /// A schema beside null. One that takes anything takes null, too.
-fn or_null(schema: Json) -> Json {
-    if schema == json!({}) { schema } else { json!({"anyOf": [schema, {"type": "null"}]}) }
+fn or_null(mut schema: Json) -> Json {
+    let nothing = json!({"type": "null"});
+    if schema == json!({}) {
+        return schema;
+    }
+    let Some(members) = schema.get_mut("anyOf").and_then(Json::as_array_mut) else {
+        return json!({"anyOf": [schema, nothing]});
+    };
+    if !members.contains(&nothing) {
+        members.push(nothing);
+    }
+    schema
 }
 
 fn input(field: &Field) -> Json {
@@ -311,6 +334,22 @@ fn any_of<'a>(names: impl Iterator<Item = &'a Name>) -> Json {
         schema["enum"] = json!(names);
     }
     schema
+}
+
+/// The schema of a decimal. An answer pads it to its scale, and has more places where it was stored with more.
+fn decimal(precision: usize, scale: usize, is_input: bool) -> Json {
+    let (whole, places) = match is_input {
+        true => ((precision - scale.min(precision)).max(1), format!("{{1,{scale}}}")),
+        false => (WHOLE_DIGITS, format!("{{{},{DECIMAL_PLACES}}}", scale.max(1))),
+    };
+    let is_whole = scale == 0;
+    let fraction = match (is_input, is_whole) {
+        (true, true) => String::new(),
+        (false, false) => format!(r"\.\d{places}"),
+        _ => format!(r"(\.\d{places})?"),
+    };
+    let types = if is_input { json!(["string", "number"]) } else { json!("string") };
+    json!({"type": types, "format": "decimal", "pattern": format!(r"^-?\d{{1,{whole}}}{fraction}$")})
 }
 
 /// The schema of a value. In answers there are no bounds of what is sent: a value may be older than these.
@@ -345,7 +384,8 @@ fn bare(field: &Field, is_input: bool) -> Json {
                 Some(schema) if !field.blank => schema.extend(form),
                 // A blank text matches no format or pattern, but is allowed.
                 Some(schema) if !form.is_empty() => {
-                    schema.insert("anyOf".to_owned(), json!([form, {"maxLength": 0}]));
+                    form.insert("type".to_owned(), "string".into());
+                    schema.insert("anyOf".to_owned(), json!([form, {"type": "string", "maxLength": 0}]));
                 }
                 _ => {}
             }
@@ -368,7 +408,7 @@ fn bare(field: &Field, is_input: bool) -> Json {
         Kind::Uuid => json!({"type": "string", "format": "uuid"}),
         Kind::Enum { choices } => any_of(choices.iter().map(|choice| &choice.value)),
         Kind::Listed { .. } => json!({"type": "string"}),
-        Kind::Decimal { .. } if is_input => json!({"type": ["string", "number"]}),
+        Kind::Decimal { precision, scale } => decimal(*precision, *scale, is_input),
         Kind::Set { choices, max_items } => list(any_of(choices.iter().map(|choice| &choice.value)), Some(*max_items)),
         Kind::References { max_items, .. } => list(json!({"type": "integer"}), Some(*max_items)),
         Kind::Texts { at_most, .. } => {

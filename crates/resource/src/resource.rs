@@ -21,6 +21,8 @@ pub struct Resource {
     pub name: Name,
     /// The name of one instance, for OpenAPI (`User`).
     pub title: Name,
+    /// The name of the schema of its create's body, where that is not `{title}Create`.
+    pub body_title: Option<Name>,
     pub table: Name,
     /// Tables with further columns of the same rows, joined by their `id`; a row may be missing there, which counts as
     /// nulls. In SQL they have the alias of the first table with their number, from 1: `t1`.
@@ -65,6 +67,7 @@ impl Resource {
         Resource {
             name: name.into(),
             title: title.into(),
+            body_title: None,
             table: table.into(),
             further_tables: Vec::new(),
             fields,
@@ -81,6 +84,11 @@ impl Resource {
             shown_beside: None,
             by_name,
         }
+    }
+    /// Names the schema of its create's body for OpenAPI.
+    pub fn body_title(mut self, title: impl Into<Name>) -> Resource {
+        self.body_title = Some(title.into());
+        self
     }
     /// Fields that say so have their columns in these tables, which have the column `id` as the first one has it.
     pub fn further_tables(mut self, tables: impl IntoIterator<Item = Name>) -> Resource {

@@ -53,6 +53,8 @@ async fn health_is_described_as_it_is_answered() {
             answer.get("jobs").map(|jobs| jobs.as_object().unwrap().keys().collect()).unwrap_or_default();
         let expected = if path == "/readyz" { vec!["waiting", "running", "failed"] } else { Vec::new() };
         assert_eq!(described, expected);
+        let described = answer.get("files").map(|files| files["status"].clone());
+        assert_eq!(described, (path == "/readyz").then(|| json!("ok")));
     }
     let of_delivery = &schemas["Readiness"]["properties"]["history"]["properties"];
     let names: Vec<&String> = of_delivery.as_object().unwrap().keys().collect();
@@ -163,6 +165,117 @@ fn the_detail_of_a_refusal_may_be_a_list() {
     assert_eq!(detail["anyOf"], json!([{"type": "string"}, {"type": "array", "items": {"type": "string"}}]));
 }
 
+/// Calls a function with every object that a document holds, and its place in it.
+fn each_object(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value)) {
+    match value {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| each_object(item, &format!("{place}/{at}"), visit));
+        }
+        Value::Object(members) => {
+            visit(place, value);
+            members.iter().for_each(|(name, member)| each_object(member, &format!("{place}/{name}"), visit));
+        }
+        _ => {}
+    }
+}
+
+/// The documents of both services, with the names of the services.
+fn documents() -> [(&'static str, Value); 2] {
+    [
+        ("main", openapi::document(table(), Audience::All)),
+        ("history", history::openapi::document(10_000, Audience::All)),
+    ]
+}
+
+/// Generators of Go and TypeScript make a type of each member.
+#[test]
+fn each_member_of_any_of_has_a_type() {
+    for (service, document) in documents() {
+        each_object(&document, service, &mut |place, object| {
+            for member in object["anyOf"].as_array().into_iter().flatten() {
+                assert!(member.get("type").is_some() || member.get("$ref").is_some(), "{place}: {member}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_required_property_is_named_once() {
+    for (service, document) in documents() {
+        each_object(&document, service, &mut |place, object| {
+            let required: Vec<&str> =
+                object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            assert_eq!(required.iter().collect::<BTreeSet<_>>().len(), required.len(), "{place}: {required:?}");
+        });
+    }
+}
+
+/// Go calls the constructor of `Role` `NewRole`.
+#[test]
+fn no_schema_is_new_and_the_name_of_another() {
+    for (service, document) in documents() {
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        for name in schemas.keys() {
+            assert!(name.strip_prefix("New").is_none_or(|of| !schemas.contains_key(of)), "{service}: {name}");
+        }
+        for name in ["McpConnectorCreated", "CustomComponentRepositoryCreated", "CustomComponentRepositoryImport"] {
+            assert!(service != "main" || schemas.contains_key(name), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_may_not_be_empty_is_described_so() {
+    let document = openapi::document(table(), Audience::All);
+    let schemas = &document["components"]["schemas"];
+    for (schema, names) in [
+        ("Login", vec!["username", "password"]),
+        ("Refresh", vec!["refresh_token"]),
+        ("Activation", vec!["token", "password"]),
+        ("PasswordReset", vec!["username"]),
+        ("Ticket", vec!["ticket"]),
+    ] {
+        for name in names {
+            assert_eq!(schemas[schema]["properties"][name]["minLength"], 1, "{schema}.{name}");
+        }
+    }
+    let ids = &document["paths"]["/api/user-groups/{group_id}/members/users/"]["post"]["requestBody"]["content"];
+    let ids = &ids["application/json"]["schema"];
+    assert_eq!(*ids, json!({"type": "array", "minItems": 1, "items": {"type": "integer"}}));
+}
+
+#[test]
+fn messages_of_a_field_may_be_a_text() {
+    let document = openapi::document(table(), Audience::All);
+    let members = &document["components"]["schemas"]["Errors"]["additionalProperties"]["anyOf"];
+    let types: Vec<&Value> = members.as_array().unwrap().iter().map(|member| &member["type"]).collect();
+    assert_eq!(types, [&json!("string"), &json!("array"), &Value::Null]);
+    assert_eq!(members[2], json!({"$ref": "#/components/schemas/Errors"}));
+}
+
+/// The server stops with an error, in tests, where a handler refuses with 429 and its route does not say so.
+#[test]
+fn what_may_refuse_for_too_many_requests_is_described_so() {
+    let document = openapi::document(table(), Audience::All);
+    for (path, method) in [
+        ("/api/auth/login/", "post"),
+        ("/api/single-sign-on/{id}/link/", "post"),
+        ("/api/single-sign-on/{id}/test/", "post"),
+        ("/api/users/{id}/send-activation-link/", "post"),
+    ] {
+        assert!(answer_with(&document, &document["paths"][path][method], "429").is_some(), "{method} {path}");
+    }
+}
+
+#[test]
+fn downloads_are_files_for_generators() {
+    let document = openapi::document(table(), Audience::All);
+    let answer = &document["paths"]["/api/files/public-storage/{uuid}/"]["get"]["responses"]["200"]["content"];
+    for content_type in ["application/force-download", "application/octet-stream"] {
+        assert_eq!(answer[content_type]["schema"], json!({"type": "string", "format": "binary"}), "{content_type}");
+    }
+}
+
 #[test]
 fn a_user_reference_names_the_types_of_accounts() {
     let document = openapi::document(table(), Audience::All);
@@ -234,7 +347,9 @@ fn bodies_and_answers_are_named_schemas() {
                 match kind.as_str() {
                     "application/json" => assert!(is_named(schema), "{told}: {schema}"),
                     "application/octet-stream" | "application/force-download" => {
-                        assert_eq!(*schema, json!({}), "{told}");
+                        let is_file = answer["content"].get("application/force-download").is_some();
+                        let expected = if is_file { json!({"type": "string", "format": "binary"}) } else { json!({}) };
+                        assert_eq!(*schema, expected, "{told}");
                     }
                     _ => assert_eq!(*schema, json!({"type": "string"}), "{told}"),
                 }
@@ -247,7 +362,7 @@ fn bodies_and_answers_are_named_schemas() {
         json!(["list", "view", "create", "edit", "delete"])
     );
     assert_eq!(
-        document["components"]["schemas"]["Errors"]["additionalProperties"]["anyOf"][1],
+        document["components"]["schemas"]["Errors"]["additionalProperties"]["anyOf"][2],
         json!({"$ref": "#/components/schemas/Errors"})
     );
 }

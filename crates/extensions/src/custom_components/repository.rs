@@ -63,12 +63,14 @@ pub static REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
 static NEW_REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, ..] = Field::audit();
     let fields = credentials().into_iter().chain([created_at, created_by]);
-    Resource::new(TABLE, "NewCustomComponentRepository", TABLE, fields).limit(&REPOSITORIES)
+    Resource::new(TABLE, "CustomComponentRepositoryCreated", TABLE, fields)
+        .body_title("CustomComponentRepositoryImport")
+        .limit(&REPOSITORIES)
 });
 /// What an import may be asked for with.
 static IMPORTED_WITH: LazyLock<Resource> = LazyLock::new(|| {
     let fields = credentials().into_iter().filter(|field| [USERNAME.name(), TOKEN.name()].contains(&&*field.name));
-    Resource::new(TABLE, "CustomComponentRepositoryImport", TABLE, fields)
+    Resource::new(TABLE, "CustomComponentRepositoryImportAgain", TABLE, fields)
 });
 
 fn credentials() -> [Field; 4] {

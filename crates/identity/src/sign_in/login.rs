@@ -14,7 +14,7 @@ use kit::commit::{Kept, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
-use resource::openapi::{object, titled};
+use resource::openapi::{filled_text, object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -42,12 +42,13 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn login_schema() -> Json {
-    let username = json!({"type": "string", "examples": ["anna.berg@example.com"]});
-    titled("Login", object([("username", username), ("password", json!({"type": "string"}))]))
+    let mut username = filled_text();
+    username["examples"] = json!(["anna.berg@example.com"]);
+    titled("Login", object([("username", username), ("password", filled_text())]))
 }
 
 fn refresh_token_schema() -> Json {
-    titled("Refresh", object([("refresh_token", json!({"type": "string"}))]))
+    titled("Refresh", object([("refresh_token", filled_text())]))
 }
 
 fn logout_schema() -> Json {

@@ -14,14 +14,14 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Pending, Route, Schema};
-use resource::openapi::{object, titled};
+use resource::openapi::{filled_text, object, titled};
 use resource::{Errors, message};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use std::sync::Arc;
 use store::{Conn, Sql};
 
 fn strings_schema<const N: usize>(title: &str, names: [&str; N]) -> Json {
-    titled(title, object(names.map(|name| (name, json!({"type": "string"})))))
+    titled(title, object(names.map(|name| (name, filled_text()))))
 }
 
 pub fn routes() -> Vec<Route> {

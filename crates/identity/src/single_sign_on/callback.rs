@@ -25,14 +25,14 @@ use kit::html::{self, Theme};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
-use resource::openapi::{object, query, titled};
+use resource::openapi::{filled_text, object, query, titled};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
 use web::clock::sha256_hex;
 
 pub fn routes() -> Vec<Route> {
-    let ticket = || titled("Ticket", object([("ticket", json!({"type": "string"}))]));
+    let ticket = || titled("Ticket", object([("ticket", filled_text())]));
     vec![
         Route::new(
             Method::GET,

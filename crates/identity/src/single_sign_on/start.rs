@@ -53,7 +53,8 @@ pub fn routes() -> Vec<Route> {
         )
         .takes(Schema::Json(link_schema))
         .answers(200, Schema::Json(address_schema))
-        .answers_secret(),
+        .answers_secret()
+        .or(429, Schema::Refusal),
     ]
 }
 

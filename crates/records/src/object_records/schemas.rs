@@ -38,16 +38,15 @@ pub fn record_schema() -> Json {
     openapi::titled("ObjectRecord", record)
 }
 
-/// The schema of the answer to a create or a PATCH, which is shorter for those who may not view the record.
+/// The schema of the answer to a create or a PATCH.
 pub fn changed_record_schema() -> Json {
     or_hidden(record_schema())
 }
 
-/// The schema of a record, or of what those are told of it who may not view it.
-pub fn or_hidden(record: Json) -> Json {
-    let number = || json!({"type": "integer"});
-    let hidden = openapi::titled("HiddenObjectRecord", openapi::object([("id", number()), ("object_class", number())]));
-    json!({"anyOf": [record, hidden]})
+/// The schema of a record as a write answers it: callers who may not view it get `id` and `object_class` alone.
+pub fn or_hidden(mut record: Json) -> Json {
+    record["required"] = json!(["id", "object_class"]);
+    openapi::titled("ObjectRecordCreated", record)
 }
 
 /// The schema of the body of a create or a PATCH.

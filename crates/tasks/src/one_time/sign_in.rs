@@ -9,7 +9,7 @@ use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
-use resource::openapi::{object, titled};
+use resource::openapi::{filled_text, object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::Conn;
@@ -19,7 +19,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/auth/task/", "Sign in by the link to a task", Handler::Async(sign_in))
             .public()
             .guarded(attempts::guard)
-            .takes(Schema::Json(|| titled("TaskLink", object([("token", json!({"type": "string"}))]))))
+            .takes(Schema::Json(|| titled("TaskLink", object([("token", filled_text())]))))
             .answers(200, Schema::Json(tokens_schema))
             .answers_secret(),
     ]
