@@ -24,15 +24,40 @@ use web::clock::random_bytes;
 const MAX_WAITING: usize = 512;
 /// The most hashes of one build that wait for a thread.
 const MAX_WAITING_OF_BUILD: usize = 256;
-const MEMORY_KIB: u32 = 19_456;
-const PASSES: u32 = 2;
 const LANES: u32 = 1;
 const DIGEST_BYTES: usize = 32;
 
-/// The PHC string that is verified when an account has no hash, at the cost of a real one. No known password has its
-/// digest.
-const DUMMY_HASH: &str =
-    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+/// The cost of a new hash by argon2id. A stored hash carries its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashCost {
+    memory_kib: u32,
+    passes: u32,
+}
+
+impl HashCost {
+    /// For tests that need a hash and not its cost.
+    pub const LEAST: HashCost = HashCost { memory_kib: 8, passes: 1 };
+
+    fn argon2(self) -> Argon2<'static> {
+        let params = Params::new(self.memory_kib, self.passes, LANES, Some(DIGEST_BYTES));
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params.expect("the parameters are valid"))
+    }
+
+    /// The PHC string that is verified when an account has no hash, at the cost of a real one. No known password has its
+    /// digest.
+    fn dummy(self) -> String {
+        let HashCost { memory_kib, passes } = self;
+        let (salt, digest) = ("A".repeat(22), "A".repeat(43));
+        format!("$argon2id$v=19$m={memory_kib},t={passes},p={LANES}${salt}${digest}")
+    }
+}
+
+impl Default for HashCost {
+    /// The cost in operation: 42 to 97 ms of a processor.
+    fn default() -> HashCost {
+        HashCost { memory_kib: 19_456, passes: 2 }
+    }
+}
 
 /// The refusal of a hash because too many wait already: 503. Nothing was checked or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +96,10 @@ impl QueuePath {
 /// A pool of threads that hash and verify passwords by argon2id (m = 19456 KiB, t = 2, p = 1). Clones share the
 /// threads, which end with the last clone.
 #[derive(Clone)]
-pub struct Hasher(Arc<QueueOwner>);
+pub struct Hasher {
+    owner: Arc<QueueOwner>,
+    cost: HashCost,
+}
 
 /// The side of the queue that adds jobs. Dropping it ends the threads.
 struct QueueOwner(Arc<Queue>);
@@ -114,11 +142,11 @@ impl Drop for QueueOwner {
 }
 
 impl Hasher {
-    /// Starts the threads. A running hash has 19 MiB, which are freed when it ends.
+    /// Starts the threads. A running hash of the default cost has 19 MiB, which are freed when it ends.
     ///
     /// # Panics
     /// When the system cannot start a thread.
-    pub fn start(threads: usize) -> Hasher {
+    pub fn start(threads: usize, cost: HashCost) -> Hasher {
         let jobs = FairQueue::new(MAX_WAITING, MAX_WAITING_OF_BUILD);
         let waiting = Mutex::new(Waiting { jobs, is_closed: false });
         let queue = Arc::new(Queue { waiting, changed: Condvar::new() });
@@ -129,14 +157,15 @@ impl Hasher {
                 .spawn(move || run_jobs(&queue))
                 .expect("a thread for hashing passwords starts");
         }
-        Hasher(Arc::new(QueueOwner(queue)))
+        Hasher { owner: Arc::new(QueueOwner(queue)), cost }
     }
 
     /// The PHC string (`$argon2id$v=19$…`) of a password under a new random salt.
     pub async fn hash(&self, path: &QueuePath, password: String) -> Result<String, Busy> {
+        let cost = self.cost;
         self.run(path, move || {
             let salt = random_bytes::<16>();
-            let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
+            let hash = cost.argon2().hash_password_with_salt(password.as_bytes(), &salt);
             hash.expect("parameters and salt are valid").to_string()
         })
         .await
@@ -145,12 +174,14 @@ impl Hasher {
     /// Whether a password belongs to a PHC string. For `None` and for an invalid string it is false after the same
     /// time, so that an unknown user cannot be told from a wrong password.
     pub async fn verify(&self, path: &QueuePath, password: String, hash: Option<String>) -> Result<bool, Busy> {
+        let cost = self.cost;
         self.run(path, move || {
             use argon2::password_hash::phc::PasswordHash;
             let hash = hash.as_deref().and_then(|text| PasswordHash::new(text).ok());
-            let known = hash.is_some();
-            let hash = hash.unwrap_or_else(|| PasswordHash::new(DUMMY_HASH).expect("the dummy is a PHC string"));
-            argon2().verify_password(password.as_bytes(), &hash).is_ok() && known
+            let is_known = hash.is_some();
+            let dummy = cost.dummy();
+            let hash = hash.unwrap_or_else(|| PasswordHash::new(&dummy).expect("the dummy is a PHC string"));
+            cost.argon2().verify_password(password.as_bytes(), &hash).is_ok() && is_known
         })
         .await
     }
@@ -158,11 +189,12 @@ impl Hasher {
     /// A digest of a password under a given salt, as base64. A user's password history keeps digests under one salt, so
     /// that one hash is compared with 24 earlier passwords. The salt may be any text.
     pub async fn digest(&self, path: &QueuePath, password: String, salt: String) -> Result<String, Busy> {
+        let cost = self.cost;
         self.run(path, move || {
             // argon2 needs at least eight bytes of salt, so it gets a digest of the text.
             let salt = Sha256::digest(salt.as_bytes());
             let mut digest = [0; DIGEST_BYTES];
-            argon2()
+            cost.argon2()
                 .hash_password_into(password.as_bytes(), &salt, &mut digest)
                 .expect("parameters and salt are valid");
             STANDARD_NO_PAD.encode(digest)
@@ -182,7 +214,7 @@ impl Hasher {
                 let _ = answer.send(hash());
             }
         });
-        let queue = &self.0.0;
+        let queue = &self.owner.0;
         // Dropping the displaced job closes its channel, which tells its caller. It is dropped outside the lock.
         let displaced = queue.lock().jobs.push(&path.0, job);
         drop(displaced);
@@ -198,11 +230,6 @@ fn run_jobs(queue: &Queue) {
             tracing::error!("a password hash panicked");
         }
     }
-}
-
-fn argon2() -> Argon2<'static> {
-    let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(DIGEST_BYTES)).expect("the parameters are valid");
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
 /// The password rules of a build (`docs/reference/security-rules.md`). A rule of zero or less is off.
@@ -341,7 +368,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_password_verifies_against_its_own_hash_only() {
-        let (hasher, path) = (Hasher::start(2), some_path());
+        let (hasher, path) = (Hasher::start(2, HashCost::default()), some_path());
         let hash = hasher.hash(&path, "correct horse".into()).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert_ne!(hash, hasher.hash(&path, "correct horse".into()).await.unwrap());
@@ -351,19 +378,20 @@ mod tests {
 
     #[tokio::test]
     async fn verifying_without_a_hash_costs_the_same() {
-        let (hasher, path) = (Hasher::start(1), some_path());
+        let (hasher, path) = (Hasher::start(1, HashCost::default()), some_path());
         assert_eq!(hasher.verify(&path, "x".into(), None).await, Ok(false));
         assert_eq!(hasher.verify(&path, "x".into(), Some("not a hash".into())).await, Ok(false));
         // The dummy costs what a real hash costs: the same algorithm, version and parameters.
         let real = hasher.hash(&path, "x".into()).await.unwrap();
         let settings = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
-        assert_eq!(settings(DUMMY_HASH), settings(&real));
-        assert_eq!(DUMMY_HASH.len(), real.len());
+        let dummy = HashCost::default().dummy();
+        assert_eq!(settings(&dummy), settings(&real));
+        assert_eq!(dummy.len(), real.len());
     }
 
     #[tokio::test]
     async fn a_digest_repeats_for_the_same_salt() {
-        let (hasher, path) = (Hasher::start(2), some_path());
+        let (hasher, path) = (Hasher::start(2, HashCost::default()), some_path());
         let digest = hasher.digest(&path, "secret".into(), "7".into()).await.unwrap();
         assert_eq!(digest, hasher.digest(&path, "secret".into(), "7".into()).await.unwrap());
         assert_ne!(digest, hasher.digest(&path, "secret".into(), "8".into()).await.unwrap());
@@ -372,7 +400,7 @@ mod tests {
 
     /// A hasher whose only thread is blocked until the sender is dropped.
     async fn held() -> (Hasher, std::sync::mpsc::Sender<()>) {
-        let hasher = Hasher::start(1);
+        let hasher = Hasher::start(1, HashCost::default());
         let (started, has_started) = oneshot::channel();
         let (release, held) = std::sync::mpsc::channel::<()>();
         let blocker = hasher.clone();
@@ -403,7 +431,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_leaves_the_thread_alive() {
-        let hasher = Hasher::start(1);
+        let hasher = Hasher::start(1, HashCost::default());
         assert_eq!(hasher.run(&some_path(), || panic!("no memory")).await, Err::<(), _>(Busy));
         assert_eq!(hasher.run(&some_path(), || 5).await, Ok(5));
     }

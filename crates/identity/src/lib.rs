@@ -123,7 +123,7 @@ pub static DOMAIN: Domain = Domain {
         let settings: Settings = settings.domains.get();
         slots.put(AccessTokens::new(&keys.tokens()));
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
-        slots.put(Hasher::start(threads));
+        slots.put(Hasher::start(threads, settings.hash_cost));
         slots.put(single_sign_on::way_back::WaysBack::default());
         slots.put(settings);
         let mails = &mut slots.entry::<MailKinds>().0;

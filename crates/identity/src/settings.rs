@@ -1,3 +1,5 @@
+use crate::hasher::HashCost;
+
 /// What an operator sets, named as in `docs/operations.md`.
 #[derive(Clone)]
 pub struct Settings {
@@ -9,6 +11,8 @@ pub struct Settings {
     /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
     pub sso_provider_a_issuer: Option<String>,
     pub sso_provider_b_issuer: Option<String>,
+    /// Set by tests alone.
+    pub hash_cost: HashCost,
 }
 
 impl Default for Settings {
@@ -21,6 +25,7 @@ impl Default for Settings {
             refresh_token_seconds: 604_800,
             sso_provider_a_issuer: None,
             sso_provider_b_issuer: None,
+            hash_cost: HashCost::default(),
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Databases for tests on PostgreSQL.
 //!
-//! Each test server claims a database for its lifetime, by an advisory lock of an open session, and empties it first.
-//! So there are only as many databases as concurrent servers, and a killed test leaves no lock behind. Creating and
-//! dropping a database for each test would cost a checkpoint of the whole server.
+//! Each test server claims a database for its lifetime, by an advisory lock of an open session. So there are only as many
+//! databases as concurrent servers, and a killed test leaves no lock behind. Creating and dropping a database for each
+//! test would cost a checkpoint of the whole server.
+//!
+//! A claimed database is empty, or has the first build ready ([`Contents`]): making its 87 tables takes half a second,
+//! emptying those that have rows takes some milliseconds. The schema `ready` has the rows that the build had when it
+//! was new. A database whose tables are others by now is emptied and filled again.
 
 use postgres::{Client, Error, NoTls};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,10 +21,22 @@ pub fn test_database() -> Option<String> {
     std::env::var("CHANCERY_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty())
 }
 
+/// What a claimed database holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Nothing.
+    Nothing,
+    /// The control database and the first build as they were when [`Database::keep_ready`] was called the last time; or
+    /// nothing, where that was never or where a test has changed their tables.
+    Ready,
+}
+
 /// A claimed database of one test server. Dropping it releases the claim.
 pub struct Database {
     /// The URL of the database.
     pub url: String,
+    /// Whether it has the first build ready.
+    pub is_ready: bool,
     name: String,
     server: String,
     /// Dropping it releases the claim.
@@ -29,17 +45,29 @@ pub struct Database {
 }
 
 impl Database {
-    /// Claims an empty database; `None` when tests use the embedded engine.
-    pub fn claim() -> Option<Database> {
+    /// Claims a database; `None` when tests use the embedded engine.
+    pub fn claim(contents: Contents) -> Option<Database> {
         let server = test_database()?;
         let (claimed, answer) = channel();
         let (claim, released) = channel();
         let address = server.clone();
         // The blocking driver must not run inside a test's runtime.
-        let holder = std::thread::spawn(move || hold(&address, &claimed, &released));
+        let holder = std::thread::spawn(move || hold(&address, contents, &claimed, &released));
         let answer = answer.recv().unwrap_or_else(|_| Err("the driver panicked".to_owned()));
-        let name = answer.unwrap_or_else(|error| panic!("CHANCERY_TEST_DATABASE_URL: {error}"));
-        Some(Database { url: with_database(&server, &name), name, server, claim: Some(claim), holder: Some(holder) })
+        let (name, is_ready) = answer.unwrap_or_else(|error| panic!("CHANCERY_TEST_DATABASE_URL: {error}"));
+        let url = with_database(&server, &name);
+        Some(Database { url, is_ready, name, server, claim: Some(claim), holder: Some(holder) })
+    }
+
+    /// Keeps the rows of the first build, which is new, for [`Contents::Ready`].
+    pub fn keep_ready(&self) {
+        let url = self.url.clone();
+        let kept = std::thread::spawn(move || {
+            Client::connect(&url, NoTls)?.batch_execute(include_str!("ready/keep.sql"))
+        });
+        if let Ok(Err(error)) = kept.join() {
+            panic!("the rows of {} are not kept: {error}", self.name);
+        }
     }
 
     /// Drops the database even while it is in use, as an outage would.
@@ -60,11 +88,11 @@ impl Drop for Database {
 }
 
 /// Holds a claim from its session until it is released.
-fn hold(server: &str, claimed: &Sender<Result<String, String>>, released: &Receiver<()>) {
-    let found = Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, &mut client)?, client)));
+fn hold(server: &str, contents: Contents, claimed: &Sender<Result<(String, bool), String>>, released: &Receiver<()>) {
+    let found = Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, contents, &mut client)?, client)));
     let _client = match found {
-        Ok((name, client)) => {
-            let _ = claimed.send(Ok(name));
+        Ok((place, client)) => {
+            let _ = claimed.send(Ok(place));
             client
         }
         Err(error) => {
@@ -76,8 +104,9 @@ fn hold(server: &str, claimed: &Sender<Result<String, String>>, released: &Recei
     let _ = released.recv();
 }
 
-/// Locks the first free number, and creates or empties its database.
-fn find(server: &str, client: &mut Client) -> Result<String, Error> {
+/// Locks the first free number, and creates its database or clears what the test before left there. Returns its name, and
+/// whether it has the first build ready.
+fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String, bool), Error> {
     let mut number = 1;
     while !client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&LOCK_KEY, &number])?.get::<_, bool>(0) {
         number += 1;
@@ -85,7 +114,7 @@ fn find(server: &str, client: &mut Client) -> Result<String, Error> {
     let name = format!("chancery_test_{number}");
     if client.query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&name])?.is_none() {
         client.batch_execute(&format!("CREATE DATABASE {name}"))?;
-        return Ok(name);
+        return Ok((name, false));
     }
     // Sessions of a killed process may still be running.
     let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
@@ -93,12 +122,39 @@ fn find(server: &str, client: &mut Client) -> Result<String, Error> {
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut inside = Client::connect(&with_database(server, &name), NoTls)?;
-    let schemas = "SELECT quote_ident(nspname) FROM pg_namespace \
-                   WHERE nspname NOT LIKE 'pg\\_%' AND nspname NOT IN ('information_schema', 'public')";
-    for schema in inside.query(schemas, &[])? {
-        inside.batch_execute(&format!("DROP SCHEMA {} CASCADE", schema.get::<_, String>(0)))?;
+    let is_ready = contents == Contents::Ready && restore(&mut inside)?;
+    if !is_ready {
+        drop_schemas(&mut inside, &[])?;
     }
-    Ok(name)
+    Ok((name, is_ready))
+}
+
+/// Drops all schemas but these and PostgreSQL's own.
+fn drop_schemas(client: &mut Client, kept: &[&str]) -> Result<(), Error> {
+    let schemas = "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' \
+                   AND nspname NOT IN ('information_schema', 'public') AND nspname <> ALL($1)";
+    for schema in client.query(schemas, &[&kept])? {
+        client.batch_execute(&format!("DROP SCHEMA {} CASCADE", schema.get::<_, String>(0)))?;
+    }
+    Ok(())
+}
+
+/// The schemas of the control database and of the first build, and that of their rows.
+const SCHEMAS: [&str; 3] = ["chancery", "build_1", "ready"];
+
+/// Gives the first build the rows that it had when it was new. False where there is none, or where a table of it is
+/// another one by now.
+fn restore(client: &mut Client) -> Result<bool, Error> {
+    if client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'ready'", &[])?.is_none() {
+        return Ok(false);
+    }
+    drop_schemas(client, &SCHEMAS)?;
+    client.batch_execute(include_str!("ready/drop_tables.sql"))?;
+    let is_same = client.query_one(include_str!("ready/is_same.sql"), &[])?.get::<_, bool>(0);
+    if is_same {
+        client.batch_execute(include_str!("ready/restore.sql"))?;
+    }
+    Ok(is_same)
 }
 
 /// The URL of another database on the same server.
@@ -122,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_exclusive_and_the_next_one_finds_nothing() {
-        let Some(first) = Database::claim() else { return };
-        let Some(second) = Database::claim() else { return };
+        let Some(first) = Database::claim(Contents::Nothing) else { return };
+        let Some(second) = Database::claim(Contents::Nothing) else { return };
         assert_ne!(first.name, second.name);
         let mut client = Client::connect(&first.url, NoTls).unwrap();
         client.batch_execute("CREATE SCHEMA build_1; CREATE TABLE build_1.x ()").unwrap();
@@ -131,7 +187,7 @@ mod tests {
         drop(first);
         let mut claims = vec![second];
         while claims.last().is_some_and(|claim| claim.name != name) {
-            claims.extend(Database::claim());
+            claims.extend(Database::claim(Contents::Nothing));
         }
         assert!(client.batch_execute("SELECT 1").is_err(), "connections of the one before are ended");
         let mut client = Client::connect(&claims.last().unwrap().url, NoTls).unwrap();

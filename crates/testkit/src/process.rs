@@ -1,7 +1,7 @@
 //! Runs the real binary as a child process, for tests of commands, signals and kills.
 
 use crate::client::Client;
-use crate::database::Database;
+use crate::database::{Contents, Database};
 use crate::small_disk::SmallDisk;
 use crate::trace::Trace;
 use std::fs::File;
@@ -60,7 +60,7 @@ impl Installation {
 
     /// An installation on PostgreSQL; `None` when tests use the embedded engine.
     pub fn postgresql(binary: &str) -> Option<Installation> {
-        let database = Database::claim()?;
+        let database = Database::claim(Contents::Nothing)?;
         let mut installation = Installation::on(binary, &database.url);
         installation.database = Some(database);
         Some(installation)

@@ -1,10 +1,11 @@
 //! The main API, run inside the test's own process.
 
 use crate::client::Client;
-use crate::database::Database;
+use crate::database::{Contents, Database};
 use crate::mails::Mail;
 use platform::Settings;
 use platform::builds;
+use platform::identity::hasher::HashCost;
 use platform::kit::account_type::AccountType;
 use platform::kit::app::App;
 use platform::kit::authenticate::Admission;
@@ -100,13 +101,16 @@ impl Server {
 
     async fn at(listener: TcpListener, change: impl FnOnce(&mut Settings)) -> Server {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
-        let database = Database::claim();
-        let engine = match &database {
-            Some(database) => Engine::Postgres { url: database.url.clone() },
-            None => Engine::Sqlite { directory: data.path().to_owned() },
-        };
-        let mut config = config(engine, &data);
+        let mut config = config(Engine::Sqlite { directory: data.path().to_owned() }, &data);
         change(&mut config);
+        let contents = if is_as_usual(&config) { Contents::Ready } else { Contents::Nothing };
+        let database = Database::claim(contents);
+        if let Some(database) = &database {
+            config.engine = Engine::Postgres { url: database.url.clone() };
+            if contents == Contents::Ready && !database.is_ready {
+                make_ready(database, config.clone()).await;
+            }
+        }
         let app = platform::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
         platform::start(&app);
         let address = listener.local_addr().expect("a bound listener has an address");
@@ -114,9 +118,14 @@ impl Server {
         let handler = move |request, peer| serve::answer(served.clone(), platform::table(), request, peer);
         // The task ends with the runtime of the test.
         tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        let ready = app.build(DOMAIN).await.expect("the control database answers");
         let inner =
             Arc::new(Inner { clock: app.clock.clone(), app, address, accounts: Mutex::default(), data, database });
-        Server { first: Tenant::create(inner, DOMAIN).await }
+        let first = match ready {
+            Some(build) => Tenant { build, inner },
+            None => Tenant::create(inner, DOMAIN).await,
+        };
+        Server { first }
     }
 
     /// Creates another build, with the usual super admin.
@@ -159,12 +168,28 @@ impl Deref for Tenant {
     }
 }
 
+/// Whether a server's first build is stored as that of any other server.
+fn is_as_usual(settings: &Settings) -> bool {
+    settings.secret_key == SECRET_KEY && settings.clock.now() == NOW && settings.events.history.is_none()
+}
+
+/// Creates the first build before anything else writes there.
+async fn make_ready(database: &Database, settings: Settings) {
+    let app = platform::open(settings).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
+    let made = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
+    made.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
+    app.store.close().await;
+    database.keep_ready();
+}
+
 fn config(engine: Engine, data: &TempDir) -> Settings {
     let mut settings = settings::Settings::new(engine, data.path().to_owned(), SECRET_KEY);
     settings.api_key = Some(API_KEY.to_owned());
     settings.base_url = "https://chancery.example".to_owned();
     settings.clock = Clock::fixed(NOW);
-    settings.into()
+    let mut settings = Settings::from(settings);
+    settings.identity.hash_cost = HashCost::LEAST;
+    settings
 }
 
 impl Tenant {
