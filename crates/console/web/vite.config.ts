@@ -11,7 +11,7 @@ const DIST = join(ROOT, '../dist')
 
 // What the first lists load, and the home page.
 const MAIN =
-  /src\/(main|api\/(query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
+  /src\/(main|api\/(json|query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
 const RECORDS = /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./
 const HOME = /src\/screens\/(home\.|guide)/
 

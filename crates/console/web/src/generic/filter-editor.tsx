@@ -1,4 +1,5 @@
 import { useState } from 'react'
+import { integerOf } from '../api/json.ts'
 import type { Choice, Column, Field, Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
@@ -106,7 +107,7 @@ function Plain({ column, predicate, value, onChange }: ValueProps) {
   const called = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
   if (isMany(column, predicate)) {
     const known = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
-    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? Number(part) : part))
+    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? integerOf(part) : part))
     const label = partsOf(value).map(called)
     return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={take} />
   }
