@@ -184,13 +184,12 @@ export function Picker(props: DateProps) {
             </Dialog>
           </Popover>
         </DialogTrigger>
-        <Below name={name} hint={hintOf(props)}>
-          {flaw?.flaw === 'old' && (
-            <div>
-              <Button onPress={() => confirm(flaw.year)}>{t('date.old.yes', { year: flaw.year })}</Button>
-            </div>
-          )}
-        </Below>
+        <Below name={name} hint={hintOf(props)} />
+        {flaw?.flaw === 'old' && (
+          <div>
+            <Button onPress={() => confirm(flaw.year)}>{t('date.old.yes', { year: flaw.year })}</Button>
+          </div>
+        )}
       </KitTextField>
     </MessagesContext>
   )

@@ -1,134 +1,192 @@
 // The value of a field that a text in a table means.
 
 import { parseDateTime, toZoned } from '@internationalized/date'
+import { integerOf } from '../../api/json.ts'
 import type { Field, Fields, Json } from '../../api/shapes.ts'
 import { limit } from '../../generic/limit.ts'
+import { type DayOrder, isoDay, writtenDay, writtenTime } from '../../kit/written-dates.ts'
+import { unguarded } from './csv.ts'
+
+export type DecimalSign = '.' | ','
+
+/** How a file writes its values. */
+export interface Notation {
+  sign: DecimalSign
+  order: DayOrder
+  /** Of times without an offset. */
+  zone: string
+  /** Whether texts that could be taken for formulas have an apostrophe in front, as in CSV. */
+  isGuarded: boolean
+}
 
 /** A problem by its name, with what it is about. */
 export interface Problem {
-  problem:
-    | 'integer'
-    | 'decimal'
-    | 'boolean'
-    | 'choice'
-    | 'date'
-    | 'datetime'
-    | 'long'
-    | 'bounds'
-    | 'required'
-    | 'unknown'
+  problem: 'integer' | 'decimal' | 'boolean' | 'choice' | 'date' | 'datetime' | 'long' | 'bounds' | 'many'
   of: string
 }
 
 export type Meant = { value: Json } | { name: string } | Problem
 
-const TRUE = ['true', 'yes', 'y', '1', 'x', 'ja', 'oui', 'si', 'sí']
-const FALSE = ['false', 'no', 'n', '0', 'nein', 'non']
+const TRUE = 'true yes y 1 x on ja wahr oui vrai si sí verdadero vero sim verdadeiro waar tak prawda'.split(' ')
+const FALSE = 'false no n 0 off nein falsch non faux falso não nee onwaar nie fałsz'.split(' ')
+
+/** A text for comparing: the same in both normal forms, and in capitals. */
+export const folded = (text: string) => text.normalize('NFC').toLowerCase()
+
+const CURRENCY = '(?:\\p{Sc}|EUR|USD|GBP|CHF|JPY|CNY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|HUF)'
+const CURRENCY_BEFORE = new RegExp(`^([-+\u2212]?)\\s*${CURRENCY}\\s*`, 'iu')
+const CURRENCY_AFTER = new RegExp(`\\s*${CURRENCY}$`, 'iu')
+
+/** The figures of a number without its currency; a minus in front, or brackets around it, are a minus. */
+function figures(text: string): string {
+  const [, inner] = text.match(/^\(([^-+\u2212()]*)\)$/) ?? []
+  const given = (inner ?? text).trim()
+  const bare = CURRENCY_BEFORE.test(given) ? given.replace(CURRENCY_BEFORE, '$1') : given.replace(CURRENCY_AFTER, '')
+  return (inner === undefined ? '' : '-') + bare.replace(/^\+\s?(?=[\d.,])/, '').replace(/^[-\u2212]\s?/, '-')
+}
 
 /**
  * A number as the API takes it. Between groups of three digits may stand a sign that is not the one before the places, the same
  * one each time; anywhere else it would be guessed what is meant.
  */
-function number(text: string, sign: '.' | ','): string | undefined {
+function number(text: string, sign: DecimalSign): string | undefined {
   const grouping = sign === '.' ? ',' : '\\.'
   const places = sign === '.' ? '\\.' : ','
   const whole = `\\d+|[1-9]\\d{0,2}(?:([${grouping} \u00A0\u202F'’])\\d{3}(?:\\2\\d{3})*)`
-  const [, written = '', , after = ''] = text.match(new RegExp(`^(-?(?:${whole})?)(${places}\\d+)?$`)) ?? []
+  const [, written = '', , after = ''] = figures(text).match(new RegExp(`^(-?(?:${whole})?)(${places}\\d+)?$`)) ?? []
   if (!/\d/.test(written + after)) return undefined
   return written.replaceAll(/[^-\d]/g, '') + after.replace(',', '.')
 }
 
-function choice(field: Field, text: string): Json | undefined {
-  const wanted = text.toLowerCase()
-  const found = field.values?.find(
-    ({ value, text: label }) => `${value}`.toLowerCase() === wanted || label.toLowerCase() === wanted,
-  )
-  return found?.value
+/** An option by its value, else by its label; two of them may be called the same. */
+function choice(field: Field, text: string): Meant {
+  const options = field.values ?? []
+  const wanted = folded(text)
+  const ways = [
+    options.filter(({ value }) => `${value}` === text),
+    options.filter(({ value }) => folded(`${value}`) === wanted),
+    options.filter(({ text: label }) => label.trim() === text),
+    options.filter(({ text: label }) => folded(label.trim()) === wanted),
+  ]
+  const [first, ...others] = ways.find((some) => some.length > 0) ?? []
+  if (first === undefined) return { problem: 'choice', of: text }
+  return others.length > 0 ? { problem: 'many', of: text } : { value: first.value }
 }
 
-function date(text: string): string | undefined {
-  const iso = text.match(/^(\d{4})-(\d{1,2})-(\d{1,2})$/)
-  const dotted = text.match(/^(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})$/)
-  const [year, month, day] = iso ? iso.slice(1) : dotted ? [dotted[3], dotted[2], dotted[1]] : []
-  if (!year || !month || !day) return undefined
-  const written = `${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`
-  const at = new Date(`${written}T00:00:00Z`)
-  return Number.isNaN(at.getTime()) || !at.toISOString().startsWith(written) ? undefined : written
+const SET_SEPARATORS = [', ', ',', ';', '|']
+
+/** Several options with a sign between, which may be a part of an option, too: the longest that is one counts. */
+function choices(field: Field, text: string): Meant {
+  const tries = SET_SEPARATORS.map((separator) => choicesBetween(field, text, separator))
+  const first = tries.find((one) => 'value' in one)
+  return first ?? choicesBetween(field, text.replaceAll(/[;|]/g, ','), ',')
+}
+
+function choicesBetween(field: Field, text: string, separator: string): Meant {
+  const parts = text.split(separator)
+  const values: Json[] = []
+  for (let at = 0; at < parts.length; ) {
+    if (parts[at]?.trim() === '') {
+      at++
+      continue
+    }
+    let taken = 0
+    for (let end = Math.min(parts.length, at + 8); end > at && taken === 0; end--) {
+      const outcome = choice(field, parts.slice(at, end).join(separator).trim())
+      if (!('value' in outcome)) continue
+      values.push(outcome.value)
+      taken = end - at
+    }
+    if (taken === 0) return choice(field, parts[at]?.trim() ?? '')
+    at += taken
+  }
+  return { value: values }
+}
+
+/** Spreadsheets take years of two figures for those from 1950 to 2049. */
+function yearOf(written: string): number {
+  if (written.length === 2) return Number(written) + (Number(written) < 50 ? 2000 : 1900)
+  return written.length === 4 ? Number(written) : 0
+}
+
+function day(text: string, order: DayOrder): string | undefined {
+  const written = writtenDay(text, order)
+  return written && isoDay(yearOf(written.year), written.month, written.day)
+}
+
+/** A day; a midnight that spreadsheets add to it is none of it, any other time would be lost. */
+function date(text: string, order: DayOrder): string | undefined {
+  const time = writtenTime(text)
+  if (time === undefined) return day(text, order)
+  const isMidnight = time !== 'none' && time.time === '00:00:00' && /^0*$/.test(time.fraction)
+  return isMidnight && (time.offset === undefined || time.offset === 'Z') ? day(time.before, order) : undefined
 }
 
 /** A moment with its offset stays; any other, and a day alone, is one in the caller's zone, in which all are shown. */
-function moment(text: string, zone: string): string | undefined {
-  const [, before = '', hour, minute, second, offset] =
-    text.match(
-      /^(.*\d{4}|\d{4}-\d{1,2}-\d{1,2})(?:[T,\s]\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?)?\s*(Z|[+-]\d{2}:?\d{2})?$/i,
-    ) ?? []
-  const day = date(before)
-  if (!day) return undefined
-  if (offset !== undefined) return hour !== undefined && !Number.isNaN(Date.parse(text)) ? text : undefined
+function moment(text: string, { order, zone }: Notation): string | undefined {
+  const written = writtenTime(text)
+  if (written === 'none') return undefined
+  const at = day(written?.before ?? text, order)
+  if (!at) return undefined
+  const { time, fraction, offset } = written ?? { time: '00:00:00', fraction: '', offset: undefined }
+  if (offset !== undefined) return `${at}T${time}${fraction && `.${fraction}`}${offset}`
   try {
-    const time = `${(hour ?? '00').padStart(2, '0')}:${minute ?? '00'}:${second ?? '00'}`
-    return toZoned(parseDateTime(`${day}T${time}`), zone).toAbsoluteString()
+    const absolute = toZoned(parseDateTime(`${at}T${time}`), zone).toAbsoluteString()
+    return absolute.replace('.000Z', `.${fraction.padEnd(3, '0')}Z`)
   } catch {
     return undefined
   }
 }
 
 /** Null for an empty text. A `name` is one that the API must be asked for. */
-export function meant(field: Field, given: Json, sign: '.' | ',', zone: string): Meant {
+export function meant(field: Field, given: Json, notation: Notation): Meant {
   if (given === null) return { value: null }
   if (typeof given === 'object')
     return { value: typeof (given as Fields).id === 'number' ? ((given as Fields).id ?? null) : given }
-  // An export has an apostrophe before what programs would take for a formula.
-  const text = `${given}`.trim().replace(/^'(?=[=+\-@\t\r])/, '')
+  const whole = typeof given === 'string' && notation.isGuarded ? unguarded(given) : `${given}`
+  const text = whole.trim()
   if (text === '') return { value: null }
   if (field.autocomplete) return /^\d{1,15}$/.test(text) ? { value: Number(text) } : { name: text }
   if (typeof given !== 'string') return { value: given }
   switch (field.type) {
     case 'integer': {
-      const plain = number(text, sign)
+      const plain = number(text, notation.sign)
       if (plain === undefined || !/^-?\d+$/.test(plain)) return { problem: 'integer', of: text }
-      const value = Number(plain)
+      const value = integerOf(plain)
       const isOutside = value < (limit(field, 'min_value') ?? value) || value > (limit(field, 'max_value') ?? value)
-      if (isOutside) return { problem: 'bounds', of: text }
-      return { value: Number.isSafeInteger(value) ? value : plain }
+      return isOutside ? { problem: 'bounds', of: text } : { value }
     }
     case 'decimal': {
-      const plain = number(text, sign)
+      const plain = number(text, notation.sign)
       return plain === undefined ? { problem: 'decimal', of: text } : { value: plain }
     }
     case 'boolean': {
-      const word = text.toLowerCase()
+      const word = folded(text)
       if (TRUE.includes(word)) return { value: true }
       return FALSE.includes(word) ? { value: false } : { problem: 'boolean', of: text }
     }
     case 'enum':
-    case 'status': {
-      const value = choice(field, text)
-      return value === undefined ? { problem: 'choice', of: text } : { value }
-    }
-    case 'set': {
-      const parts = text.split(/[,;|]/).map((part) => part.trim())
-      const values = parts.filter(Boolean).map((part) => choice(field, part))
-      const wrong = values.indexOf(undefined)
-      return wrong >= 0 ? { problem: 'choice', of: parts[wrong] ?? '' } : { value: values as Json[] }
-    }
+    case 'status':
+      return choice(field, text)
+    case 'set':
+      return choices(field, text)
     case 'date': {
-      const value = date(text)
+      const value = date(text, notation.order)
       return value ? { value } : { problem: 'date', of: text }
     }
     case 'datetime': {
-      const value = moment(text, zone)
+      const value = moment(text, notation)
       return value ? { value } : { problem: 'datetime', of: text }
     }
   }
   const longest = limit(field, 'max_length')
-  return longest !== undefined && [...text].length > longest ? { problem: 'long', of: `${longest}` } : { value: text }
+  return longest !== undefined && [...text].length > longest ? { problem: 'long', of: `${longest}` } : { value: whole }
 }
 
 /** The sign before the places that a number shows by itself; undefined where it may be either. */
-function signIn(text: string): '.' | ',' | undefined {
+function signIn(text: string): DecimalSign | undefined {
   const signs = text.match(/[.,]/g) ?? []
-  const last = signs.at(-1) as '.' | ',' | undefined
+  const last = signs.at(-1) as DecimalSign | undefined
   if (last === undefined) return undefined
   // What stands there twice stands between groups, and so does a lone one that three digits follow, unless a zero is before it.
   if (signs.length > 1 && signs.every((sign) => sign === last)) return last === '.' ? ',' : '.'
@@ -136,20 +194,54 @@ function signIn(text: string): '.' | ',' | undefined {
 }
 
 /** The sign before the places of numbers: the one that most of them show. */
-export function signOf(samples: string[]): '.' | ',' {
+export function signOf(samples: string[]): DecimalSign {
   const signs = samples
-    .map((text) => text.trim())
+    .map((text) => figures(text.trim()))
     .filter((text) => /^-?[\d.,'’\s]+$/.test(text))
     .map(signIn)
   return signs.filter((sign) => sign === ',').length > signs.filter((sign) => sign === '.').length ? ',' : '.'
 }
 
-/** Which field a column is meant for, by its alias or its label. */
-export function fieldFor(column: string, fields: Field[]): string {
-  const plain = (text: string) => text.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '')
-  const wanted = plain(column)
-  const found =
-    fields.find(({ alias }) => alias === column) ??
-    fields.find(({ alias, label }) => plain(alias) === wanted || plain(label ?? '') === wanted)
-  return found?.alias ?? ''
+/** Days that are another one in the other order of day and month. */
+export const isEitherOrder = (text: string) =>
+  /^\s*\d{1,2}\s*[/\-\s,]\s*\d{1,2}\s*[/\-\s,]\s*(?:\d{2}|\d{4})(?!\d)/.test(text)
+
+/** The order of day and month: the one in which more of the days exist, else that of whoever reads. */
+export function orderOf(samples: string[], own: DayOrder): DayOrder {
+  const written = samples.filter(isEitherOrder).map((text) => text.match(/\d+/g)?.map(Number) ?? [])
+  const dayFirst = written.filter(([first = 0, second = 0]) => first > 12 && second <= 12).length
+  const monthFirst = written.filter(([first = 0, second = 0]) => second > 12 && first <= 12).length
+  if (dayFirst === monthFirst) return own
+  return dayFirst > monthFirst ? 'dmy' : 'mdy'
+}
+
+/** The order in which whoever reads writes days, as their browser tells. */
+export function ownOrder(language?: string): DayOrder {
+  const parts = new Intl.DateTimeFormat(language).formatToParts(0).map(({ type }) => type)
+  return parts.indexOf('month') < parts.indexOf('day') && parts.indexOf('month') < parts.indexOf('year') ? 'mdy' : 'dmy'
+}
+
+/** What exports have beside the fields of a class; no field is meant by it, whatever it is called. */
+const OF_EXPORTS = ['created_at', 'created_by', 'modified_at', 'modified_by', 'object_class', '_meta']
+
+const plain = (text: string) =>
+  text
+    .normalize('NFC')
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]+/gu, '')
+
+/** Which field each column is meant for: by its alias, else by its label; each field once, and none is empty. */
+export function fieldsFor(columns: string[], fields: Field[]): string[] {
+  const free = new Set(fields.map(({ alias }) => alias))
+  const take = (field: Field | undefined): string => {
+    if (field) free.delete(field.alias)
+    return field?.alias ?? ''
+  }
+  const exact = columns.map((column) => take(fields.find(({ alias }) => alias === column && free.has(alias))))
+  return columns.map((column, n) => {
+    const wanted = plain(column)
+    if (exact[n] !== '' || wanted === '' || OF_EXPORTS.includes(column)) return exact[n] ?? ''
+    const isNamed = ({ alias, label }: Field) => plain(alias) === wanted || plain(label ?? '') === wanted
+    return take(fields.find((field) => free.has(field.alias) && isNamed(field)))
+  })
 }
