@@ -124,7 +124,10 @@ export default defineConfig({
                   id,
                 ),
             },
-            { name: 'moments', test: /node_modules\/@internationalized\/date\// },
+            {
+              name: 'moments',
+              test: /node_modules\/@internationalized\/date\/|src\/kit\/(typed-date|written-dates)\.ts/,
+            },
             {
               name: 'dates',
               test: /node_modules\/react-(aria|aria-components|stately)\/.*\/(datepicker|calendar|spinbutton|DatePicker|DateField|Calendar|HiddenDateInput|useDateFormatter)[/.]|src\/kit\/date-picker\.tsx/,

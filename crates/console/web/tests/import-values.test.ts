@@ -232,6 +232,7 @@ test('what a record has already is no change, however it is written', () => {
     ['datetime', '2026-12-31T10:30:00.000000Z', '2026-12-31T10:30:00Z'],
     ['set', ['a', 'b'], ['b', 'a']],
     ['set', [], null],
+    ['set', [], []],
     ['user', 7, 7],
     ['relation', 8, 8],
   ]
@@ -246,6 +247,8 @@ test('what a record has already is no change, however it is written', () => {
     ['boolean', null, false],
     ['datetime', '2026-12-31T10:30:00.123456Z', '2026-12-31T10:30:00.123457Z'],
     ['set', ['a', 'b'], ['a']],
+    ['set', null, []],
+    ['set', ['a'], null],
     ['user', 7, 8],
   ]
   const is = (type: string, stored: Json, value: Json) =>

@@ -44,7 +44,9 @@ import { type DateKind, shownDate, typedDate } from './typed-date.ts'
 function dayAndTime(value: string, { hasTime, zone }: DateKind): { day: CalendarDate; time: Time } | undefined {
   try {
     if (!hasTime) return { day: parseDate(value.slice(0, 10)), time: new Time() }
-    const at = fromAbsolute(Date.parse(value), zone)
+    const milliseconds = Date.parse(value)
+    if (Number.isNaN(milliseconds)) return undefined
+    const at = fromAbsolute(milliseconds, zone)
     return { day: toCalendarDate(at), time: toTime(at) }
   } catch {
     return undefined

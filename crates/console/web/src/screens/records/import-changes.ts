@@ -26,15 +26,17 @@ function instant(value: Json): string {
 
 /** Whether a record has a value already, however it is written. */
 export function isUnchanged({ type }: Field, stored: Json | undefined, value: Json): boolean {
-  if (isEmpty(stored) || isEmpty(value)) return isEmpty(stored) && isEmpty(value)
+  // A set without members is a value, which CSV writes as it writes none.
+  if (value === null) return isEmpty(stored)
+  if (stored === null || stored === undefined) return false
   switch (type) {
     case 'user':
     case 'relation':
       return idOf(stored) === idOf(value)
     case 'decimal':
-      return plainDecimal(stored ?? null) === plainDecimal(value)
+      return plainDecimal(stored) === plainDecimal(value)
     case 'datetime':
-      return instant(stored ?? null) === instant(value)
+      return instant(stored) === instant(value)
     case 'set': {
       const [before, now] = [stored, value].map((all) => (Array.isArray(all) ? all.map(String).toSorted() : [`${all}`]))
       return same(before, now)

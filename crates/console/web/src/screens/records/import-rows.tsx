@@ -238,6 +238,13 @@ const samplesOf = ({ rows }: Table, mapped: string[], fields: Field[], isOf: (fi
   return cells.filter((cell) => typeof cell === 'string')
 }
 
+/** A day that could be another one in the other order, if there is one. */
+const sampleDay = (samples: string[]): string | undefined => {
+  const days = samples.filter(isEitherOrder)
+  const isOpen = (text: string) => (text.match(/\d+/g) ?? []).slice(0, 2).every((figures) => Number(figures) <= 12)
+  return days.find(isOpen) ?? days[0]
+}
+
 const isDecimal = ({ type }: Field) => type === 'decimal'
 const isWhole = ({ alias, type, autocomplete }: Field) => type === 'integer' && !autocomplete && alias !== 'id'
 const isDay = ({ type }: Field) => type === 'date' || type === 'datetime'
@@ -277,7 +284,7 @@ function Written({
     () => samplesOf(table, mapped, fields, (field) => isDecimal(field) || isWhole(field)),
     [table, mapped, fields],
   )
-  const day = useMemo(() => samplesOf(table, mapped, fields, isDay).find(isEitherOrder), [table, mapped, fields])
+  const day = useMemo(() => sampleDay(samplesOf(table, mapped, fields, isDay)), [table, mapped, fields])
   const read =
     day === undefined
       ? undefined

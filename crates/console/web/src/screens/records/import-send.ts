@@ -54,12 +54,22 @@ const USERS = '/api/users/'
 
 type Looked = number | 'none' | 'many'
 
+/** The people with a username; none for a caller who may not list them. */
+async function peopleCalled(username: string): Promise<Instance[]> {
+  try {
+    return (await get<Page>(`${USERS}?username__iexact=${encodeURIComponent(username)}&limit=1`)).results
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 403) return []
+    throw error
+  }
+}
+
 /** The id of what is called so: people by their usernames, else their names; records by their labels. */
 async function idOf(field: Field, name: string): Promise<Looked> {
   const autocomplete = field.autocomplete ?? ''
   if (autocomplete.startsWith(USERS)) {
-    const { results } = await get<Page>(`${USERS}?username__iexact=${encodeURIComponent(name)}&limit=1`)
-    if (results[0]) return Number(results[0].id)
+    const [person] = await peopleCalled(name)
+    if (person) return Number(person.id)
   }
   const choices = choicesOf(await get<unknown>(`${autocomplete}${encodeURIComponent(name)}`))
   const same = choices.filter(({ text }) => folded(text) === folded(name))
