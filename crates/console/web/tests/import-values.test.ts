@@ -194,6 +194,10 @@ test('a moment without an offset is one in the zone of whoever imports it', () =
   assert.deepEqual(of('datetime', '2026-07-01', { zone: 'America/New_York' }), { value: '2026-07-01T04:00:00.000Z' })
   for (const text of ['soon', '2026-02-30', '2026-07-01 25:00', '2026-07-01Z', '7', '2026-07-01 13:00 pm'])
     assert.deepEqual(of('datetime', text), { problem: 'datetime', of: text }, text)
+  // What is far too long is not looked at.
+  const long = `1${' '.repeat(1_000_000)}x`
+  for (const type of ['integer', 'decimal', 'boolean', 'date', 'datetime'])
+    assert.deepEqual(of(type, long), { problem: type, of: `1${' '.repeat(99)}…` })
 })
 
 test('a column is meant for the field of its alias, else of its label', () => {

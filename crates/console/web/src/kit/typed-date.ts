@@ -19,6 +19,8 @@ export interface DateKind {
 export type TypedDate = { value: string | null } | { flaw: 'half' | 'none' } | { flaw: 'old'; year: number }
 
 const FIRST_YEAR = 1900
+/** No date is longer. */
+const LONGEST = 100
 const two = (number: number) => `${number}`.padStart(2, '0')
 
 /** How a value stands in the field; empty for one that is none, as in an address that somebody wrote. */
@@ -53,6 +55,7 @@ function parts(text: string) {
 export function typedDate(typed: string, { hasTime, zone, oldYear }: DateKind): TypedDate {
   const text = typed.replaceAll(/[\u200e\u200f\u2066-\u2069]/g, '').trim()
   if (text === '') return { value: null }
+  if (text.length > LONGEST) return { flaw: 'half' }
   const { day: dayAlone, time } = parts(text)
   if (time === 'none') return { flaw: 'none' }
   const dayText = dayAlone ?? time?.before ?? text

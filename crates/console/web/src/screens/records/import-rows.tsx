@@ -22,6 +22,7 @@ import {
   type DecimalSign,
   fieldsFor,
   isEitherOrder,
+  LONGEST,
   meant,
   type Notation,
   orderOf,
@@ -235,7 +236,7 @@ const samplesOf = ({ rows }: Table, mapped: string[], fields: Field[], isOf: (fi
     fields.some((field) => field.alias === alias && isOf(field)) ? [n] : [],
   )
   const cells = rows.slice(0, GUESSED_BY).flatMap(({ cells }) => columns.map((n) => cells[n]))
-  return cells.filter((cell) => typeof cell === 'string')
+  return cells.filter((cell) => typeof cell === 'string').filter((text) => text.length <= LONGEST)
 }
 
 /** A day that could be another one in the other order, if there is one. */

@@ -2,7 +2,7 @@
 
 import { parseDateTime, toZoned } from '@internationalized/date'
 import { integerOf } from '../../api/json.ts'
-import type { Field, Fields, Json } from '../../api/shapes.ts'
+import type { Field, Fields, Json, Value } from '../../api/shapes.ts'
 import { limit } from '../../generic/limit.ts'
 import { type DayOrder, isoDay, writtenDay, writtenTime } from '../../kit/written-dates.ts'
 import { unguarded } from './csv.ts'
@@ -58,17 +58,36 @@ function number(text: string, sign: DecimalSign): string | undefined {
   return written.replaceAll(/[^-\d]/g, '') + after.replace(',', '.')
 }
 
+/** The options of a field by what they are called. */
+type Options = Map<string, Value[]>
+
+/** By value, and by label, each exactly and folded: in this order they are looked for. */
+const optionsOf = new WeakMap<Field, [Options, Options, Options, Options]>()
+
+function namedOptions(field: Field): [Options, Options, Options, Options] {
+  const before = optionsOf.get(field)
+  if (before) return before
+  const by = (name: (option: Value) => string): Options => {
+    const options: Options = new Map()
+    for (const option of field.values ?? []) options.set(name(option), [...(options.get(name(option)) ?? []), option])
+    return options
+  }
+  const named: [Options, Options, Options, Options] = [
+    by(({ value }) => `${value}`),
+    by(({ value }) => folded(`${value}`)),
+    by(({ text }) => text.trim()),
+    by(({ text }) => folded(text.trim())),
+  ]
+  optionsOf.set(field, named)
+  return named
+}
+
 /** An option by its value, else by its label; two of them may be called the same. */
 function choice(field: Field, text: string): Meant {
-  const options = field.values ?? []
+  const [byValue, byFoldedValue, byLabel, byFoldedLabel] = namedOptions(field)
   const wanted = folded(text)
-  const ways = [
-    options.filter(({ value }) => `${value}` === text),
-    options.filter(({ value }) => folded(`${value}`) === wanted),
-    options.filter(({ text: label }) => label.trim() === text),
-    options.filter(({ text: label }) => folded(label.trim()) === wanted),
-  ]
-  const [first, ...others] = ways.find((some) => some.length > 0) ?? []
+  const [first, ...others] =
+    byValue.get(text) ?? byFoldedValue.get(wanted) ?? byLabel.get(text) ?? byFoldedLabel.get(wanted) ?? []
   if (first === undefined) return { problem: 'choice', of: text }
   return others.length > 0 ? { problem: 'many', of: text } : { value: first.value }
 }
@@ -138,6 +157,10 @@ function moment(text: string, { order, zone }: Notation): string | undefined {
   }
 }
 
+const SHORT = ['integer', 'decimal', 'boolean', 'date', 'datetime']
+/** No number, day or moment is longer. */
+export const LONGEST = 100
+
 /** Null for an empty text. A `name` is one that the API must be asked for. */
 export function meant(field: Field, given: Json, notation: Notation): Meant {
   if (given === null) return { value: null }
@@ -148,6 +171,8 @@ export function meant(field: Field, given: Json, notation: Notation): Meant {
   if (text === '') return { value: null }
   if (field.autocomplete) return /^\d{1,15}$/.test(text) ? { value: Number(text) } : { name: text }
   if (typeof given !== 'string') return { value: given }
+  if (text.length > LONGEST && SHORT.includes(field.type))
+    return { problem: field.type as Problem['problem'], of: `${text.slice(0, LONGEST)}…` }
   switch (field.type) {
     case 'integer': {
       const plain = number(text, notation.sign)
