@@ -198,6 +198,24 @@ await journey('files of many kinds', async (page, tab) => {
   assert.deepEqual(await values('day'), [['2026-01-02'], ['2026-12-31']])
   await empty()
 
+  // Rows without an ID may be told by a field: what several records have is refused.
+  for (const zip of ['1', '2', '2']) await call('POST', listOf(id), { fields: { name: 'Old', zip } })
+  await choose(page, 'files', 'a.csv', 'Name,Zip\nNew,1\nNew,2\nNew,3\n')
+  await page.locator('main [name=match]').selectOption('zip')
+  await importAll(page, 'One record would be made, one changed. One row would be refused.', 'Import 2 rows', 'One record was made')
+  await said(page, 'Line 3: Zip: Several are called “2”.')
+  assert.deepEqual(await values('name', 'zip'), [['New', '1'], ['Old', '2'], ['Old', '2'], ['New', '3']])
+  await empty()
+  const many = Array.from({ length: 60 }, (_, n) => [`Old ${n}`, `z${n}`])
+  await call('POST', `${listOf(id)}batch/`, { items: many.map(([name, zip]) => ({ fields: { name, zip } })) })
+  const rows = many.map(([name, zip], n) => `${n % 2 ? name : 'New'},${zip}`)
+  await choose(page, 'files', 'a.csv', `Name,Zip\n${rows.join('\n')}\n`)
+  await page.locator('main [name=match]').selectOption('zip')
+  await importAll(page, 'No record would be made, 30 changed. Nothing is wrong. 30 rows have nothing new.', 'Import 30 rows', '30 changed')
+  assert.deepEqual((await json('GET', `${listOf(id)}?ordering=id&limit=100`)).results.map(({ fields: { name, zip } }) => `${name},${zip}`), rows)
+  const all = (await json('GET', `${listOf(id)}?limit=100`)).results.map((record) => record.id)
+  await call('DELETE', `${listOf(id)}batch/`, { ids: all })
+
   // JSON as a list, with a number beyond 2^53; what is wrong is told once, with all its lines.
   await choose(page, 'files', 'a.json', `[\n  {"name": "A", "num": ${BIG}},\n  {"name": "B", "num": "x"},\n  {"name": "C", "num": "y"}\n]`)
   await importAll(page, '2 rows would be refused.', 'Import one row', 'One record was made')

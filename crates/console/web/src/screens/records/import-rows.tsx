@@ -16,8 +16,10 @@ import { dayText } from '../../kit/values.tsx'
 import type { DayOrder } from '../../kit/written-dates.ts'
 import { labelOf, t } from '../../texts.ts'
 import { type OpenClass, RECORDS } from './class.ts'
+import { canMatch } from './import-match.ts'
+import { prepare, type Trouble, type Troubles } from './import-prepare.ts'
 import { type Row, type Table, written } from './import-read.ts'
-import { type Outcome, prepare, send, type Trial, type Trouble, type Troubles } from './import-send.ts'
+import { type Outcome, send, type Trial } from './import-send.ts'
 import {
   type DecimalSign,
   fieldsFor,
@@ -52,6 +54,9 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
   )
   const [mapped, setMapped] = useState(() => fieldsFor(table.columns, fields))
   const [notation, setNotation] = useNotation(table, mapped, fields)
+  const keys = fields.filter((field) => canMatch(field) && mapped.includes(field.alias))
+  const [chosenMatch, setMatch] = useState('id')
+  const match = keys.some(({ alias }) => alias === chosenMatch) ? chosenMatch : 'id'
   const [state, setState] = useState<State>('mapping')
   const [done, setDone] = useState(0)
   const [outcome, setOutcome] = useState<Outcome | undefined>()
@@ -71,8 +76,9 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
     setState(trial === 'trial' ? 'checking' : 'importing')
     const stop = () => isStopped.current
     try {
-      const prepared = await prepare(table.rows, mapped, fields, notation, stop)
-      const result = await send(found.resource.path, fields, prepared, trial, setDone, stop)
+      const list = found.resource.path
+      const prepared = await prepare(table.rows, { list, fields, mapped, notation, match }, stop)
+      const result = await send(list, fields, prepared, trial, setDone, stop)
       setOutcome(result)
       if (result.error !== undefined) setError(result.error)
     } catch (failed) {
@@ -113,6 +119,26 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
             onChange={(alias) => map(n, alias)}
           />
         ))}
+        {keys.length > 0 && (
+          <div className={look.choices}>
+            <Select
+              name="match"
+              label={t('import.match')}
+              hint={match === 'id' ? undefined : t('import.match.hint')}
+              isRequired
+              isDisabled={isRunning}
+              value={match}
+              choices={[
+                { value: 'id', text: t('import.match.id') },
+                ...keys.map((field) => ({ value: field.alias, text: labelOf(field) })),
+              ]}
+              onChange={(value) => {
+                setMatch(`${value}`)
+                begin()
+              }}
+            />
+          </div>
+        )}
         <Written
           table={table}
           mapped={mapped}
