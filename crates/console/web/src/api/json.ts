@@ -1,8 +1,8 @@
-// JSON whose numbers are exact: a whole number beyond 2^53 is a bigint, since a number would be rounded.
+// Reads and writes JSON with exact numbers: a whole number beyond 2^53 is a bigint, since a number would be rounded.
 
 import type { Json } from './shapes.ts'
 
-/** A number with more digits than every number can hold; texts with as many digits match, too. */
+/** Matches numbers with more digits than a double always holds, and texts with as many. */
 const MAY_BE_INEXACT = /\d{16}/
 const TOKEN = /\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[[\]{},:])/y
 
@@ -16,7 +16,7 @@ export const integerOf = (digits: string): number | bigint => {
 
 const numberOf: ReadNumber = (digits) => (/^-?\d+$/.test(digits) ? integerOf(digits) : Number(digits))
 
-/** Parses JSON as `JSON.parse` does, and throws as it does. `readNumber` may read the numbers of more than 15 digits otherwise. */
+/** Parses JSON and throws as `JSON.parse` does. `readNumber` reads the numbers of more than 15 digits. */
 export function parseJson(text: string, readNumber: ReadNumber = numberOf): Json {
   const value = JSON.parse(text) as Json
   return MAY_BE_INEXACT.test(text) ? exactValue(text, readNumber) : value
@@ -49,7 +49,7 @@ function exactValue(text: string, readNumber: ReadNumber): Json {
       next()
       pairs.push([JSON.parse(token) as string, value(next())])
     }
-    // Not by assignment: a member may be called `__proto__`.
+    // An assignment would set the prototype by a member `__proto__`.
     return Object.fromEntries(pairs)
   }
   return value(next())

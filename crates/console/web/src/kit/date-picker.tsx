@@ -56,41 +56,41 @@ function dayAndTime(value: string, { hasTime, zone }: DateKind): { day: Calendar
 const written = (day: CalendarDate, time: Time, { hasTime, zone }: DateKind) =>
   hasTime ? toZoned(toCalendarDateTime(day, time), zone).toAbsoluteString() : day.toString()
 
-/** What is typed, and the value that it stands for. */
+/** The text of a field, and the value that it stands for. */
 function useTyping({ name, value, onChange, hasTime = false, zone }: DateProps) {
   const kind = { hasTime, zone }
   const [text, setText] = useState(() => shownDate(value, kind))
-  /** The value that the text stands for; another one from outside takes its place. */
-  const [own, setOwn] = useState(value)
-  /** The last value from outside, which may be finer than its text. */
-  const [given, setGiven] = useState(value)
+  /** The value that the text stands for. A value from outside that differs replaces both. */
+  const [emitted, setEmitted] = useState(value)
+  /** The last value from outside, which may be more precise than its text. */
+  const [outerValue, setOuterValue] = useState(value)
   const [oldYear, setOldYear] = useState<number | undefined>()
   const [isLeft, setIsLeft] = useState(false)
-  if (value !== own) {
-    setOwn(value)
-    setGiven(value)
+  if (value !== emitted) {
+    setEmitted(value)
+    setOuterValue(value)
     setText(shownDate(value, kind))
   }
   const meaning = (typed: string, year = oldYear) =>
-    typed === shownDate(given, kind) ? { value: given || null } : typedDate(typed, { ...kind, oldYear: year })
+    typed === shownDate(outerValue, kind) ? { value: outerValue || null } : typedDate(typed, { ...kind, oldYear: year })
   const emit = (typed: ReturnType<typeof meaning>) => {
-    if (!('value' in typed) || (typed.value ?? '') === own) return
-    setOwn(typed.value ?? '')
+    if (!('value' in typed) || (typed.value ?? '') === emitted) return
+    setEmitted(typed.value ?? '')
     onChange(typed.value)
   }
   const typed = meaning(text)
   const flaw = 'flaw' in typed ? typed : undefined
   const message = flaw && t(flawKey(flaw.flaw, hasTime), flaw.flaw === 'old' ? { year: flaw.year } : {})
-  // What is no whole date, or no date at all, changes nothing yet: the form is not sent as if it did.
+  // A text that is not a date changes nothing, so the form must not be sent as if it did.
   useHold(name, message)
   return {
     text,
     flaw,
     message: isLeft ? message : undefined,
-    type: (now: string) => {
-      setText(now)
+    type: (changed: string) => {
+      setText(changed)
       setIsLeft(false)
-      emit(meaning(now))
+      emit(meaning(changed))
     },
     choose: (chosen: string | null) => {
       setText(chosen === null ? '' : shownDate(chosen, kind))
@@ -115,7 +115,7 @@ const flawKey = (flaw: 'half' | 'none' | 'old', hasTime: boolean): Key =>
 export function Picker(props: DateProps) {
   const { name, label, value, hasTime = false, zone, isDisabled = false, isReadOnly = false } = props
   const kind = { hasTime, zone }
-  // The calendar marks the day that is today for whoever looks, not for their machine.
+  // The calendar marks today in the zone of the account, not in that of the device.
   setLocalTimeZone(zone)
   const { text, flaw, message, type, choose, confirm, leave } = useTyping(props)
   const [isOpen, setIsOpen] = useState(false)

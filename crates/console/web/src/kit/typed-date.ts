@@ -1,4 +1,4 @@
-// What somebody means who types a date, or a date and a time: days first, as the console shows them, or as ISO 8601 has them.
+// Reads a date, or a date and a time, that a person types: the day first, as the console shows it, or as ISO 8601 has it.
 
 import { fromAbsolute, parseDateTime, toZoned } from '@internationalized/date'
 import { isoDay, type WrittenDay, writtenDay, writtenTime } from './written-dates.ts'
@@ -8,13 +8,13 @@ export interface DateKind {
   hasTime: boolean
   /** The time zone in which moments are typed. */
   zone: string
-  /** A year before 1900 that is meant so. */
+  /** A year before 1900 that the person confirmed. */
   oldYear?: number | undefined
 }
 
 /**
- * A day or a moment in UTC as ISO 8601 has it, null for nothing; else why it is none: not whole, not in the calendar, or of a year
- * that is asked about.
+ * A day, or a moment in UTC, as ISO 8601 has it; null for an empty text. Otherwise the flaw: not complete, not in the calendar, or
+ * in a year that must be confirmed.
  */
 export type TypedDate = { value: string | null } | { flaw: 'half' | 'none' } | { flaw: 'old'; year: number }
 
@@ -23,7 +23,7 @@ const FIRST_YEAR = 1900
 const LONGEST = 100
 const two = (number: number) => `${number}`.padStart(2, '0')
 
-/** How a value stands in the field; empty for one that is none, as in an address that somebody wrote. */
+/** The text of a value in the field; empty for a value that is not a date, as in an address that a person wrote. */
 export function shownDate(value: string, { hasTime, zone }: DateKind): string {
   if (!hasTime) {
     const [, year, month, day] = value.match(/^(\d{4})-(\d{2})-(\d{2})/) ?? []
@@ -45,7 +45,7 @@ function figuresAlone(text: string): WrittenDay | undefined {
   return text.length === 8 && !isDay(dayFirst) && isDay(yearFirst) ? yearFirst : dayFirst
 }
 
-/** The day and the time of a text; hours and minutes may follow a day without separators at once. */
+/** Splits a text into day and time. Hours and minutes may follow a day of eight figures without a separator. */
 function parts(text: string) {
   const [, day, hour, minute] = text.match(/^(\d{8})[,\s]*(\d{2})(\d{2})$/) ?? []
   if (day === undefined) return { day: undefined, time: writtenTime(text) }
@@ -64,7 +64,7 @@ export function typedDate(typed: string, { hasTime, zone, oldYear }: DateKind): 
   const year = written.year.length === 2 ? 2000 + Number(written.year) : Number(written.year)
   const day = isoDay(year, written.month, written.day)
   if (day === undefined) return { flaw: 'none' }
-  // A time would be lost from a day alone; midnight is none.
+  // A day would lose its time, unless that is midnight.
   if (hasTime ? time === undefined : time !== undefined && time.time !== '00:00:00') return { flaw: 'half' }
   if (year < FIRST_YEAR && year !== oldYear) return { flaw: 'old', year }
   if (!hasTime || time === undefined) return { value: day }

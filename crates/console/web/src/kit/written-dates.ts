@@ -1,6 +1,6 @@
-// Days and times as people and programs write them.
+// Parses days and times as people and programs write them.
 
-/** The order of day and month where figures alone stand; a year of four figures may stand first in any order. */
+/** The order of day and month in `1/2/2026`. A year of four figures may stand first in either order. */
 export type DayOrder = 'dmy' | 'mdy'
 
 export interface WrittenDay {
@@ -16,14 +16,14 @@ const FIGURES = new RegExp(`^(\\d{1,4})${SEPARATOR}(\\d{1,2})${SEPARATOR}(\\d{1,
 const DAY_FIRST = new RegExp(`^(\\d{1,2})${SEPARATOR}(\\p{L}{3,9})${SEPARATOR}(\\d{4}|\\d{2})$`, 'u')
 const MONTH_FIRST = new RegExp(`^(\\p{L}{3,9})${SEPARATOR}(\\d{1,2})${SEPARATOR}(\\d{4}|\\d{2})$`, 'u')
 
-/** The three parts of a day; undefined where a text has other ones. Whether there is such a day, `isoDay` tells. */
+/** Splits a day into its parts; undefined for any other text. `isoDay` checks that the day exists. */
 export function writtenDay(text: string, order: DayOrder): WrittenDay | undefined {
   const [, first, second, third] = text.match(FIGURES) ?? []
   if (first !== undefined && second !== undefined && third !== undefined) {
-    if (first.length === 4) return third.length > 2 ? undefined : part(first, second, third)
+    if (first.length === 4) return third.length > 2 ? undefined : partsOf(first, second, third)
     if (first.length > 2) return undefined
-    // Nobody writes points between a month, a day and a year in this order.
-    return order === 'mdy' && !text.includes('.') ? part(third, first, second) : part(third, second, first)
+    // Points separate day, month and year in this order alone.
+    return order === 'mdy' && !text.includes('.') ? partsOf(third, first, second) : partsOf(third, second, first)
   }
   const [, day, month, year] = text.match(DAY_FIRST) ?? []
   const [, monthBefore, dayAfter, yearAfter] = text.match(MONTH_FIRST) ?? []
@@ -31,13 +31,13 @@ export function writtenDay(text: string, order: DayOrder): WrittenDay | undefine
   return number === 0 ? undefined : { year: year ?? yearAfter ?? '', month: number, day: Number(day ?? dayAfter) }
 }
 
-const part = (year: string, month: string, day: string): WrittenDay => ({
+const partsOf = (year: string, month: string, day: string): WrittenDay => ({
   year,
   month: Number(month),
   day: Number(day),
 })
 
-/** By an English name or its beginning; 0 for none. */
+/** The number of a month by its English name or the beginning of that; 0 for any other text. */
 function monthOf(name: string): number {
   const full = new Date(Date.UTC(2026, MONTHS.indexOf(name.slice(0, 3).toLowerCase()), 1))
   if (Number.isNaN(full.getTime()) || !MONTHS.includes(name.slice(0, 3).toLowerCase())) return 0
@@ -45,7 +45,7 @@ function monthOf(name: string): number {
   return whole.startsWith(name.toLowerCase()) || name.toLowerCase() === 'sept' ? full.getUTCMonth() + 1 : 0
 }
 
-/** A day as ISO 8601 has it; undefined where the calendar has none such. */
+/** A day as ISO 8601 has it; undefined for a day that does not exist. */
 export function isoDay(year: number, month: number, day: number): string | undefined {
   const written = `${`${year}`.padStart(4, '0')}-${`${month}`.padStart(2, '0')}-${`${day}`.padStart(2, '0')}`
   const at = new Date(`${written}T00:00:00Z`)
@@ -57,9 +57,9 @@ export interface WrittenTime {
   time: string
   /** The figures after the seconds. */
   fraction: string
-  /** `Z`, or hours and minutes with a sign; undefined where none is written. */
+  /** `Z`, or hours and minutes with a sign; undefined without one. */
   offset: string | undefined
-  /** What stands before it. */
+  /** The text before the time. */
   before: string
 }
 
@@ -67,7 +67,7 @@ const CLOCK = '(\\d{1,2}):(\\d{2})(?::(\\d{2})(?:[.,](\\d{1,9}))?)?(?:\\s*([ap])
 const WHOLE_HOUR = '(\\d{1,2})\\s*([ap])\\.?m\\.?'
 const TIME = new RegExp(`(?:^|[T,\\s])\\s*(?:${CLOCK}|${WHOLE_HOUR})\\s*(Z|UTC|[+-]\\d{2}:?\\d{2})?$`, 'i')
 
-/** The time at the end of a text; undefined where there is none, 'none' where the clock has none such. */
+/** Parses the time at the end of a text; undefined without a time, 'none' for a time that does not exist. */
 export function writtenTime(text: string): WrittenTime | 'none' | undefined {
   const match = text.match(TIME)
   if (!match) return undefined

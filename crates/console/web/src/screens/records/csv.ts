@@ -1,22 +1,22 @@
-// Comma-separated values (RFC 4180), with any separator, and rows that end by CR LF, LF or CR, each as it likes.
+// Reads and writes comma-separated values (RFC 4180) with any separator. Each row may end with CR LF, LF or CR.
 
 export interface CsvRow {
   /** The line on which it begins, counted from 1. */
   line: number
   cells: string[]
-  /** Whether a quotation mark within a quoted cell is not doubled, so that the cell may end elsewhere. */
+  /** Whether a quoted cell has a quotation mark that is not doubled. */
   isMisquoted: boolean
 }
 
 export interface Csv {
   rows: CsvRow[]
-  /** The line of a quotation mark that never closes, or after which nobody can tell where a row ends. */
+  /** The line of a quotation mark after which the end of the row is unknown. */
   brokenAt?: number
 }
 
 const lineEnds = (text: string) => text.match(/\r\n|\r|\n/g)?.length ?? 0
 
-/** Reads texts as they are: blanks stay, and a row may have any number of cells. Rows of blanks alone are left out. */
+/** Reads the cells of a text as they are. A row may have any number of cells; rows of blanks are skipped. */
 export function parseCsv(text: string, separator: string, firstLine = 1): Csv {
   const reader = new Reader(text, separator, firstLine)
   const rows: CsvRow[] = []
@@ -44,7 +44,7 @@ class Reader {
 
   isAtEnd = () => this.at >= this.text.length
 
-  /** The row that begins here; undefined where it is broken, on the line of the reader. */
+  /** Reads a row; undefined if its end is unknown. */
   row(): CsvRow | undefined {
     const row: CsvRow = { line: this.line, cells: [], isMisquoted: false }
     for (;;) {
@@ -79,7 +79,7 @@ class Reader {
       if (this.text[this.at] === '"') {
         cell += '"'
         this.at++
-      } else if (this.endsCell()) {
+      } else if (this.skipToEnd()) {
         if (isMisquoted && lineEnds(cell) > 0) return undefined
         row.isMisquoted ||= isMisquoted
         this.line += lineEnds(cell)
@@ -91,8 +91,8 @@ class Reader {
     }
   }
 
-  /** Whether a cell ends here, after blanks, which are skipped then. */
-  private endsCell(): boolean {
+  /** Skips blanks if a cell ends after them, and returns whether it does. */
+  private skipToEnd(): boolean {
     let at = this.at
     while (this.text[at] === ' ') at++
     const next = this.text[at]
@@ -109,13 +109,13 @@ export function writeCsv(rows: string[][], separator: string): string {
   return rows.map((row) => `${row.map(cell).join(separator)}\r\n`).join('')
 }
 
-/** What programs that open a CSV take for the beginning of a formula. */
+/** The first characters that spreadsheets take for a formula. */
 const FORMULA = '[=+\\-@\\t\\r]'
 const GUARDED = new RegExp(`^'+${FORMULA}`)
 const TO_GUARD = new RegExp(`^'*${FORMULA}`)
 
-/** A text as an export guards it: with an apostrophe more, where it could be taken for a formula, or for one that is guarded. */
+/** Adds an apostrophe to a text that could be taken for a formula, or for a guarded one, as exports do. */
 export const guarded = (text: string) => (TO_GUARD.test(text) ? `'${text}` : text)
 
-/** The text that an export guarded. */
+/** Removes the apostrophe that an export added. */
 export const unguarded = (cell: string) => (GUARDED.test(cell) ? cell.slice(1) : cell)

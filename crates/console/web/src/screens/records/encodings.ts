@@ -1,4 +1,4 @@
-// Which encoding a file has: by its mark, by what is valid, else by what its letters look like.
+// Guesses the encoding of a file: by its byte order mark, by valid UTF-8, else by its letters.
 
 export const ENCODINGS = [
   'utf-8',
@@ -17,12 +17,12 @@ export type Encoding = (typeof ENCODINGS)[number]
 
 type Bytes = Uint8Array<ArrayBuffer>
 
-/** As many bytes are looked at for a guess. */
+/** The bytes that a guess reads. */
 const SAMPLE = 100_000
 
 export const textOf = (content: Bytes, encoding: Encoding) => new TextDecoder(encoding).decode(content)
 
-/** The encoding by the mark at the beginning, UTF-8 where that can be, else a guess. */
+/** The encoding by the byte order mark; UTF-8 if the bytes are valid; else a guess. */
 export function encodingOf(content: Bytes): Encoding {
   const [first, second] = content
   if (first === 0xff && second === 0xfe) return 'utf-16le'
@@ -34,7 +34,7 @@ export function encodingOf(content: Bytes): Encoding {
   return eastAsian(sample) ?? western(sample)
 }
 
-/** The text of valid bytes; the last of them may be the beginning of a character where more follow. */
+/** Decodes bytes; undefined if they are invalid. If the bytes are cut, the last character may be incomplete. */
 function decoded(content: Bytes, encoding: Encoding, isCut: boolean): string | undefined {
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(content, { stream: isCut })
@@ -43,7 +43,7 @@ function decoded(content: Bytes, encoding: Encoding, isCut: boolean): string | u
   }
 }
 
-/** UTF-16 without its mark: every other byte of Latin letters is zero. */
+/** UTF-16 without a mark: every other byte of Latin letters is zero. */
 function unmarkedUtf16(content: Bytes): Encoding | undefined {
   const sample = content.subarray(0, 4096)
   const zeros = [0, 0]
@@ -54,7 +54,7 @@ function unmarkedUtf16(content: Bytes): Encoding | undefined {
   return even > many && odd === 0 ? 'utf-16be' : undefined
 }
 
-/** Characters that are frequent in texts of an encoding, and how much of what is not ASCII they are at least. */
+/** Frequent characters of an encoding, and their least share of the characters that are not ASCII. */
 const FREQUENT: [Encoding, RegExp, number][] = [
   ['shift_jis', /[\u3040-\u30ff]/g, 0.2],
   ['gb18030', /[的一是不在人有我他这中大来上国年日月公司北京海市]/g, 0.15],
@@ -72,7 +72,7 @@ function eastAsian(sample: Bytes): Encoding | undefined {
   return undefined
 }
 
-/** A sign within a word, or a capital after a small letter. */
+/** Matches a sign within a word, and a capital after a small letter. */
 const ODD = /(?<=[\p{Ll}\p{Lu}])[^\0-\x7f\p{Ll}\p{Lu}\p{M}\u00a0’–—…”»]|(?<=\p{Ll})(?![A-Z])\p{Lu}/gu
 
 function western(sample: Bytes): Encoding {

@@ -1,4 +1,4 @@
-// What of a change is no change: a value that a record has already is not sent, so that an export that comes back changes nothing.
+// Reduces a change to the values that differ from the record, so that the import of an export changes nothing.
 
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { same } from '../../generic/changes.ts'
@@ -6,27 +6,27 @@ import { same } from '../../generic/changes.ts'
 const isEmpty = (value: Json | undefined) =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
-/** The id of a reference, of which forms and exports have an object or the id alone. */
+/** The id of a reference, which is an object or the id. */
 const idOf = (value: Json | undefined) =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value.id ?? null) : (value ?? null)
 
-/** A number without the zeros that say nothing. */
+/** A decimal without leading and trailing zeros. */
 function plainDecimal(value: Json): string {
   const [, minus = '', whole = '', places = ''] = `${value}`.match(/^(-?)\+?0*(\d*)(?:\.(\d*?)0*)?$/) ?? []
   if (whole === '' && places === '') return /[1-9]/.test(`${value}`) ? `${value}` : '0'
   return `${minus}${whole || '0'}${places && `.${places}`}`
 }
 
-/** A moment by its milliseconds and what is finer. */
+/** A moment as seconds and fraction, for comparing. */
 function instant(value: Json): string {
   const [, before = '', fraction = '', offset = ''] =
     `${value}`.match(/^([^.]*)(?:\.(\d+))?(Z|[+-]\d{2}:?\d{2})$/i) ?? []
   return `${Date.parse(before + offset)}.${fraction.padEnd(6, '0').replace(/0+$/, '')}`
 }
 
-/** Whether a record has a value already, however it is written. */
+/** Whether a value equals that of the record, also if it is written otherwise. */
 export function isUnchanged({ type }: Field, stored: Json | undefined, value: Json): boolean {
-  // A set without members is a value, which CSV writes as it writes none.
+  // CSV writes a set without members as it writes null.
   if (value === null) return isEmpty(stored)
   if (stored === null || stored === undefined) return false
   switch (type) {
@@ -45,7 +45,7 @@ export function isUnchanged({ type }: Field, stored: Json | undefined, value: Js
   return typeof value === 'string' ? `${stored}` === value.trim() : same(stored, value)
 }
 
-/** What of an item is to be sent; undefined where that is nothing. */
+/** The item with the values that differ; undefined if none does. */
 export function changesOf(item: Fields, stored: Instance, fields: Field[]): Fields | undefined {
   const now = stored.fields as Fields
   const values = Object.entries(item.fields as Fields).filter(([alias, value]) => {

@@ -1,22 +1,22 @@
-// Which records have the values of a field: rows without an ID change them.
+// Finds records by the values of a field, so that rows without an ID can change them.
 
 import { get } from '../../api/request.ts'
 import type { Field, Fields, Json, Page } from '../../api/shapes.ts'
 import { patiently, SIZE } from './batch.ts'
 
-/** For so few values they are asked for one by one; else all records are read. */
+/** Up to this many values are looked up one by one; for more, all records of the class are read. */
 const FEW = 50
 
 const KEYS = ['string', 'email', 'integer']
 
-/** Whether rows can be told by a field. */
+/** Whether a field can identify records. */
 export const canMatch = ({ alias, type, autocomplete }: Field) =>
   KEYS.includes(type) && !autocomplete && alias !== 'id' && alias !== 'owner'
 
-/** A value for comparing; as unique fields do, in one normal form. */
+/** The value in the form in which values are compared: trimmed, in NFC. */
 export const matchKey = (value: Json) => `${value}`.normalize('NFC').trim()
 
-/** The ids of the records of a list that have these values, by their keys; 'many' for a value that several have. */
+/** The ids of the records that have these values, by key; 'many' if several records have the value. */
 export async function recordsWith(
   list: string,
   alias: string,

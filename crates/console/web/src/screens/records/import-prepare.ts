@@ -1,4 +1,4 @@
-// Rows of a file become items of batches: values are read, names are looked up, and what is wrong is told by its row.
+// Turns the rows of a file into items of batches: reads values, looks up names, and collects the errors of each row.
 
 import { get, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Page } from '../../api/shapes.ts'
@@ -9,7 +9,7 @@ import { matchKey, recordsWith } from './import-match.ts'
 import type { Row, RowFlaw } from './import-read.ts'
 import { folded, type Meant, meant, type Notation } from './import-values.ts'
 
-/** What is wrong with a row. Those of one kind are told together, by the first of them. */
+/** An error of a row. The report shows one text for all errors of a kind. */
 export interface Trouble {
   kind: string
   text: string
@@ -18,7 +18,7 @@ export interface Trouble {
 /** By the row's place in the file. */
 export type Troubles = Map<number, Trouble[]>
 
-/** A name of a person or a record that the API does not have, or has twice. */
+/** A name that no person or record has, or several have. */
 interface Unresolved {
   field: Field
   name: string
@@ -28,7 +28,7 @@ interface Unresolved {
 export interface Item {
   row: number
   item: Fields
-  /** Names that are right where the record has them already, such as that of an account that is gone. */
+  /** Names that are accepted if the record already has them, such as that of a deleted account. */
   unresolved?: Unresolved[]
 }
 
@@ -39,7 +39,7 @@ export interface Prepared {
 
 const USERS = '/api/users/'
 
-type Looked = number | 'none' | 'many'
+type Lookup = number | 'none' | 'many'
 
 /** The people with a username; none for a caller who may not list them. */
 async function peopleCalled(username: string): Promise<Instance[]> {
@@ -51,8 +51,8 @@ async function peopleCalled(username: string): Promise<Instance[]> {
   }
 }
 
-/** The id of what is called so: people by their usernames, else their names; records by their labels. */
-async function idOf(field: Field, name: string): Promise<Looked> {
+/** The id of a person by username or else by name, or of a record by label. */
+async function idOf(field: Field, name: string): Promise<Lookup> {
   const autocomplete = field.autocomplete ?? ''
   if (autocomplete.startsWith(USERS)) {
     const [person] = await peopleCalled(name)
@@ -64,7 +64,7 @@ async function idOf(field: Field, name: string): Promise<Looked> {
   return first === undefined ? 'none' : same.length > 1 ? 'many' : Number(first.value)
 }
 
-/** The texts of everything that can be wrong with a value. */
+/** An error of a value. */
 const trouble = (field: Field, problem: string, of = ''): Trouble => ({
   kind: `${field.alias} ${problem}`,
   text: `${labelOf(field)}: ${t(`import.problem.${problem}` as Key, { of })}`,
@@ -72,7 +72,7 @@ const trouble = (field: Field, problem: string, of = ''): Trouble => ({
 
 export const nameTrouble = ({ field, name, problem }: Unresolved) => trouble(field, problem, name)
 
-/** Whether a person or a record of a field is called so, as far as the record that has it tells. */
+/** Whether the person or record in a field of a record has this name. */
 export function isCalled(record: Instance, { alias }: Field, name: string): boolean {
   const value = alias === 'owner' ? record.owner : (record.fields as Fields)[alias]
   const labels = (record._meta?.labels?.fields ?? {}) as Fields
@@ -85,11 +85,11 @@ export const rowTrouble = (flaw: RowFlaw): Trouble => ({
   text: t(`import.flaw.${flaw.flaw}` as Key, flaw.flaw === 'cells' ? { cells: flaw.cells, columns: flaw.columns } : {}),
 })
 
-/** Drawing goes on in between. */
+/** Lets the browser draw. */
 const breathe = () => new Promise((resolve) => setTimeout(resolve))
 
 export interface Reading {
-  /** Of the class, with its records. */
+  /** The path of the records of the class. */
   list: string
   fields: Field[]
   /** The alias of the field of each column, or nothing. */
@@ -103,10 +103,10 @@ export interface Reading {
 export async function prepare(rows: Row[], reading: Reading, isStopped: () => boolean): Promise<Prepared> {
   const { fields, mapped } = reading
   const columns = mapped.map((alias) => fields.find((field) => field.alias === alias))
-  const read = await readRows(rows, columns, reading.notation, isStopped)
-  await findRecords(read, reading, isStopped)
+  const readings = await readRows(rows, columns, reading.notation, isStopped)
+  await findRecords(readings, reading, isStopped)
   const prepared: Prepared = { items: [], troubles: new Map() }
-  for (const { row, values, troubles, unresolved } of read) {
+  for (const { row, values, troubles, unresolved } of readings) {
     const { item, missing } = itemOf(values, fields, columns)
     if (item.id === undefined) troubles.push(...unresolved.map(nameTrouble))
     if (troubles.length === 0) troubles.push(...missing.map((field) => trouble(field, 'required')))
@@ -129,38 +129,38 @@ async function readRows(
   notation: Notation,
   isStopped: () => boolean,
 ): Promise<ReadRow[]> {
-  const names = new Map<string, Looked>()
-  const look = async (field: Field, name: string): Promise<Looked> => {
+  const names = new Map<string, Lookup>()
+  const look = async (field: Field, name: string): Promise<Lookup> => {
     const key = `${field.autocomplete} ${folded(name)}`
     const id = names.get(key) ?? (await idOf(field, name))
     names.set(key, id)
     return id
   }
-  const read: ReadRow[] = []
+  const readings: ReadRow[] = []
   for (const [n, row] of rows.entries()) {
     if (isStopped()) break
     if (n % 1000 === 999) await breathe()
-    if (row.flaw) read.push({ row: n, values: {}, troubles: [rowTrouble(row.flaw)], unresolved: [] })
-    else read.push({ row: n, ...(await valuesOf(row, columns, notation, look)) })
+    if (row.flaw) readings.push({ row: n, values: {}, troubles: [rowTrouble(row.flaw)], unresolved: [] })
+    else readings.push({ row: n, ...(await valuesOf(row, columns, notation, look)) })
   }
-  return read
+  return readings
 }
 
-/** Gives rows the ids of the records that have their value of the field by which they are told. */
-async function findRecords(read: ReadRow[], { list, fields, match }: Reading, isStopped: () => boolean) {
+/** Sets the ids of rows that are identified by a field. */
+async function findRecords(readings: ReadRow[], { list, fields, match }: Reading, isStopped: () => boolean) {
   const field = fields.find(({ alias }) => alias === match)
   if (!field || match === 'id') return
   const keyOf = ({ values }: ReadRow) => {
     const value = values[match] ?? null
     return value === null || (values.id ?? null) !== null ? undefined : matchKey(value)
   }
-  const keys = new Set(read.flatMap((one) => keyOf(one) ?? []))
+  const keys = new Set(readings.flatMap((row) => keyOf(row) ?? []))
   const ids = await recordsWith(list, match, keys, isStopped)
-  for (const one of read) {
-    const key = keyOf(one)
+  for (const row of readings) {
+    const key = keyOf(row)
     const id = key === undefined ? undefined : ids.get(key)
-    if (id === 'many') one.troubles.push(trouble(field, 'many', key))
-    else if (id !== undefined) one.values.id = id
+    if (id === 'many') row.troubles.push(trouble(field, 'many', key))
+    else if (id !== undefined) row.values.id = id
   }
 }
 
@@ -169,7 +169,7 @@ async function valuesOf(
   { cells }: Row,
   columns: (Field | undefined)[],
   notation: Notation,
-  look: (field: Field, name: string) => Promise<Looked>,
+  look: (field: Field, name: string) => Promise<Lookup>,
 ): Promise<{ values: Fields; troubles: Trouble[]; unresolved: Unresolved[] }> {
   const values: Fields = {}
   const troubles: Trouble[] = []

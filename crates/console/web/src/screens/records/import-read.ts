@@ -1,4 +1,4 @@
-// What a file holds that is to be imported: a table of texts, an object a line, or JSON as a whole.
+// Reads a file that is to be imported: CSV, an object per line, or a JSON document.
 
 import { integerOf, parseJson, type ReadNumber, writeJson } from '../../api/json.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
@@ -6,18 +6,18 @@ import { guarded, parseCsv, writeCsv } from './csv.ts'
 
 export const SEPARATORS = [',', ';', '\t', '|'] as const
 
-/** Why a row is refused before its values are looked at. */
+/** Why a row is refused before its values are read. */
 export type RowFlaw = { flaw: 'cells'; cells: number; columns: number } | { flaw: 'quote' } | { flaw: 'object' }
 
 export interface Row {
   /** Its line, or its place in a list of JSON; counted from 1. */
   place: number
-  /** A value for each column: texts in CSV. Undefined where the row has none, which leaves a field as it is. */
+  /** A value for each column, in CSV a text. Undefined if the row has no cell: the field stays as it is. */
   cells: (Json | undefined)[]
   flaw?: RowFlaw
 }
 
-/** Why nothing of a file can be imported. */
+/** Why a file cannot be imported. */
 export type FileFlaw = { flaw: 'quote'; line: number } | { flaw: 'json' } | { flaw: 'columns' } | { flaw: 'empty' }
 
 export interface Table {
@@ -28,7 +28,7 @@ export interface Table {
   flaw?: FileFlaw
 }
 
-/** A class has no more fields than half of them. */
+/** Twice as many as a class can have fields. */
 const MOST_COLUMNS = 1000
 
 const withoutMark = (text: string) => text.replace(/^\uFEFF/, '')
@@ -36,14 +36,14 @@ const withoutMark = (text: string) => text.replace(/^\uFEFF/, '')
 export const isJson = (text: string, name: string) =>
   /\.(ndjson|jsonl|json)$/i.test(name) || (!/\.(csv|tsv|txt)$/i.test(name) && /^\uFEFF?\s*[{[]/.test(text))
 
-/** What stands most often between the names of the columns. */
+/** The most frequent separator of the first line. */
 function separatorOf(text: string): string {
   const head = (text.match(/^[^\r\n]*/)?.[0] ?? '').replaceAll(/"[^"]*"/g, '')
   const counted = SEPARATORS.map((sign) => ({ sign, count: head.split(sign).length }))
   return counted.reduce((best, one) => (one.count > best.count ? one : best)).sign
 }
 
-/** Reads a table; a first line such as `sep=;` names the separator. A separator that was chosen goes before both. */
+/** Reads CSV. The separator is the chosen one, else that of a first line such as `sep=;`, else a guess. */
 export function readCsv(text: string, chosen: string | undefined): Table {
   const whole = withoutMark(text)
   const [line, named] = whole.match(/^"?sep=([^"\r\n])"?(?:\r\n|\r|\n|$)/i) ?? ['']
@@ -69,7 +69,7 @@ export function readCsv(text: string, chosen: string | undefined): Table {
 
 const isObject = (value: Json): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Lines of an export have their values in `fields`; others have them beside everything else. */
+/** Merges `fields`, in which exports have the values, with the other members. */
 function flat(line: Fields): Fields {
   const { fields, _meta, ...rest } = line
   return fields !== undefined && isObject(fields)
@@ -77,7 +77,7 @@ function flat(line: Fields): Fields {
     : { ...rest, ...(fields !== undefined && { fields }) }
 }
 
-/** A number that a decimal field takes exactly as a text. */
+/** Reads a decimal as a text, so that all of its digits stay. */
 const exactNumber: ReadNumber = (digits) => (/^-?\d+$/.test(digits) ? integerOf(digits) : digits)
 
 function parsed(text: string): Json | undefined {
@@ -94,7 +94,7 @@ interface Item {
   value: Json | undefined
 }
 
-/** Reads an object a line, a list of objects, or one object over many lines. */
+/** Reads an object per line, a list of objects, or one object over several lines. */
 export function readJson(text: string): Table {
   const whole = withoutMark(text).trim()
   if (whole === '') return { format: 'json', separator: '', columns: [], rows: [], flaw: { flaw: 'empty' } }
@@ -133,7 +133,7 @@ function table(format: 'lines' | 'json', items: Item[]): Table {
   return { format, separator: '', columns, rows }
 }
 
-/** Rows as a file again, with what is wrong with each under `column`. */
+/** Writes rows in the format of their file, each with its error under `column`. */
 export function written(
   { format, separator, columns }: Table,
   rows: { row: Row; error: string }[],

@@ -1,4 +1,4 @@
-// The rows of a file: which column goes where, how values are written, the check, and the import itself.
+// The second part of an import: maps columns to fields, chooses how values are written, checks the rows and imports them.
 
 import { useMemo, useRef, useState } from 'react'
 import { writeJson } from '../../api/json.ts'
@@ -34,9 +34,9 @@ import {
 import look from './records.module.css'
 
 const SHOWN = 100
-/** As many rows are looked at for a guess. */
+/** The rows that a guess reads. */
 const GUESSED_BY = 20_000
-/** As many lines are named of one kind of trouble. */
+/** The lines that the report names for a kind of error. */
 const LINES = 20
 
 type State = 'mapping' | 'checking' | 'checked' | 'importing' | 'over'
@@ -63,7 +63,7 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
   const [error, setError] = useState<unknown>()
   const isStopped = useRef(false)
   const isRunning = state === 'checking' || state === 'importing'
-  /** What was checked is another import now. */
+  /** Drops the result of a check after a change. */
   const begin = () => {
     setState('mapping')
     setOutcome(undefined)
@@ -214,7 +214,7 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
   )
 }
 
-/** The field that a column goes to, beside a few of its values. */
+/** Chooses the field of a column, beside a few of its values. */
 function Column({
   id,
   column,
@@ -265,7 +265,7 @@ const samplesOf = ({ rows }: Table, mapped: string[], fields: Field[], isOf: (fi
   return cells.filter((cell) => typeof cell === 'string').filter((text) => text.length <= LONGEST)
 }
 
-/** A day that could be another one in the other order, if there is one. */
+/** A day that exists in both orders, else any other. */
 const sampleDay = (samples: string[]): string | undefined => {
   const days = samples.filter(isEitherOrder)
   const isOpen = (text: string) => (text.match(/\d+/g) ?? []).slice(0, 2).every((figures) => Number(figures) <= 12)
@@ -276,7 +276,7 @@ const isDecimal = ({ type }: Field) => type === 'decimal'
 const isWhole = ({ alias, type, autocomplete }: Field) => type === 'integer' && !autocomplete && alias !== 'id'
 const isDay = ({ type }: Field) => type === 'date' || type === 'datetime'
 
-/** How the values of the file are written: as it was chosen, else as most of them look. */
+/** The notation of the file: the chosen one, else a guess. */
 function useNotation(table: Table, mapped: string[], fields: Field[]) {
   const [chosen, setChosen] = useState<Partial<Notation>>({})
   const guessed = useMemo(
@@ -291,7 +291,7 @@ function useNotation(table: Table, mapped: string[], fields: Field[]) {
   return [notation, (changed: Partial<Notation>) => setChosen((before) => ({ ...before, ...changed }))] as const
 }
 
-/** The choices of how numbers and days are written, where the file has some that could be read otherwise. */
+/** Chooses the notation of numbers and days, if the file has some that depend on it. */
 function Written({
   table,
   mapped,
@@ -355,7 +355,7 @@ function Written({
   )
 }
 
-/** What is wrong, the most frequent first: each kind once, by the first row that has it, with the lines of all. */
+/** The errors, the most frequent first: each kind once, with the text of its first row and the lines of all. */
 function Refused({ table, troubles }: { table: Table; troubles: Troubles }) {
   const kinds = new Map<string, { text: string; lines: number[] }>()
   for (const [n, all] of [...troubles].toSorted(([a], [b]) => a - b)) {

@@ -1,4 +1,4 @@
-// Items of an import are sent a thousand at a time, changes without what their records have already.
+// Sends the items of an import a thousand at a time. Changes are reduced to the values that differ.
 
 import { call, get, Refusal } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Page } from '../../api/shapes.ts'
@@ -12,27 +12,27 @@ export type Trial = 'trial' | 'real'
 export interface Outcome {
   created: number
   updated: number
-  /** Rows that have nothing new for their records, to which nothing is sent. */
+  /** Rows that equal their records, for which nothing is sent. */
   unchanged: number
   troubles: Troubles
   /** What ended it before the end. */
   error?: unknown
 }
 
-/** As many records are read at once; more ids would make a long address. */
+/** Records per request; more ids would make the address too long. */
 const PAGE = 100
-/** Of an address; beyond it whole records are read. */
+/** Characters of the address; for more, whole records are read. */
 const LONGEST_ALIASES = 2000
 
-/** The records of these ids that the caller may view, by their ids; none where reading them is refused. */
+/** Reads the records with these ids that the caller may view. A refusal leaves them out. */
 async function storedRecords(list: string, ids: Json[], aliases: string[]): Promise<Map<number, Instance>> {
   const stored = new Map<number, Instance>()
   const names = aliases.join()
   const fields = names !== '' && names.length <= LONGEST_ALIASES ? `&fields=${encodeURIComponent(names)}` : ''
   for (let at = 0; at < ids.length; at += PAGE) {
-    const wanted = ids.slice(at, at + PAGE).join()
+    const page = ids.slice(at, at + PAGE).join()
     try {
-      const { results } = await patiently(() => get<Page>(`${list}?id__in=${wanted}&limit=${PAGE}${fields}`))
+      const { results } = await patiently(() => get<Page>(`${list}?id__in=${page}&limit=${PAGE}${fields}`))
       for (const one of results) stored.set(Number(one.id), one)
     } catch (error) {
       if (!(error instanceof Refusal) || ![400, 403, 404].includes(error.status)) throw error
@@ -55,7 +55,7 @@ export async function send(
   const isDone = new Set<number>()
   let onItsWay: number[] = []
   const far = () => told(isDone.size + outcome.troubles.size)
-  /** A thousand changes at a time, without what the records have already. */
+  /** Yields a thousand changes at a time, reduced to the values that differ. */
   async function* changes(own: Item[]) {
     for (const part of cut(own, SIZE)) {
       const named = part.flatMap(({ unresolved = [] }) => unresolved.map(({ field }) => field.alias))

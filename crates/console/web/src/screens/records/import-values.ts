@@ -1,4 +1,4 @@
-// The value of a field that a text in a table means.
+// Converts the cells of a file to values of fields.
 
 import { parseDateTime, toZoned } from '@internationalized/date'
 import { integerOf } from '../../api/json.ts'
@@ -19,7 +19,7 @@ export interface Notation {
   isGuarded: boolean
 }
 
-/** A problem by its name, with what it is about. */
+/** A problem by its name, with the text or the bound that it names. */
 export interface Problem {
   problem: 'integer' | 'decimal' | 'boolean' | 'choice' | 'date' | 'datetime' | 'long' | 'bounds' | 'many'
   of: string
@@ -30,19 +30,19 @@ export type Meant = { value: Json } | { name: string } | Problem
 const TRUE = 'true yes y 1 x on ja wahr oui vrai si sí verdadero vero sim verdadeiro waar tak prawda'.split(' ')
 const FALSE = 'false no n 0 off nein falsch non faux falso não nee onwaar nie fałsz'.split(' ')
 
-/** A text for comparing: the same in both normal forms, and in capitals. */
+/** The form in which names and options are compared: NFC, ignoring case. */
 export const folded = (text: string) => text.normalize('NFC').toLowerCase()
 
 const CURRENCY = '(?:\\p{Sc}|EUR|USD|GBP|CHF|JPY|CNY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|HUF)'
 const CURRENCY_BEFORE = new RegExp(`^([-+\u2212]?)\\s*${CURRENCY}\\s*`, 'iu')
 const CURRENCY_AFTER = new RegExp(`\\s*${CURRENCY}$`, 'iu')
 
-/** The figures of a number without its currency; a minus in front, or brackets around it, are a minus. */
+/** Strips the currency and the plus of a number, and turns brackets and U+2212 into a minus. */
 function figures(text: string): string {
-  const [, inner] = text.match(/^\(([^-+\u2212()]*)\)$/) ?? []
-  const given = (inner ?? text).trim()
-  const bare = CURRENCY_BEFORE.test(given) ? given.replace(CURRENCY_BEFORE, '$1') : given.replace(CURRENCY_AFTER, '')
-  return (inner === undefined ? '' : '-') + bare.replace(/^\+\s?(?=[\d.,])/, '').replace(/^[-\u2212]\s?/, '-')
+  const [, bracketed] = text.match(/^\(([^-+\u2212()]*)\)$/) ?? []
+  const amount = (bracketed ?? text).trim()
+  const bare = CURRENCY_BEFORE.test(amount) ? amount.replace(CURRENCY_BEFORE, '$1') : amount.replace(CURRENCY_AFTER, '')
+  return (bracketed === undefined ? '' : '-') + bare.replace(/^\+\s?(?=[\d.,])/, '').replace(/^[-\u2212]\s?/, '-')
 }
 
 /**
@@ -58,15 +58,15 @@ function number(text: string, sign: DecimalSign): string | undefined {
   return written.replaceAll(/[^-\d]/g, '') + after.replace(',', '.')
 }
 
-/** The options of a field by what they are called. */
+/** The options of a field by name. */
 type Options = Map<string, Value[]>
 
-/** By value, and by label, each exactly and folded: in this order they are looked for. */
+/** Caches the options by value, folded value, label and folded label, which are looked up in this order. */
 const optionsOf = new WeakMap<Field, [Options, Options, Options, Options]>()
 
 function namedOptions(field: Field): [Options, Options, Options, Options] {
-  const before = optionsOf.get(field)
-  if (before) return before
+  const cached = optionsOf.get(field)
+  if (cached) return cached
   const by = (name: (option: Value) => string): Options => {
     const options: Options = new Map()
     for (const option of field.values ?? []) options.set(name(option), [...(options.get(name(option)) ?? []), option])
@@ -82,19 +82,19 @@ function namedOptions(field: Field): [Options, Options, Options, Options] {
   return named
 }
 
-/** An option by its value, else by its label; two of them may be called the same. */
+/** Finds an option by value, else by label. Several options may have the same label. */
 function choice(field: Field, text: string): Meant {
   const [byValue, byFoldedValue, byLabel, byFoldedLabel] = namedOptions(field)
-  const wanted = folded(text)
+  const key = folded(text)
   const [first, ...others] =
-    byValue.get(text) ?? byFoldedValue.get(wanted) ?? byLabel.get(text) ?? byFoldedLabel.get(wanted) ?? []
+    byValue.get(text) ?? byFoldedValue.get(key) ?? byLabel.get(text) ?? byFoldedLabel.get(key) ?? []
   if (first === undefined) return { problem: 'choice', of: text }
   return others.length > 0 ? { problem: 'many', of: text } : { value: first.value }
 }
 
 const SET_SEPARATORS = [', ', ',', ';', '|']
 
-/** Several options with a sign between, which may be a part of an option, too: the longest that is one counts. */
+/** Splits a text into options. An option may contain the separator: the longest match counts. */
 function choices(field: Field, text: string): Meant {
   const tries = SET_SEPARATORS.map((separator) => choicesBetween(field, text, separator))
   const first = tries.find((one) => 'value' in one)
@@ -109,20 +109,20 @@ function choicesBetween(field: Field, text: string, separator: string): Meant {
       at++
       continue
     }
-    let taken = 0
-    for (let end = Math.min(parts.length, at + 8); end > at && taken === 0; end--) {
+    let length = 0
+    for (let end = Math.min(parts.length, at + 8); end > at && length === 0; end--) {
       const outcome = choice(field, parts.slice(at, end).join(separator).trim())
       if (!('value' in outcome)) continue
       values.push(outcome.value)
-      taken = end - at
+      length = end - at
     }
-    if (taken === 0) return choice(field, parts[at]?.trim() ?? '')
-    at += taken
+    if (length === 0) return choice(field, parts[at]?.trim() ?? '')
+    at += length
   }
   return { value: values }
 }
 
-/** Spreadsheets take years of two figures for those from 1950 to 2049. */
+/** Takes years of two figures for those from 1950 to 2049, as spreadsheets do. */
 function yearOf(written: string): number {
   if (written.length === 2) return Number(written) + (Number(written) < 50 ? 2000 : 1900)
   return written.length === 4 ? Number(written) : 0
@@ -133,7 +133,7 @@ function day(text: string, order: DayOrder): string | undefined {
   return written && isoDay(yearOf(written.year), written.month, written.day)
 }
 
-/** A day; a midnight that spreadsheets add to it is none of it, any other time would be lost. */
+/** Reads a day. It may have a midnight, which spreadsheets add; any other time would be lost. */
 function date(text: string, order: DayOrder): string | undefined {
   const time = writtenTime(text)
   if (time === undefined) return day(text, order)
@@ -141,7 +141,7 @@ function date(text: string, order: DayOrder): string | undefined {
   return isMidnight && (time.offset === undefined || time.offset === 'Z') ? day(time.before, order) : undefined
 }
 
-/** A moment with its offset stays; any other, and a day alone, is one in the caller's zone, in which all are shown. */
+/** Reads a moment with an offset, or in the zone of the caller, in which the console shows moments. A day is its midnight. */
 function moment(text: string, { order, zone }: Notation): string | undefined {
   const written = writtenTime(text)
   if (written === 'none') return undefined
@@ -158,10 +158,10 @@ function moment(text: string, { order, zone }: Notation): string | undefined {
 }
 
 const SHORT = ['integer', 'decimal', 'boolean', 'date', 'datetime']
-/** No number, day or moment is longer. */
+/** The most characters of a number, a day or a moment. */
 export const LONGEST = 100
 
-/** Null for an empty text. A `name` is one that the API must be asked for. */
+/** Converts a cell; an empty text is null. The API must be asked for a `name`. */
 export function meant(field: Field, given: Json, notation: Notation): Meant {
   if (given === null) return { value: null }
   if (typeof given === 'object')
@@ -227,11 +227,11 @@ export function signOf(samples: string[]): DecimalSign {
   return signs.filter((sign) => sign === ',').length > signs.filter((sign) => sign === '.').length ? ',' : '.'
 }
 
-/** Days that are another one in the other order of day and month. */
+/** Whether a text is a day in figures whose order of day and month must be known. */
 export const isEitherOrder = (text: string) =>
   /^\s*\d{1,2}\s*[/\-\s,]\s*\d{1,2}\s*[/\-\s,]\s*(?:\d{2}|\d{4})(?!\d)/.test(text)
 
-/** The order of day and month: the one in which more of the days exist, else that of whoever reads. */
+/** The order in which more of the days exist; the caller's own if both are equal. */
 export function orderOf(samples: string[], own: DayOrder): DayOrder {
   const written = samples.filter(isEitherOrder).map((text) => text.match(/\d+/g)?.map(Number) ?? [])
   const dayFirst = written.filter(([first = 0, second = 0]) => first > 12 && second <= 12).length
@@ -240,13 +240,13 @@ export function orderOf(samples: string[], own: DayOrder): DayOrder {
   return dayFirst > monthFirst ? 'dmy' : 'mdy'
 }
 
-/** The order in which whoever reads writes days, as their browser tells. */
+/** The order of day and month in the language of the browser. */
 export function ownOrder(language?: string): DayOrder {
   const parts = new Intl.DateTimeFormat(language).formatToParts(0).map(({ type }) => type)
   return parts.indexOf('month') < parts.indexOf('day') && parts.indexOf('month') < parts.indexOf('year') ? 'mdy' : 'dmy'
 }
 
-/** What exports have beside the fields of a class; no field is meant by it, whatever it is called. */
+/** The columns that exports have beside the fields of a class. No field matches them by its label. */
 const OF_EXPORTS = ['created_at', 'created_by', 'modified_at', 'modified_by', 'object_class', '_meta']
 
 const plain = (text: string) =>
@@ -255,7 +255,7 @@ const plain = (text: string) =>
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}]+/gu, '')
 
-/** Which field each column is meant for: by its alias, else by its label; each field once, and none is empty. */
+/** Maps columns to the aliases of fields, by alias, else by label; empty for a column without a field. Each field is used once. */
 export function fieldsFor(columns: string[], fields: Field[]): string[] {
   const free = new Set(fields.map(({ alias }) => alias))
   const take = (field: Field | undefined): string => {
@@ -264,9 +264,9 @@ export function fieldsFor(columns: string[], fields: Field[]): string[] {
   }
   const exact = columns.map((column) => take(fields.find(({ alias }) => alias === column && free.has(alias))))
   return columns.map((column, n) => {
-    const wanted = plain(column)
-    if (exact[n] !== '' || wanted === '' || OF_EXPORTS.includes(column)) return exact[n] ?? ''
-    const isNamed = ({ alias, label }: Field) => plain(alias) === wanted || plain(label ?? '') === wanted
+    const key = plain(column)
+    if (exact[n] !== '' || key === '' || OF_EXPORTS.includes(column)) return exact[n] ?? ''
+    const isNamed = ({ alias, label }: Field) => plain(alias) === key || plain(label ?? '') === key
     return take(fields.find((field) => free.has(field.alias) && isNamed(field)))
   })
 }

@@ -1,4 +1,4 @@
-// Records from a file: what it holds is read here. The rows of it are checked and sent in parts of a thousand.
+// The first part of an import: reads a file, and chooses its encoding and separator.
 
 import { useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
@@ -15,7 +15,7 @@ import { type FileFlaw, isJson, readCsv, readJson, SEPARATORS, type Table } from
 import { ImportRows } from './import-rows.tsx'
 import look from './records.module.css'
 
-/** What is read at once stays in memory. */
+/** Bytes; the file is read into memory. */
 const LARGEST = 100_000_000
 
 interface Source {
@@ -34,9 +34,9 @@ function ImportInto({ found }: { found: OpenClass }) {
   const [source, setSource] = useState<Source | undefined>()
   const [encoding, setEncoding] = useState<Encoding>('utf-8')
   const [separator, setSeparator] = useState<string | undefined>()
-  /** Why a file was not read at all. */
+  /** Why the file cannot be read. */
   const [refusal, setRefusal] = useState<Key | undefined>()
-  /** Each file is another one, whatever it is called. */
+  /** Counts the files, which may have the same name. */
   const [count, setCount] = useState(0)
   const table = useMemo(() => {
     if (!source) return undefined
@@ -120,11 +120,11 @@ function ImportInto({ found }: { found: OpenClass }) {
 const flawText = (flaw: FileFlaw) =>
   t(`import.flaw.file.${flaw.flaw}` as Key, flaw.flaw === 'quote' ? { line: flaw.line } : {})
 
-/** Those that are offered, and the one that the file names. */
+/** The common separators, and the one that the file names. */
 const separators = (own: string) =>
   [...new Set([...SEPARATORS, own])].map((value) => ({ value, text: value === '\t' ? t('import.tab') : value }))
 
-/** A few values with letters that another encoding would show otherwise. */
+/** Shows a few values with letters that depend on the encoding. */
 function sampleHint({ columns, rows }: Table): string | undefined {
   const samples = new Set<string>()
   for (const cell of [...columns, ...rows.slice(0, 2000).flatMap(({ cells }) => cells)]) {
