@@ -70,7 +70,7 @@ await journey('dates as people type them', async (page, tab) => {
 
   // The calendar of an empty moment gives a midnight, to which a time is typed.
   await go(page, '/records/typed/new')
-  await press(page, 'Calendar of At')
+  await press(page, 'Calendar At')
   await page.waitForSelector('[role=dialog] [role=gridcell] :focus')
   await tab.isAccessible('the calendar of a moment')
   await page.keyboard.press('Enter')
