@@ -11,7 +11,7 @@ const DIST = join(ROOT, '../dist')
 
 // What the first lists load, and the home page.
 const MAIN =
-  /src\/(main|api\/(query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
+  /src\/(main|api\/(json|query|refusal|request|written)|generic\/(address|changes|editing|failure|filters|generic|go|limit|line-table|lines|list|neighbours|not-understood|pages-bar|relative|resource|right|save|search-box|shape|ui-)|kit|screens\/(frame|menu|not-found|recent-records|settings)|resources\/[a-z-]+\.ts|texts)|texts\/.*\?first|@internationalized\/string\//
 const RECORDS = /src\/screens\/records\/(records|class|shape|export|save|related-columns)\./
 const HOME = /src\/screens\/(home\.|guide)/
 
@@ -124,7 +124,10 @@ export default defineConfig({
                   id,
                 ),
             },
-            { name: 'moments', test: /node_modules\/@internationalized\/date\// },
+            {
+              name: 'moments',
+              test: /node_modules\/@internationalized\/date\/|src\/kit\/(typed-date|written-dates)\.ts/,
+            },
             {
               name: 'dates',
               test: /node_modules\/react-(aria|aria-components|stately)\/.*\/(datepicker|calendar|spinbutton|DatePicker|DateField|Calendar|HiddenDateInput|useDateFormatter)[/.]|src\/kit\/date-picker\.tsx/,

@@ -125,7 +125,7 @@ const OPENED = {
   'the menu of the account': ['/', press(/^Account of/)],
   'the columns to filter by': ['/records/order', key('f')],
   'a filter': ['/records/order', key('f'), choose('Kind'), '[role=dialog] form'],
-  'a filter by a date': ['/records/order', key('f'), choose('Due'), '[role=dialog] form [role=spinbutton]'],
+  'a filter by a date': ['/records/order', key('f'), choose('Due'), '[role=dialog] form [name=value]'],
   'a date that is edited': ['/records/order/3', key('e'), press(/^Calendar Due/), '[role=dialog] [role=grid]'],
   'a filter that stands': ['/records/order?total__gte=2&title__icontains=img', press(/^Total/), '[role=dialog] form'],
   'views': ['/admin/users', key('v'), '[role=dialog] li'],

@@ -19,7 +19,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
 mod everywhere;
 
-const SOURCES: [(&str, &str); 16] = [
+const SOURCES: [(&str, &str); 17] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),
@@ -36,6 +36,7 @@ const SOURCES: [(&str, &str); 16] = [
     ("console_attacks.mjs", include_str!("console_attacks.mjs")),
     ("console_large.mjs", include_str!("console_large.mjs")),
     ("console_component.mjs", include_str!("console_component.mjs")),
+    ("console_values.mjs", include_str!("console_values.mjs")),
 ];
 
 /// Runs a script, and shows how long each of its journeys took; what it says if it fails.
@@ -192,6 +193,17 @@ async fn the_console_needs_no_mouse_and_lets_no_other_site_in() {
     let settings = json!({"api": address(&server), "username": ADMIN, "password": PASSWORD});
     run("console_keys.mjs", settings.clone());
     run("console_attacks.mjs", settings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_stores_what_is_typed_and_imports_what_it_exports() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let settings = json!({"api": address(&server), "username": ADMIN, "password": PASSWORD});
+    run("console_values.mjs", settings);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 // The only place that calls the API.
 
+import { parseJson, writeJson } from './json.ts'
 import { type Asked, Refusal } from './refusal.ts'
 import { renew, sessionIsOver, signedIn, token } from './session.ts'
 import type { Json } from './shapes.ts'
@@ -26,7 +27,7 @@ async function send(method: Method, path: string, { body, ifMatch, signal, isPub
   const headers = new Headers(isPublic ? {} : { Authorization: `Bearer ${token() ?? ''}` })
   if (body !== undefined && !(body instanceof Blob)) headers.set('Content-Type', 'application/json')
   if (ifMatch) headers.set('If-Match', ifMatch)
-  const payload = body === undefined || body instanceof Blob ? (body as Blob | undefined) : JSON.stringify(body)
+  const payload = body === undefined || body instanceof Blob ? (body as Blob | undefined) : writeJson(body)
   const init: RequestInit = {
     method,
     headers,
@@ -60,7 +61,7 @@ interface Received {
 /** The body of an answer, or what is refused by it. */
 function received<T>(answer: Received, text: string, asked: Asked): Answer<T> {
   const isJson = answer.headers.get('Content-Type')?.startsWith('application/json')
-  const data = (isJson && text ? JSON.parse(text) : text) as T
+  const data = (isJson && text ? parseJson(text) : text) as T
   if (answer.status >= 200 && answer.status < 300)
     return { status: answer.status, data, etag: answer.headers.get('ETag') }
   const body = isJson ? (data as { [field: string]: Json }) : {}

@@ -36,7 +36,8 @@ export type Use = keyof Schemas['CustomComponentUseCreate']
 // Records have the fields that their class declares, and the console shows most other things by their OPTIONS documents,
 // without knowing what they are.
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+/** A whole number beyond 2^53 is a bigint (`json.ts`). */
+export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
 export type Fields = { [alias: string]: Json }
 
 export interface Meta {

@@ -1,6 +1,7 @@
 // How the console looks to everybody of a build: `/ui-config/theme/`. What it said last is kept in the browser, so that nothing
 // flashes until it is known who is there.
 
+import { parseJson, writeJson } from './json.ts'
 import type { Json } from './shapes.ts'
 import { type Reading, reading } from './written.ts'
 
@@ -34,7 +35,7 @@ export function wear(theme: Theme, kept: Json | undefined | null = null) {
   for (const listener of listeners) listener()
   try {
     if (kept === undefined) localStorage.removeItem(KEPT)
-    else if (kept !== null) localStorage.setItem(KEPT, JSON.stringify(kept))
+    else if (kept !== null) localStorage.setItem(KEPT, writeJson(kept))
   } catch {
     // A browser that keeps nothing shows the theme a moment later.
   }
@@ -51,7 +52,7 @@ export function onTheme(listener: () => void): () => void {
 export function beginTheme() {
   try {
     const kept = localStorage.getItem(KEPT)
-    if (kept) wear(readTheme(JSON.parse(kept)).content)
+    if (kept) wear(readTheme(parseJson(kept)).content)
   } catch {
     // What is kept is only a help.
   }
@@ -62,6 +63,6 @@ export async function askTheme() {
   const answer = await fetch(PATH)
   if (answer.status === 404) return wear({}, undefined)
   if (!answer.ok) return
-  const content = JSON.parse((await answer.json()).content) as Json
+  const content = parseJson((await answer.json()).content)
   wear(readTheme(content).content, content)
 }

@@ -14,7 +14,7 @@ const isUrl = (text: string) => /^https?:\/\/[^\s/?#:]\S*$/i.test(text)
 /** Of what people type; `isKept` where an empty text leaves what is there. */
 export function flawOf(field: Field, value: Json | undefined, isKept = false): Flaw | undefined {
   if (!TYPED.includes(field.type) || field.autocomplete) return undefined
-  if (value !== null && value !== undefined && typeof value !== 'string' && typeof value !== 'number') return undefined
+  if (value !== null && value !== undefined && !['string', 'number', 'bigint'].includes(typeof value)) return undefined
   const text = `${value ?? ''}`.trim()
   if (text === '') return field.required && !isKept ? { key: 'required' } : undefined
   if (field.type === 'integer' && !/^[-+]?\d+$/.test(text)) return { key: 'check.integer' }

@@ -3,6 +3,7 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { writeJson } from '../api/json.ts'
 import { page } from '../api/query.ts'
 import { get, Refusal } from '../api/request.ts'
 import type { Instance, Page, Use } from '../api/shapes.ts'
@@ -81,7 +82,7 @@ export function ComponentFrame({ component, fallback, ...props }: ComponentFrame
   const address = one?.is_enabled === true ? addressOf(one) : undefined
   if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
   // Told once, it is not told again: with other parameters it begins anew.
-  const key = `${address} ${props.use} ${JSON.stringify(props.parameters ?? {})}`
+  const key = `${address} ${props.use} ${writeJson(props.parameters ?? {})}`
   return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />
 }
 

@@ -1,8 +1,10 @@
 import { useState } from 'react'
+import { integerOf } from '../api/json.ts'
 import type { Choice, Column, Field, Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import { textFound } from '../kit/choices.ts'
 import { Checkbox, NumberField, Select } from '../kit/fields.tsx'
+import { HoldContext, useHolds } from '../kit/messages.ts'
 import { labelOf, t } from '../texts.ts'
 import type { Filter } from './address.ts'
 import { predicateText } from './filters.tsx'
@@ -19,7 +21,9 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
   const [predicate, setPredicate] = useState(filter.predicate)
   const [value, setValue] = useState(filter.value)
   const choices: Choice[] = predicatesOf(column).map((name) => ({ value: name, text: predicateText(column, name) }))
-  const isWhole = value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value))
+  const { held, hold } = useHolds()
+  const isHeld = Object.keys(held).length > 0
+  const isWhole = value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld
   return (
     <form
       className={look.editing}
@@ -42,13 +46,15 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
           }}
         />
       )}
-      <FilterValue
-        key={kindOf(column, predicate)}
-        column={column}
-        predicate={predicate}
-        value={value}
-        onChange={setValue}
-      />
+      <HoldContext value={hold}>
+        <FilterValue
+          key={kindOf(column, predicate)}
+          column={column}
+          predicate={predicate}
+          value={value}
+          onChange={setValue}
+        />
+      </HoldContext>
       <Button type="submit" look="primary" isDisabled={!isWhole}>
         {t('filter')}
       </Button>
@@ -106,7 +112,7 @@ function Plain({ column, predicate, value, onChange }: ValueProps) {
   const called = (part: string) => (column.autocomplete && textFound(column.autocomplete, part)) ?? part
   if (isMany(column, predicate)) {
     const known = (part: string) => column.values?.find((choice) => `${choice.value}` === part)?.value
-    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? Number(part) : part))
+    const ids = partsOf(value).map((part) => known(part) ?? (/^\d+$/.test(part) ? integerOf(part) : part))
     const label = partsOf(value).map(called)
     return <FieldInput field={fieldOf(column, 'set')} name="value" value={ids} label={label} onChange={take} />
   }

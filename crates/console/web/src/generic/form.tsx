@@ -127,15 +127,11 @@ export function Form(props: FormProps) {
   const check = ({ target, relatedTarget }: FocusEvent) => {
     // A message that moves a button away from under the pointer would take the click.
     if (!form.current?.contains(target) || relatedTarget instanceof HTMLButtonElement) return
-    // The segments of a date have no names: they are one field, along with the calendar that it opens.
-    const date = target.closest('[role=spinbutton]') && target.closest<HTMLElement>('[data-field]')
-    if (date?.contains(relatedTarget) || date?.querySelector('[aria-expanded=true]')) return
-    const name = date?.dataset.field ?? target.getAttribute('name') ?? ''
+    const name = target.getAttribute('name') ?? ''
     const typed = at(fields, values, name)
     const flaw = typed && flawOf(typed.field, typed.value, typed.field.write_only === true && instance !== undefined)
     const { [name]: _, ...others } = found
-    const half = date ? held[name] : undefined
-    const text = half ?? (flaw && t(flaw.key, 'limit' in flaw ? { limit: flaw.limit } : undefined))
+    const text = flaw && t(flaw.key, 'limit' in flaw ? { limit: flaw.limit } : undefined)
     if (text !== undefined) setFound({ ...others, [name]: text })
     else if (name in found) setFound(others)
   }
@@ -181,7 +177,7 @@ export function Form(props: FormProps) {
     )
   }
   const find = (name: string) => {
-    const exact = `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] :is(input, iframe, [role=spinbutton])`
+    const exact = `[name="${CSS.escape(name)}"], [data-field="${CSS.escape(name)}"] :is(input, iframe)`
     const place = form.current?.querySelector<HTMLElement>(exact) ?? document.querySelector<HTMLElement>(exact)
     place?.focus()
   }

@@ -1,6 +1,7 @@
 // The control for a field, by what its schema says.
 
 import { useContext, useState } from 'react'
+import { integerOf, parseJson, writeJson } from '../api/json.ts'
 import { session } from '../api/session.ts'
 import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
@@ -39,7 +40,7 @@ const timezone = () => session()?.user?.timezone ?? 'UTC'
 function number(text: string, isDecimal: boolean): Json {
   const trimmed = text.trim()
   if (trimmed === '') return null
-  return !isDecimal && /^-?\d{1,15}$/.test(trimmed) ? Number(trimmed) : trimmed
+  return !isDecimal && /^-?\d{1,19}$/.test(trimmed) ? integerOf(trimmed) : trimmed
 }
 
 export function FieldInput(props: Props) {
@@ -52,7 +53,7 @@ export function FieldInput(props: Props) {
     isRequired: field.required,
     isDisabled,
   }
-  const text = typeof value === 'string' || typeof value === 'number' ? `${value}` : ''
+  const text = ['string', 'number', 'bigint'].includes(typeof value) ? `${value}` : ''
   switch (field.type) {
     case 'boolean':
       return <Checkbox {...common} value={value === true} onChange={onChange} />
@@ -245,15 +246,13 @@ function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { sc
 
 /** JSON as a text; what is none is kept as it was typed, and keeps the form from being sent. */
 function JsonInput({ field, name, value, onChange, isDisabled }: Props) {
-  const [typed, setTyped] = useState(() =>
-    value === null || value === undefined ? '' : JSON.stringify(value, null, 2),
-  )
+  const [typed, setTyped] = useState(() => (value === null || value === undefined ? '' : writeJson(value, 2)))
   const [isWrong, setIsWrong] = useState(false)
   const [isLeft, setIsLeft] = useState(false)
   const take = (text: string) => {
     setTyped(text)
     try {
-      onChange(text.trim() ? JSON.parse(text) : null)
+      onChange(text.trim() ? parseJson(text) : null)
       setIsWrong(false)
     } catch {
       setIsWrong(true)

@@ -2,6 +2,7 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
+import { parseJson, writeJson } from '../api/json.ts'
 import { queries } from '../api/query.ts'
 import { call, Refusal } from '../api/request.ts'
 import { isConfigured, mayBeConfigured, renew, session } from '../api/session.ts'
@@ -20,7 +21,7 @@ export interface Kept {
 const pathOf = (component: string) => `/ui-config/${component}/`
 
 const keptOf = (data: Fields, etag: string | null): Kept => ({
-  content: JSON.parse(`${data.content}`) as Json,
+  content: parseJson(`${data.content}`),
   etag,
   components: data.custom_components as Json[],
   uploads: data.upload_component as Json[],
@@ -70,7 +71,7 @@ export function useConfiguration<T>(
 /** Keeps a content in the place of what was read. */
 export async function keep(component: string, content: Fields, before: Kept, components = before.components) {
   const body = {
-    content: JSON.stringify(content),
+    content: writeJson(content),
     custom_components: components,
     upload_component: before.uploads,
   }

@@ -1,17 +1,19 @@
-// Dates and moments, typed segment by segment or chosen from a calendar.
+// Dates and moments, typed as a text or chosen from a calendar.
 
 import {
-  type DateValue,
+  type CalendarDate,
   fromAbsolute,
   now,
   parseDate,
   setLocalTimeZone,
+  Time,
   toCalendarDate,
+  toCalendarDateTime,
   today,
+  toTime,
   toZoned,
-  type ZonedDateTime,
 } from '@internationalized/date'
-import { type KeyboardEvent, useContext, useMemo } from 'react'
+import { type KeyboardEvent, useContext, useRef, useState } from 'react'
 import {
   Calendar,
   CalendarCell,
@@ -19,18 +21,15 @@ import {
   CalendarGridBody,
   CalendarGridHeader,
   CalendarHeaderCell,
-  DateFieldStateContext,
-  DateInput,
-  DatePicker,
-  DatePickerStateContext,
-  DateSegment,
   Dialog,
-  Group,
+  DialogTrigger,
   Heading,
+  Input,
   Button as KitButton,
+  TextField as KitTextField,
   Popover,
 } from 'react-aria-components'
-import { t } from '../texts.ts'
+import { type Key, t } from '../texts.ts'
 import { Button } from './buttons.tsx'
 import css from './controls.module.css'
 import look from './date-field.module.css'
@@ -38,99 +37,180 @@ import { type DateProps, hintOf } from './date-field.tsx'
 import { Below, Caption } from './fields.tsx'
 import { Icon } from './icons.tsx'
 import { Layer } from './keys.ts'
-import { useHold, useMessages } from './messages.ts'
+import { MessagesContext, useHold } from './messages.ts'
+import { type DateKind, shownDate, typedDate } from './typed-date.ts'
 
-const wholeMinute = (moment: ZonedDateTime) => moment.set({ second: 0, millisecond: 0 })
-
-/** Of the milliseconds of a moment, or of a day. Nothing where that is none, as in an address that somebody wrote. */
-function dateOf(value: number | string, zone: string): DateValue | null {
-  if (typeof value === 'number') return Number.isNaN(value) ? null : wholeMinute(fromAbsolute(value, zone))
+/** The day and the time of a value in a zone; undefined where that is none. */
+function dayAndTime(value: string, { hasTime, zone }: DateKind): { day: CalendarDate; time: Time } | undefined {
   try {
-    return parseDate(value)
+    if (!hasTime) return { day: parseDate(value.slice(0, 10)), time: new Time() }
+    const milliseconds = Date.parse(value)
+    if (Number.isNaN(milliseconds)) return undefined
+    const at = fromAbsolute(milliseconds, zone)
+    return { day: toCalendarDate(at), time: toTime(at) }
   } catch {
-    return null
+    return undefined
   }
 }
 
-/** Enter sends the form, as it does from a field of the browser's own. */
-function sendByEnter({ key, target, currentTarget }: KeyboardEvent) {
-  const isTyped = target instanceof Element && target.matches('[role=spinbutton]')
-  if (key === 'Enter' && isTyped) currentTarget.closest('form')?.requestSubmit()
+const written = (day: CalendarDate, time: Time, { hasTime, zone }: DateKind) =>
+  hasTime ? toZoned(toCalendarDateTime(day, time), zone).toAbsoluteString() : day.toString()
+
+/** The text of a field, and the value that it stands for. */
+function useTyping({ name, value, onChange, hasTime = false, zone }: DateProps) {
+  const kind = { hasTime, zone }
+  const [text, setText] = useState(() => shownDate(value, kind))
+  /** The value that the text stands for. A value from outside that differs replaces both. */
+  const [emitted, setEmitted] = useState(value)
+  /** The last value from outside, which may be more precise than its text. */
+  const [outerValue, setOuterValue] = useState(value)
+  const [oldYear, setOldYear] = useState<number | undefined>()
+  const [isLeft, setIsLeft] = useState(false)
+  if (value !== emitted) {
+    setEmitted(value)
+    setOuterValue(value)
+    setText(shownDate(value, kind))
+  }
+  const meaning = (typed: string, year = oldYear) =>
+    typed === shownDate(outerValue, kind) ? { value: outerValue || null } : typedDate(typed, { ...kind, oldYear: year })
+  const emit = (typed: ReturnType<typeof meaning>) => {
+    if (!('value' in typed) || (typed.value ?? '') === emitted) return
+    setEmitted(typed.value ?? '')
+    onChange(typed.value)
+  }
+  const typed = meaning(text)
+  const flaw = 'flaw' in typed ? typed : undefined
+  const message = flaw && t(flawKey(flaw.flaw, hasTime), flaw.flaw === 'old' ? { year: flaw.year } : {})
+  // A text that is not a date changes nothing, so the form must not be sent as if it did.
+  useHold(name, message)
+  return {
+    text,
+    flaw,
+    message: isLeft ? message : undefined,
+    type: (changed: string) => {
+      setText(changed)
+      setIsLeft(false)
+      emit(meaning(changed))
+    },
+    choose: (chosen: string | null) => {
+      setText(chosen === null ? '' : shownDate(chosen, kind))
+      setIsLeft(false)
+      emit({ value: chosen })
+    },
+    /** Confirms a year before 1900. */
+    confirm: (year: number) => {
+      setOldYear(year)
+      emit(meaning(text, year))
+    },
+    leave: () => {
+      setIsLeft(true)
+      if ('value' in typed) setText(shownDate(typed.value ?? '', kind))
+    },
+  }
 }
+
+const flawKey = (flaw: 'half' | 'none' | 'old', hasTime: boolean): Key =>
+  flaw === 'half' && hasTime ? 'date.half.time' : `date.${flaw}`
 
 export function Picker(props: DateProps) {
-  const { name, value, onChange, hasTime = false, zone, isDisabled = false, isReadOnly = false } = props
-  const isRequired = props.isRequired ?? false
-  // The calendar marks the day that is today for whoever looks, not for his machine.
+  const { name, label, value, hasTime = false, zone, isDisabled = false, isReadOnly = false } = props
+  const kind = { hasTime, zone }
+  // The calendar marks today in the zone of the account, not in that of the device.
   setLocalTimeZone(zone)
-  // Another object is another value for the picker, which forgets the segments that were typed; the API writes a moment otherwise.
-  const read = hasTime ? Date.parse(value) : value.slice(0, 10)
-  const date = useMemo(() => dateOf(read, zone), [read, zone])
-  const empty = useMemo(() => (hasTime ? toZoned(today(zone), zone) : today(zone)), [hasTime, zone])
-  const isInvalid = useMessages(name) !== undefined
-  const take = (next: DateValue | null) => {
-    if (next === null) onChange(null)
-    else onChange(hasTime ? toZoned(next, zone).toAbsoluteString() : toCalendarDate(next).toString())
+  const { text, flaw, message, type, choose, confirm, leave } = useTyping(props)
+  const [isOpen, setIsOpen] = useState(false)
+  const anchor = useRef<HTMLDivElement>(null)
+  const outer = useContext(MessagesContext)
+  const messages = message === undefined ? outer : { ...outer, [name]: message }
+  const at = dayAndTime(value, kind)
+  const close = (chosen: string | null) => {
+    choose(chosen)
+    setIsOpen(false)
+  }
+  const openByKey = (event: KeyboardEvent) => {
+    if (!event.altKey || event.key !== 'ArrowDown' || isDisabled || isReadOnly) return
+    event.preventDefault()
+    setIsOpen(true)
   }
   return (
-    <DatePicker
-      className={`${css.field} ${look.picker}`}
-      data-field={name}
-      value={date}
-      placeholderValue={empty}
-      granularity={hasTime ? 'minute' : 'day'}
-      hideTimeZone
-      shouldForceLeadingZeros
-      isRequired={isRequired}
-      isDisabled={isDisabled}
-      isReadOnly={isReadOnly}
-      isInvalid={isInvalid}
-      validationBehavior="aria"
-      onChange={take}
-    >
-      <Caption {...props} />
-      <div role="presentation" className={look.group} onKeyDownCapture={sendByEnter}>
-        <Group className={css.group ?? ''}>
-          <DateInput className={`${css.input} ${look.segments}`}>
-            {(segment) => (
-              <>
-                <DateSegment segment={segment} className={look.segment ?? ''} />
-                {segment.type === 'day' && <Half name={name} />}
-              </>
-            )}
-          </DateInput>
-          <KitButton className={`${css.button} ${css.icon}`}>
-            <Icon name="calendar" />
-          </KitButton>
-        </Group>
-      </div>
-      <Below name={name} hint={hintOf(props)} />
-      <Popover className={css.popover ?? ''}>
-        <Dialog className={look.dialog ?? ''}>
-          <Layer>
-            <Month />
-            <Ends zone={zone} hasTime={hasTime} isRequired={isRequired} />
-          </Layer>
-        </Dialog>
-      </Popover>
-    </DatePicker>
+    <MessagesContext value={messages}>
+      <KitTextField
+        className={css.field ?? ''}
+        data-field={name}
+        name={name}
+        value={text}
+        onChange={type}
+        onBlur={leave}
+        isRequired={props.isRequired ?? false}
+        isDisabled={isDisabled}
+        isReadOnly={isReadOnly}
+        isInvalid={messages[name] !== undefined}
+        autoComplete="off"
+        validationBehavior="aria"
+      >
+        <Caption {...props} />
+        <DialogTrigger isOpen={isOpen} onOpenChange={setIsOpen}>
+          <div ref={anchor} className={`${css.group} ${look.group}`}>
+            <Input
+              className={css.input ?? ''}
+              placeholder={t(hasTime ? 'date.pattern.time' : 'date.pattern')}
+              onKeyDown={openByKey}
+            />
+            <KitButton
+              className={`${css.button} ${css.icon}`}
+              aria-label={t('date.calendar', { label })}
+              isDisabled={isDisabled || isReadOnly}
+            >
+              <Icon name="calendar" />
+            </KitButton>
+          </div>
+          <Popover className={css.popover ?? ''} triggerRef={anchor} placement="bottom start">
+            <Dialog className={look.dialog ?? ''} aria-label={t('date.calendar', { label })}>
+              <Layer>
+                <Month
+                  day={at?.day ?? null}
+                  zone={zone}
+                  onChoose={(day) => close(written(day, at?.time ?? new Time(), kind))}
+                />
+                <div className={look.ends}>
+                  <Button look="quiet" onPress={() => close(current(kind))}>
+                    {t(hasTime ? 'date.now' : 'date.today')}
+                  </Button>
+                  {!props.isRequired && (text !== '' || value !== '') && (
+                    <Button look="quiet" onPress={() => close(null)}>
+                      {t('date.clear')}
+                    </Button>
+                  )}
+                </div>
+              </Layer>
+            </Dialog>
+          </Popover>
+        </DialogTrigger>
+        <Below name={name} hint={hintOf(props)} />
+        {flaw?.flaw === 'old' && (
+          <div>
+            <Button onPress={() => confirm(flaw.year)}>{t('date.old.yes', { year: flaw.year })}</Button>
+          </div>
+        )}
+      </KitTextField>
+    </MessagesContext>
   )
 }
 
-/** What is no whole date, or no date at all, changes nothing yet: the form is not sent as if it did. */
-function Half({ name }: { name: string }) {
-  const { segments = [], value } = useContext(DateFieldStateContext) ?? {}
-  const typed = segments.filter(({ isEditable }) => isEditable)
-  const missing = typed.filter(({ isPlaceholder }) => isPlaceholder).length
-  const isHalf = missing > 0 && missing < typed.length
-  // On leaving the field, the 31st of February becomes the 28th.
-  const isNone = missing === 0 && typed.find(({ type }) => type === 'day')?.value !== value?.day
-  useHold(name, isHalf ? t('date.half') : isNone ? t('date.none') : undefined)
-  return null
-}
+/** Today, or this minute. */
+const current = ({ hasTime, zone }: DateKind) =>
+  hasTime ? now(zone).set({ second: 0, millisecond: 0 }).toAbsoluteString() : today(zone).toString()
 
-const Month = () => (
-  <Calendar>
+const Month = ({
+  day,
+  zone,
+  onChoose,
+}: {
+  day: CalendarDate | null
+  zone: string
+  onChoose: (day: CalendarDate) => void
+}) => (
+  <Calendar value={day} defaultFocusedValue={day ?? today(zone)} onChange={onChoose} autoFocus>
     <div className={look.month}>
       <KitButton slot="previous" className={`${css.button} ${css.quiet} ${css.icon}`}>
         <Icon name="chevron-left" />
@@ -142,30 +222,9 @@ const Month = () => (
     </div>
     <CalendarGrid className={look.grid ?? ''} weekdayStyle="narrow">
       <CalendarGridHeader>
-        {(day) => <CalendarHeaderCell className={look.weekday ?? ''}>{day}</CalendarHeaderCell>}
+        {(weekday) => <CalendarHeaderCell className={look.weekday ?? ''}>{weekday}</CalendarHeaderCell>}
       </CalendarGridHeader>
-      <CalendarGridBody>{(day) => <CalendarCell date={day} className={look.day ?? ''} />}</CalendarGridBody>
+      <CalendarGridBody>{(date) => <CalendarCell date={date} className={look.day ?? ''} />}</CalendarGridBody>
     </CalendarGrid>
   </Calendar>
 )
-
-/** What ends the choice without a day of the month that is shown. */
-function Ends({ zone, hasTime, isRequired }: { zone: string; hasTime: boolean; isRequired: boolean }) {
-  const state = useContext(DatePickerStateContext)
-  const end = (value: DateValue | null) => {
-    state?.setValue(value)
-    state?.setOpen(false)
-  }
-  return (
-    <div className={look.ends}>
-      <Button look="quiet" onPress={() => end(hasTime ? wholeMinute(now(zone)) : today(zone))}>
-        {t(hasTime ? 'date.now' : 'date.today')}
-      </Button>
-      {!isRequired && state?.value && (
-        <Button look="quiet" onPress={() => end(null)}>
-          {t('date.clear')}
-        </Button>
-      )}
-    </div>
-  )
-}

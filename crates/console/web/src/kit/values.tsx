@@ -1,6 +1,7 @@
 // How a value is shown, by the type that the API says it has.
 
 import { type ReactNode, useId } from 'react'
+import { writeJson } from '../api/json.ts'
 import type { Value as Choice, Json, Reference } from '../api/shapes.ts'
 import { LANGUAGE, t } from '../texts.ts'
 import css from './controls.module.css'
@@ -124,7 +125,7 @@ function inline(value: Json, values?: Choice[]): string {
   for (const name of ['text', 'label', 'name', 'value']) {
     if (typeof value[name] === 'string') return value[name]
   }
-  return JSON.stringify(value)
+  return writeJson(value)
 }
 
 /** A value of the API; nothing at all where there is none. */
@@ -155,5 +156,5 @@ export function Value({ value, ...shown }: Shown & { value: Json | undefined }):
   }
   if (typeof value !== 'object') return typeof shown.label === 'string' ? shown.label : `${value}`
   if (shown.isShort) return inline(value)
-  return <pre className={css.json}>{JSON.stringify(value, null, 2)}</pre>
+  return <pre className={css.json}>{writeJson(value, 2)}</pre>
 }

@@ -1,3 +1,4 @@
+import { writeJson } from '../api/json.ts'
 import type { Json } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
 import { Moment } from '../kit/values.tsx'
@@ -20,7 +21,7 @@ function line(value: Json): string | undefined {
 
 function Side({ value }: { value: Json }) {
   if (typeof value === 'string' && MOMENT.test(value)) return <Moment value={value} />
-  return line(value) ?? <pre className={look.parts}>{JSON.stringify(value, null, 1)}</pre>
+  return line(value) ?? <pre className={look.parts}>{writeJson(value, 1)}</pre>
 }
 
 function Change({ alias, pair }: { alias: string; pair: Json }) {

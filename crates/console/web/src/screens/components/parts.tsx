@@ -1,6 +1,7 @@
 // What the page of a component has beside its plain fields.
 
 import { useEffect, useState } from 'react'
+import { writeJson } from '../../api/json.ts'
 import { wrote } from '../../api/query.ts'
 import type { Fields, Instance, Json } from '../../api/shapes.ts'
 import look from '../../generic/generic.module.css'
@@ -121,7 +122,7 @@ export function ParametersView({ value }: { value: Json }) {
               <td data-label={t('custom-components.parameter.most')}>{`${one.parameter_limit ?? ''}`}</td>
               <td data-label={named('field', 'options')}>
                 {(Array.isArray(one.parameter_options) ? one.parameter_options : [])
-                  .map((option) => (typeof option === 'string' ? option : JSON.stringify(option)))
+                  .map((option) => (typeof option === 'string' ? option : writeJson(option)))
                   .join(', ')}
               </td>
             </tr>

@@ -1,6 +1,7 @@
 // A component as people will see it, with parameters to try.
 
 import { useState } from 'react'
+import { writeJson } from '../../api/json.ts'
 import type { Fields, Instance, Json, Use } from '../../api/shapes.ts'
 import { ComponentFrame } from '../../generic/component-frame.tsx'
 import look from '../../generic/generic.module.css'
@@ -52,7 +53,7 @@ export function Preview({ component }: { component: Instance }) {
             <p className={css.hint}>{t('custom-components.preview.value')}</p>
             {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
             <pre className={css.json} tabIndex={0} role="region" aria-label={t('custom-components.preview.value')}>
-              {JSON.stringify(value, null, 2)}
+              {writeJson(value, 2)}
             </pre>
           </>
         )}

@@ -1,5 +1,6 @@
 // The questions of a task: what its template keeps of them, the fields that they are asked with, and the answers.
 
+import { writeJson } from '../../api/json.ts'
 import type { Field, Fields, Json, Placed, Value } from '../../api/shapes.ts'
 
 export const QUESTION_TYPES = [
@@ -54,9 +55,7 @@ const textOf = (value: Json | undefined) => (typeof value === 'string' ? value :
 
 function optionOf(item: Json): QuestionOption[] {
   const { value = null, text = null } = isObject(item) ? item : { value: item }
-  return value === null
-    ? []
-    : [{ value, text: textOf(text) || (typeof value === 'string' ? value : JSON.stringify(value)) }]
+  return value === null ? [] : [{ value, text: textOf(text) || (typeof value === 'string' ? value : writeJson(value)) }]
 }
 
 const customOf = ({ component, parameters }: Fields): { custom?: Placed } =>
@@ -90,7 +89,7 @@ export function questionsOf(configuration: Json | undefined): Question[] | undef
 
 /** What stands for an option in a control: texts and numbers themselves, others as JSON. */
 const keyOf = (value: Json): string | number =>
-  typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value)
+  typeof value === 'string' || typeof value === 'number' ? value : writeJson(value)
 
 export function fieldOf({ name, label, type, options, required, help, custom }: Question): Field {
   const values: Value[] = options.map(({ value, text }) => ({ value: keyOf(value), text }))

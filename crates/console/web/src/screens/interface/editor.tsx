@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useId, useMemo, useRef, useState } from 'react'
+import { parseJson, writeJson } from '../../api/json.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Fields, Json } from '../../api/shapes.ts'
 import type { Reading as Understood } from '../../api/written.ts'
@@ -80,7 +81,7 @@ function Opened<T extends object>({
   const type = (text: string) => {
     setTyped(text)
     try {
-      setContent(JSON.parse(text) as Json)
+      setContent(parseJson(text))
       setWrong(undefined)
     } catch (refused) {
       setWrong(t('interface.json.wrong', { reason: (refused as Error).message }))
@@ -165,7 +166,7 @@ function Opened<T extends object>({
               hint={t('interface.json.hint')}
               isRequired
               isLong
-              value={typed ?? JSON.stringify(content, null, 2)}
+              value={typed ?? writeJson(content, 2)}
               onChange={type}
             />
           </MessagesContext>

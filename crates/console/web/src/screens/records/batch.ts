@@ -32,11 +32,13 @@ function places(body: { [field: string]: Json }): Map<number, string> | undefine
 }
 
 /** The server was busy and did nothing: it is asked again. What else may have been done is not sent twice. */
-async function patiently(send: () => Promise<unknown>, pause: (seconds: number) => Promise<void>) {
+export async function patiently<T>(
+  send: () => Promise<T>,
+  pause: (seconds: number) => Promise<void> = sleep,
+): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
-      await send()
-      return
+      return await send()
     } catch (error) {
       const isBusy = error instanceof Refusal && (error.status === 503 || error.status === 429)
       if (!isBusy || tries === 5) throw error

@@ -14,6 +14,7 @@ import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
 import { Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
 import { useShortcuts } from '../../kit/keys.ts'
+import { HoldContext, useHolds } from '../../kit/messages.ts'
 import { say } from '../../kit/toasts.tsx'
 import { type Key, labelOf, t } from '../../texts.ts'
 import { allMatching } from './all-matching.ts'
@@ -209,6 +210,8 @@ function EditMany(props: DoingProps) {
   const [alias, setAlias] = useState<string | null>(null)
   const [value, setValue] = useState<Json>(null)
   const field = fields.find((one) => one.alias === alias)
+  // What is typed and is no value would empty the field.
+  const { held, hold } = useHolds()
   const send = (ids: number[]) =>
     call('PATCH', `${found.resource.path}batch/`, {
       body: { items: ids.map((id) => ({ id, fields: { [alias ?? '']: value } })) },
@@ -224,7 +227,7 @@ function EditMany(props: DoingProps) {
       title={many('records.bulk.edit-title', count)}
       action={t('save')}
       send={send}
-      isReady={field !== undefined}
+      isReady={field !== undefined && Object.keys(held).length === 0}
     >
       {choices.length > 20 ? (
         <Chooser
@@ -246,13 +249,15 @@ function EditMany(props: DoingProps) {
         />
       )}
       {field && (
-        <FieldInput
-          key={alias}
-          field={{ ...field, description: field.description || t('records.bulk.empty') }}
-          name="value"
-          value={value}
-          onChange={setValue}
-        />
+        <HoldContext value={hold}>
+          <FieldInput
+            key={alias}
+            field={{ ...field, description: field.description || t('records.bulk.empty') }}
+            name="value"
+            value={value}
+            onChange={setValue}
+          />
+        </HoldContext>
       )}
     </Run>
   )

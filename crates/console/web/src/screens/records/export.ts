@@ -13,6 +13,8 @@ const PAGING = ['limit', 'offset']
  */
 export async function exportRecords(id: number, name: string, format: 'csv' | 'ndjson', parameters: string) {
   const wanted = [...new URLSearchParams(parameters)].filter(([key]) => !PAGING.includes(key))
+  // Without a mark spreadsheets take the letters of a CSV for those of another encoding.
+  if (format === 'csv') wanted.unshift(['bom', 'true'])
   const path = `${listOf(id)}export/`
   const inMemory = async () => {
     const { content } = await download(`${path}?${new URLSearchParams([['format', format], ...wanted])}`)

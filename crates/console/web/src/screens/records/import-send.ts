@@ -1,117 +1,88 @@
-// Rows of a file become records: names are looked up, what is wrong is told by its row, and the rest is sent.
+// Sends the items of an import a thousand at a time. Changes are reduced to the values that differ.
 
-import { call, get } from '../../api/request.ts'
-import type { Field, Fields, Json, Page } from '../../api/shapes.ts'
-import { choicesOf } from '../../kit/choices.ts'
-import { type Key, labelOf, t } from '../../texts.ts'
-import { cut, inBatches } from './batch.ts'
-import { type Meant, meant } from './import-values.ts'
+import { call, get, Refusal } from '../../api/request.ts'
+import type { Field, Fields, Instance, Json, Page } from '../../api/shapes.ts'
+import { t } from '../../texts.ts'
+import { cut, inBatches, patiently, SIZE } from './batch.ts'
+import { changesOf } from './import-changes.ts'
+import { type Item, isCalled, nameTrouble, type Prepared, type Troubles } from './import-prepare.ts'
 
 export type Trial = 'trial' | 'real'
-
-export interface Prepared {
-  items: { row: number; item: Fields }[]
-  problems: Map<number, string>
-}
 
 export interface Outcome {
   created: number
   updated: number
-  /** What is wrong, by the row's place in the file. */
-  problems: Map<number, string>
+  /** Rows that equal their records, for which nothing is sent. */
+  unchanged: number
+  troubles: Troubles
   /** What ended it before the end. */
   error?: unknown
 }
 
-const USERS = '/api/users/'
+/** Records per request; more ids would make the address too long. */
+const PAGE = 100
+/** Characters of the address; for more, whole records are read. */
+const LONGEST_ALIASES = 2000
 
-/** The id of what is called so: people by their e-mail address or name, records by their labels. */
-async function idOf(field: Field, name: string): Promise<number | 'none' | 'many'> {
-  const autocomplete = field.autocomplete ?? ''
-  if (autocomplete.startsWith(USERS) && name.includes('@')) {
-    const { results } = await get<Page>(`${USERS}?username__iexact=${encodeURIComponent(name)}&limit=1`)
-    return results[0] ? Number(results[0].id) : 'none'
+/** Reads the records with these ids that the caller may view. A refusal leaves them out. */
+async function storedRecords(list: string, ids: Json[], aliases: string[]): Promise<Map<number, Instance>> {
+  const stored = new Map<number, Instance>()
+  const names = aliases.join()
+  const fields = names !== '' && names.length <= LONGEST_ALIASES ? `&fields=${encodeURIComponent(names)}` : ''
+  for (let at = 0; at < ids.length; at += PAGE) {
+    const page = ids.slice(at, at + PAGE).join()
+    try {
+      const { results } = await patiently(() => get<Page>(`${list}?id__in=${page}&limit=${PAGE}${fields}`))
+      for (const one of results) stored.set(Number(one.id), one)
+    } catch (error) {
+      if (!(error instanceof Refusal) || ![400, 403, 404].includes(error.status)) throw error
+    }
   }
-  const choices = choicesOf(await get<unknown>(`${autocomplete}${encodeURIComponent(name)}`))
-  const same = choices.filter(({ text }) => text.toLowerCase() === name.toLowerCase())
-  const [first] = same
-  return first === undefined ? 'none' : same.length > 1 ? 'many' : Number(first.value)
-}
-
-const problemText = (field: Field, outcome: Exclude<Meant, { value: Json } | { name: string }>) =>
-  `${labelOf(field)}: ${t(`import.problem.${outcome.problem}` as Key, { of: outcome.of })}`
-
-/** Drawing goes on in between. */
-const breathe = () => new Promise((resolve) => setTimeout(resolve))
-
-export async function prepare(
-  rows: Json[][],
-  mapped: string[],
-  fields: Field[],
-  sign: '.' | ',',
-  zone: string,
-  isStopped: () => boolean,
-): Promise<Prepared> {
-  const columns = mapped.map((alias) => fields.find((field) => field.alias === alias))
-  const names = new Map<string, number | 'none' | 'many'>()
-  const prepared: Prepared = { items: [], problems: new Map() }
-  for (const [n, row] of rows.entries()) {
-    if (isStopped()) break
-    if (n % 1000 === 999) await breathe()
-    const values: Fields = {}
-    const beside: Fields = {}
-    const wrong: string[] = []
-    for (const [at, field] of columns.entries()) {
-      if (!field) continue
-      const outcome = meant(field, row[at] ?? null, sign, zone)
-      const target = field.alias === 'id' || field.alias === 'owner' ? beside : values
-      if ('value' in outcome) target[field.alias] = outcome.value
-      else if ('problem' in outcome) wrong.push(problemText(field, outcome))
-      else {
-        const key = `${field.autocomplete} ${outcome.name.toLowerCase()}`
-        const id = names.get(key) ?? (await idOf(field, outcome.name))
-        names.set(key, id)
-        if (typeof id === 'number') target[field.alias] = id
-        else wrong.push(`${labelOf(field)}: ${t(`import.problem.${id}`, { of: outcome.name })}`)
-      }
-    }
-    const isNew = beside.id === null || beside.id === undefined
-    if (isNew) {
-      delete beside.id
-      // What a new record is not told takes its default; who it is of, whoever makes it.
-      for (const [alias, value] of Object.entries(values)) if (value === null) delete values[alias]
-    }
-    if (beside.owner === null) delete beside.owner
-    for (const field of isNew ? fields : columns) {
-      if (!field?.required || wrong.length > 0) continue
-      const isDefault = field.default !== undefined && field.default !== null
-      const value = values[field.alias]
-      if ((isNew && value === undefined && !isDefault) || value === null)
-        wrong.push(`${labelOf(field)}: ${t('import.problem.required')}`)
-    }
-    if (wrong.length > 0) prepared.problems.set(n, wrong.join(' '))
-    else prepared.items.push({ row: n, item: { ...beside, fields: values } })
-  }
-  return prepared
+  return stored
 }
 
 /** What was not answered may have been done; what was never sent was not. */
 export async function send(
   list: string,
-  { items, problems: known }: Prepared,
+  fields: Field[],
+  { items, troubles }: Prepared,
   trial: Trial,
   told: (done: number) => void,
   isStopped: () => boolean,
 ): Promise<Outcome> {
-  const outcome: Outcome = { created: 0, updated: 0, problems: new Map(known) }
+  const outcome: Outcome = { created: 0, updated: 0, unchanged: 0, troubles: new Map(troubles) }
   const path = `${list}batch/${trial === 'trial' ? '?dry_run=true' : ''}`
   const isDone = new Set<number>()
   let onItsWay: number[] = []
-  const far = () => told(isDone.size + outcome.problems.size)
+  const far = () => told(isDone.size + outcome.troubles.size)
+  /** Yields a thousand changes at a time, reduced to the values that differ. */
+  async function* changes(own: Item[]) {
+    for (const part of cut(own, SIZE)) {
+      const named = part.flatMap(({ unresolved = [] }) => unresolved.map(({ field }) => field.alias))
+      const aliases = new Set([...part.flatMap(({ item }) => Object.keys(item.fields as Fields)), ...named])
+      const ids = part.map(({ item }) => item.id ?? null)
+      const stored = await storedRecords(list, ids, [...aliases])
+      const changed = part.flatMap(({ row, item, unresolved = [] }) => {
+        const before = stored.get(Number(item.id))
+        const wrong = unresolved.filter(({ field, name }) => !before || !isCalled(before, field, name))
+        if (wrong.length > 0) {
+          outcome.troubles.set(row, wrong.map(nameTrouble))
+          return []
+        }
+        const left = before ? changesOf(item, before, fields) : item
+        if (left) return [{ row, item: left }]
+        isDone.add(row)
+        outcome.unchanged++
+        return []
+      })
+      far()
+      if (changed.length > 0) yield changed
+    }
+  }
   far()
   for (const method of ['POST', 'PATCH'] as const) {
     const own = items.filter(({ item }) => (item.id === undefined) === (method === 'POST'))
-    const one = async (part: typeof own) => {
+    const one = async (part: Item[]) => {
       onItsWay = part.map(({ row }) => row)
       await call(method, path, { body: { items: part.map(({ item }) => item) } })
       for (const row of onItsWay) isDone.add(row)
@@ -121,10 +92,10 @@ export async function send(
     }
     try {
       await inBatches(
-        cut(own),
+        method === 'POST' ? cut(own) : changes(own),
         one,
         ({ refused }) => {
-          for (const { item, text } of refused) outcome.problems.set(item.row, text)
+          for (const { item, text } of refused) outcome.troubles.set(item.row, [{ kind: text, text }])
           far()
         },
         isStopped,
@@ -136,8 +107,9 @@ export async function send(
     if (isStopped()) break
   }
   for (const { row } of items) {
-    if (isDone.has(row) || outcome.problems.has(row)) continue
-    outcome.problems.set(row, t(onItsWay.includes(row) ? 'import.problem.unanswered' : 'import.problem.unsent'))
+    if (isDone.has(row) || outcome.troubles.has(row)) continue
+    const kind = onItsWay.includes(row) ? 'unanswered' : 'unsent'
+    outcome.troubles.set(row, [{ kind, text: t(`import.problem.${kind}`) }])
   }
   return outcome
 }
