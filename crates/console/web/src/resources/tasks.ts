@@ -9,7 +9,7 @@ export const tasks: Resource = {
   title: 'tasks',
   one: 'tasks.one',
   label: ({ name }) => `${name}`,
-  columns: ['name', 'status', 'due_at', 'assignees', 'assignee_groups', 'created_at'],
+  columns: ['name', 'object_record', 'status', 'due_at', 'assignees', 'assignee_groups', 'created_at'],
   search: 'name__icontains',
   sections: [],
   nothing: 'tasks.nothing',
