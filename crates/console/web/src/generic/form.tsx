@@ -65,6 +65,8 @@ export interface FormProps {
   onSubmitAndNew?: (() => void) | undefined
   /** Closes the form; what was changed is asked about before. */
   onCancel: () => void
+  /** Whether the same may be sent twice, so that it is sent again by itself when the server can be reached. */
+  isRepeatable?: boolean
   /** What keeps it from being sent, where that may stand beside the form. */
   holds?: Holds
   /** Closes it as `onCancel` does, from outside. */
@@ -115,6 +117,7 @@ export function Form(props: FormProps) {
   }
   const submit = whenFree(props.onSubmit)
   const submitAndNew = props.onSubmitAndNew && whenFree(props.onSubmitAndNew)
+  const isBack = useReached(error, () => props.isRepeatable === true && submit())
   const [isAsked, setIsAsked] = useState(false)
   /** Who was asked once is not asked again by the page that is left. */
   const isGoing = useRef(false)
@@ -177,6 +180,7 @@ export function Form(props: FormProps) {
         label={instance?._meta?.labels?.[alias]}
         onChange={onChange}
         isDisabled={isBusy}
+        isNew={instance === undefined}
       />
     )
   }
@@ -224,7 +228,7 @@ export function Form(props: FormProps) {
                   </ul>
                 </div>
               ) : (
-                <Failure error={error} />
+                <Unreached error={error} isBack={isBack} isRepeatable={props.isRepeatable === true} />
               )}
             </div>
           )}
@@ -271,6 +275,56 @@ export function Form(props: FormProps) {
         )}
       </MessagesContext>
     </HoldContext>
+  )
+}
+
+const PAUSE = 3000
+
+/** After a request that did not reach the server: whether it can be reached again, which is told once. */
+function useReached(error: unknown, onReached: () => void): boolean {
+  const [reached, setReached] = useState<unknown>()
+  const isAway = error instanceof Refusal && error.status === 0 && reached !== error
+  const tell = useRef(onReached)
+  tell.current = onReached
+  useEffect(() => {
+    if (!isAway) return
+    let isAsking = false
+    const ask = async () => {
+      if (isAsking) return
+      isAsking = true
+      const answer = await fetch('/console/', { method: 'HEAD' }).catch(() => undefined)
+      isAsking = false
+      if (!answer?.ok || isOver) return
+      setReached(error)
+      tell.current()
+    }
+    let isOver = false
+    const timer = setInterval(() => void ask(), PAUSE)
+    const again = () => void ask()
+    addEventListener('online', again)
+    return () => {
+      isOver = true
+      clearInterval(timer)
+      removeEventListener('online', again)
+    }
+  }, [isAway, error])
+  return error !== undefined && reached === error
+}
+
+/** A failure of a form; of a server that could not be reached what becomes of that. */
+function Unreached({ error, isBack, isRepeatable }: { error: unknown; isBack: boolean; isRepeatable: boolean }) {
+  if (!(error instanceof Refusal) || error.status !== 0) return <Failure error={error} />
+  if (isBack)
+    return (
+      <div className={css.notice} data-tone="warn" role="alert">
+        <p>{t('failure.back')}</p>
+      </div>
+    )
+  return (
+    <div className={css.notice} data-tone="danger" role="alert">
+      <p>{t('failure.offline')}</p>
+      {isRepeatable && <p className={css.hint}>{t('failure.again-online')}</p>}
+    </div>
   )
 }
 
