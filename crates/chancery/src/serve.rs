@@ -217,7 +217,7 @@ async fn console_address(app: &App) -> Result<Option<String>, Failure> {
     let active: Vec<_> = builds.iter().filter(|build| build.state == "active").map(|build| &build.domain).collect();
     let fallback = app.settings.fallback_build.as_ref().filter(|domain| active.contains(domain));
     let domain = match (fallback, &active[..]) {
-        (Some(domain), _) | (None, [domain]) => domain,
+        (Some(domain), _) | (None, &[domain]) => domain,
         _ => return Ok(None),
     };
     let build = app.build(domain).await.map_err(|error| error.to_string())?;

@@ -15,9 +15,9 @@ import { isReference } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { messages as messagesOf } from './changes.ts'
 import { at, flawOf } from './check.ts'
-import { Failure } from './failure.tsx'
 import look from './generic.module.css'
 import { FieldInput } from './input.tsx'
+import { Unreached, useReached } from './reached.tsx'
 import type { InputProps, Inputs, Section } from './resource.ts'
 
 /** The fields of a form, those of the chosen variant included. */
@@ -275,56 +275,6 @@ export function Form(props: FormProps) {
         )}
       </MessagesContext>
     </HoldContext>
-  )
-}
-
-const PAUSE = 3000
-
-/** After a request that did not reach the server: whether it can be reached again, which is told once. */
-function useReached(error: unknown, onReached: () => void): boolean {
-  const [reached, setReached] = useState<unknown>()
-  const isAway = error instanceof Refusal && error.status === 0 && reached !== error
-  const tell = useRef(onReached)
-  tell.current = onReached
-  useEffect(() => {
-    if (!isAway) return
-    let isAsking = false
-    const ask = async () => {
-      if (isAsking) return
-      isAsking = true
-      const answer = await fetch('/console/', { method: 'HEAD' }).catch(() => undefined)
-      isAsking = false
-      if (!answer?.ok || isOver) return
-      setReached(error)
-      tell.current()
-    }
-    let isOver = false
-    const timer = setInterval(() => void ask(), PAUSE)
-    const again = () => void ask()
-    addEventListener('online', again)
-    return () => {
-      isOver = true
-      clearInterval(timer)
-      removeEventListener('online', again)
-    }
-  }, [isAway, error])
-  return error !== undefined && reached === error
-}
-
-/** A failure of a form; of a server that could not be reached what becomes of that. */
-function Unreached({ error, isBack, isRepeatable }: { error: unknown; isBack: boolean; isRepeatable: boolean }) {
-  if (!(error instanceof Refusal) || error.status !== 0) return <Failure error={error} />
-  if (isBack)
-    return (
-      <div className={css.notice} data-tone="warn" role="alert">
-        <p>{t('failure.back')}</p>
-      </div>
-    )
-  return (
-    <div className={css.notice} data-tone="danger" role="alert">
-      <p>{t('failure.offline')}</p>
-      {isRepeatable && <p className={css.hint}>{t('failure.again-online')}</p>}
-    </div>
   )
 }
 

@@ -55,7 +55,13 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(describedBy(resource))
-  const columns = useMemo(() => described.data?.list?.columns ?? [], [described.data])
+  const columns = useMemo(
+    () =>
+      (described.data?.list?.columns ?? []).map((column) =>
+        resource.records?.includes(column.alias) ? { ...column, type: 'relation' } : column,
+      ),
+    [described.data, resource],
+  )
   const state = useMemo(() => read(search, columns), [search, columns])
   const parameters = query(state, fixed)
   const shown = useQuery({ ...pageOf(resource, parameters), enabled: described.isSuccess })

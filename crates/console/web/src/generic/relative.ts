@@ -40,12 +40,12 @@ export const plainOf = (predicate: string): string =>
 const EXCLUDES_OFFERED = [EXCLUDE, `in__${EXCLUDE}`, `icontains__${EXCLUDE}`]
 const BY_SIZE = ['gt', 'gte', 'lt', 'lte', 'range']
 
+const isOfIds = ({ type, autocomplete }: Column) => type === 'relation' || autocomplete !== undefined
+
 /** The predicates to choose from. Ids have an order that means nothing to people. */
 export const offeredBy = (column: Column): string[] =>
   predicatesOf(column).filter((predicate) =>
-    isExcluding(predicate)
-      ? EXCLUDES_OFFERED.includes(predicate)
-      : column.autocomplete === undefined || !BY_SIZE.includes(predicate),
+    isExcluding(predicate) ? EXCLUDES_OFFERED.includes(predicate) : !(isOfIds(column) && BY_SIZE.includes(predicate)),
   )
 
 /** Whether a value is one of several with commas between. */

@@ -102,6 +102,8 @@ export interface Resource {
   label: (instance: Instance) => string
   /** The columns at first, if the list has them. */
   columns: string[]
+  /** The columns whose numbers are records. */
+  records?: string[]
   /** What the list is filtered by and never shows. */
   filtersOnly?: string[]
   /** The UI configuration with the views of its list that everybody is offered. */

@@ -10,6 +10,7 @@ export const tasks: Resource = {
   one: 'tasks.one',
   label: ({ name }) => `${name}`,
   columns: ['name', 'object_record', 'status', 'due_at', 'assignees', 'assignee_groups', 'created_at'],
+  records: ['object_record'],
   search: 'name__icontains',
   sections: [],
   nothing: 'tasks.nothing',

@@ -86,7 +86,11 @@ function NotSent({ instance, begin }: PanelProps) {
             {t('users.activation_link')}
           </Button>
         )}
-        {session()?.permissions?.outbound_mail_setup?.view === true && <Link to="/admin/mail">{t('mail')}</Link>}
+        {session()?.permissions?.outbound_mail_setup?.view === true && (
+          <Link className={css.button} to="/admin/mail">
+            {t('mail')}
+          </Link>
+        )}
       </div>
     </div>
   )
