@@ -157,6 +157,17 @@ await journey('an order and a filter of fields that are gone', async (page) => {
   await page.getByRole('checkbox', { name: /All .* that match/ }).waitFor()
 })
 
+await journey('what the home page and the board leave out is named', async (page, tab) => {
+  await open(page)
+  await main(page).getByText('Not applied, since the class no longer has it: gone.').waitFor()
+  await main(page).getByText('Not applied, since the class no longer has it: -nosuch.').waitFor()
+  await main(page).getByRole('link', { name: 'I-2', exact: true }).waitFor()
+  await tab.isAccessible('home')
+  await go(page, '/tasks/board?gone=1')
+  await main(page).getByText('gone=1 (no such filter)').waitFor()
+  tab.isSilent()
+})
+
 await journey('the focus goes to the heading of each new page', async (page) => {
   await open(page)
   const isThere = async (title) => {

@@ -29,6 +29,12 @@ pub async fn fill(admin: &Client) {
     admin.post("/api/task-templates/", template).await.created();
     let task = json!({"task_template": 1, "name": "Pay it", "object_record": 2, "assignees": [1]});
     admin.post("/api/tasks/", task).await.created();
+    let blocks = json!([
+        {"kind": "count", "class": "invoice", "title": "Open invoices", "filters": "gone=1&state=open"},
+        {"kind": "list", "class": "invoice", "filters": "state=open", "ordering": "-nosuch", "limit": 2},
+    ]);
+    let content = json!({"version": 1, "blocks": blocks}).to_string();
+    admin.post("/ui-config/home/", json!({"content": content})).await.created();
     admin.patch("/api/users/me/", json!({"timezone": "Europe/Berlin"})).await.ok();
 }
 

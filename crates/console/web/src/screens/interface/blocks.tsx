@@ -98,7 +98,7 @@ function asked({ columns }: OpenClass, selection: Pick<Selection, 'filters' | 'o
   }
 }
 
-/** Without a part of its selection a block shows more than is meant. */
+/** A part of the selection that cannot be applied: the block shows more than is meant, or in another order. */
 const Gone = ({ names }: { names: string[] }) =>
   names.length > 0 && (
     <p className={css.notice} data-tone="warn">
