@@ -120,6 +120,12 @@ await journey('a status needs its first option, and what is added has the focus'
   assert.equal(await label.textContent(), 'First status')
 })
 
+await journey('a section that is added to the menu is named at once', async (page) => {
+  await open(page, '/admin/interface')
+  await press(page, 'Add a section')
+  await page.waitForSelector('[name="sections.0.title"]:focus')
+})
+
 await journey('a record that somebody may not see is called the same everywhere', async (page, tab) => {
   await open(page, '/records/invoice', { username: fia, password: settings.password })
   const hidden = 'Record 1, which you may not see'
