@@ -324,7 +324,7 @@ function Order({
   const sortable = columns.filter((column) => column.sort_ok)
   if (sortable.length === 0) return null
   return (
-    <label className={look.size}>
+    <label className={look.order}>
       {t('order')}
       <select
         className={css.input}
