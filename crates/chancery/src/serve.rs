@@ -12,6 +12,7 @@ use crate::settings::{Settings, address_of};
 use history::engine::Engine;
 use history::file_removal;
 use history::service::Service;
+use platform::builds;
 use platform::events::own_history::{self, Foreign};
 use platform::events::relay;
 use platform::kit;
@@ -131,8 +132,9 @@ async fn start(
                 check_history(settings, &opened.app, history).await?;
             }
             first_start(&opened.app, settings, is_making).await?;
+            let console = console_address(&opened.app).await?;
             log::start(filter.clone());
-            Some(serve_api(opened, Limits { connections: of_api, ..usual }, stage))
+            Some(serve_api(opened, console, Limits { connections: of_api, ..usual }, stage))
         }
         None => None,
     };
@@ -207,7 +209,23 @@ async fn open_api(settings: &Settings, with_history: bool) -> Result<OpenedApi, 
     Ok(OpenedApi { app, listener, bound, lock })
 }
 
-fn serve_api(opened: OpenedApi, limits: Limits, stage: watch::Receiver<Stage>) -> ServedApi {
+/// The address of the console: of the fallback build, or else of the only build. With several builds it depends on the host.
+async fn console_address(app: &App) -> Result<Option<String>, Failure> {
+    if !app.settings.console {
+        return Ok(None);
+    }
+    let builds = builds::list(app).await?;
+    let active: Vec<_> = builds.iter().filter(|build| build.state == "active").map(|build| &build.domain).collect();
+    let fallback = app.settings.fallback_build.as_ref().filter(|domain| active.contains(domain));
+    let domain = match (fallback, &active[..]) {
+        (Some(domain), _) | (None, &[domain]) => domain,
+        _ => return Ok(None),
+    };
+    let build = app.build(domain).await.map_err(|error| error.to_string())?;
+    Ok(build.map(|build| app.address_of(&build)))
+}
+
+fn serve_api(opened: OpenedApi, console: Option<String>, limits: Limits, stage: watch::Receiver<Stage>) -> ServedApi {
     let OpenedApi { app, listener, bound, lock } = opened;
     kit::secret_key::warn_if_short(&app.settings.secret_key);
     platform::start(&app);
@@ -215,9 +233,8 @@ fn serve_api(opened: OpenedApi, limits: Limits, stage: watch::Receiver<Stage>) -
     let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
     let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopping)));
     let _ = say(format_args!("The main API listens on http://{bound}"));
-    // Without a fallback build, what is served depends on the host.
-    if app.settings.console && app.settings.fallback_build.is_some() {
-        let _ = say(format_args!("Open {}/", app.settings.base_url));
+    if let Some(address) = console {
+        let _ = say(format_args!("Open {address}/"));
     }
     ServedApi { app, task, _lock: lock }
 }

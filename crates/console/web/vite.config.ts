@@ -134,7 +134,7 @@ export default defineConfig({
             },
             {
               name: 'kit',
-              test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/number|aria-hidden)\/|src\/kit\/(fields|date-field|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor)\.tsx/,
+              test: /node_modules\/(react-aria|react-aria-components|react-stately|@react-types|@internationalized\/number|aria-hidden)\/|src\/kit\/(fields|date-field|dialogs|popovers)\.tsx|src\/generic\/(input|form|filter-editor|reached)\.tsx/,
             },
             {
               name: 'records',

@@ -95,7 +95,10 @@ await journey('the first steps', async (page, tab) => {
   await press(page, 'Control+s')
   await heading(page, 'Second Admin')
 
-  await step(page, 'Declare a kind of record', 'New class')
+  await step(page, 'Make a first record', 'All classes')
+  await use(page, 'New class')
+  await heading(page, 'New class')
+  await settled(page)
   await type(page, { name: 'Order' })
   await press(page, 'Control+s')
   await heading(page, 'Order')
@@ -254,8 +257,7 @@ await journey('the designer of a form', async (page) => {
     await page.keyboard.type(label)
     await page.waitForSelector('[role=option]')
     await press(page, 'ArrowDown', 'Enter')
-    // The choices for the next field are open above the page.
-    await page.getByRole('button', { name: `Edit ${label}`, includeHidden: true }).waitFor()
+    await page.getByRole('button', { name: `Edit ${label}` }).waitFor()
   }
   await use(page, 'Move Sum up')
   await press(page, 'Control+s')

@@ -18,6 +18,7 @@ use testkit::{
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 
 mod everywhere;
+mod office;
 
 const SOURCES: [(&str, &str); 17] = [
     ("package.json", include_str!("package.json")),
@@ -35,6 +36,7 @@ const SOURCES: [(&str, &str); 17] = [
     ("console_hurt.mjs", include_str!("console_hurt.mjs")),
     ("console_attacks.mjs", include_str!("console_attacks.mjs")),
     ("console_large.mjs", include_str!("console_large.mjs")),
+    ("console_office.mjs", include_str!("console_office.mjs")),
     ("console_component.mjs", include_str!("console_component.mjs")),
     ("console_values.mjs", include_str!("console_values.mjs")),
 ];
@@ -240,6 +242,29 @@ async fn the_console_loses_nothing_that_was_typed() {
         "start" => running = Some(installation.serve()),
         _ => panic!("nobody knows how to {asked}"),
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_shows_what_is_so() {
+    if test_database().is_some() {
+        return;
+    }
+    let installation = Installation::embedded(BINARY).and_build();
+    let server = installation.serve();
+    let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    office::fill(&admin).await;
+    let mails = || Mail::all(&installation.data(), "localhost");
+    wait_until("two mails", async || mails().len() == 2).await;
+    for mail in mails() {
+        let activation = json!({"token": mail.token(), "password": PASSWORD});
+        admin.anonymous().post("/api/auth/activate/", activation).await.is_empty();
+    }
+    run(
+        "console_office.mjs",
+        json!({
+            "api": address(&server), "username": ADMIN, "password": PASSWORD, "fia": office::FIA, "anna": office::ANNA,
+        }),
+    );
 }
 
 /// A name of a hundred characters in a script that is written from right to left.

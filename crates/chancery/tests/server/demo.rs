@@ -146,6 +146,9 @@ async fn a_demo_comes_before_the_first_start() {
     let page = include_str!("../../../../docs/operations.md").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains(counts.trim_end_matches('.')), "docs/operations.md does not say {counts}");
     let server = installation.serve();
+    // There is no build localhost here: that address would be a 404.
+    let open = format!("Open http://acme.localhost:{}/\n", server.api().port());
+    assert!(server.stdout().contains(&open), "{}", server.stdout());
     for (username, account_type) in
         [(ADMIN, "super_admin"), ("anna.berg@demo.example", "full"), ("jonas.weber@demo.example", "internal")]
     {

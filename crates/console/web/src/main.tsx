@@ -217,6 +217,12 @@ export function tellOfStart(refusal: Refusal, pause: number) {
   document.getElementById('root')?.replaceChildren(notice)
 }
 
+/** What is opened from the first list is fetched before it is wanted, once the first list had its time. */
+function prefetch() {
+  for (const load of [pages, record, () => import('./kit/popovers.tsx'), () => import('./kit/fields.tsx')])
+    void fetched<unknown>(load)().catch(() => {})
+}
+
 /** Draws the console, once it is known who is there. */
 export function show() {
   const readByWhoIsThere = () => {
@@ -239,6 +245,7 @@ export function show() {
   const place = document.getElementById('root')
   if (!place) return
   place.replaceChildren()
+  setTimeout(() => requestIdleCallback(prefetch), 4000)
   createRoot(place).render(
     <StrictMode>
       <QueryClientProvider client={queries}>

@@ -23,3 +23,20 @@ test('with an action goes what requires it', () => {
   assert.deepEqual(take(FIELDS, held, 'tasks', 'view'), { object_records: ['view', 'edit'], tasks: [] })
   assert.deepEqual(take(FIELDS, held, 'object_records', 'view'), { object_records: [], tasks: [] })
 })
+
+const CYCLE = [set('object_records', { list: ['view'], view: ['list'], edit: ['view'], delete: ['edit'] })]
+
+test('actions that require each other are given together', () => {
+  assert.deepEqual(give(CYCLE, {}, 'object_records', 'delete'), { object_records: ['delete', 'edit', 'view', 'list'] })
+})
+
+test('actions that require each other are taken together', () => {
+  const held = { object_records: ['list', 'view', 'edit'] }
+  assert.deepEqual(dependents(CYCLE, held, 'object_records', 'view'), [
+    ['object_records', 'list'],
+    ['object_records', 'edit'],
+  ])
+  assert.deepEqual(dependents(CYCLE, held, 'object_records', 'edit'), [])
+  assert.deepEqual(take(CYCLE, held, 'object_records', 'edit'), { object_records: ['list', 'view'] })
+  assert.deepEqual(take(CYCLE, held, 'object_records', 'list'), { object_records: [] })
+})

@@ -11,7 +11,7 @@ import {
   withFilters,
   write,
 } from '../src/generic/address.ts'
-import { absolute, beginOf, readBy } from '../src/generic/relative.ts'
+import { absolute, beginOf, isMany, offeredBy, readBy } from '../src/generic/relative.ts'
 
 const NAME = { alias: 'name', type: 'string', predicates: ['exact', 'icontains'], sort_ok: true }
 const COLUMNS = [NAME, { alias: 'status', type: 'enum', predicates: ['exact', 'in'], sort_ok: false }]
@@ -35,6 +35,50 @@ test('a filter of a field that is gone is kept apart and not sent', () => {
   const state = read('?gone=1&name=x&limit=7&offset=-3', COLUMNS)
   assert.deepEqual(state.unknown, [['gone', '1']])
   assert.equal(query(state, { list: 'mine' }), 'list=mine&name=x&limit=25')
+})
+
+test('an order by a field that is gone is kept apart, not sent, and dropped with the next change', () => {
+  const state = read('?ordering=-gone&name=x', COLUMNS)
+  assert.deepEqual([state.ordering, state.unknownOrdering], ['', '-gone'])
+  assert.equal(query(state), 'name=x&limit=25')
+  assert.equal(write(withFilters(state, [])), '')
+  // A column that cannot be sorted by is no order either.
+  assert.equal(read('?ordering=status', COLUMNS).unknownOrdering, 'status')
+  assert.equal(read('?ordering=-name__natural', COLUMNS).ordering, '-name__natural')
+  // Before the list is described, nobody knows.
+  assert.equal(read('?ordering=gone', []).ordering, 'gone')
+})
+
+const CUSTOMER = {
+  alias: 'customer',
+  type: 'relation',
+  predicates: ['exact', 'gt', 'range', 'in', 'isnull', 'exclude', 'gt__exclude', 'in__exclude', 'isnull__exclude'],
+  sort_ok: false,
+  autocomplete: '/api/object-classes/2/object-records/autocomplete/?text__icontains=',
+}
+
+test('a filter that finds all others stands in the address as the API takes it', () => {
+  const search = '?customer__in__exclude=1%2C2&customer__exclude=3'
+  const state = read(search, [CUSTOMER])
+  assert.deepEqual(
+    state.filters.map(({ predicate, value }) => [predicate, value]),
+    [
+      ['in__exclude', '1,2'],
+      ['exclude', '3'],
+    ],
+  )
+  assert.equal(query(state), 'customer__in__exclude=1%2C2&customer__exclude=3&limit=25')
+  assert.equal(write(state), search)
+  assert.deepEqual([isMany(CUSTOMER, 'in__exclude'), isMany(CUSTOMER, 'exclude')], [true, false])
+  assert.deepEqual(read('?name__exclude=x', COLUMNS).unknown, [['name__exclude', 'x']])
+})
+
+test('nobody is offered to compare records by their ids', () => {
+  assert.deepEqual(offeredBy(CUSTOMER), ['exact', 'in', 'isnull', 'exclude', 'in__exclude'])
+  // One that stands in a view already is still understood.
+  assert.deepEqual(read('?customer__gt=1', [CUSTOMER]).unknown, [])
+  const total = { alias: 'total', type: 'decimal', predicates: ['exact', 'gt', 'range'], sort_ok: true }
+  assert.deepEqual(offeredBy(total), ['exact', 'gt', 'range'])
 })
 
 test('a half-made filter is not sent', () => {

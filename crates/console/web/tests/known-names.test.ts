@@ -39,5 +39,6 @@ test('people and related records are called as the record and its events call th
 
 test('a related record that may not be seen has no name', () => {
   const record = { supplier: 16, _meta: { labels: { supplier: null } } } as unknown as Instance
-  assert.equal(namesIn(record, FIELDS, []).records.size, 0)
+  const { records, hidden } = namesIn(record, FIELDS, [])
+  assert.deepEqual([[...records], [...hidden]], [[], [16]])
 })

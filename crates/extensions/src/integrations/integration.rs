@@ -157,7 +157,8 @@ fn classes() -> Target {
 
 /// The fields of integrations, with those of a type.
 fn fields(own: Vec<Field>) -> Vec<Field> {
-    let objects = Target { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete: None };
+    let autocomplete = Some("/api/authentication-objects/".into());
+    let objects = Target { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete };
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     let types: Vec<Choice> = TYPES.iter().map(|of| Choice::new(of.name(), of.text())).collect();
     let mut fields = vec![

@@ -22,16 +22,22 @@ export function give(fields: Field[], held: Held, resource: string, action: stri
   return requires(fields, resource, action).reduce((sum, [other, its]) => give(fields, sum, other, its), given)
 }
 
-/** The actions that are held and require this one, directly or by another. */
+/** Whether an action requires another one, directly or by others. Actions may require each other: each is visited once. */
+function needs(fields: Field[], from: [string, string], to: [string, string], visited = new Set<string>()): boolean {
+  return requires(fields, ...from).some((next) => {
+    if (next.join('.') === to.join('.')) return true
+    if (visited.has(next.join('.'))) return false
+    visited.add(next.join('.'))
+    return needs(fields, next, to, visited)
+  })
+}
+
+/** The other actions that are held and require this one, directly or by another. */
 export function dependents(fields: Field[], held: Held, resource: string, action: string): [string, string][] {
-  const needs = (other: string, its: string): boolean =>
-    requires(fields, other, its).some(
-      ([one, name]) =>
-        (one === resource && name === action) || (one !== other || name !== its ? needs(one, name) : false),
-    )
-  return Object.entries(held).flatMap(([other, actions]) =>
-    actions.filter((its) => needs(other, its)).map((its): [string, string] => [other, its]),
-  )
+  return Object.entries(held)
+    .flatMap(([other, actions]) => actions.map((its): [string, string] => [other, its]))
+    .filter(([other, its]) => other !== resource || its !== action)
+    .filter((pair) => needs(fields, pair, [resource, action]))
 }
 
 /** Without an action go those that require it. */

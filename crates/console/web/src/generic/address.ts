@@ -15,6 +15,8 @@ export interface ListState {
   /** Parameters that name no filter of this list, such as one of a field that is gone: shown, so that they can be dropped. */
   unknown: [string, string][]
   ordering: string
+  /** An order that this list does not have, such as by a field that is gone: shown, and not asked for. */
+  unknownOrdering?: string | undefined
   limit: number
   offset: number
   columns: string[] | undefined
@@ -28,19 +30,31 @@ export type Density = (typeof DENSITIES)[number]
 export const SIZES = [25, 50, 100]
 const OWN = ['ordering', 'limit', 'offset', '.columns', '.density']
 
+/** Whether a list can be sorted so; `{alias}__natural` compares digits as numbers. */
+const isOrder = (ordering: string, columns: Column[]) =>
+  ordering.split(',').every((part) => {
+    const [alias, way] = part.replace(/^-/, '').split('__')
+    const column = columns.find((one) => one.alias === alias)
+    return column?.sort_ok === true && (way === undefined || way === 'natural')
+  })
+
+/** The state that an address names. Without columns the list is not described yet, and its order is taken as it is. */
 export function read(search: string, columns: Column[]): ListState {
   const parameters = new URLSearchParams(search)
   const state: ListState = { filters: [], unknown: [], ordering: '', limit: 25, offset: 0, columns: undefined }
   for (const [name, value] of parameters) {
     if (OWN.includes(name)) continue
-    const [alias = '', predicate = 'exact'] = name.split('__')
+    const [alias = '', ...behind] = name.split('__')
+    const predicate = behind.join('__') || 'exact'
     const column = columns.find((one) => one.alias === alias)
     const isKnown =
       column && predicatesOf(column).includes(predicate) && (predicate !== LAST || /^\d{1,5}$/.test(value))
     if (isKnown) state.filters.push({ column, predicate, value })
     else state.unknown.push([name, value])
   }
-  state.ordering = parameters.get('ordering') ?? ''
+  const ordering = parameters.get('ordering') ?? ''
+  if (columns.length === 0 || isOrder(ordering, columns)) state.ordering = ordering
+  else if (ordering) state.unknownOrdering = ordering
   const limit = Number(parameters.get('limit'))
   state.limit = SIZES.includes(limit) ? limit : 25
   state.offset = Math.max(0, Math.floor(Number(parameters.get('offset')) || 0))

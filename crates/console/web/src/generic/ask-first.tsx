@@ -9,6 +9,7 @@ export function AskFirst({
   title,
   text,
   action,
+  name,
   run,
   onClose,
   children,
@@ -16,6 +17,8 @@ export function AskFirst({
   title: string
   text: string
   action: string
+  /** Typed before it is done. */
+  name?: string | undefined
   run: () => Promise<unknown>
   onClose: () => void
   children?: ReactNode
@@ -36,6 +39,7 @@ export function AskFirst({
       title={title}
       text={text}
       action={action}
+      name={name}
       isOpen
       isBusy={isBusy}
       onConfirm={confirm}

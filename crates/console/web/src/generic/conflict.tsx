@@ -1,11 +1,11 @@
 // Somebody else changed what is edited here: what both changed is asked about, both values side by side.
 
 import { type ComponentType, useState } from 'react'
-import type { Field, Json } from '../api/shapes.ts'
+import type { Field, Instance, Json } from '../api/shapes.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Dialog } from '../kit/dialogs.tsx'
-import { Value } from '../kit/values.tsx'
+import { isReference, Moment, nameOf, Value } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { type Clash, isEmpty } from './changes.ts'
 import { at } from './check.ts'
@@ -15,26 +15,42 @@ import { MatrixView } from './matrix.tsx'
 export type Views = { [alias: string]: ComponentType<{ value: Json }> }
 const VIEWS: Views = { permissions: MatrixView }
 
+const nameIn = (person: Json | undefined) => (isReference(person) ? nameOf(person) : t('conflict.somebody'))
+
 export function Conflict({
   clashes,
   fields,
   views = VIEWS,
+  by,
   onSettled,
+  onClose,
 }: {
   clashes: Clash[]
   fields: Field[]
   /** How fields are shown that no type describes. */
   views?: Views | undefined
   /** Told the value for each dotted name. */
+  /** Who changed it last, and when. */
+  by: Instance
   onSettled: (chosen: [string, Json | undefined][]) => void
+  /** Back to the form, as it was. */
+  onClose: () => void
 }) {
   const [ours, setOurs] = useState<string[]>([])
   if (clashes.length === 0) return null
   const take = () =>
     onSettled(clashes.map(({ alias, ours: mine, theirs }) => [alias, ours.includes(alias) ? mine : theirs]))
   return (
-    <Dialog title={t('conflict.title')} isOpen isWide mustBeAnswered onClose={take}>
-      <p>{t('conflict.text')}</p>
+    <Dialog title={t('conflict.title', { name: nameIn(by.modified_by) })} isOpen isWide onClose={onClose}>
+      <p>
+        {typeof by.modified_at === 'string' && (
+          <>
+            <Moment value={by.modified_at} />
+            {'. '}
+          </>
+        )}
+        {t('conflict.text')}
+      </p>
       {clashes.map(({ alias, theirs, ours: mine }) => {
         const field = at(fields, undefined, alias)?.field
         const group = alias.includes('.') ? at(fields, undefined, alias.replace(/\.[^.]*$/, ''))?.field : undefined
@@ -69,6 +85,9 @@ export function Conflict({
       <div className={css.actions}>
         <Button look="primary" onPress={take}>
           {t('conflict.take')}
+        </Button>
+        <Button look="quiet" onPress={onClose}>
+          {t('cancel')}
         </Button>
       </div>
     </Dialog>

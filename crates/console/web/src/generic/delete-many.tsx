@@ -7,7 +7,7 @@ import { Confirmation } from '../kit/dialogs.tsx'
 import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { told } from './failure.tsx'
-import { keyOf, pathOf, type Resource } from './resource.ts'
+import { deletesOf, keyOf, pathOf, type Resource } from './resource.ts'
 import { tagOf } from './seen.ts'
 
 /** Deletes one after the other, and tells of those that stay. */
@@ -44,7 +44,7 @@ export default function DeleteMany({
   return (
     <Confirmation
       title={t('delete-many', { count: selected.length })}
-      text={resource.deletes ? t(resource.deletes) : t('delete-text')}
+      text={deletesOf(resource, {})}
       action={t('delete')}
       isOpen
       isBusy={done !== undefined}

@@ -25,6 +25,7 @@ import { Neighbours } from './neighbours.tsx'
 import { ObjectLog } from './object-log.tsx'
 import {
   type Action,
+  deletesOf,
   keyOf,
   logFilter,
   may,
@@ -32,6 +33,7 @@ import {
   type Parts,
   pathOf,
   type Resource,
+  type Secret,
   type Section,
   titleOf,
 } from './resource.ts'
@@ -47,7 +49,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   const described = useQuery(describedBy(resource))
   const read = useQuery(instanceOf(path, resource.shape))
   const [asked, setAsked] = useState<Action | undefined>()
-  const [secret, setSecret] = useState<string | undefined>()
+  const [secret, setSecret] = useState<Shown | undefined>()
   const go = useGo()
   const found = read.data?.instance
   const canEdit = found !== undefined && may(found, 'edit')
@@ -64,7 +66,7 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
     id: 'delete',
     text: 'delete',
     isDangerous: true,
-    question: resource.deletes ?? 'delete-text',
+    question: 'delete-text',
     isShown: () => true,
     run: async () => {
       await call('DELETE', path, { ifMatch: read.data.etag })
@@ -92,9 +94,10 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   const act = async (action: Action) => {
     const outcome = await action.run(found)
     setAsked(undefined)
-    const made = resource.secret && (outcome as Fields | undefined)?.[resource.secret]
-    if (typeof made === 'string') setSecret(made)
-    else say(t(action.done), { undo: action.undo && (() => void undo(action)) })
+    const made = shownOnce(action.secret ?? resource.secret, outcome as Fields | undefined)
+    const done = typeof action.done === 'function' ? action.done(found) : action.done
+    if (made) setSecret(made)
+    else say(t(done), { undo: action.undo && (() => void undo(action)) })
     await wroteOf(resource)
   }
   const refused = (error: unknown) => {
@@ -108,6 +111,10 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
   const begin = (action: Action) => {
     if (action.question) setAsked(action)
     else act(action).catch(refused)
+  }
+  const beginBy = (id: string) => {
+    const action = all.find((one) => one.id === id)
+    if (action) begin(action)
   }
   const status = schema.schema.find(({ alias }) => alias === 'status')
   return (
@@ -142,6 +149,8 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
       <Reading of={reading} />
       <div className={look.detail}>
         <div className={look.main}>
+          {!isEditing &&
+            parts.above?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} begin={beginBy} />)}
           {isEditing ? (
             <Edit
               path={path}
@@ -164,22 +173,26 @@ export function Detail({ resource, parts, id }: { resource: Resource; parts: Par
               fields={fieldsFor(schema, found).filter(({ alias }) => parts.counts?.(alias, found) !== false)}
             />
           )}
-          {!isEditing && parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} />)}
+          {!isEditing &&
+            parts.panels?.map((Panel) => <Panel key={Panel.name} instance={found} path={path} begin={beginBy} />)}
         </div>
         <aside className={look.side} aria-label={t('about')}>
           <About instance={found} />
           {parts.side?.map((Panel) => (
             <Panel key={Panel.name} instance={found} path={path} />
           ))}
-          {resource.hasLog !== false && <ObjectLog filter={logFilter(resource, found)} />}
+          {resource.hasLog !== false && (
+            <ObjectLog filter={logFilter(resource, found)} parts={resource.logParts?.(found)} />
+          )}
         </aside>
       </div>
-      {secret && <Secret text={secret} onClose={() => setSecret(undefined)} />}
+      {secret && <ShownOnce shown={secret} onClose={() => setSecret(undefined)} />}
       {asked && (
         <AskFirst
           title={`${t(asked.text)}: ${resource.label(found)}`}
-          text={t(asked.question ?? 'delete-text')}
+          text={asked.id === 'delete' ? deletesOf(resource, found) : t(asked.question ?? 'delete-text')}
           action={t(asked.text)}
+          name={asked.id === 'delete' && resource.asksName ? resource.label(found) : undefined}
           run={() => act(asked)}
           onClose={() => setAsked(undefined)}
         />
@@ -222,7 +235,7 @@ export function Facts({
           {View ? (
             <View value={value ?? null} instance={instance} field={field} />
           ) : (
-            <Shown field={field} value={value} label={instance._meta?.labels?.[field.alias]} />
+            <FieldValue field={field} value={value} label={instance._meta?.labels?.[field.alias]} />
           )}
         </dd>
       </div>
@@ -250,7 +263,7 @@ export function Facts({
   )
 }
 
-function Shown({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
+function FieldValue({ field, value, label }: { field: Field; value: Json | undefined; label: Json | undefined }) {
   if (isEmpty(value)) return <span className={look.none}>{t('none')}</span>
   if (field.schema && typeof value === 'object' && !Array.isArray(value)) {
     return (
@@ -261,7 +274,7 @@ function Shown({ field, value, label }: { field: Field; value: Json | undefined;
             <div key={member.alias} className={look.fact}>
               <dt>{labelOf(member)}</dt>
               <dd>
-                <Shown field={member} value={value[member.alias]} label={undefined} />
+                <FieldValue field={member} value={value[member.alias]} label={undefined} />
               </dd>
             </div>
           ))}
@@ -300,12 +313,21 @@ function About({ instance }: { instance: Instance }) {
   )
 }
 
-/** What is shown this once. */
-function Secret({ text, onClose }: { text: string; onClose: () => void }) {
+interface Shown extends Secret {
+  value: string
+}
+
+/** What an answer holds that is shown once. */
+function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Shown | undefined {
+  const value = secret && answer?.[secret.field]
+  return secret && typeof value === 'string' ? { ...secret, value } : undefined
+}
+
+function ShownOnce({ shown, onClose }: { shown: Shown; onClose: () => void }) {
   return (
-    <Dialog title={t('secret.title')} isOpen mustBeAnswered onClose={onClose}>
-      <p>{t('secret.text')}</p>
-      <Copyable text={text} />
+    <Dialog title={t(shown.title)} isOpen mustBeAnswered onClose={onClose}>
+      <p>{t(shown.text)}</p>
+      <Copyable text={shown.value} />
       <div className={css.actions}>
         <Button look="primary" onPress={onClose}>
           {t('secret.done')}
@@ -325,7 +347,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
   const [round, setRound] = useState(0)
   const [isDone, setIsDone] = useState(false)
   const [next, setNext] = useState<string | undefined>()
-  const [secret, setSecret] = useState<{ text: string; to: string } | undefined>()
+  const [secret, setSecret] = useState<{ shown: Shown; to: string } | undefined>()
   if (isDone && next) {
     setNext(undefined)
     queueMicrotask(() => go(next))
@@ -348,10 +370,10 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
       void wroteOf(resource)
       say(t('created-one', { name: resource.label(data) }))
       setError(undefined)
-      const made = resource.secret && data[resource.secret]
-      if (typeof made === 'string') {
+      const made = shownOnce(resource.secret, data)
+      if (made) {
         setIsDone(true)
-        setSecret({ text: made, to: `${resource.route}/${keyOf(resource, data)}` })
+        setSecret({ shown: made, to: `${resource.route}/${keyOf(resource, data)}` })
       } else if (andNew) {
         setValues(initial ?? {})
         setRound(round + 1)
@@ -389,7 +411,7 @@ export function Create({ resource, parts, initial }: { resource: Resource; parts
         onSubmitAndNew={() => void save(true)}
         onCancel={() => go(resource.route)}
       />
-      {secret && <Secret text={secret.text} onClose={() => setNext(secret.to)} />}
+      {secret && <ShownOnce shown={secret.shown} onClose={() => setNext(secret.to)} />}
     </>
   )
 }

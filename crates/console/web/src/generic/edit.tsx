@@ -8,7 +8,7 @@ import { say } from '../kit/toasts.tsx'
 import { t } from '../texts.ts'
 import { changed } from './changes.ts'
 import { editable, Form, fieldsFor } from './form.tsx'
-import { useMerging } from './merging.tsx'
+import { useMerging, useSettled } from './merging.tsx'
 import type { Inputs, Parts, Section, Shape } from './resource.ts'
 import { sendFields } from './shape.ts'
 
@@ -36,7 +36,7 @@ export function Edit(props: EditProps) {
   const { path, list, sections, hidden, inputs, counts, warning, shape, read, details, onDone } = props
   const fields = (values: Fields) =>
     fieldsFor(details, values).filter(({ alias, editable: can }) => can !== false && !hidden?.includes(alias))
-  const { base, values, setValues, merged, question } = useMerging(
+  const { base, values, setValues, merged, question, settled } = useMerging(
     path,
     () => ({ ...read, values: editable(read.instance, fields(read.instance)) }),
     (answer) => {
@@ -71,6 +71,7 @@ export function Edit(props: EditProps) {
       setIsBusy(false)
     }
   }
+  useSettled(settled, () => void save())
   return (
     <>
       <Form
@@ -82,6 +83,7 @@ export function Edit(props: EditProps) {
         error={error}
         isBusy={isBusy}
         isChanged={isChanged}
+        isRepeatable
         submit={t('save')}
         onChange={(alias, value) => setValues((before) => ({ ...before, [alias]: value }))}
         onSubmit={() => void save()}

@@ -7,29 +7,50 @@ import { Checkbox, NumberField, Select } from '../kit/fields.tsx'
 import { HoldContext, useHolds } from '../kit/messages.ts'
 import { labelOf, t } from '../texts.ts'
 import type { Filter } from './address.ts'
-import { predicateText } from './filters.tsx'
+import { NOT_NULL, predicateText } from './filters.tsx'
 import look from './generic.module.css'
 import { FieldInput } from './input.tsx'
-import { isDay, isMany, isPeople, LAST, ME, predicatesOf } from './relative.ts'
+import { isDay, isMany, isPeople, LAST, ME, offeredBy, plainOf } from './relative.ts'
 
-const kindOf = (column: Column, predicate: string) =>
-  predicate === LAST || predicate === 'isnull' || predicate === 'range' ? predicate : `${isMany(column, predicate)}`
+const isOfNull = (predicate: string) => predicate === 'isnull' || predicate === NOT_NULL
+
+const kindOf = (column: Column, predicate: string) => {
+  const plain = plainOf(predicate)
+  return plain === LAST || isOfNull(plain) || plain === 'range' ? plain : `${isMany(column, plain)}`
+}
+
+/** The choices, with that of the filter itself, which may stand in an address alone. */
+function choicesOf(column: Column, current: string): Choice[] {
+  const offered = offeredBy(column)
+  const names = offered.includes(current) || current === NOT_NULL ? offered : [...offered, current]
+  return names
+    .flatMap((name) => (name === 'isnull' ? [name, NOT_NULL] : [name]))
+    .map((name) => ({ value: name, text: predicateText(column, name) }))
+}
 
 /** The predicate and the value of one filter. */
 export default function Editor({ filter, onDone }: { filter: Filter; onDone: (filter: Filter) => void }) {
   const { column } = filter
-  const [predicate, setPredicate] = useState(filter.predicate)
+  const first = filter.predicate === 'isnull' && filter.value === 'false' ? NOT_NULL : filter.predicate
+  const [predicate, setPredicate] = useState(first)
   const [value, setValue] = useState(filter.value)
-  const choices: Choice[] = predicatesOf(column).map((name) => ({ value: name, text: predicateText(column, name) }))
+  const choices = choicesOf(column, first)
   const { held, hold } = useHolds()
   const isHeld = Object.keys(held).length > 0
-  const isWhole = value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld
+  const isWhole =
+    isOfNull(predicate) || (value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld)
+  const done = () =>
+    onDone(
+      isOfNull(predicate)
+        ? { column, predicate: 'isnull', value: `${predicate !== NOT_NULL}` }
+        : { column, predicate, value },
+    )
   return (
     <form
       className={look.editing}
       onSubmit={(event) => {
         event.preventDefault()
-        if (isWhole) onDone({ column, predicate, value })
+        if (isWhole) done()
       }}
     >
       {choices.length > 1 && (
@@ -46,15 +67,17 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
           }}
         />
       )}
-      <HoldContext value={hold}>
-        <FilterValue
-          key={kindOf(column, predicate)}
-          column={column}
-          predicate={predicate}
-          value={value}
-          onChange={setValue}
-        />
-      </HoldContext>
+      {!isOfNull(predicate) && (
+        <HoldContext value={hold}>
+          <FilterValue
+            key={kindOf(column, predicate)}
+            column={column}
+            predicate={plainOf(predicate)}
+            value={value}
+            onChange={setValue}
+          />
+        </HoldContext>
+      )}
       <Button type="submit" look="primary" isDisabled={!isWhole}>
         {t('filter')}
       </Button>
@@ -73,7 +96,7 @@ const plain = (now: Json) => (Array.isArray(now) ? now.join(',') : now === null 
 const partsOf = (value: string) => (value === '' ? [] : value.split(','))
 
 function FilterValue({ column, predicate, value, onChange }: ValueProps) {
-  if (column.type === 'boolean' || predicate === 'isnull') {
+  if (column.type === 'boolean') {
     const choices = [
       { value: 'true', text: t('yes') },
       { value: 'false', text: t('no') },

@@ -12,14 +12,28 @@ import { type Key, labelOf, t } from '../texts.ts'
 import { type Filter, type ListState, usual, withFilters } from './address.ts'
 import { sayError } from './failure.tsx'
 import look from './generic.module.css'
-import { isDay, isMany, isPeople, LAST, ME } from './relative.ts'
+import { isDay, isExcluding, isMany, isPeople, LAST, ME, plainOf } from './relative.ts'
 
 /** Controls are fetched when the first filter is made. */
 const Editor = part(() => import('./filter-editor.tsx').then((found) => found.default))
 
 const OF_DAYS = ['gt', 'gte', 'lt', 'lte']
 
+/** What the API asks with `isnull=false`, as a predicate of its own. */
+export const NOT_NULL = 'notnull'
+
+const EXCLUDING: { [plain: string]: Key } = {
+  exact: 'predicate.not.exact',
+  in: 'predicate.not.in',
+  icontains: 'predicate.not.icontains',
+}
+
 export function predicateText(column: Column, predicate: string): string {
+  if (isExcluding(predicate)) {
+    const plain = plainOf(predicate)
+    const key = isMany(column, plain) && plain === 'exact' ? undefined : EXCLUDING[plain]
+    return key ? t(key) : t('predicate.not', { predicate: predicateText(column, plain) })
+  }
   if (isDay(column) && OF_DAYS.includes(predicate)) return t(`predicate.day.${predicate}` as Key)
   return t(predicate === 'exact' && isMany(column, predicate) ? 'predicate.exactly' : (`predicate.${predicate}` as Key))
 }
@@ -34,8 +48,17 @@ function called({ alias, autocomplete }: Column, part: string, lines: Instance[]
   return autocomplete && textFound(autocomplete, part)
 }
 
-function valueText({ column, predicate, value }: Filter, lines: Instance[]): string {
-  if (column.type === 'boolean' || predicate === 'isnull') return value === 'true' ? t('yes') : t('no')
+/** A filter in words. */
+function filterText(filter: Filter, lines: Instance[]): string {
+  const { column, predicate, value } = filter
+  const name = labelOf(column)
+  if (predicate === 'isnull') return `${name} ${predicateText(column, value === 'false' ? NOT_NULL : predicate)}`
+  return `${name} ${predicateText(column, predicate)} ${valueText(filter, lines)}`
+}
+
+function valueText({ column, predicate: whole, value }: Filter, lines: Instance[]): string {
+  const predicate = plainOf(whole)
+  if (column.type === 'boolean') return value === 'true' ? t('yes') : t('no')
   if (predicate === LAST) return t('last-days', { count: Number(value) })
   const parts = isMany(column, predicate) || predicate === 'range' ? value.split(',') : [value]
   const textOf = (part: string) =>
@@ -54,6 +77,18 @@ function shownAs(column: Column, part: string): string | undefined {
   if (!isDay(column) || Number.isNaN(Date.parse(part))) return undefined
   return column.type === 'date' ? dayText(part.slice(0, 10)) : momentText(part)
 }
+
+/** A part of the address that this list does not have. */
+const Unknown = ({ text, remove, onRemove }: { text: string; remove: string; onRemove: () => void }) => (
+  <span className={look.chip}>
+    <span className={css.tag} data-tone="warn">
+      {text}
+    </span>
+    <button type="button" className={css.remove} aria-label={remove} onClick={onRemove}>
+      {'×'}
+    </button>
+  </span>
+)
 
 export interface MoreColumns {
   id: string
@@ -88,10 +123,7 @@ export function Filters({
       {state.filters.map((filter, n) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the same filter may stand there twice
         <span key={n} className={look.chip}>
-          <Popup
-            label={t('filter-by', { name: labelOf(filter.column) })}
-            text={`${labelOf(filter.column)} ${predicateText(filter.column, filter.predicate)} ${valueText(filter, lines)}`}
-          >
+          <Popup label={t('filter-by', { name: labelOf(filter.column) })} text={filterText(filter, lines)}>
             {(close) => (
               <Editor
                 filter={filter}
@@ -113,18 +145,20 @@ export function Filters({
         </span>
       ))}
       {state.unknown.map(([name, value]) => (
-        <span key={name} className={look.chip}>
-          <span className={css.tag} data-tone="warn">{`${name}=${value} ${t('unknown-filter')}`}</span>
-          <button
-            type="button"
-            className={css.remove}
-            aria-label={t('remove-filter', { name })}
-            onClick={() => onChange({ ...state, unknown: state.unknown.filter(([one]) => one !== name) })}
-          >
-            {'×'}
-          </button>
-        </span>
+        <Unknown
+          key={name}
+          text={`${name}=${value} ${t('unknown-filter')}`}
+          remove={t('remove-filter', { name })}
+          onRemove={() => onChange({ ...state, unknown: state.unknown.filter(([one]) => one !== name) })}
+        />
       ))}
+      {state.unknownOrdering && (
+        <Unknown
+          text={`${state.unknownOrdering} ${t('unknown-order')}`}
+          remove={t('remove-order', { name: state.unknownOrdering })}
+          onRemove={() => onChange({ ...state, unknownOrdering: undefined })}
+        />
+      )}
       {added && (
         <span className={look.chip}>
           <Popup

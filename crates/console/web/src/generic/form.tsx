@@ -15,9 +15,9 @@ import { isReference } from '../kit/values.tsx'
 import { labelOf, t } from '../texts.ts'
 import { messages as messagesOf } from './changes.ts'
 import { at, flawOf } from './check.ts'
-import { Failure } from './failure.tsx'
 import look from './generic.module.css'
 import { FieldInput } from './input.tsx'
+import { Unreached, useReached } from './reached.tsx'
 import type { InputProps, Inputs, Section } from './resource.ts'
 
 /** The fields of a form, those of the chosen variant included. */
@@ -65,6 +65,8 @@ export interface FormProps {
   onSubmitAndNew?: (() => void) | undefined
   /** Closes the form; what was changed is asked about before. */
   onCancel: () => void
+  /** Whether the same may be sent twice, so that it is sent again by itself when the server can be reached. */
+  isRepeatable?: boolean
   /** What keeps it from being sent, where that may stand beside the form. */
   holds?: Holds
   /** Closes it as `onCancel` does, from outside. */
@@ -115,6 +117,7 @@ export function Form(props: FormProps) {
   }
   const submit = whenFree(props.onSubmit)
   const submitAndNew = props.onSubmitAndNew && whenFree(props.onSubmitAndNew)
+  const isBack = useReached(error, () => props.isRepeatable === true && submit())
   const [isAsked, setIsAsked] = useState(false)
   /** Who was asked once is not asked again by the page that is left. */
   const isGoing = useRef(false)
@@ -173,6 +176,7 @@ export function Form(props: FormProps) {
         label={instance?._meta?.labels?.[alias]}
         onChange={onChange}
         isDisabled={isBusy}
+        isNew={instance === undefined}
       />
     )
   }
@@ -220,7 +224,7 @@ export function Form(props: FormProps) {
                   </ul>
                 </div>
               ) : (
-                <Failure error={error} />
+                <Unreached error={error} isBack={isBack} isRepeatable={props.isRepeatable === true} />
               )}
             </div>
           )}

@@ -4,6 +4,7 @@ import { useContext, useState } from 'react'
 import { integerOf, parseJson, writeJson } from '../api/json.ts'
 import { session } from '../api/session.ts'
 import type { Choice, Field, Fields, Json, Reference } from '../api/shapes.ts'
+import { useAdded } from '../kit/added.ts'
 import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { DateField } from '../kit/date-field.tsx'
@@ -32,6 +33,8 @@ export interface Props {
   /** Texts for ids, from `_meta.labels`. */
   label?: Json | undefined
   isDisabled?: boolean
+  /** Whether there is nothing yet that a secret could keep. */
+  isNew?: boolean
 }
 
 const timezone = () => session()?.user?.timezone ?? 'UTC'
@@ -44,7 +47,7 @@ function number(text: string, isDecimal: boolean): Json {
 }
 
 export function FieldInput(props: Props) {
-  const { field, name, onChange, isDisabled = false } = props
+  const { field, name, onChange, isDisabled = false, isNew = false } = props
   const value = props.value ?? null
   const common = {
     name,
@@ -93,7 +96,11 @@ export function FieldInput(props: Props) {
   const isLong =
     field.type === 'text' ||
     field.type === 'longtext' ||
-    (longest !== undefined && longest > 255 && !field.write_only && field.alias !== 'password')
+    (field.type === 'string' &&
+      longest !== undefined &&
+      longest > 255 &&
+      !field.write_only &&
+      field.alias !== 'password')
   const isSecret = field.write_only === true || field.alias === 'password'
   const type = isSecret ? 'password' : field.type === 'email' || field.type === 'url' ? field.type : 'text'
   return (
@@ -102,7 +109,7 @@ export function FieldInput(props: Props) {
       type={type}
       isLong={isLong}
       maxLength={longest}
-      hint={common.hint ?? (isSecret ? t('write-only') : undefined)}
+      hint={common.hint ?? (isSecret ? t(isNew ? 'write-only.new' : 'write-only') : undefined)}
       autoComplete={isSecret ? 'new-password' : 'off'}
       value={text}
       onChange={onChange}
@@ -212,31 +219,41 @@ function Group({ field, name, value, onChange, isDisabled, schema }: Props & { s
 function Rows({ field, name, value, onChange, isDisabled, schema }: Props & { schema: Field[] }) {
   const rows = (Array.isArray(value) ? value : []) as Fields[]
   const most = limit(field, 'max_items')
+  const [list, add] = useAdded<HTMLDivElement>(rows.length)
   return (
     <Fieldset name={name} label={labelOf(field)} hint={field.description}>
-      {rows.map((row, n) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: rows have no name of their own
-        <div key={n} className={css.rows}>
-          {schema.map((member) => (
-            <FieldInput
-              key={member.alias}
-              field={member}
-              name={`${name}.${n}.${member.alias}`}
-              value={row[member.alias]}
-              isDisabled={isDisabled ?? false}
-              onChange={(changed) => onChange(rows.with(n, { ...row, [member.alias]: changed }))}
+      <div ref={list}>
+        {rows.map((row, n) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: rows have no name of their own
+          <div key={n} className={css.rows}>
+            {schema.map((member) => (
+              <FieldInput
+                key={member.alias}
+                field={member}
+                name={`${name}.${n}.${member.alias}`}
+                value={row[member.alias]}
+                isDisabled={isDisabled ?? false}
+                onChange={(changed) => onChange(rows.with(n, { ...row, [member.alias]: changed }))}
+              />
+            ))}
+            <Button
+              look="quiet"
+              icon="trash-2"
+              aria-label={t('remove-row', { number: n + 1 })}
+              onPress={() => onChange(rows.toSpliced(n, 1))}
             />
-          ))}
-          <Button
-            look="quiet"
-            icon="trash-2"
-            aria-label={t('remove-row', { number: n + 1 })}
-            onPress={() => onChange(rows.toSpliced(n, 1))}
-          />
-        </div>
-      ))}
+          </div>
+        ))}
+      </div>
       <div>
-        <Button icon="plus" isDisabled={isDisabled || rows.length === most} onPress={() => onChange([...rows, {}])}>
+        <Button
+          icon="plus"
+          isDisabled={isDisabled || rows.length === most}
+          onPress={() => {
+            add()
+            onChange([...rows, {}])
+          }}
+        >
           {t('add-row')}
         </Button>
       </div>

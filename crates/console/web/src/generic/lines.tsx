@@ -18,11 +18,13 @@ export interface LinesProps extends LineLook {
   title: Key
   columns: string[]
   search?: string | undefined
+  /** What leads on from an empty list. */
+  nothing?: ReactNode
   /** What stands above the list. */
   children?: ReactNode
 }
 
-export function Lines({ path, title, columns: wanted, search: parameter, children, ...shape }: LinesProps) {
+export function Lines({ path, title, columns: wanted, search: parameter, nothing, children, ...shape }: LinesProps) {
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(options(path))
@@ -44,7 +46,10 @@ export function Lines({ path, title, columns: wanted, search: parameter, childre
       {children}
       <Reading of={[described, shown]} />
       {shown.data?.results.length === 0 && state.offset === 0 && (
-        <p className={look.nothing}>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
+        <div className={look.nothing}>
+          <p>{state.filters.length > 0 ? t('nothing-matches') : t('nothing-yet')}</p>
+          {state.filters.length === 0 && nothing}
+        </div>
       )}
       {shown.data && shown.data.results.length > 0 && (
         <LineTable title={t(title)} columns={visible} lines={shown.data.results} {...shape} />

@@ -1,7 +1,7 @@
 // The list of a resource: its whole state is its address. A plain table, whose rows hold no component of the kit.
 
 import { useQuery } from '@tanstack/react-query'
-import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { type ChangeEvent, memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import { useUndisturbed } from '../api/query.ts'
 import type { Column, Instance } from '../api/shapes.ts'
 import { Button, Popup } from '../kit/buttons.tsx'
@@ -35,6 +35,8 @@ const MOVES: [number, Key, string][] = [
 export interface Matching {
   count: number | null
   parameters: string
+  /** Whether the address names filters that the list does not have: more than what is meant would be found. */
+  isTooMuch: boolean
 }
 
 export interface ListProps {
@@ -53,7 +55,13 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
   const go = useGo()
   const { path: here, search } = useHere()
   const described = useQuery(describedBy(resource))
-  const columns = useMemo(() => described.data?.list?.columns ?? [], [described.data])
+  const columns = useMemo(
+    () =>
+      (described.data?.list?.columns ?? []).map((column) =>
+        resource.records?.includes(column.alias) ? { ...column, type: 'relation' } : column,
+      ),
+    [described.data, resource],
+  )
   const state = useMemo(() => read(search, columns), [search, columns])
   const parameters = query(state, fixed)
   const shown = useQuery({ ...pageOf(resource, parameters), enabled: described.isSuccess })
@@ -84,10 +92,23 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus()
     return links.length > 0
   }
-  const select = (key: string, instance: Instance) => {
+  /** The row that was selected or left last: from there a range goes. */
+  const anchor = useRef<string | undefined>(undefined)
+  /** Rows are drawn again only when they change: what they call reads the others here. */
+  const rows = useRef(results)
+  rows.current = results
+  const select = (key: string, instance: Instance, isRange = false) => {
+    const place = (one: string | undefined) => rows.current.findIndex((line) => keyOf(resource, line) === one)
+    const [from = -1, to = -1] = [isRange ? place(anchor.current) : -1, place(key)].toSorted((a, b) => a - b)
+    const range = from < 0 ? [instance] : rows.current.slice(from, to + 1)
+    anchor.current = key
     setSelected((before) => {
       const next = new Map(before)
-      if (!next.delete(key)) next.set(key, instance)
+      const isTaken = next.has(key)
+      for (const one of range) {
+        if (isTaken) next.delete(keyOf(resource, one))
+        else next.set(keyOf(resource, one), one)
+      }
       return next
     })
   }
@@ -138,6 +159,11 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
     (alias) => columns.find((column) => column.alias === alias) ?? [],
   )
   const isFiltered = state.filters.length > 0
+  const wholePage = {
+    checked: results.every((one) => selected.has(keyOf(resource, one))),
+    onChange: ({ target }: ChangeEvent<HTMLInputElement>) =>
+      setSelected(target.checked ? new Map(results.map((one) => [keyOf(resource, one), one])) : new Map()),
+  }
   return (
     <>
       <header className={look.head}>
@@ -176,6 +202,7 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
           {bulk?.([...selected.values()], () => setSelected(new Map()), {
             count: shown.data?.filtered_count ?? null,
             parameters,
+            isTooMuch: state.unknown.length > 0,
           })}
           {canDelete && (
             <Button look="danger" onPress={() => setIsAsking(true)}>
@@ -197,22 +224,22 @@ export function List({ resource, fixed, title, actions, bulk, moreColumns, canCr
         </div>
       )}
       {results.length > 0 && (
+        <div className={look.heads}>
+          <Order columns={visible} state={state} onChange={set} />
+          <label className={css.check}>
+            <input type="checkbox" {...wholePage} />
+            {t('select-page')}
+          </label>
+        </div>
+      )}
+      {results.length > 0 && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
         <div className={look.frame} tabIndex={0} role="region" aria-label={title ?? titleOf(resource)}>
           <table ref={table} className={look.table} data-density={state.density}>
             <thead>
               <tr>
                 <th className={look.box}>
-                  <input
-                    type="checkbox"
-                    aria-label={t('select-page')}
-                    checked={results.every((one) => selected.has(keyOf(resource, one)))}
-                    onChange={(event) =>
-                      setSelected(
-                        event.target.checked ? new Map(results.map((one) => [keyOf(resource, one), one])) : new Map(),
-                      )
-                    }
-                  />
+                  <input type="checkbox" aria-label={t('select-page')} {...wholePage} />
                 </th>
                 {visible.map((column) => (
                   <Head
@@ -284,13 +311,50 @@ function Head({ column, state, onSort }: { column: Column; state: ListState; onS
   )
 }
 
+/** The order as a choice of its own: rows that are cards have no heads. */
+function Order({
+  columns,
+  state,
+  onChange,
+}: {
+  columns: Column[]
+  state: ListState
+  onChange: (state: ListState) => void
+}) {
+  const sortable = columns.filter((column) => column.sort_ok)
+  if (sortable.length === 0) return null
+  return (
+    <label className={look.order}>
+      {t('order')}
+      <select
+        className={css.input}
+        value={state.ordering}
+        onChange={({ target }) => onChange({ ...state, ordering: target.value, offset: 0 })}
+      >
+        <option value="">{t('order.none')}</option>
+        {sortable.flatMap((column) => [
+          <option key={column.alias} value={column.alias}>
+            {t('order.up', { name: labelOf(column) })}
+          </option>,
+          <option key={`-${column.alias}`} value={`-${column.alias}`}>
+            {t('order.down', { name: labelOf(column) })}
+          </option>,
+        ])}
+      </select>
+    </label>
+  )
+}
+
+/** Whether a box was ticked with Shift: a browser tells the change of a box by the click on it. */
+const isShifted = (event: Event): boolean => event instanceof MouseEvent && event.shiftKey
+
 interface RowProps {
   id: string
   resource: Resource
   instance: Instance
   columns: Column[]
   isSelected: boolean
-  onSelect: (key: string, instance: Instance) => void
+  onSelect: (key: string, instance: Instance, isRange: boolean) => void
 }
 
 const Row = memo(
@@ -303,7 +367,9 @@ const Row = memo(
             type="checkbox"
             aria-label={t('select-one', { name })}
             checked={isSelected}
-            onChange={() => onSelect(id, instance)}
+            // The browser would mark the text in between.
+            onMouseDown={(event) => event.shiftKey && event.preventDefault()}
+            onChange={({ nativeEvent }) => onSelect(id, instance, isShifted(nativeEvent))}
           />
         </td>
         {columns.map((column, n) => {

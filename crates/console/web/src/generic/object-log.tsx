@@ -3,11 +3,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { page } from '../api/query.ts'
 import { session } from '../api/session.ts'
-import type { Fields, Json } from '../api/shapes.ts'
+import type { Fields, Instance, Json } from '../api/shapes.ts'
 import { Moment, nameOf, Tag } from '../kit/values.tsx'
-import { named, t } from '../texts.ts'
+import { type Key, named, t } from '../texts.ts'
 import look from './generic.module.css'
 import { Link } from './go.tsx'
+import { Added } from './log-values.tsx'
 
 const changedFields = (changes: Json | undefined) =>
   Object.keys((changes as Fields | null) ?? {})
@@ -16,18 +17,51 @@ const changedFields = (changes: Json | undefined) =>
 
 export const mayReadLog = (): boolean => session()?.permissions?.administration_log?.list === true
 
+/** What a thing has parts of, whose lines of the log stand among its own: their list, and what they are called. */
+export interface LogParts {
+  resource: string
+  list: string
+  text: Key
+}
+
+const LOG = '/api/administration/log/'
+const SHOWN = 10
+/** The newest parts alone are looked for, and their newest lines. */
+const LOOKED = 100
+
+/** The lines about the parts of something: the log knows them by their numbers alone. */
+function usePartLines(parts: LogParts | undefined): Instance[] {
+  const isWanted = parts !== undefined && mayReadLog()
+  const list = useQuery({ ...page(parts?.list ?? '', `ordering=-id&limit=${LOOKED}`), enabled: isWanted })
+  const ids = new Set((list.data?.results ?? []).map(({ id }) => Number(id)))
+  const range = `resource=${parts?.resource}&object_id__gte=${Math.min(...ids)}&limit=${LOOKED}`
+  const lines = useQuery({ ...page(LOG, range), enabled: isWanted && ids.size > 0 })
+  return lines.data?.results.filter(({ object_id }) => ids.has(Number(object_id))) ?? []
+}
+
+/** Who or what an entry is about, beside what was done. */
+function What({ line, parts }: { line: Instance; parts: LogParts | undefined }) {
+  if (parts && line.resource === parts.resource) return ` ${t(parts.text, { name: `${line.object_name}` })}`
+  const action = `${line.action}`
+  if (action === 'create') return null
+  if (action.startsWith('add_') || action.startsWith('remove_')) return <Added line={line} />
+  return changedFields(line.changes)
+}
+
 /** `filter`: the parameters of the log that leave the lines about it alone. */
-export function ObjectLog({ filter }: { filter: string }) {
-  const log = useQuery({ ...page('/api/administration/log/', `${filter}&limit=10`), enabled: mayReadLog() })
+export function ObjectLog({ filter, parts }: { filter: string; parts?: LogParts | undefined }) {
+  const log = useQuery({ ...page(LOG, `${filter}&limit=${SHOWN}`), enabled: mayReadLog() })
+  const partLines = usePartLines(parts)
   if (!log.data || log.data.results.length === 0) return null
+  const lines = [...log.data.results, ...partLines].toSorted((a, b) => Number(b.id) - Number(a.id)).slice(0, SHOWN)
   return (
     <section className={look.section}>
       <h2>{t('log')}</h2>
       <ol className={look.timeline}>
-        {log.data.results.map((line) => (
+        {lines.map((line) => (
           <li key={`${line.id}`}>
             <div>
-              <Tag>{named('event', `${line.action}`)}</Tag> {line.action !== 'create' && changedFields(line.changes)}
+              <Tag>{named('event', `${line.action}`)}</Tag> <What line={line} parts={parts} />
             </div>
             <div className={look.when}>
               <Moment value={`${line.at}`} />

@@ -1,6 +1,6 @@
 // A list whose order is changed: by the buttons of each item, or by dragging it.
 
-import { type DragEvent, type ReactNode, useEffect, useRef, useState } from 'react'
+import { type DragEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from 'react'
 import css from '../kit/controls.module.css'
 import { Icon } from '../kit/icons.tsx'
 import { t } from '../texts.ts'
@@ -16,11 +16,15 @@ export interface OrderedProps<T> {
   canMove?: boolean
   /** The list is a part of a longer one: its ends can be passed. */
   goesOn?: { up: boolean; down: boolean }
+  /** The list itself. */
+  listRef?: RefObject<HTMLOListElement | null>
   children: (item: T, n: number) => ReactNode
 }
 
-export function Ordered<T>({ label, items, keyOf, nameOf, onMove, canMove = true, goesOn, children }: OrderedProps<T>) {
-  const list = useRef<HTMLOListElement>(null)
+export function Ordered<T>(props: OrderedProps<T>) {
+  const { label, items, keyOf, nameOf, onMove, canMove = true, goesOn, children } = props
+  const own = useRef<HTMLOListElement>(null)
+  const list = props.listRef ?? own
   const [dragged, setDragged] = useState<number | undefined>()
   const [over, setOver] = useState<number | undefined>()
   const [said, setSaid] = useState('')
@@ -35,7 +39,7 @@ export function Ordered<T>({ label, items, keyOf, nameOf, onMove, canMove = true
     if (document.activeElement === document.body || row?.contains(document.activeElement))
       wanted.find(({ disabled }) => !disabled)?.focus()
     pressed.current = undefined
-  }, [items])
+  }, [items, list])
   const move = (from: number, to: number) => {
     const item = items[from]
     if (item === undefined || from === to) return

@@ -18,23 +18,31 @@ function partsOf(resource: Resource): Promise<{ parts: Parts }> {
   return known
 }
 
-function Page({ resource, id, path }: { resource: Resource; id: string; path: string }) {
+const given = ({ fromAddress = [] }: Resource, search: string) =>
+  Object.fromEntries([...new URLSearchParams(search)].filter(([alias]) => fromAddress.includes(alias)))
+
+function Page({ resource, id, path, search }: { resource: Resource; id: string; path: string; search: string }) {
   const { parts } = use(partsOf(resource))
   return id === 'new' ? (
-    <Create key={path} resource={resource} parts={parts} {...(resource.initial && { initial: resource.initial })} />
+    <Create
+      key={path}
+      resource={resource}
+      parts={parts}
+      initial={{ ...resource.initial, ...given(resource, search) }}
+    />
   ) : (
     <Detail key={path} resource={resource} parts={parts} id={id} />
   )
 }
 
 export function OnePage() {
-  const { path } = useHere()
+  const { path, search } = useHere()
   const resource = RESOURCES.find(({ route }) => path.startsWith(`${route}/`))
   if (!resource) return <NotFound />
   const id = path.slice(resource.route.length + 1).replace(/\/$/, '')
   return (
     <Suspense>
-      <Page resource={resource} id={id} path={path} />
+      <Page resource={resource} id={id} path={path} search={search} />
     </Suspense>
   )
 }

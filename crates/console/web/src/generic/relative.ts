@@ -29,9 +29,30 @@ export const predicatesOf = (column: Column): string[] =>
     ? [...column.predicates, LAST]
     : column.predicates
 
+/** A predicate that finds all others, as the API names it behind the one that it turns round. */
+const EXCLUDE = 'exclude'
+export const isExcluding = (predicate: string): boolean => predicate === EXCLUDE || predicate.endsWith(`__${EXCLUDE}`)
+/** The predicate that another one turns round, or itself. */
+export const plainOf = (predicate: string): string =>
+  predicate === EXCLUDE ? 'exact' : predicate.replace(`__${EXCLUDE}`, '')
+
+/** Those that turn round what people ask most; the others can stand in an address. */
+const EXCLUDES_OFFERED = [EXCLUDE, `in__${EXCLUDE}`, `icontains__${EXCLUDE}`]
+const BY_SIZE = ['gt', 'gte', 'lt', 'lte', 'range']
+
+const isOfIds = ({ type, autocomplete }: Column) => type === 'relation' || autocomplete !== undefined
+
+/** The predicates to choose from. Ids have an order that means nothing to people. */
+export const offeredBy = (column: Column): string[] =>
+  predicatesOf(column).filter((predicate) =>
+    isExcluding(predicate) ? EXCLUDES_OFFERED.includes(predicate) : !(isOfIds(column) && BY_SIZE.includes(predicate)),
+  )
+
 /** Whether a value is one of several with commas between. */
-export const isMany = ({ type }: Column, predicate: string) =>
-  predicate === 'in' || (predicate === 'exact' && type === 'set')
+export const isMany = ({ type }: Column, predicate: string) => {
+  const plain = plainOf(predicate)
+  return plain === 'in' || (plain === 'exact' && type === 'set')
+}
 
 const parts = (at: number, timeZone: string) =>
   Object.fromEntries(

@@ -4,6 +4,7 @@ import type { ComponentType } from 'react'
 import type { Field, Fields, Instance, Json, Options } from '../api/shapes.ts'
 import type { IconName } from '../kit/icons.tsx'
 import { type Key, t } from '../texts.ts'
+import type { LogParts } from './object-log.tsx'
 
 /** A part of the API that somebody may do something with, and where. */
 export interface Action {
@@ -16,7 +17,16 @@ export interface Action {
   run: (instance: Instance) => Promise<unknown>
   /** Offered when it is done. */
   undo?: (instance: Instance) => Promise<unknown>
-  done: Key
+  done: Key | ((instance: Instance) => Key)
+  /** What its answer holds that is shown this once. */
+  secret?: Secret
+}
+
+/** A member of an answer that is shown once, and what is said of it. */
+export interface Secret {
+  field: string
+  title: Key
+  text: Key
 }
 
 export interface InputProps {
@@ -32,6 +42,8 @@ export interface InputProps {
 export interface PanelProps {
   instance: Instance
   path: string
+  /** Begins an action of the resource, as the menu does. */
+  begin?: ((id: string) => void) | undefined
 }
 
 export interface Section {
@@ -51,6 +63,8 @@ export interface Parts {
   inputs?: Inputs
   /** How fields are shown that no type describes. */
   views?: { [alias: string]: ComponentType<{ value: Json; instance: Instance; field: Field }> }
+  /** What stands above the facts. */
+  above?: ComponentType<PanelProps>[]
   panels?: ComponentType<PanelProps>[]
   /** What stands beside it. */
   side?: ComponentType<PanelProps>[]
@@ -88,6 +102,8 @@ export interface Resource {
   label: (instance: Instance) => string
   /** The columns at first, if the list has them. */
   columns: string[]
+  /** The columns whose numbers are records. */
+  records?: string[]
   /** What the list is filtered by and never shows. */
   filtersOnly?: string[]
   /** The UI configuration with the views of its list that everybody is offered. */
@@ -99,24 +115,32 @@ export interface Resource {
   onlyOnCreate?: string[]
   /** What a new one holds when nothing else is sent, where the schema does not tell that. */
   initial?: Fields
+  /** Fields that an address can fill in, as a link from elsewhere does: `?type=ai_mcp`. */
+  fromAddress?: string[]
   /** Fields that are part of no form. */
   hidden?: string[]
   actions?: Action[]
   /** What is made by hand, fetched when the first page of one is opened. */
   parts?: () => Promise<{ parts: Parts }>
   /** What goes along when one is deleted. */
-  deletes?: Key
+  deletes?: Key | ((instance: Instance) => string)
+  /** Whether one that is deleted can be restored for some days: `deletes` says so then. */
+  isRestorable?: boolean
+  /** Whether the name is typed before one is deleted. */
+  asksName?: boolean
   /** What stands above the list, where it is empty. */
   nothing?: Key
   /** Another page of the same subject, to which the head of the list links. */
   beside?: { to: string; text: Key }
   /** The field of an answer that is shown once: of a create, and of actions that make a new one. */
-  secret?: string
+  secret?: Secret
   canCreate?: boolean
   canDelete?: boolean
   /** False where the list has its own way to delete many. */
   canDeleteMany?: boolean
   hasLog?: boolean
+  /** What it has parts of, whose changes its log shows, too. */
+  logParts?: (instance: Instance) => LogParts
 }
 
 export const keyOf = (resource: Resource, instance: Instance): string => `${instance[resource.key ?? 'id']}`
@@ -131,6 +155,12 @@ export const logFilter = ({ name, key }: Resource, instance: Instance): string =
 
 /** Whether something is allowed with an instance, as it says itself. */
 export const may = (instance: Instance, action: string): boolean => instance._meta?.permissions?.[action] === true
+
+/** What is said before one is deleted: what goes along, and whether it comes back. */
+export function deletesOf({ deletes, isRestorable }: Resource, instance: Instance): string {
+  const along = typeof deletes === 'function' ? deletes(instance) : deletes && t(deletes)
+  return [...(along ? [along] : []), ...(isRestorable ? [] : [t('delete-text')])].join(' ')
+}
 
 export const titleOf = ({ names, title }: Resource): string => names?.title ?? t(title)
 export const oneOf = ({ names, one }: Resource): string => names?.one ?? t(one)

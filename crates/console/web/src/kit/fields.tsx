@@ -1,9 +1,10 @@
 // The fields of forms: each with its label, its hint and its message tied to it.
 
-import { type ReactNode, useEffect, useId, useState } from 'react'
+import { type ReactNode, use, useEffect, useId, useState } from 'react'
 import {
   Button,
   ComboBox,
+  ComboBoxStateContext,
   FieldError,
   Input,
   TextField as KitTextField,
@@ -273,9 +274,18 @@ export function Select({
   )
 }
 
+/** The key of what is offered below the choices: values are numbers, or names without a blank. */
+const MORE = ' more'
+
 export interface ChooserProps extends FieldProps {
   choices?: Choice[] | undefined
   autocomplete?: string | undefined
+}
+
+/** The input of a combo box. A click opens the choices; the focus alone does not, since they would cover what comes next. */
+function ChooserInput() {
+  const state = use(ComboBoxStateContext)
+  return <Input className={css.input ?? ''} onClick={() => state?.open(null, 'manual')} />
 }
 
 /** A combo box: what is typed narrows the choices. */
@@ -288,10 +298,13 @@ export function Chooser({
   by,
   isAdding = false,
   without,
+  more,
   ...props
 }: ChooserProps & {
   value: Choice['value'] | null
   by?: By
+  /** Offered below the choices: it leads to where one is made. */
+  more?: { text: string; run: () => void } | undefined
   /** What is chosen is added elsewhere: the control is empty again, and stays where it is. */
   isAdding?: boolean
   /** Values that the API finds and nobody can choose here. */
@@ -305,6 +318,11 @@ export function Chooser({
   const [typed, setTyped] = useState(chosen)
   useEffect(() => setTyped(chosen), [chosen])
   const isSearching = typed !== chosen
+  // A choice closes the list; where the control is empty again, it counts as chosen for that long.
+  const [added, setAdded] = useState<Choice['value'] | null>(null)
+  useEffect(() => {
+    if (added !== null) setAdded(null)
+  }, [added])
   // A page may have a hundred of them: the API is asked by those that somebody comes to.
   const [isWanted, setIsWanted] = useState(false)
   const found = useChoices(autocomplete, isSearching ? typed : '', isWanted, by)
@@ -319,29 +337,30 @@ export function Chooser({
       isRequired={props.isRequired ?? false}
       isDisabled={props.isDisabled ?? false}
       isInvalid={isInvalid}
-      items={all.slice(0, 100)}
+      items={[...all.slice(0, 100), ...(more ? [{ value: MORE, text: more.text }] : [])]}
       inputValue={typed}
       onInputChange={(now) => {
         setTyped(now)
         if (now === '') onChange(null)
       }}
-      selectedKey={value}
+      selectedKey={isAdding ? added : value}
       onSelectionChange={(key) => {
+        if (key === MORE) return more?.run()
         const choice = all.find((one) => one.value === key)
         if (choice) {
           setTyped(isAdding ? '' : choice.text)
+          if (isAdding) setAdded(choice.value)
           onChange(choice)
         }
       }}
       onFocus={() => setIsWanted(true)}
       onBlur={() => setTyped(chosen)}
       allowsEmptyCollection
-      menuTrigger="focus"
       validationBehavior="aria"
     >
       <Caption {...props} />
       <div className={css.group}>
-        <Input className={css.input ?? ''} />
+        <ChooserInput />
         <Button className={`${css.button} ${css.icon}`} aria-label={t('show-choices')}>
           <Icon name="chevron-down" />
         </Button>

@@ -36,8 +36,15 @@ export function nameOf({ first_name, last_name, username }: Named): string {
   return `${first_name} ${last_name}`.trim() || username
 }
 
-export const momentText = (value: string) => moment.format(new Date(value))
 export const dayText = (value: string) => day.format(new Date(`${value}T00:00:00Z`))
+
+/** The end of a day, as the API writes what is due on a day: that is the day, in whichever zone it is read. */
+const END_OF_DAY = /^(\d{4}-\d\d-\d\d)T23:59:59\.999999Z$/
+
+export function momentText(value: string): string {
+  const [, whole] = END_OF_DAY.exec(value) ?? []
+  return whole ? dayText(whole) : moment.format(new Date(value))
+}
 
 /** A moment as people read it; exact, and in UTC, on hover, and on focus but in lists, where it would be a stop in each row. */
 export function Moment({ value, isShort = false }: { value: string; isShort?: boolean }) {
@@ -128,6 +135,12 @@ function inline(value: Json, values?: Choice[]): string {
   return writeJson(value)
 }
 
+/** What a number points at: null where the caller may not see that. Numbers that point at nothing have no label. */
+export function numberText(value: Json, label: Json | undefined): string {
+  if (label === null) return t('hidden', { id: `${value}` })
+  return typeof label === 'string' ? label : `${value}`
+}
+
 /** A value of the API; nothing at all where there is none. */
 export function Value({ value, ...shown }: Shown & { value: Json | undefined }): ReactNode {
   if (value === null || value === undefined || value === '') return null
@@ -143,8 +156,10 @@ export function Value({ value, ...shown }: Shown & { value: Json | undefined }):
     case 'enum':
     case 'status':
       return <Tag value={`${value}`}>{textOf(value, shown.values)}</Tag>
+    case 'relation':
+      return shown.label === null ? t('records.hidden', { id: `${value}` }) : numberText(value, shown.label)
     case 'integer':
-      return typeof shown.label === 'string' ? shown.label : `${value}`
+      return numberText(value, shown.label)
     case 'email':
       return shown.isShort ? `${value}` : <a href={`mailto:${value}`}>{`${value}`}</a>
     case 'url':

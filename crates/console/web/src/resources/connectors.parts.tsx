@@ -1,21 +1,50 @@
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { anything } from '../api/query.ts'
-import type { Instance, Json } from '../api/shapes.ts'
+import { session } from '../api/session.ts'
+import type { Choice, Instance, Json } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
-import { Link } from '../generic/go.tsx'
-import { FieldInput } from '../generic/input.tsx'
+import { Link, useGo } from '../generic/go.tsx'
 import { Recent } from '../generic/recent.tsx'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
 import { Copyable } from '../kit/copyable.tsx'
+import { Chooser } from '../kit/fields.tsx'
 import { MetadataCheck } from '../screens/connected/metadata-check.tsx'
 import { Tools, ToolsInput } from '../screens/connected/tools.tsx'
 import { WhatItHas } from '../screens/connected/what-it-has.tsx'
-import { t } from '../texts.ts'
+import { labelOf, t } from '../texts.ts'
+
+const AGENTS = '/api/integrations/?type=ai_mcp'
 
 /** Integrations of the type of agents. */
 function Integration({ field, name, value, onChange }: InputProps) {
-  const relation = { ...field, type: 'relation', autocomplete: '/api/integrations/?type=ai_mcp' }
-  return <FieldInput field={relation} name={name} value={value} onChange={onChange} />
+  const go = useGo()
+  const [chosen, setChosen] = useState<Choice | null>(null)
+  const read = useQuery({ ...anything<Instance>(`/api/integrations/${value}/`), enabled: value !== null && !chosen })
+  const isOffered = session()?.permissions?.integrations?.create === true
+  return (
+    <Chooser
+      name={name}
+      label={labelOf(field)}
+      hint={field.description}
+      isRequired={field.required}
+      autocomplete={AGENTS}
+      value={value as string | null}
+      text={value === null ? '' : (chosen?.text ?? `${read.data?.name ?? value}`)}
+      more={
+        isOffered
+          ? {
+              text: t('create-one', { one: t('integrations.one') }),
+              run: () => go('/admin/integrations/new?type=ai_mcp'),
+            }
+          : undefined
+      }
+      onChange={(choice) => {
+        setChosen(choice)
+        onChange(choice?.value ?? null)
+      }}
+    />
+  )
 }
 
 /** The integration by its name, as soon as that is known. */

@@ -18,7 +18,8 @@ export const connectors: Resource = {
     { title: 'section.connect', fields: ['server_url', 'client_id'], hint: 'connectors.connect' },
   ],
   initial: { is_enabled: true },
-  secret: 'client_secret',
+  fromAddress: ['integration'],
+  secret: { field: 'client_secret', title: 'secret.title', text: 'secret.text' },
   actions: [
     {
       id: 'reset',

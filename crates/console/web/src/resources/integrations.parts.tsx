@@ -1,9 +1,22 @@
+import { session } from '../api/session.ts'
 import look from '../generic/generic.module.css'
 import { Link } from '../generic/go.tsx'
+import { FieldInput } from '../generic/input.tsx'
 import { Recent } from '../generic/recent.tsx'
-import type { PanelProps, Parts } from '../generic/resource.ts'
+import type { InputProps, PanelProps, Parts } from '../generic/resource.ts'
+import css from '../kit/controls.module.css'
 import { Signature, WebhookTest } from '../screens/connected/webhook.tsx'
 import { t } from '../texts.ts'
+
+/** The address of a receiver, with the reason for which most are refused. */
+const ReceiverUrl = ({ field, name, value, onChange }: InputProps) => (
+  <FieldInput
+    field={{ ...field, description: t('integrations.url.hint') }}
+    name={name}
+    value={value}
+    onChange={onChange}
+  />
+)
 
 /** What was sent, and what came back. */
 function Deliveries({ instance, path }: PanelProps) {
@@ -27,8 +40,15 @@ function Connectors({ instance }: PanelProps) {
       <p>
         <Link to={`/admin/connectors?integration=${instance.uuid}`}>{t('integrations.connectors')}</Link>
       </p>
+      {session()?.permissions?.mcp_connectors?.create === true && (
+        <div>
+          <Link className={css.button} to={`/admin/connectors/new?integration=${instance.uuid}`}>
+            {t('create-one', { one: t('connectors.one') })}
+          </Link>
+        </div>
+      )}
     </section>
   )
 }
 
-export const parts: Parts = { panels: [WebhookTest, Deliveries, Signature, Connectors] }
+export const parts: Parts = { inputs: { url: ReceiverUrl }, panels: [WebhookTest, Deliveries, Signature, Connectors] }

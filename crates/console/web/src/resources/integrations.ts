@@ -18,6 +18,7 @@ export const integrations: Resource = {
       fields: ['url', 'secret', 'events', 'object_class', 'object_classes', 'redirect_uris', 'authentication_object'],
     },
   ],
+  fromAddress: ['type'],
   parts: () => import('./integrations.parts.tsx'),
   deletes: 'integrations.deletes',
 }

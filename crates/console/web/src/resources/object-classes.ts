@@ -1,4 +1,5 @@
 import type { Resource } from '../generic/resource.ts'
+import { t } from '../texts.ts'
 
 export const objectClasses: Resource = {
   name: 'object_classes',
@@ -13,6 +14,14 @@ export const objectClasses: Resource = {
   sections: [{ title: 'section.class', fields: ['name', 'alias', 'description', 'label_field', 'num_of_records'] }],
   onlyOnCreate: ['alias'],
   parts: () => import('./object-classes.parts.tsx'),
-  deletes: 'object-classes.deletes',
+  deletes: ({ num_of_records }) => t('object-classes.deletes', { count: Number(num_of_records ?? 0) }),
+  asksName: true,
+  // Each is asked about by its name.
+  canDeleteMany: false,
   nothing: 'object-classes.nothing',
+  logParts: ({ id }) => ({
+    resource: 'object_class_fields',
+    list: `/api/object-classes/${id}/fields/`,
+    text: 'log.field',
+  }),
 }

@@ -1,13 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { page } from '../api/query.ts'
+import { session } from '../api/session.ts'
 import type { Json } from '../api/shapes.ts'
+import { Link } from '../generic/go.tsx'
 import { FieldInput } from '../generic/input.tsx'
 import { type InputProps, may, type PanelProps, type Parts } from '../generic/resource.ts'
 import { Button } from '../kit/buttons.tsx'
+import css from '../kit/controls.module.css'
 import { Lines } from '../kit/fields.tsx'
 import { GroupsOf } from '../screens/groups-of.tsx'
 import { Identities } from '../screens/identities.tsx'
 import { labelOf, t } from '../texts.ts'
+import { isMailSetUp, users } from './users.ts'
 
 /** Only the types that this account may become are offered. */
 function AccountType({ field, name, value, onChange, instance }: InputProps) {
@@ -68,11 +72,36 @@ function AddressRanges({ field, name, value, onChange, instance, values }: Input
   )
 }
 
+/** An account that waits for its link, where no mail leaves the server: what to do instead. */
+function NotSent({ instance, begin }: PanelProps) {
+  const isShown = (id: string) => users.actions?.find((one) => one.id === id)?.isShown(instance) === true
+  if (isMailSetUp(instance) || !isShown('send_activation_link')) return null
+  return (
+    <div className={css.notice} data-tone="warn">
+      <p>{t('users.not-sent')}</p>
+      <p className={css.hint}>{t(isShown('activation_link') ? 'users.not-sent.copy' : 'users.not-sent.ask')}</p>
+      <div className={css.actions}>
+        {isShown('activation_link') && (
+          <Button look="primary" icon="copy" onPress={() => begin?.('activation_link')}>
+            {t('users.activation_link')}
+          </Button>
+        )}
+        {session()?.permissions?.outbound_mail_setup?.view === true && (
+          <Link className={css.button} to="/admin/mail">
+            {t('mail')}
+          </Link>
+        )}
+      </div>
+    </div>
+  )
+}
+
 /** The sign-ins at providers that are linked to the account. */
 const LinkedSignIns = ({ instance, path }: PanelProps) =>
   may(instance, 'edit') ? <Identities path={`${path}identities/`} /> : null
 
 export const parts: Parts = {
   inputs: { account_type: AccountType, roles: Roles, password: Password, allowed_ip_ranges: AddressRanges },
+  above: [NotSent],
   panels: [GroupsOf, LinkedSignIns],
 }

@@ -1,4 +1,5 @@
 import { call } from '../api/request.ts'
+import { session } from '../api/session.ts'
 import type { Instance } from '../api/shapes.ts'
 import type { Action, Resource } from '../generic/resource.ts'
 import type { Key } from '../texts.ts'
@@ -18,8 +19,22 @@ const action = (name: (typeof NAMES)[number]): Action => ({
   ...(QUESTIONS[name] && { question: QUESTIONS[name] }),
   isShown: (user) => offers(user, name),
   run: (user) => call('POST', `/api/users/${user.id}/${name.replaceAll('_', '-')}/`),
-  done: `users.${name}.done`,
+  done: (user) => (name === 'send_activation_link' && !isMailSetUp(user) ? 'users.not-sent' : `users.${name}.done`),
 })
+
+/** Whether a message to people leaves the server. A server that does not say so has a mail server for all we know. */
+export const isMailSetUp = ({ _meta }: Instance): boolean =>
+  (_meta as { is_mail_set_up?: boolean } | undefined)?.is_mail_set_up !== false
+
+/** The link of an account that waits for its activation, for super admins to hand over themselves. */
+const activationLink: Action = {
+  id: 'activation_link',
+  text: 'users.activation_link',
+  isShown: (user) => session()?.user?.account_type === 'super_admin' && offers(user, 'send_activation_link'),
+  run: async (user) => (await call('POST', `/api/users/${user.id}/activation-link/`)).data,
+  done: 'copied',
+  secret: { field: 'url', title: 'users.activation_link.title', text: 'users.activation_link.text' },
+}
 
 export const users: Resource = {
   name: 'users',
@@ -59,6 +74,6 @@ export const users: Resource = {
   ],
   hidden: ['next_actions'],
   parts: () => import('./users.parts.tsx'),
-  actions: NAMES.map(action),
+  actions: [action('send_activation_link'), activationLink, ...NAMES.slice(1).map(action)],
   canDelete: false,
 }

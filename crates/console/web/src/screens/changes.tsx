@@ -1,6 +1,7 @@
 import { writeJson } from '../api/json.ts'
 import type { Json } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
+import { ByIds, isId } from '../generic/log-values.tsx'
 import { Moment } from '../kit/values.tsx'
 import { named, t } from '../texts.ts'
 
@@ -19,24 +20,29 @@ function line(value: Json): string | undefined {
   return texts.includes(undefined) ? undefined : texts.join(', ')
 }
 
-function Side({ value }: { value: Json }) {
+type TextOf = (alias: string, value: Json) => string | undefined
+
+function Side({ alias, value, textOf }: { alias: string; value: Json; textOf: TextOf }) {
+  const text = textOf(alias, value)
+  if (text !== undefined) return text
+  if (isId(alias, value)) return <ByIds alias={alias} value={value} />
   if (typeof value === 'string' && MOMENT.test(value)) return <Moment value={value} />
   return line(value) ?? <pre className={look.parts}>{writeJson(value, 1)}</pre>
 }
 
-function Change({ alias, pair }: { alias: string; pair: Json }) {
+function Change({ alias, pair, textOf }: { alias: string; pair: Json; textOf: TextOf }) {
   const [before = null, now = null] = Array.isArray(pair) ? pair : [null, pair]
   const sides = (
     <>
       {!isNothing(before) && (
         <>
           <del>
-            <Side value={before} />
+            <Side alias={alias} value={before} textOf={textOf} />
           </del>
           {' → '}
         </>
       )}
-      <Side value={now} />
+      <Side alias={alias} value={now} textOf={textOf} />
     </>
   )
   const hasParts = line(before) === undefined || line(now) === undefined
@@ -57,9 +63,11 @@ function Change({ alias, pair }: { alias: string; pair: Json }) {
 }
 
 /** What changed, as old and new value of each field. What has parts is opened by whoever wants to see them. */
-export function Changes({ value }: { value: Json }) {
+export function Changes({ value, textOf }: { value: Json; textOf: TextOf }) {
   if (!value || typeof value !== 'object' || Array.isArray(value)) return null
-  const all = Object.entries(value).map(([alias, pair]) => <Change key={alias} alias={alias} pair={pair} />)
+  const all = Object.entries(value).map(([alias, pair]) => (
+    <Change key={alias} alias={alias} pair={pair} textOf={textOf} />
+  ))
   if (all.length === 0) return null
   return (
     <ul className={look.changes}>

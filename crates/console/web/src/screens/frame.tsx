@@ -1,5 +1,7 @@
 // Menu, bar and palette around every screen; what is said when a session ends or a newer server answers.
 
+import { useIsFetching } from '@tanstack/react-query'
+import { useRouterState } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { onSession, session, sessionIsOver, signOut } from '../api/session.ts'
 import { onTheme, theme } from '../api/theme.ts'
@@ -37,7 +39,7 @@ export function Frame({ children }: { children: ReactNode }) {
       .flatMap(({ entries }) => entries)
       .flatMap(({ to, text, keys }) => (keys ? [{ keys, text: t('go-to', { name: text }), run: () => go(to) }] : [])),
   ])
-  useHeading(main, path, name)
+  useHeading(main, name)
   // It must be there when nothing can be fetched any more.
   useEffect(() => {
     const timer = setTimeout(() => void fetched(sessionOver)().catch(() => {}), 10_000)
@@ -109,6 +111,7 @@ export function Frame({ children }: { children: ReactNode }) {
       <main ref={main} id="main" className={look.main} tabIndex={-1}>
         {start?.password_change_required ? <PasswordDue /> : children}
       </main>
+      <Fetching />
       <Toasts />
       {isOver && <SessionOver />}
       {shown === 'palette' && <Palette parts={parts} onClose={() => setShown(undefined)} />}
@@ -117,26 +120,49 @@ export function Frame({ children }: { children: ReactNode }) {
   )
 }
 
-/** On a new page the focus moves to its heading, which is the title of the window, too. */
-function useHeading(main: { current: HTMLElement | null }, path: string, name: string) {
-  const first = useRef(true)
+/** A thin bar while something is fetched that is not there yet; drawn after a moment, so that it does not flash. */
+function Fetching() {
+  const isGoing = useRouterState({ select: ({ isLoading }) => isLoading })
+  const count = useIsFetching({ predicate: ({ state }) => state.data === undefined })
+  return isGoing || count > 0 ? <div className="fetching" aria-hidden="true" /> : null
+}
+
+/** Where the focus may be taken from: from nothing, from the menu and the bar, and from what is not there any more. */
+const isFree = (active: Element | null) =>
+  active === document.body || !active?.isConnected || active.closest('nav, header') !== null
+
+/**
+ * On a new page the focus moves to its heading, which is the title of the window, too. The former page stands there until the
+ * new one is fetched: its heading is none of the new page.
+ */
+function useHeading(main: { current: HTMLElement | null }, name: string) {
+  const page = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })
+  const before = useRef(page)
   useEffect(() => {
-    let isNew = !first.current
-    first.current = false
+    let isNew = before.current !== undefined && before.current !== page
+    before.current = page
+    let frame = 0
+    const focus = () => {
+      const active = document.activeElement
+      // The palette gives the focus back when it is gone.
+      if (active?.closest('[role=dialog]')) frame = requestAnimationFrame(focus)
+      else if (isFree(active)) main.current?.querySelector('h1')?.focus({ preventScroll: true })
+    }
     const look = () => {
       const heading = main.current?.querySelector('h1')
       if (!heading) return
       document.title = `${heading.textContent} · ${name}`
-      const active = document.activeElement
-      if (isNew && path && (active === document.body || active?.closest('nav, header') || !active?.isConnected))
-        heading.focus({ preventScroll: true })
+      if (isNew) focus()
       isNew = false
     }
     look()
     const seen = new MutationObserver(look)
     if (main.current) seen.observe(main.current, { childList: true, subtree: true, characterData: true })
-    return () => seen.disconnect()
-  }, [main, path, name])
+    return () => {
+      seen.disconnect()
+      cancelAnimationFrame(frame)
+    }
+  }, [main, page, name])
 }
 
 /** Nothing else works until the password is changed; then everything is asked for anew. */

@@ -67,7 +67,7 @@ const STEPS = (): Step[] => [
   {
     text: 'guide.second',
     to: '/admin/users/new',
-    mayTake: may('users', 'create'),
+    mayTake: session()?.user?.account_type === 'super_admin',
     ask: () => has('/api/users/', 'account_type=super_admin&', 2),
   },
   {

@@ -5,6 +5,7 @@ import type { Instance, Json } from '../api/shapes.ts'
 import look from '../generic/generic.module.css'
 import { Link } from '../generic/go.tsx'
 import { Lines } from '../generic/lines.tsx'
+import { useOptionTexts } from '../generic/log-values.tsx'
 import { isReference, nameOf, Tag } from '../kit/values.tsx'
 import { RESOURCES } from '../resources/index.ts'
 import { named, t } from '../texts.ts'
@@ -40,6 +41,11 @@ function About({ instance }: { instance: Instance }) {
   )
 }
 
+function Changed({ value, instance }: { value: Json; instance: Instance }) {
+  const textOf = useOptionTexts(`${instance.resource}`, RESOURCES)
+  return <Changes value={value} textOf={textOf} />
+}
+
 export function Log() {
   return (
     <Lines
@@ -51,7 +57,7 @@ export function Log() {
         by: By,
         action: ({ value }) => <Tag>{named('event', `${value}`)}</Tag>,
         object_name: About,
-        changes: Changes,
+        changes: Changed,
       }}
     />
   )

@@ -12,7 +12,7 @@ import { FormDialog } from '../generic/form-dialog.tsx'
 import look from '../generic/generic.module.css'
 import { Matrix, MatrixView } from '../generic/matrix.tsx'
 import { Members } from '../generic/members.tsx'
-import { useMerged } from '../generic/merging.tsx'
+import { useMerged, useSettled } from '../generic/merging.tsx'
 import { inList, isSeen, removeSeen } from '../generic/seen.ts'
 import { Turn } from '../generic/turn.tsx'
 import { Button } from '../kit/buttons.tsx'
@@ -113,7 +113,7 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
   const fields = (described.data?.details.schema ?? []).filter(
     ({ alias }) => alias === 'permissions' || (alias === 'name' && !(set && isSystem(set))),
   )
-  const { base, values, setValues, take, question } = useMerged(set ? asked(set) : {}, fields)
+  const { base, values, setValues, take, question, settled } = useMerged(set ? asked(set) : {}, fields)
   const [error, setError] = useState<unknown>()
   const [isBusy, setIsBusy] = useState(false)
   const save = async () => {
@@ -123,7 +123,7 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
         const now = await inList(path, seen.id)
         if (!isSeen(seen, now)) {
           setSeen(now)
-          take(asked(now), fields)
+          take({ values: asked(now), by: now, groups: fields, onBack: () => setSeen(seen) })
           setIsBusy(false)
           return
         }
@@ -137,6 +137,7 @@ function Edit({ path, set, onDone }: { path: string; set: Instance | undefined; 
       setIsBusy(false)
     }
   }
+  useSettled(settled, () => void save())
   if (!described.data) return null
   return (
     <>

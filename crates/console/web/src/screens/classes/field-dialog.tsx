@@ -10,7 +10,7 @@ import { changed, same } from '../../generic/changes.ts'
 import { Reading } from '../../generic/failure.tsx'
 import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
-import { useMerging } from '../../generic/merging.tsx'
+import { useMerging, useSettled } from '../../generic/merging.tsx'
 import { isSeen, tagOf } from '../../generic/seen.ts'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
@@ -83,7 +83,7 @@ function FieldForm({
   onDone: () => void
 }) {
   const path = `${classPath}fields/`
-  const { base, values, setValues, merged, question } = useMerging(
+  const { base, values, setValues, merged, question, settled } = useMerging(
     `${path}${read?.instance.id}/`,
     () => ({ etag: null, instance: {}, ...read, values: read ? editable(read.instance, schema) : {} }),
     (instance) => ({ instance, values: editable(instance, schema), fields: schema }),
@@ -116,6 +116,7 @@ function FieldForm({
       setIsBusy(false)
     }
   }
+  useSettled(settled, () => void save(false))
   const fields = inputsOf(schema, values, !field).map((one) => {
     const hint = hintOf(one.alias)
     return hint ? { ...one, description: hint } : one

@@ -4,6 +4,7 @@ import type { Choice, Fields, Json } from '../../api/shapes.ts'
 import { FieldInput } from '../../generic/input.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
 import type { InputProps, Inputs } from '../../generic/resource.ts'
+import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Fieldset, Select, TextField } from '../../kit/fields.tsx'
 import { type Key, labelOf, t } from '../../texts.ts'
@@ -73,10 +74,12 @@ export function Options({ field, name, value, onChange, instance }: InputProps) 
   const options = optionsOf(value)
   const stored = new Set(optionsOf(instance?.options).map((option) => option.value))
   const set = (now: Option[]) => onChange(now as unknown as Json)
+  const [list, add] = useAdded<HTMLOListElement>(options.length)
   const put = (n: number, change: Partial<Option>) => set(options.with(n, { ...(options[n] as Option), ...change }))
   return (
     <Fieldset name={name} label={t('field.options')} hint={field.description ?? t('field.options.hint')}>
       <Ordered
+        listRef={list}
         label={t('field.options')}
         items={options}
         keyOf={(_, n) => `${n}`}
@@ -117,7 +120,10 @@ export function Options({ field, name, value, onChange, instance }: InputProps) 
         <Button
           icon="plus"
           isDisabled={options.length === (field.validators?.[0]?.value ?? 500)}
-          onPress={() => set([...options, { value: '', text: '' }])}
+          onPress={() => {
+            add()
+            set([...options, { value: '', text: '' }])
+          }}
         >
           {t('option.add')}
         </Button>
@@ -127,12 +133,13 @@ export function Options({ field, name, value, onChange, instance }: InputProps) 
 }
 
 /** The option with which a record begins. */
-function Initial({ name, value, onChange, values }: InputProps) {
+function Initial({ field, name, value, onChange, values }: InputProps) {
   const choices = optionsOf(values.options).filter((option) => option.value)
   return (
     <Select
       name={name}
       label={t('field.initial')}
+      isRequired={field.required}
       hint={t('field.initial.hint')}
       value={(value as string | null) ?? null}
       choices={choices.map((option) => ({ value: option.value, text: option.text || option.value }))}

@@ -12,7 +12,7 @@ import { Reading } from '../../generic/failure.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
 import { MatrixView } from '../../generic/matrix.tsx'
-import { useMerged } from '../../generic/merging.tsx'
+import { useMerged, useSettled } from '../../generic/merging.tsx'
 import { may, type PanelProps } from '../../generic/resource.ts'
 import { inList, isSeen, removeSeen } from '../../generic/seen.ts'
 import { Turn } from '../../generic/turn.tsx'
@@ -230,7 +230,7 @@ function Edit({
 }) {
   const [seen, setSeen] = useState(set)
   const shown = columnsOf(seen)
-  const { base, values, setValues, take, question } = useMerged(
+  const { base, values, setValues, take, question, settled } = useMerged(
     asked(set),
     [
       ...schema.filter(({ alias }) => alias === 'name'),
@@ -251,7 +251,7 @@ function Edit({
         const now = await inList(path, seen.id)
         if (!isSeen(seen, now)) {
           setSeen(now)
-          take(asked(now))
+          take({ values: asked(now), by: now, onBack: () => setSeen(seen) })
           setIsBusy(false)
           return
         }
@@ -279,6 +279,7 @@ function Edit({
       setIsBusy(false)
     }
   }
+  useSettled(settled, () => void save())
   return (
     <>
       <FormDialog

@@ -13,7 +13,7 @@ import { editable } from '../../generic/form.tsx'
 import { FormDialog } from '../../generic/form-dialog.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link, useHere } from '../../generic/go.tsx'
-import { useMerging } from '../../generic/merging.tsx'
+import { useMerging, useSettled } from '../../generic/merging.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile, sizeOf } from '../../generic/save.ts'
 import { tagOf } from '../../generic/seen.ts'
@@ -208,7 +208,7 @@ function EditOne({ id, ...props }: EditProps & { id: number | undefined }) {
 
 function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefined }) {
   const fields = ASKED.flatMap((alias) => schema.find((field) => field.alias === alias) ?? [])
-  const { base, values, setValues, merged, question } = useMerging(
+  const { base, values, setValues, merged, question, settled } = useMerging(
     `${path}${read?.instance.id}/`,
     () => ({
       etag: null,
@@ -236,6 +236,7 @@ function Edit({ path, schema, read, onDone }: EditProps & { read: Read | undefin
       setIsBusy(false)
     }
   }
+  useSettled(settled, () => void save())
   // Ids of files are numbers; what was just sent is a text.
   const token: Json = values.template_file ?? null
   return (

@@ -26,6 +26,9 @@ const COMMON = ['label', 'alias', 'type', 'description', 'is_required']
 /** Set while a field is made, and fixed then. */
 const FIXED = ['alias', 'type', 'related_object_class']
 
+/** What a type cannot do without, though the schema of all types does not say so. */
+const REQUIRED = ['options', 'initial', 'related_object_class']
+
 /** The inputs that a field of the type needs, in the order of the form. */
 export function inputsOf(schema: Field[], values: Fields, isNew: boolean): Field[] {
   const type = `${values.type ?? ''}`
@@ -35,7 +38,7 @@ export function inputsOf(schema: Field[], values: Fields, isNew: boolean): Field
     if (!isNew && FIXED.includes(alias)) return []
     if (alias === 'default' && ['document', 'status'].includes(type)) return []
     const field = schema.find((one) => one.alias === alias)
-    const isRequired = field?.required || ['options', 'related_object_class'].includes(alias)
+    const isRequired = field?.required || REQUIRED.includes(alias)
     return field ? [{ ...field, required: isRequired === true }] : []
   })
 }

@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useMemo } from 'react'
 import type { Column, Instance } from '../../api/shapes.ts'
+import { query, read } from '../../generic/address.ts'
 import { told } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
@@ -83,11 +84,32 @@ function Count({ block }: { block: Of<'count'> }) {
   return found ? <Counted block={block} found={found} /> : null
 }
 
+/** What a selection asks for, and what of it the class does not have. Filters over a relation the API alone knows. */
+function asked({ columns }: OpenClass, selection: Pick<Selection, 'filters' | 'ordering'>, limit: number) {
+  const state = read(searchOf({ ...selection, columns: [] }), columns)
+  const isOver = ([name]: [string, string]) => name.includes('.')
+  const parameters = new URLSearchParams(query(state))
+  for (const [name, value] of state.unknown.filter(isOver)) parameters.append(name, value)
+  parameters.set('limit', `${limit}`)
+  const gone = state.unknown.filter((one) => !isOver(one)).map(([name]) => name)
+  return {
+    parameters: `${parameters}`,
+    gone: state.unknownOrdering ? [...gone, state.unknownOrdering] : gone,
+  }
+}
+
+/** A part of the selection that cannot be applied: the block shows more than is meant, or in another order. */
+const Gone = ({ names }: { names: string[] }) =>
+  names.length > 0 && (
+    <p className={css.notice} data-tone="warn">
+      {t('interface.block.gone', { names: names.join(', ') })}
+    </p>
+  )
+
 function Counted({ block, found }: { block: Of<'count'>; found: OpenClass }) {
   const { resource, name } = found
-  const { data, error } = useQuery(
-    pageOf(resource, `${new URLSearchParams([...new URLSearchParams(block.filters), ['limit', '1']])}`),
-  )
+  const { parameters, gone } = asked(found, { filters: block.filters, ordering: '' }, 1)
+  const { data, error } = useQuery(pageOf(resource, parameters))
   return (
     <li className={look.count}>
       {error ? (
@@ -98,6 +120,7 @@ function Counted({ block, found }: { block: Of<'count'>; found: OpenClass }) {
           <Link to={resource.route + searchOf({ filters: block.filters, ordering: '', columns: [] })}>
             {block.title || name}
           </Link>
+          <Gone names={gone} />
         </>
       )}
     </li>
@@ -135,16 +158,22 @@ export function Selected({
   title: string
 }): ReactNode {
   const { resource } = found
-  const parameters = new URLSearchParams(selection.filters)
-  if (selection.ordering) parameters.set('ordering', selection.ordering)
-  parameters.set('limit', `${limit}`)
-  const { data, error } = useQuery(pageOf(resource, `${parameters}`))
+  const { parameters, gone } = asked(found, selection, limit)
+  const { data, error } = useQuery(pageOf(resource, parameters))
   const { columns: chosen } = selection
   const { columns, views } = useMemo(() => columnsOf(found, chosen), [found, chosen])
   if (error) return <Missing alias={found.alias} error={error} />
   if (!data) return null
-  if (data.results.length === 0) return <p className={generic.none}>{t('nothing-yet')}</p>
-  return <LineTable title={title} columns={columns} lines={data.results} views={views} />
+  return (
+    <>
+      <Gone names={gone} />
+      {data.results.length === 0 ? (
+        <p className={generic.none}>{t('nothing-yet')}</p>
+      ) : (
+        <LineTable title={title} columns={columns} lines={data.results} views={views} />
+      )}
+    </>
+  )
 }
 
 /** The columns with how each is shown: the first leads to the record. */

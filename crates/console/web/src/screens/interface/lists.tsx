@@ -4,6 +4,7 @@ import generic from '../../generic/generic.module.css'
 import { Link } from '../../generic/go.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
 import { readViews, searchOf, type View } from '../../generic/ui-contents.ts'
+import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { t } from '../../texts.ts'
 import { moved } from '../classes/positions.ts'
@@ -44,10 +45,12 @@ function Form({ found, views, onChange }: { found: OpenClass; views: View[]; onC
     const name = n === 1 ? t('interface.view.new') : `${t('interface.view.new')} ${n}`
     return views.some((view) => view.name === name) ? free(n + 1) : name
   }
+  const [list, add] = useAdded<HTMLOListElement>(views.length)
   return (
     <>
       {views.length === 0 && <p className={generic.none}>{t('interface.views.none')}</p>}
       <Ordered
+        listRef={list}
         label={t('views.shared')}
         items={views}
         keyOf={(_, n) => `${n}`}
@@ -84,7 +87,10 @@ function Form({ found, views, onChange }: { found: OpenClass; views: View[]; onC
       <div>
         <Button
           icon="plus"
-          onPress={() => onChange([...views, { name: free(), filters: '', ordering: '', columns: [] }])}
+          onPress={() => {
+            add()
+            onChange([...views, { name: free(), filters: '', ordering: '', columns: [] }])
+          }}
         >
           {t('interface.view.add')}
         </Button>

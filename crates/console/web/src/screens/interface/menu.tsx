@@ -5,6 +5,7 @@ import { useState } from 'react'
 import generic from '../../generic/generic.module.css'
 import { Ordered } from '../../generic/ordered.tsx'
 import { isLink, type Menu, type MenuItem, readMenu } from '../../generic/ui-contents.ts'
+import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { TextField } from '../../kit/fields.tsx'
 import { Icon } from '../../kit/icons.tsx'
@@ -31,9 +32,11 @@ function Sections({ content, onChange }: { content: Menu; onChange: (content: Me
   const { sections } = content
   const set = (next: Section[]) => onChange({ sections: next })
   const nameOf = ({ title }: Section, n: number) => title || t('interface.section', { number: n + 1 })
+  const [list, add] = useAdded<HTMLOListElement>(sections.length)
   return (
     <>
       <Ordered
+        listRef={list}
         label={t('interface.sections')}
         items={sections}
         keyOf={(_, n) => `${n}`}
@@ -91,7 +94,13 @@ function Sections({ content, onChange }: { content: Menu; onChange: (content: Me
         }}
       </Ordered>
       <div>
-        <Button icon="plus" onPress={() => set([...sections, { title: '', items: [] }])}>
+        <Button
+          icon="plus"
+          onPress={() => {
+            add()
+            set([...sections, { title: '', items: [] }])
+          }}
+        >
           {t('interface.section.add')}
         </Button>
       </div>

@@ -7,6 +7,7 @@ import { FieldInput } from '../../generic/input.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
 import { pageOf } from '../../generic/shape.ts'
 import { type Component, type RecordPage, readRecord } from '../../generic/ui-contents.ts'
+import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Chooser } from '../../kit/fields.tsx'
 import { labelOf, t } from '../../texts.ts'
@@ -58,10 +59,12 @@ function Sections({
     const title = t('interface.section', { number: n })
     return sections.some((section) => section.title === title) ? free(n + 1) : title
   }
+  const [list, add] = useAdded<HTMLOListElement>(sections.length)
   return (
     <>
       {sections.length === 0 && <p className={generic.none}>{t('interface.records.none')}</p>}
       <Ordered
+        listRef={list}
         label={t('interface.sections')}
         items={sections}
         keyOf={(_, n) => `${n}`}
@@ -130,7 +133,13 @@ function Sections({
         }}
       </Ordered>
       <div>
-        <Button icon="plus" onPress={() => onChange([...sections, { title: free(), fields: [] }])}>
+        <Button
+          icon="plus"
+          onPress={() => {
+            add()
+            onChange([...sections, { title: free(), fields: [] }])
+          }}
+        >
           {t('interface.section.add')}
         </Button>
       </div>

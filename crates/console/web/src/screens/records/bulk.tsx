@@ -5,6 +5,7 @@ import { type ReactNode, useRef, useState } from 'react'
 import { anything, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import type { Choice, Field, Instance, Json, Page } from '../../api/shapes.ts'
+import { isEmpty } from '../../generic/changes.ts'
 import { Failure } from '../../generic/failure.tsx'
 import { FieldInput } from '../../generic/input.tsx'
 import type { Matching } from '../../generic/list.tsx'
@@ -12,7 +13,7 @@ import { may } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { Dialog } from '../../kit/dialogs.tsx'
-import { Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
+import { Checkbox, Chooser, MultiChooser, Select } from '../../kit/fields.tsx'
 import { useShortcuts } from '../../kit/keys.ts'
 import { HoldContext, useHolds } from '../../kit/messages.ts'
 import { say } from '../../kit/toasts.tsx'
@@ -54,9 +55,11 @@ export function Bulk({ found, selected, matching, onClose }: BulkProps) {
   )
   const target: Target = { found, selected, matching, isAll, count }
   const isMore = matching.count === null || matching.count > selected.length
+  if (matching.isTooMuch && isAll) setIsAll(false)
   return (
     <>
-      {isMore && (
+      {isMore && matching.isTooMuch && <span className={css.hint}>{t('records.bulk.gone')}</span>}
+      {isMore && !matching.isTooMuch && (
         <label className={css.check}>
           <input type="checkbox" checked={isAll} onChange={(event) => setIsAll(event.target.checked)} />
           {matching.count === null ? t('records.bulk.all') : t('records.bulk.all-count', { count: matching.count })}
@@ -209,25 +212,30 @@ function EditMany(props: DoingProps) {
   const fields = found.fields.filter(canBeSet)
   const [alias, setAlias] = useState<string | null>(null)
   const [value, setValue] = useState<Json>(null)
+  const [isEmptying, setIsEmptying] = useState(false)
   const field = fields.find((one) => one.alias === alias)
   // What is typed and is no value would empty the field.
   const { held, hold } = useHolds()
+  const canEmpty = field !== undefined && !field.required && field.type !== 'status'
+  const empty = field?.type === 'set' ? [] : null
   const send = (ids: number[]) =>
     call('PATCH', `${found.resource.path}batch/`, {
-      body: { items: ids.map((id) => ({ id, fields: { [alias ?? '']: value } })) },
+      body: { items: ids.map((id) => ({ id, fields: { [alias ?? '']: isEmptying ? empty : value } })) },
     })
   const choices = fields.map((one) => ({ value: one.alias, text: labelOf(one) }))
   const choose = (chosen: Json) => {
     setAlias(typeof chosen === 'string' ? chosen : null)
     setValue(null)
+    setIsEmptying(false)
   }
   return (
     <Run
       {...props}
       title={many('records.bulk.edit-title', count)}
-      action={t('save')}
+      action={isEmptying ? many('records.bulk.empty', count) : t('save')}
       send={send}
-      isReady={field !== undefined && Object.keys(held).length === 0}
+      isReady={isEmptying || (!isEmpty(value) && Object.keys(held).length === 0)}
+      isDangerous={isEmptying}
     >
       {choices.length > 20 ? (
         <Chooser
@@ -248,18 +256,41 @@ function EditMany(props: DoingProps) {
           onChange={choose}
         />
       )}
-      {field && (
+      {field && !isEmptying && (
         <HoldContext value={hold}>
-          <FieldInput
-            key={alias}
-            field={{ ...field, description: field.description || t('records.bulk.empty') }}
-            name="value"
-            value={value}
-            onChange={setValue}
-          />
+          <NewValue key={alias} field={field} value={value} onChange={setValue} />
         </HoldContext>
       )}
+      {canEmpty && (
+        <Checkbox
+          name="empty"
+          label={t('records.bulk.empty-field', { name: labelOf(field) })}
+          {...(isEmptying && { hint: t('records.bulk.empty-hint') })}
+          value={isEmptying}
+          onChange={setIsEmptying}
+        />
+      )}
     </Run>
+  )
+}
+
+/** A box would have a value before anybody touches it: yes and no are chosen here. */
+function NewValue({ field, value, onChange }: { field: Field; value: Json; onChange: (value: Json) => void }) {
+  if (field.type !== 'boolean')
+    return <FieldInput field={{ ...field, required: true }} name="value" value={value} onChange={onChange} />
+  return (
+    <Select
+      name="value"
+      label={labelOf(field)}
+      hint={field.description}
+      isRequired
+      value={value === null ? null : `${value}`}
+      choices={[
+        { value: 'true', text: t('yes') },
+        { value: 'false', text: t('no') },
+      ]}
+      onChange={(chosen) => onChange(chosen === null ? null : chosen === 'true')}
+    />
   )
 }
 

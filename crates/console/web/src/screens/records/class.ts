@@ -66,6 +66,7 @@ function opened(one: Instance, described: Options, actions: Action[] | undefined
       sections: [{ title: 'records.fields', fields: aliases }],
       hidden: ['owner', 'object_class'],
       deletes: 'records.deletes',
+      isRestorable: true,
       nothing: 'records.nothing',
       hasLog: false,
       canDeleteMany: false,

@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
-import { queries } from '../../api/query.ts'
+import { page, queries } from '../../api/query.ts'
 import { get } from '../../api/request.ts'
 import type { Field, Fields, Instance, Json, Page } from '../../api/shapes.ts'
 import { Reading } from '../../generic/failure.tsx'
@@ -12,9 +12,10 @@ import type { PanelProps } from '../../generic/resource.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Moment, Value } from '../../kit/values.tsx'
 import { named, t } from '../../texts.ts'
-import { useClass } from './class.ts'
+import { listOf, useClass } from './class.ts'
 import { type Change, changesOf } from './event-changes.ts'
 import { type Names, namesIn } from './known-names.ts'
+import { relatedClass } from './shape.ts'
 
 const SIZE = 25
 /** As many older events are asked for the values that they tell. */
@@ -120,11 +121,21 @@ function What({ changes, ...known }: { changes: Change[]; fields: Field[]; names
 const isNothing = (value: Json | undefined): value is null | undefined | '' =>
   value === null || value === undefined || value === '' || (Array.isArray(value) && value.length === 0)
 
+/** A record at which a relation pointed. Of one that has no name here it is asked whether the caller may see it. */
+function Related({ id, field, names }: { id: number; field: Field | undefined; names: Names }) {
+  const name = names.records.get(id)
+  const of = field && relatedClass(field)
+  const asked = page(listOf(of ?? 0), `id=${id}&fields=id&limit=1`)
+  const { data } = useQuery({ ...asked, enabled: name === undefined && of !== undefined && !names.hidden.has(id) })
+  if (name === undefined && (data?.results.length ?? 0) === 0) return t('records.hidden', { id: `${id}` })
+  return <Link to={`/records/-/${id}`}>{name ?? `#${id}`}</Link>
+}
+
 /** A value as an event tells it. Texts of options come from the field of that name, if it is there still. */
 function Told({ change, value, fields, names }: { change: Change; value: Json; fields: Field[]; names: Names }) {
   if (isNothing(value)) return t('none')
   if (change.type === 'relation')
-    return <Link to={`/records/-/${value}`}>{names.records.get(Number(value)) ?? `#${value}`}</Link>
+    return <Related id={Number(value)} field={fields.find(({ label }) => label === change.name)} names={names} />
   if (change.type === 'user') return names.people.get(Number(value)) ?? `#${value}`
   if (change.type === 'document') return t('records.history.files', { count: Array.isArray(value) ? value.length : 1 })
   const field = fields.find(({ label }) => label === change.name)

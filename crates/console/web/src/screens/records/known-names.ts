@@ -6,6 +6,8 @@ import type { Field, Fields, Instance, Json, Reference } from '../../api/shapes.
 export interface Names {
   people: Map<number, string>
   records: Map<number, string>
+  /** Related records that the caller may not see. */
+  hidden: Set<number>
 }
 
 const isPerson = (value: unknown): value is Reference =>
@@ -15,6 +17,7 @@ const isPerson = (value: unknown): value is Reference =>
 export function namesIn(record: Instance, fields: Field[], events: Instance[]): Names {
   const people = new Map<number, string>()
   const records = new Map<number, string>()
+  const hidden = new Set<number>()
   const add = (names: Map<number, string>, id: Json | undefined, name: Json | undefined) => {
     if (typeof id === 'number' && typeof name === 'string' && name !== '') names.set(id, name)
   }
@@ -30,6 +33,7 @@ export function namesIn(record: Instance, fields: Field[], events: Instance[]): 
     const label = record._meta?.labels?.[alias]
     if (type === 'user') add(people, record[alias], label)
     if (type === 'relation') add(records, record[alias], label)
+    if (type === 'relation' && label === null && typeof record[alias] === 'number') hidden.add(record[alias])
   }
-  return { people, records }
+  return { people, records, hidden }
 }

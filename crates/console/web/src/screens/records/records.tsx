@@ -4,6 +4,7 @@ import { useQueries, useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { options, page, queries } from '../../api/query.ts'
+import { session } from '../../api/session.ts'
 import type { Instance } from '../../api/shapes.ts'
 import { query, read } from '../../generic/address.ts'
 import { Reading, sayError } from '../../generic/failure.tsx'
@@ -13,7 +14,9 @@ import { List } from '../../generic/list.tsx'
 import type { Resource } from '../../generic/resource.ts'
 import { describedBy } from '../../generic/shape.ts'
 import { type Action, Menu } from '../../kit/buttons.tsx'
+import css from '../../kit/controls.module.css'
 import { part } from '../../kit/part.tsx'
+import { say } from '../../kit/toasts.tsx'
 import { labelOf, t } from '../../texts.ts'
 import { NotFound } from '../not-found.tsx'
 import { useSettings } from '../settings.ts'
@@ -92,8 +95,11 @@ function More({ found, resource }: { found: OpenClass; resource: Resource }) {
     ...page('/api/object-class-forms/', `object_class=${id}&type=create&is_enabled=true&ordering=name&limit=25`),
     enabled: canCreate,
   })
-  const send = (format: 'csv' | 'ndjson') =>
-    exportRecords(id, alias, format, query(read(search, columns))).catch(sayError)
+  const send = async (format: 'csv' | 'ndjson') => {
+    const state = read(search, columns)
+    if (state.unknown.length > 0) return say(t('records.export.gone'), { isError: true })
+    return exportRecords(id, alias, format, query(state)).catch(sayError)
+  }
   const route = `/records/${alias}`
   const [{ pinned }, change] = useSettings()
   const isPinned = pinned.some((one) => one.alias === alias)
@@ -130,6 +136,14 @@ const Name = ({ instance }: { instance: Instance }) => (
   <Link to={`/records/${instance.alias}`}>{`${instance.name}`}</Link>
 )
 
+/** Leads on from a list of classes that is empty. */
+const Declare = () =>
+  session()?.permissions?.object_classes?.create === true && (
+    <Link className={css.button} to="/admin/classes/new">
+      {t('create-one', { one: t('object-classes.one') })}
+    </Link>
+  )
+
 /** All classes that the caller may see, to be searched. */
 export function AllClasses() {
   return (
@@ -139,6 +153,7 @@ export function AllClasses() {
       columns={['name', 'description', 'num_of_records']}
       search="name__icontains"
       views={{ name: Name }}
+      nothing={<Declare />}
     />
   )
 }

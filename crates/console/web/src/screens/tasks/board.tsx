@@ -11,7 +11,7 @@ import { Link, useGo } from '../../generic/go.tsx'
 import { type Action, Menu } from '../../kit/buttons.tsx'
 import css from '../../kit/controls.module.css'
 import { say } from '../../kit/toasts.tsx'
-import { Moment, nameOf } from '../../kit/values.tsx'
+import { Moment, nameOf, Value } from '../../kit/values.tsx'
 import { t } from '../../texts.ts'
 import { StepDialog, TASKS, take } from './step-dialog.tsx'
 import { isLate, STATES, type State, type Step, stepsOf, stepTo } from './steps.ts'
@@ -144,6 +144,11 @@ function Card({
         <Link to={`/tasks/${task.id}`}>{`${task.name}`}</Link>
         {actions.length > 0 && <Menu label={t('actions-of', { name: `${task.name}` })} actions={actions} />}
       </div>
+      {typeof task.object_record === 'number' && (
+        <div className={generic.when}>
+          <Value type="relation" label={task._meta?.labels?.object_record} value={task.object_record} isShort />
+        </div>
+      )}
       {typeof task.due_at === 'string' && (
         <div className={isLate(task) ? look.late : generic.when}>
           {isLate(task) ? `${t('task.late')}: ` : `${t('section.due')}: `}

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { instance as instanceQuery, options, page, queries, wrote } from '../../api/query.ts'
+import { instance as instanceQuery, options, queries, wrote } from '../../api/query.ts'
 import { call } from '../../api/request.ts'
 import { session } from '../../api/session.ts'
 import type { Choice, Fields, Instance, Json, Reference } from '../../api/shapes.ts'
@@ -227,6 +227,8 @@ function About({ task, form }: { task: Instance; form: Fields }) {
     ...((task.assignees ?? []) as unknown as Reference[]).map(nameOf),
     ...((task.assignee_groups ?? []) as Fields[]).map(({ name }) => `${name}`),
   ]
+  const name = task._meta?.labels?.task_template
+  const template = typeof name === 'string' ? name : `#${task.task_template}`
   const moment = (alias: string) => typeof task[alias] === 'string' && <Moment value={task[alias]} />
   return (
     <dl className={generic.facts}>
@@ -253,15 +255,9 @@ function About({ task, form }: { task: Instance; form: Fields }) {
           </dd>
         </>
       )}
-      <Record task={task} form={form} />
+      <Record task={task} />
       <dt>{t('task-templates.one.title')}</dt>
-      <dd>
-        {isAdmin ? (
-          <Link to={`/admin/task-templates/${task.task_template}`}>{`#${task.task_template}`}</Link>
-        ) : (
-          `#${task.task_template}`
-        )}
-      </dd>
+      <dd>{isAdmin ? <Link to={`/admin/task-templates/${task.task_template}`}>{template}</Link> : template}</dd>
       <dt>{t('created')}</dt>
       <dd>
         {moment('created_at')}
@@ -276,21 +272,21 @@ function About({ task, form }: { task: Instance; form: Fields }) {
   )
 }
 
-/** The record, as a link where its class is known: a list is asked, since an answer of 404 would be an error. */
-function Record({ task, form }: { task: Instance; form: Fields }) {
-  const known = ((form.configuration ?? {}) as Fields).object_class
-  const classes = useQuery({
-    ...page('/api/object-classes/', `id=${known}&limit=1`),
-    enabled: typeof known === 'number' && typeof task.object_record === 'number',
-  })
-  if (typeof task.object_record !== 'number') return null
-  const [found] = classes.data?.results ?? []
-  const name = ((form.labels ?? {}) as Fields).object_class
-  const text = `${typeof name === 'string' ? `${name} ` : ''}#${task.object_record}`
+/** The record by its name, which stands there where the caller may view it. */
+function Record({ task }: { task: Instance }) {
+  const id = task.object_record
+  if (typeof id !== 'number') return null
+  const name = task._meta?.labels?.object_record
   return (
     <>
       <dt>{t('task.record')}</dt>
-      <dd>{found ? <Link to={`/records/${found.alias}/${task.object_record}`}>{text}</Link> : text}</dd>
+      <dd>
+        {typeof name === 'string' ? (
+          <Link to={`/records/-/${id}`}>{name}</Link>
+        ) : (
+          <Value type="relation" label={name} value={id} />
+        )}
+      </dd>
     </>
   )
 }

@@ -64,7 +64,8 @@ export function Tasks() {
   )
   if (!isBoard)
     return <List key={path} resource={tasks} fixed={fixed} title={title} actions={tools} canCreate={false} />
-  const parameters = new URLSearchParams(query(read(search, columns ?? [])))
+  const state = read(search, columns ?? [])
+  const parameters = new URLSearchParams(query(state))
   for (const name of ['ordering', 'limit', 'offset', 'status']) parameters.delete(name)
   for (const [name, value] of Object.entries(fixed)) parameters.set(name, value)
   return (
@@ -74,6 +75,11 @@ export function Tasks() {
         <div className={generic.spacer} />
         {tools}
       </header>
+      {columns && state.unknown.length > 0 && (
+        <p className={css.notice} data-tone="warn">
+          {state.unknown.map(([name, value]) => `${name}=${value} ${t('unknown-filter')}`).join(', ')}
+        </p>
+      )}
       {columns && <Board parameters={`${parameters}`} listRoute={routeOf(isAll, false)} />}
     </>
   )
