@@ -18,6 +18,9 @@ use store::Sql;
 
 /// How many persons have an agent.
 const AGENTS: usize = 500;
+/// How many of them call all the time, and how many grants each of these has: a grant may call 600 times a minute.
+const BUSY: usize = 16;
+const GRANTS: usize = 128;
 const RECORDS: usize = 2_000;
 /// Records that nobody but the super admins may view, behind the others.
 const HIDDEN: usize = 2_000;
@@ -95,7 +98,7 @@ pub fn set_up(address: &str, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a line for each person: an access token of his own, and one of his agent.
+/// Writes a line for each person: an access token of their own, and those of their agent, one for each of its grants.
 pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
     let uuid = fs::read_to_string(Path::new(directory).join("connector"))?;
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -108,18 +111,23 @@ pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
         let people = build.db.read(people).await?;
         let (now, audience) = (app.clock.now(), format!("{}/mcp/{uuid}", build.uid));
         let mut lines = String::new();
-        for user in people {
+        for (at, user) in people.into_iter().enumerate() {
             let token = token_of(&app, &build, user).await?;
+            let grants = if at < BUSY { GRANTS } else { 1 };
             let add = move |conn: &mut store::Conn| {
                 let sql = "INSERT INTO user_group_members(group_id, user_id, created_at, created_by) VALUES (1, $1, $2, 1)";
                 conn.exec(&Sql::new(sql).arg(user).arg(now))?;
                 let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, connector) \
                            VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench', 1) RETURNING id";
-                conn.one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.int(0))
+                let begin = |_| conn.one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.int(0));
+                (0..grants).map(begin).collect::<Result<Vec<i64>, _>>()
             };
-            let grant = build.db.write(add).await?;
-            let agent = app.slot::<AccessTokens>().issue_of_grant(&audience, user, grant, now, 86_400);
-            lines.push_str(&format!("{token} {agent}\n"));
+            lines.push_str(&token);
+            for grant in build.db.write::<_, store::Error>(add).await? {
+                lines.push(' ');
+                lines.push_str(&app.slot::<AccessTokens>().issue_of_grant(&audience, user, grant, now, 86_400));
+            }
+            lines.push('\n');
         }
         fs::write(Path::new(directory).join("agents"), lines)?;
         app.store.close().await;
@@ -127,7 +135,7 @@ pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-/// Makes so many calls over so many connections, each of another person, and prints a line: requests a second, their median and
+/// Makes so many calls over so many connections, each of another person, whose calls take turns among their grants, and prints a line: requests a second, their median and
 /// p99 in milliseconds, processor microseconds a request, MiB above those before.
 pub fn calls(
     address: &str,
@@ -139,7 +147,7 @@ pub fn calls(
 ) -> Result<(), Failure> {
     let (connections, count, pid): (usize, usize, u32) = (connections.parse()?, count.parse()?, pid.parse()?);
     let lines = fs::read_to_string(directory.join("agents"))?;
-    let people: Vec<(&str, &str)> = lines.lines().filter_map(|line| line.split_once(' ')).take(connections).collect();
+    let people: Vec<Vec<&str>> = lines.lines().map(|line| line.split(' ').collect()).take(connections).collect();
     let path = format!("/mcp/{}/", fs::read_to_string(directory.join("connector"))?);
     let (idle, used, started, is_over) = (resident(pid), Usage::of(&[pid]), Instant::now(), AtomicBool::new(false));
     let (mut times, most) = thread::scope(|scope| -> Result<_, Failure> {
@@ -154,13 +162,15 @@ pub fn calls(
         let callers: Vec<_> = people
             .iter()
             .enumerate()
-            .map(|(person, (own, agents))| {
+            .map(|(person, tokens)| {
                 let path = &path;
                 scope.spawn(move || -> Result<Vec<Duration>, String> {
                     let mut stream = connect(address).map_err(|error| error.to_string())?;
                     let mut times = Vec::new();
-                    for at in (person..count).step_by(connections) {
-                        let request = request(operation, path, own, agents, at)?;
+                    let (own, agents) = tokens.split_first().ok_or("a person has no token")?;
+                    for (turn, at) in (person..count).step_by(connections).enumerate() {
+                        let agent = agents.get(turn % agents.len().max(1)).ok_or("a person has no agent")?;
+                        let request = request(operation, path, own, agent, at)?;
                         let began = Instant::now();
                         let answer = ask(&mut stream, request.as_bytes()).map_err(|error| error.to_string())?;
                         times.push(began.elapsed());
@@ -202,7 +212,7 @@ pub fn calls(
     Ok(())
 }
 
-fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> Result<String, String> {
+fn request(operation: &str, path: &str, own: &str, agent: &str, at: usize) -> Result<String, String> {
     // The same ones in another order for each caller.
     let (record, filter) = (at * 7919 % RECORDS + 1, at * 7919 % FILTERS);
     // With another limit, what was asked for before is asked for anew.
@@ -235,7 +245,7 @@ fn request(operation: &str, path: &str, own: &str, agents: &str, at: usize) -> R
     };
     let body = json!({"jsonrpc": "2.0", "id": at, "method": "tools/call", "params": tool}).to_string();
     Ok(format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {agents}\r\nAccept: application/json, text/event-stream\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {agent}\r\nAccept: application/json, text/event-stream\r\n\
          MCP-Protocol-Version: 2025-06-18\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     ))

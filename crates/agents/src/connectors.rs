@@ -137,7 +137,30 @@ fn reset_schema() -> Json {
 
 /// Where agents reach a connector.
 pub fn server_url(app: &App, build: &Build, uuid: &str) -> String {
-    format!("{}/mcp/{uuid}/", app.address_of(build))
+    format!("{}/mcp/{uuid}", app.address_of(build))
+}
+
+/// The forms of a connector's address, of which both are served. A client compares what it reads with the form that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressForm {
+    /// As in `server_url`.
+    Bare,
+    /// With a slash at its end.
+    WithSlash,
+}
+
+impl AddressForm {
+    pub fn of_path(path: &str) -> AddressForm {
+        if path.ends_with('/') { AddressForm::WithSlash } else { AddressForm::Bare }
+    }
+
+    /// What stands at the end of an address in this form.
+    pub fn end(self) -> &'static str {
+        match self {
+            AddressForm::Bare => "",
+            AddressForm::WithSlash => "/",
+        }
+    }
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {

@@ -4,6 +4,7 @@
 //! A grant is a session of its own kind (`identity/agent_sessions.rs`). It begins with the consent and lasts for a minute,
 //! in which its code may be exchanged once; each refresh makes it last longer.
 
+use crate::connectors::AddressForm;
 use crate::oauth::authorization::Asked;
 use crate::oauth::client::Client;
 use crate::oauth::metadata::resource_metadata;
@@ -11,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{StatusCode, header};
 use identity::access_tokens::AccessTokens;
-use identity::agent_sessions::{self, Renewed};
+use identity::agent_sessions::{self, NewGrant, Renewed};
 use identity::sessions::Way;
 use kit::authenticate::{Admission, Authenticate, Identifying};
 use kit::build::Build;
@@ -33,16 +34,19 @@ use web::clock::{random_token, sha256_hex};
 const CODE_LIFETIME_US: i64 = 60_000_000;
 /// How long an access token holds, in seconds.
 const ACCESS_SECONDS: i64 = 900;
+/// The only scope: that a refresh token is issued.
+pub const OFFLINE_ACCESS: &str = "offline_access";
 /// How many agents a process remembers of a build. When it is full, all are read again.
 const MAX_KNOWN: usize = 10_000;
 /// For how long an agent is not read again, in microseconds.
 const MAX_KNOWN_AGE_US: i64 = 60_000_000;
 
-/// Begins a grant for a person who has consented, and returns its code.
-pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, user: i64, way: Way) -> Result<String, Refusal> {
+/// Begins a grant for a person who has consented to these tools, and returns its code.
+pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, consent: &Consent) -> Result<String, Refusal> {
     let expires_at = request.now + CODE_LIFETIME_US;
-    let connector = (asked.client.id, asked.client.name.as_str());
-    let grant = agent_sessions::begin(request, conn, user, way, connector, expires_at)?;
+    let tools = json!(consent.tools).to_string();
+    let new = NewGrant { connector: asked.client.id, client: &asked.client.name, tools: &tools, expires_at };
+    let grant = agent_sessions::begin(request, conn, consent.user, consent.way, &new)?;
     // Codes of grants that are over; those of others are kept, so that a second use is noticed.
     let sql = Sql::new(
         "DELETE FROM agent_codes WHERE hash IN (SELECT k.hash FROM agent_codes k JOIN sessions s ON s.id = k.session_id \
@@ -56,6 +60,14 @@ pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, user: i64, way: 
     let sql = sql.arg(sha256_hex(&code)).arg(grant).arg(&asked.redirect_uri).arg(&asked.challenge).arg(expires_at);
     conn.exec(&sql)?;
     Ok(code)
+}
+
+/// The consent of a person.
+pub struct Consent {
+    pub user: i64,
+    pub way: Way,
+    /// The names of the tools that the page showed.
+    pub tools: Vec<String>,
 }
 
 /// What an agent sends to exchange a code.
@@ -164,6 +176,8 @@ fn tokens(request: &Request, conn: &mut Conn, client: &Client, grant: i64) -> Re
         "token_type": "Bearer",
         "expires_in": seconds,
         "refresh_token": refresh_token,
+        // A refresh token is always issued. Other scopes are ignored.
+        "scope": OFFLINE_ACCESS,
     })))
 }
 
@@ -207,11 +221,21 @@ pub struct Agent {
     /// The person. His own rights are not the agent's (`docs/reference/mcp-connectors.md`).
     pub caller: Arc<Caller>,
     pub connector: Connector,
+    /// The names of the tools that the person's consent showed.
+    pub consented_tools: Vec<String>,
     /// The agent's name and version, or the connector's name before it has told them.
     pub client: String,
 }
 
+impl Agent {
+    /// Whether it may call a tool: the connector offers it, and the person has consented to it.
+    pub fn offers(&self, tool: &str) -> bool {
+        [&self.connector.allowed_tools, &self.consented_tools].iter().all(|names| names.iter().any(|name| name == tool))
+    }
+}
+
 /// An agent, and how its writes are admitted again when they take effect.
+#[derive(Clone)]
 pub struct Admitted {
     pub agent: Arc<Agent>,
     pub admission: Admission,
@@ -229,7 +253,7 @@ static BY_GRANT: Authenticate = Authenticate {
         Box::pin(async move { Ok(identify(build, claims, now).await?.map(|agent| agent.caller.clone())) })
             as Identifying<'_>
     },
-    load: |conn, claims, now| Ok(load(conn, claims, now)?.map(|(caller, ..)| caller)),
+    load: |conn, claims, now| Ok(load(conn, claims, now)?.and_then(|agent| Arc::into_inner(agent.caller))),
 };
 
 /// How the requests of agents to their connector are admitted (`Authorization: Bearer …`). 401, naming the metadata of the
@@ -244,12 +268,12 @@ pub const ADMISSION: OwnAdmission = OwnAdmission {
         let claims = app.slot::<AccessTokens>().verify_of_grant(token, &audience(build, &uuid(path)), app.clock.now());
         Ok(Admission { claims: claims.ok_or_else(Refusal::bad_token)?, by: &BY_GRANT })
     },
-    refuse: |mut refusal, app, build, path| {
+    refuse: |mut refusal, app, build, path, path_values| {
         if refusal.status != StatusCode::UNAUTHORIZED {
             return refusal;
         }
         let error = if refusal.body == Refusal::unauthenticated().body { "" } else { "error=\"invalid_token\", " };
-        let metadata = resource_metadata(app, build, &uuid(path));
+        let metadata = resource_metadata(app, build, &uuid(path_values), AddressForm::of_path(path));
         refusal.headers.clear();
         refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer {error}resource_metadata=\"{metadata}\""))
     },
@@ -290,8 +314,7 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
         Some(agent) => agent,
         None => {
             let script = move |conn: &mut Conn| load(conn, claims, now);
-            let Some((caller, connector, client)) = build.db.read(script).await? else { return Ok(None) };
-            let agent = Arc::new(Agent { caller: Arc::new(caller), connector, client });
+            let Some(agent) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
             build.callers.keep(&agent.caller);
             let mut agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
             if agents.len() >= MAX_KNOWN {
@@ -309,22 +332,29 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
 }
 
 /// Reads an agent, whose connector and integration are enabled, in one snapshot.
-fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<(Caller, Connector, String)>, Error> {
+fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Agent>, Error> {
     let Some(caller) = agent_sessions::load(conn, claims, now)? else { return Ok(None) };
+    // A grant of a former version, which another process began a moment ago, has the tools of its connector until it is exchanged.
     let sql = Sql::new(
-        "SELECT c.id, c.uuid, c.name, c.allowed_tools, s.user_agent FROM sessions s JOIN mcp_connectors c ON c.id = s.connector \
+        "SELECT c.id, c.uuid, c.name, c.allowed_tools, COALESCE(s.tools, c.allowed_tools), s.user_agent \
+         FROM sessions s JOIN mcp_connectors c ON c.id = s.connector \
          JOIN integrations i ON i.id = c.integration WHERE s.id = $1 AND c.is_enabled = 1 AND i.is_enabled = 1",
     );
-    let found = conn.opt(&sql.arg(claims.session), |row| {
-        let connector = Connector {
-            id: row.int(0)?,
-            uuid: row.text(1)?.to_owned(),
-            name: row.text(2)?.to_owned(),
-            allowed_tools: serde_json::from_str(row.text(3)?).unwrap_or_default(),
-        };
-        Ok((connector, row.text(4)?.to_owned()))
-    })?;
-    Ok(found.map(|(connector, client)| (caller, connector, client)))
+    let caller = Arc::new(caller);
+    conn.opt(&sql.arg(claims.session), |row| {
+        let names = |at| Ok::<Vec<String>, Error>(serde_json::from_str(row.text(at)?).unwrap_or_default());
+        Ok(Agent {
+            caller: caller.clone(),
+            connector: Connector {
+                id: row.int(0)?,
+                uuid: row.text(1)?.to_owned(),
+                name: row.text(2)?.to_owned(),
+                allowed_tools: names(3)?,
+            },
+            consented_tools: names(4)?,
+            client: row.text(5)?.to_owned(),
+        })
+    })
 }
 
 /// Notes the name and the version that an agent tells of itself, by which its grant is listed. It is no right: the caches of

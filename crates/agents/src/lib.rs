@@ -3,6 +3,7 @@
 
 pub mod activity;
 mod associations;
+pub mod calls;
 pub mod connectors;
 pub mod grants;
 pub mod mcp;
@@ -34,6 +35,7 @@ pub static DOMAIN: Domain = Domain {
     build_slots: |slots| {
         slots.put(grants::KnownAgents::default());
         slots.put(activity::notes::Waiting::default());
+        slots.put(calls::Calls::default());
     },
     ..Domain::EMPTY
 };

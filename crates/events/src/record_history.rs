@@ -4,12 +4,13 @@
 use crate::history_client::{HistoryClient, RecordEvents};
 use crate::history_lists::{EXCLUDE, PATIENCE, Parameters, read};
 use crate::record_events::{EVENT_TYPES, SOURCE_TYPES};
+use bytes::Bytes;
 use http::StatusCode;
 use kit::answer::Answer;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::{Field, Kind, MAX_FILTERS, Resource, openapi};
+use resource::{Field, Kind, MAX_FILTERS, Query, Resource, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
@@ -54,17 +55,50 @@ pub struct RecordHistory {
 /// # Errors
 /// 400 for wrong parameters; 503 when the service is away or slow.
 pub async fn history_of_record(request: &Request, record_id: i64) -> Result<RecordHistory, Refusal> {
+    let page = page_of_record(request, record_id, &request.query).await?;
+    Ok(RecordHistory { total_count: page.events.total_count, answer: page.answer(request, &page.events.results) })
+}
+
+/// A page of the history of a record.
+pub struct HistoryPage {
+    limit: i64,
+    offset: i64,
+    events: RecordEvents,
+}
+
+impl HistoryPage {
+    /// The events as a JSON array.
+    pub fn results(&self) -> Bytes {
+        self.events.results.clone()
+    }
+
+    /// How long the events are, in bytes.
+    pub fn len(&self) -> usize {
+        self.events.results.len()
+    }
+
+    /// The page with these events, in the envelope of lists.
+    pub fn answer(&self, request: &Request, results: &[u8]) -> Answer {
+        let RecordEvents { total_count, filtered_count, .. } = self.events;
+        let body = rows::envelope(request, self.limit, self.offset, total_count, filtered_count, results);
+        Answer::json(StatusCode::OK, body)
+    }
+}
+
+/// Reads a page of the history of a record, as these parameters ask for it. The caller has checked the rights.
+///
+/// # Errors
+/// As [`history_of_record`].
+pub async fn page_of_record(request: &Request, record_id: i64, query: &Query) -> Result<HistoryPage, Refusal> {
     // The service counts `record_id` among the filters, too.
     let max_filters = MAX_FILTERS - 1;
     let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };
-    let wanted = parameters.wanted(&request.query)?;
+    let wanted = parameters.wanted(query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
         service.events_of_record(client_id, record_id, &wanted, PATIENCE).await
     };
     let events = read(request, ask).await?;
-    let RecordEvents { total_count, filtered_count, results, .. } = &events;
-    let body = rows::envelope(request, wanted.limit, wanted.offset, *total_count, *filtered_count, results);
-    Ok(RecordHistory { total_count: *total_count, answer: Answer::json(StatusCode::OK, body) })
+    Ok(HistoryPage { limit: wanted.limit, offset: wanted.offset, events })
 }
 
 #[cfg(test)]

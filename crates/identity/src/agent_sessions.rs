@@ -37,29 +37,33 @@ pub fn may_grant(request: &Request, conn: &mut Conn, user: i64, way: Way, signed
         && could_begin(request, conn, &account, way)?)
 }
 
-/// Begins a grant, which ends at a moment unless it is renewed before. The oldest of too many ends.
-pub fn begin(
-    request: &Request,
-    conn: &mut Conn,
-    user: i64,
-    way: Way,
-    connector: (i64, &str),
-    expires_at: i64,
-) -> Result<i64, Refusal> {
-    let (connector, name) = connector;
+/// A grant that begins.
+pub struct NewGrant<'a> {
+    /// The id of the connector.
+    pub connector: i64,
+    /// The name of the client.
+    pub client: &'a str,
+    /// The names of the tools that the person consented to, as a JSON array.
+    pub tools: &'a str,
+    /// When it ends unless it is renewed before.
+    pub expires_at: i64,
+}
+
+/// Begins a grant, and returns its id. The oldest of too many ends.
+pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way, new: &NewGrant<'_>) -> Result<i64, Refusal> {
     let sql = Sql::new(
         "SELECT s.id FROM sessions s WHERE s.connector = $1 AND s.user_id = $2 AND s.ended_at IS NULL ORDER BY s.id DESC \
          LIMIT 100 OFFSET $3",
     );
-    let too_many = conn.all(&sql.arg(connector).arg(user).arg(MAX_OF_CONNECTOR - 1), |row| row.int(0))?;
+    let too_many = conn.all(&sql.arg(new.connector).arg(user).arg(MAX_OF_CONNECTOR - 1), |row| row.int(0))?;
     end_all(request, conn, too_many)?;
     let single_sign_on = if let Way::SingleSignOn(id) = way { Some(id) } else { None };
     let sql = Sql::new(
-        "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, single_sign_on_id, connector) \
-         VALUES ($1, $2, $2, $3, $4, $5, $6, $7) RETURNING id",
+        "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, single_sign_on_id, connector, tools) \
+         VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8) RETURNING id",
     );
-    let sql = sql.arg(user).arg(request.now).arg(expires_at).arg(request.address.to_string()).arg(name);
-    Ok(conn.one(&sql.arg(single_sign_on).arg(connector), |row| row.int(0))?)
+    let sql = sql.arg(user).arg(request.now).arg(new.expires_at).arg(request.address.to_string()).arg(new.client);
+    Ok(conn.one(&sql.arg(single_sign_on).arg(new.connector).arg(new.tools), |row| row.int(0))?)
 }
 
 /// The outcome of renewing a grant.
@@ -95,7 +99,11 @@ pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) ->
     if !account.may_call_from(request) {
         return Ok(Renewed::Elsewhere);
     }
-    let sql = Sql::new("UPDATE sessions SET last_used_at = $1, expires_at = $2, ip = $3 WHERE id = $4");
+    // A process of a former version stores no tools with a grant that it begins.
+    let sql = Sql::new(
+        "UPDATE sessions SET last_used_at = $1, expires_at = $2, ip = $3, \
+         tools = COALESCE(tools, (SELECT c.allowed_tools FROM mcp_connectors c WHERE c.id = sessions.connector)) WHERE id = $4",
+    );
     conn.exec(&sql.arg(request.now).arg(expires_at).arg(request.address.to_string()).arg(grant))?;
     Ok(Renewed::Done(user))
 }

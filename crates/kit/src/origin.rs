@@ -12,7 +12,8 @@ use url::Url;
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// The request headers that a front end of a configured origin may send.
 const ALLOWED_HEADERS: &str = "authorization, content-type, content-disposition, if-match, if-none-match, range, \
-                               x-request-id, mcp-protocol-version, mcp-session-id";
+                               x-request-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, \
+                               x-requested-with, traceparent, tracestate, baggage, sentry-trace";
 /// The answer headers that such a front end may read.
 const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate, content-disposition, content-range";
 

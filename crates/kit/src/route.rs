@@ -47,8 +47,8 @@ pub enum Handler {
 pub struct OwnAdmission {
     /// Reads and checks the credential of a request, whose path has these values.
     pub admit: fn(&App, &Build, &HeaderMap, &[PathValue]) -> Result<Admission, Refusal>,
-    /// Makes the refusal of a caller who is not admitted to a path with these values.
-    pub refuse: fn(Refusal, &App, &Build, &[PathValue]) -> Refusal,
+    /// Makes the refusal of a caller who is not admitted to a path, which has these values.
+    pub refuse: fn(Refusal, &App, &Build, &str, &[PathValue]) -> Refusal,
 }
 
 /// A function that may refuse a request before its body is read.

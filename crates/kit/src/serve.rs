@@ -168,7 +168,7 @@ async fn respond(
     // Other methods of its path answer its callers 405.
     let own = routes.iter().find_map(|route| route.own_admission);
     let refused = |refusal: Refusal| match own {
-        Some(own) => (own.refuse)(refusal, app, &build, &path_values),
+        Some(own) => (own.refuse)(refusal, app, &build, path, &path_values),
         None => refusal,
     };
     let admission = match own {

@@ -35,6 +35,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0001_builds", include_str!("../migrations/control/0001_builds.sql")),
         Migration::sql("0002_history_tenants", include_str!("../migrations/control/0002_history_tenants.sql")),
         Migration::sql("0003_agent_activity", include_str!("../migrations/control/0003_agent_activity.sql")),
+        Migration::sql("0004_agent_calls", include_str!("../migrations/control/0004_agent_calls.sql")),
     ],
     build: &[
         Migration::sql("0001_identity", include_str!("../migrations/build/0001_identity.sql")),
@@ -62,6 +63,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0018_agents", include_str!("../migrations/build/0018_agents.sql")),
         Migration::sql("0019_agent_activity", include_str!("../migrations/build/0019_agent_activity.sql")),
         Migration::sql("0020_browser_sessions", include_str!("../migrations/build/0020_browser_sessions.sql")),
+        Migration::sql("0021_consented_tools", include_str!("../migrations/build/0021_consented_tools.sql")),
     ],
 };
 

@@ -120,9 +120,12 @@ impl Default for BriefEntries {
 }
 
 impl BriefEntries {
-    /// The entry of the next field.
+    /// The entry of the next field, without the path of its choice: it names a class, and the reader cannot call it.
     pub fn entry(&mut self, field: &Field) -> Json {
         let mut entry = declared_schema(field);
+        if let Some(entry) = entry.as_object_mut() {
+            entry.shift_remove("autocomplete");
+        }
         let Some(values) = entry.get_mut("values").and_then(Json::as_array_mut) else { return entry };
         let mut told = 0;
         for value in values.iter().take(FEW_VALUES) {

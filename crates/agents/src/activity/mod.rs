@@ -30,6 +30,7 @@ static ACTIVITY: LazyLock<Resource> = LazyLock::new(|| {
         number("object_class").nullable().filter(),
         number("record_id").nullable().filter(),
         Field::new("outcome", Kind::choices(&notes::Outcome::NAMES)).filter(),
+        number("count").column("calls"),
     ];
     let declared = Resource::new("mcp_activity", "McpActivity", "agent_activity", fields.map(Field::read_only));
     declared.newest_first().ordered_by("at").unlogged()
@@ -70,9 +71,13 @@ async fn list(request: Arc<Request>) -> Outcome {
     let wrong = |error: serde_json::Error| Error::Db(format!("an answer is no JSON: {error}"));
     let mut page: Json = serde_json::from_slice(answer.body.whole()).map_err(wrong)?;
     let ids: Vec<i64> = results(&mut page).filter_map(|line| line["user"].as_i64()).collect();
-    let users = request.build.db.read::<_, Error>(move |conn| references(conn, &ids)).await?;
+    let users = request.build.db.read::<_, Error>(move |conn| people(conn, &ids)).await?;
     for line in results(&mut page) {
-        line["user"] = line["user"].as_i64().and_then(|id| users.get(&id)).cloned().unwrap_or_default();
+        let user = line["user"].as_i64().and_then(|id| users.get(&id));
+        if user.is_some_and(|user| user.is_anonymized) {
+            line["client"] = "".into();
+        }
+        line["user"] = user.map(|user| user.reference.clone()).unwrap_or_default();
     }
     Ok(Answer { headers: answer.headers, ..Answer::json(StatusCode::OK, page.to_string()) })
 }
@@ -81,12 +86,19 @@ fn results(page: &mut Json) -> impl Iterator<Item = &mut Json> {
     page["results"].as_array_mut().into_iter().flatten()
 }
 
-/// The references of users, by their ids.
-fn references(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Json>, Error> {
+/// A person for whom agents called.
+struct Person {
+    reference: Json,
+    /// Then nothing of it names the programs that the person used.
+    is_anonymized: bool,
+}
+
+/// The users with these ids.
+fn people(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Person>, Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let mut sql = Sql::new("SELECT u.id");
+    let mut sql = Sql::new("SELECT u.id, CASE WHEN u.status = 'anonymized' THEN 1 ELSE 0 END");
     for column in USER_REFERENCE {
         sql.push(", u.").name(column);
     }
@@ -95,13 +107,13 @@ fn references(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Json>, Error>
         let mut reference = Map::new();
         for (at, name) in USER_REFERENCE.iter().enumerate() {
             let value = match *name {
-                "id" => row.int(at + 1)?.into(),
-                "is_deleted" => row.flag(at + 1)?.into(),
-                _ => row.text(at + 1)?.into(),
+                "id" => row.int(at + 2)?.into(),
+                "is_deleted" => row.flag(at + 2)?.into(),
+                _ => row.text(at + 2)?.into(),
             };
             reference.insert((*name).to_owned(), value);
         }
-        Ok((row.int(0)?, Json::Object(reference)))
+        Ok((row.int(0)?, Person { reference: Json::Object(reference), is_anonymized: row.flag(1)? }))
     };
     Ok(conn.all(&sql, reference)?.into_iter().collect())
 }

@@ -1,12 +1,17 @@
 //! Notes of what agents do. What a tool wrote is noted in its transaction (`agent_writes`), and moved to `agent_activity` soon after; what
 //! it only read is kept in memory for a moment, so that many lines make one write, and a process that is killed loses the last of them.
+//! Equal reads of a minute are one line with their number.
 
+use crate::calls::{self, Calls};
+use crate::mcp::tools::{self, Effect};
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Pending, StandingJob};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Conn, Error, Sql, Value};
+use web::clock::sha256_hex;
 
 /// How long lines of reads wait for others, in microseconds.
 const GROUPING_US: i64 = 800_000;
@@ -16,8 +21,10 @@ const MANY: usize = 5_000;
 const PAGE: i64 = 1_000;
 /// For how long lines are kept, in microseconds.
 pub const KEPT_US: i64 = 90 * 86_400_000_000;
-/// How many lines of a build are kept.
-const MAX_KEPT: i64 = 5_000_000;
+/// How many lines of a connector are kept.
+const MAX_KEPT: i64 = 1_000_000;
+/// Within what time equal reads are one line, in microseconds.
+const MINUTE_US: i64 = 60_000_000;
 /// The pause between two sweeps of a build, in microseconds.
 const SWEEP_US: i64 = 3_600_000_000;
 /// How many lines a sweep deletes in a transaction.
@@ -25,9 +32,21 @@ const SWEPT: i64 = 5_000;
 
 const COLUMNS: [&str; 8] = ["connector", "at", "user_id", "client", "tool", "object_class", "record_id", "outcome"];
 
-/// The columns of a stored line.
-const STORED: [&str; 10] =
-    ["build", "write_id", "connector", "at", "user_id", "client", "tool", "object_class", "record_id", "outcome"];
+/// The columns of a stored line: its build, what makes it one line with others, how many calls it stands for, and [`COLUMNS`].
+const STORED: [&str; 12] = [
+    "build",
+    "write_id",
+    "read_key",
+    "calls",
+    "connector",
+    "at",
+    "user_id",
+    "client",
+    "tool",
+    "object_class",
+    "record_id",
+    "outcome",
+];
 
 pub static ACTIVITY: StandingJob = StandingJob { name: "agent_activity", at_a_time: 4, due, run };
 
@@ -74,6 +93,55 @@ impl Line {
             Value::Text(self.outcome.name()),
         ]
     }
+
+    /// Identifies this read among others of its build, the minute included; `None` for a call of a tool that writes.
+    fn read_key(&self) -> Option<String> {
+        tools::named(self.tool).filter(|tool| tool.effect == Effect::Reads)?;
+        let (class, record) = (self.object_class.unwrap_or(0), self.record.unwrap_or(0));
+        let of = [self.connector, self.at.div_euclid(MINUTE_US), self.user, class, record];
+        let equal = format!("{of:?} {} {} {}", self.tool, self.outcome.name(), self.client);
+        Some(sha256_hex(&equal)[..32].to_owned())
+    }
+}
+
+/// A line with the equal reads for which it stands.
+struct StoredLine<'a> {
+    line: &'a Line,
+    read_key: Option<String>,
+    calls: i64,
+}
+
+impl StoredLine<'_> {
+    fn stands(&self) -> Stands<'_> {
+        self.read_key.as_deref().map_or(Stands::ForCall, |key| Stands::ForReads(key, self.calls))
+    }
+}
+
+/// What a stored line stands for.
+enum Stands<'a> {
+    /// A write, by its number in `agent_writes`.
+    ForWrite(i64),
+    /// A call that wrote nothing, of a tool that may write.
+    ForCall,
+    /// Equal reads, by what identifies them, and their number.
+    ForReads(&'a str, i64),
+}
+
+/// Lines with equal reads as one, in their order.
+fn folded(lines: &[Line]) -> Vec<StoredLine<'_>> {
+    let (mut stored, mut places) = (Vec::<StoredLine<'_>>::new(), HashMap::new());
+    for line in lines {
+        let read_key = line.read_key();
+        let place = match &read_key {
+            Some(key) => *places.entry(key.clone()).or_insert(stored.len()),
+            None => stored.len(),
+        };
+        match stored.get_mut(place) {
+            Some(equal) => equal.calls += 1,
+            None => stored.push(StoredLine { line, read_key, calls: 1 }),
+        }
+    }
+    stored
 }
 
 /// The lines of a build that wait in this process.
@@ -166,33 +234,48 @@ pub async fn finish(app: &App) {
     }
 }
 
-/// Writes the lines of a build that wait in this process.
+/// Writes the lines of a build that wait in this process, and the calls of its grants.
 async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), Error> {
-    let waiting: &Waiting = build.slot();
-    let lines = Arc::new(waiting.take());
-    if lines.is_empty() {
+    let (waiting, counted, now): (&Waiting, _, _) = (build.slot(), Calls::of(build), app.clock.now());
+    let (lines, unstored) = (Arc::new(waiting.take()), Arc::new(counted.take_unstored(now)));
+    if lines.is_empty() && unstored.is_empty() {
         return Ok(());
     }
-    let (uid, shared) = (build.uid.clone(), lines.clone());
+    let (uid, written_lines, written_calls) = (build.uid.clone(), lines.clone(), unstored.clone());
     let write = move |conn: &mut Conn| {
-        if !is_served(conn, &uid)? {
-            return Ok(());
+        // One process at a time, so that no two wait for each other's lines.
+        if !is_served(conn, &uid, " FOR NO KEY UPDATE")? {
+            return Ok(Vec::new());
         }
-        let rows: Vec<[Value<'_>; 10]> = shared.iter().map(|line| row(&uid, None, line.values())).collect();
-        conn.insert_rows("agent_activity", &STORED, &rows, "").map(drop)
+        let stored = folded(&written_lines);
+        let rows: Vec<[Value<'_>; 12]> = stored.iter().map(|of| row(&uid, of.line.values(), of.stands())).collect();
+        let then = "ON CONFLICT (build, read_key) WHERE read_key IS NOT NULL \
+                    DO UPDATE SET calls = agent_activity.calls + excluded.calls";
+        conn.insert_rows("agent_activity", &STORED, &rows, then)?;
+        calls::store(conn, &uid, &written_calls, now)
     };
-    let written = app.store.control().write_unshown::<_, Error>(write).await;
-    if written.is_err() {
-        waiting.put_back(lines.to_vec(), app.clock.now());
+    match app.store.control().write_unshown::<_, Error>(write).await {
+        Ok(stored) => {
+            counted.take_over(&stored);
+            Ok(())
+        }
+        Err(error) => {
+            waiting.put_back(lines.to_vec(), now);
+            counted.put_back(&unstored);
+            Err(error)
+        }
     }
-    written
 }
 
 /// A row of `agent_activity`.
-fn row<'a>(build: &'a str, write: Option<i64>, line: [Value<'a>; 8]) -> [Value<'a>; 10] {
+fn row<'a>(build: &'a str, line: [Value<'a>; 8], of: Stands<'a>) -> [Value<'a>; 12] {
     let [connector, at, user, client, tool, class, record, outcome] = line;
-    let write = write.map_or(Value::Null, Value::Int);
-    [Value::Text(build), write, connector, at, user, client, tool, class, record, outcome]
+    let (write, read, calls) = match of {
+        Stands::ForWrite(id) => (Value::Int(id), Value::Null, 1),
+        Stands::ForCall => (Value::Null, Value::Null, 1),
+        Stands::ForReads(key, calls) => (Value::Null, Value::Text(key), calls),
+    };
+    [Value::Text(build), write, read, Value::Int(calls), connector, at, user, client, tool, class, record, outcome]
 }
 
 /// A line of `agent_writes`.
@@ -244,10 +327,11 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
     }
     let (uid, shared) = (build.uid.clone(), lines.clone());
     let write = move |conn: &mut Conn| {
-        if !is_served(conn, &uid)? {
+        if !is_served(conn, &uid, " FOR SHARE")? {
             return Ok(());
         }
-        let rows: Vec<[Value<'_>; 10]> = shared.iter().map(|line| row(&uid, Some(line.id), line.values())).collect();
+        let rows: Vec<[Value<'_>; 12]> =
+            shared.iter().map(|line| row(&uid, line.values(), Stands::ForWrite(line.id))).collect();
         let then = "ON CONFLICT (build, write_id) WHERE write_id IS NOT NULL DO NOTHING";
         conn.insert_rows("agent_activity", &STORED, &rows, then).map(drop)
     };
@@ -260,76 +344,125 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
     Ok(!is_last)
 }
 
-/// Whether a build is not being deleted, which waits until the end of the transaction.
-fn is_served(conn: &mut Conn, build: &str) -> Result<bool, Error> {
-    let sql = Sql::new("SELECT 1 FROM builds WHERE uid = $1 AND state = 'active' FOR SHARE").arg(build);
+/// Whether a build is not being deleted. Its row is locked, so that its deletion waits until the end of the transaction.
+fn is_served(conn: &mut Conn, build: &str, lock: &'static str) -> Result<bool, Error> {
+    let mut sql = Sql::new("SELECT 1 FROM builds WHERE uid = ");
+    sql.bind(build).push(" AND state = 'active'").push(lock);
     Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
 }
 
 /// Deletes the lines of a build that is being deleted, some at a time.
 pub async fn remove_build(app: &App, uid: &str) -> Result<(), Error> {
-    let of_build = |uid: &str| {
+    run_in_steps(app, uid, |uid| {
         Sql::new(
             "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 ORDER BY at, id LIMIT $2)",
         )
         .arg(uid)
         .arg(SWEPT)
-    };
-    delete_in_steps(app, uid, of_build).await
+    })
+    .await?;
+    let uid = uid.to_owned();
+    let delete =
+        move |conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM agent_calls WHERE build = $1").arg(&uid)).map(drop);
+    app.store.control().write_unshown::<_, Error>(delete).await
 }
 
-/// Deletes what is too old, and what is too much, once in a while.
+/// Deletes what is too old, and what is too much, once in a while, and what tells about people who were anonymized.
 async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
     let (waiting, now): (&Waiting, _) = (build.slot(), app.clock.now());
     if next_sweep(waiting, build, now) > now {
         return Ok(());
     }
     waiting.next_sweep.store(now + SWEEP_US, Ordering::Relaxed);
+    forget_clients(app, build).await?;
     keep(app, build, MAX_KEPT).await
 }
 
-/// Deletes the lines of a build that are too old, and the oldest until there are at most so many.
+/// Erases the names of the clients of people who were anonymized. Lists leave them out before.
+pub async fn forget_clients(app: &App, build: &Arc<Build>) -> Result<(), Error> {
+    let anonymized = |conn: &mut Conn| {
+        conn.all(&Sql::new("SELECT id FROM users WHERE status = 'anonymized' ORDER BY id"), |row| row.int(0))
+    };
+    let anonymized: Vec<i64> = build.db.read::<_, Error>(anonymized).await?;
+    for users in anonymized.chunks(1_000) {
+        let users = users.to_vec();
+        run_in_steps(app, &build.uid, move |uid| {
+            let mut sql = Sql::new(
+                "UPDATE agent_activity SET client = '' WHERE id IN (SELECT id FROM agent_activity WHERE build = ",
+            );
+            sql.bind(uid).push(" AND client > '' AND user_id").any(users.clone()).push(" LIMIT ").bind(SWEPT).push(")");
+            sql
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Deletes the lines of a build that are too old, and the oldest of each connector until it has at most so many.
 pub async fn keep(app: &App, build: &Build, most: i64) -> Result<(), Error> {
-    let now = app.clock.now();
-    let uid = build.uid.clone();
-    let beyond = move |conn: &mut Conn| {
-        let sql =
-            Sql::new("SELECT at FROM agent_activity WHERE build = $1 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $2");
-        conn.opt(&sql.arg(&uid).arg(most), |row| row.int(0))
-    };
-    let beyond = app.store.control().read::<_, Error>(beyond).await?;
-    let oldest = beyond.map_or(now - KEPT_US, |at| (at + 1).max(now - KEPT_US));
-    let of_build = move |uid: &str| {
-        Sql::new(
-            "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 AND at < $2 \
-             ORDER BY at, id LIMIT $3)",
-        )
-        .arg(uid)
-        .arg(oldest)
-        .arg(SWEPT)
-    };
+    let oldest = app.clock.now() - KEPT_US;
+    let mut connector = 0;
+    while let Some(next) = next_connector(app, build, connector).await? {
+        connector = next;
+        let beyond = newest_beyond(app, build, connector, most).await?;
+        let before = beyond.map_or(oldest, |at| (at + 1).max(oldest));
+        run_in_steps(app, &build.uid, move |uid| {
+            Sql::new(
+                "DELETE FROM agent_activity WHERE id IN (SELECT id FROM agent_activity WHERE build = $1 AND connector = $2 AND at < $3 \
+                 ORDER BY at, id LIMIT $4)",
+            )
+            .arg(uid)
+            .arg(connector)
+            .arg(before)
+            .arg(SWEPT)
+        })
+        .await?;
+    }
     // Those of builds that have no connector any more, too: lines come in the order of their ids, nearly.
-    let of_all = move |_: &str| {
+    run_in_steps(app, &build.uid, move |_| {
         Sql::new(
             "DELETE FROM agent_activity WHERE at < $1 AND id IN (SELECT id FROM agent_activity ORDER BY id LIMIT $2)",
         )
-        .arg(now - KEPT_US)
+        .arg(oldest)
         .arg(SWEPT)
-    };
-    delete_in_steps(app, &build.uid, of_build).await?;
-    delete_in_steps(app, &build.uid, of_all).await
+    })
+    .await
 }
 
-/// Runs a statement that deletes up to [`SWEPT`] lines until nothing is left.
-async fn delete_in_steps(
+/// The next connector of a build that has lines, deleted ones among them.
+async fn next_connector(app: &App, build: &Build, behind: i64) -> Result<Option<i64>, Error> {
+    let uid = build.uid.clone();
+    let next = move |conn: &mut Conn| {
+        let sql = Sql::new(
+            "SELECT connector FROM agent_activity WHERE build = $1 AND connector > $2 ORDER BY connector LIMIT 1",
+        );
+        conn.opt(&sql.arg(&uid).arg(behind), |row| row.int(0))
+    };
+    app.store.control().read::<_, Error>(next).await
+}
+
+/// When the newest line of a connector was noted of those that are too many.
+async fn newest_beyond(app: &App, build: &Build, connector: i64, most: i64) -> Result<Option<i64>, Error> {
+    let uid = build.uid.clone();
+    let beyond = move |conn: &mut Conn| {
+        let sql = Sql::new(
+            "SELECT at FROM agent_activity WHERE build = $1 AND connector = $2 ORDER BY at DESC, id DESC LIMIT 1 OFFSET $3",
+        );
+        conn.opt(&sql.arg(&uid).arg(connector).arg(most), |row| row.int(0))
+    };
+    app.store.control().read::<_, Error>(beyond).await
+}
+
+/// Runs a statement that changes up to [`SWEPT`] lines until none is left.
+async fn run_in_steps(
     app: &App,
     uid: &str,
-    delete: impl Fn(&str) -> Sql + Copy + Send + Sync + 'static,
+    change: impl Fn(&str) -> Sql + Clone + Send + Sync + 'static,
 ) -> Result<(), Error> {
     loop {
-        let uid = uid.to_owned();
-        let deleted = app.store.control().write_unshown::<_, Error>(move |conn| conn.exec(&delete(&uid))).await?;
-        if (deleted as i64) < SWEPT {
+        let (uid, change) = (uid.to_owned(), change.clone());
+        let changed = app.store.control().write_unshown::<_, Error>(move |conn| conn.exec(&change(&uid))).await?;
+        if (changed as i64) < SWEPT {
             return Ok(());
         }
     }

@@ -1,4 +1,4 @@
-//! The MCP server of a connector: `/mcp/{uuid}/` (`docs/reference/mcp-server.md`). The messages of the protocol are in `server.rs`, what agents
+//! The MCP server of a connector: `/mcp/{uuid}` (`docs/reference/mcp-server.md`). The messages of the protocol are in `server.rs`, what agents
 //! can do in `tools.rs`.
 
 pub mod arguments;
@@ -46,7 +46,9 @@ async fn post(request: Arc<Request>) -> Outcome {
         server::answer(request.clone(), admitted).await
     };
     // What ended meanwhile is refused as it is before.
-    let refused = |refusal| (grants::ADMISSION.refuse)(refusal, &request.app, &request.build, &request.path_values);
+    let refused = |refusal| {
+        (grants::ADMISSION.refuse)(refusal, &request.app, &request.build, &request.path, &request.path_values)
+    };
     answer.await.map_err(refused)
 }
 

@@ -35,7 +35,21 @@ pub enum Effect {
     Adds,
     /// It changes values; the same call again changes nothing.
     Changes,
+    /// It may change values, and ends something: the same call again is refused.
+    Completes,
     Deletes,
+}
+
+impl Effect {
+    /// Whether it may overwrite or remove what is there.
+    pub fn is_destructive(self) -> bool {
+        matches!(self, Effect::Changes | Effect::Completes | Effect::Deletes)
+    }
+
+    /// Whether the same call again has no further effect.
+    pub fn is_idempotent(self) -> bool {
+        !matches!(self, Effect::Adds | Effect::Completes)
+    }
 }
 
 const OBJECT_CLASS: Name = Name::new(
@@ -319,7 +333,7 @@ pub static TOOLS: &[ToolKind] = &[
         title: "Complete a task",
         description: "Completes an open task with an answer, in the name of the person for whom you work. Take get_task first: `form` says what is \
                       asked. Where `form.task_type` is tt_object_record_update the answer changes the record.",
-        effect: Effect::Adds,
+        effect: Effect::Completes,
         arguments: &[TASK, RESPONSE, COMMENT],
         answers: || object(task()),
         run: |call, arguments| {

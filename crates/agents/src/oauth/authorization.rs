@@ -7,7 +7,7 @@ use kit::answer::Answer;
 use kit::request::Request;
 use resource::Query;
 use store::{Conn, Error};
-use url::{Url, form_urlencoded};
+use url::{Origin, Url, form_urlencoded};
 
 /// The longest query of a request, in bytes: it stands in the cookie of a sign-in at a provider.
 pub const MAX_QUERY: usize = 2_400;
@@ -167,12 +167,31 @@ pub fn back(redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>, issu
     format!("{redirect_uri}{joint}{}", query.finish())
 }
 
-/// Whether every one of these texts is the address of a client's connector, with or without its last slash.
+/// Whether every one of these texts names a client's connector.
 pub fn are_resource<'a>(request: &Request, client: &Client, mut sent: impl Iterator<Item = &'a str>) -> bool {
     let own = server_url(&request.app, &request.build, &client.uuid);
-    let canonical = |text: &str| Url::parse(text).ok().map(|url| url.as_str().trim_end_matches('/').to_owned());
-    let own = canonical(&own);
-    sent.all(|resource| own.is_some() && canonical(resource) == own)
+    sent.all(|resource| names_connector(&own, resource))
+}
+
+/// Whether a text is the address of a connector or its origin, each with or without a slash at its end. Scheme and host are compared
+/// ignoring case, and a default port equals none.
+fn names_connector(server_url: &str, text: &str) -> bool {
+    let (Some((own_origin, own_path)), Some((origin, path))) = (parts(server_url), parts(text)) else { return false };
+    let path = path.strip_suffix('/').unwrap_or(path);
+    origin == own_origin && (path == own_path || path.is_empty())
+}
+
+/// The origin of an address, and its path as it was written; `None` where it is no address, or has other parts.
+fn parts(text: &str) -> Option<(Origin, &str)> {
+    let url = Url::parse(text).ok()?;
+    let has_others = !url.username().is_empty() || url.password().is_some() || url.query().is_some();
+    // A parser of addresses mends and strips; the text is compared as it is.
+    let is_written_so = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if has_others || url.fragment().is_some() || !is_written_so {
+        return None;
+    }
+    let (_, rest) = text.split_once("://")?;
+    Some((url.origin(), rest.find('/').map_or("", |at| &rest[at..])))
 }
 
 /// The value of a parameter, `None` where it is not sent or empty; an error where it is sent twice.
@@ -198,4 +217,46 @@ pub fn redirect(status: StatusCode, address: &str) -> Answer {
     answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
     answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")));
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_connector;
+
+    #[test]
+    fn a_connector_is_named_by_its_address_and_its_origin() {
+        let named = |text: &str| names_connector("https://a.example/mcp/0f8f", text);
+        for text in [
+            "https://a.example/mcp/0f8f",
+            "https://a.example/mcp/0f8f/",
+            "HTTPS://A.example:443/mcp/0f8f",
+            "https://a.example",
+            "https://a.example/",
+        ] {
+            assert!(named(text), "{text}");
+        }
+        for text in [
+            "",
+            "a.example/mcp/0f8f",
+            "http://a.example/mcp/0f8f",
+            "https://a.example:8443/mcp/0f8f",
+            "https://b.example/mcp/0f8f",
+            "https://a.example/mcp/0F8F",
+            "https://a.example/mcp/0f8f//",
+            "https://a.example//",
+            "https://a.example/x/../mcp/0f8f",
+            "https://a.example/mcp/0f8e",
+            "https://a.example/mcp",
+            "https://a.example/mcp/0f8f?x=1",
+            "https://a.example/mcp/0f8f#x",
+            "https://x@a.example/mcp/0f8f",
+            " https://a.example/mcp/0f8f",
+            "https:\\\\a.example/mcp/0f8f",
+        ] {
+            assert!(!named(text), "{text}");
+        }
+        // Behind a path of its own the origin is that of the address.
+        assert!(names_connector("https://a.example/chancery/mcp/0f8f", "https://a.example"));
+        assert!(!names_connector("https://a.example/chancery/mcp/0f8f", "https://a.example/mcp/0f8f"));
+    }
 }

@@ -3,7 +3,7 @@
 use super::authorization::{Asked, MAX_QUERY, Wrong, redirect};
 use super::pages;
 use super::transaction::{SignedIn, Transaction};
-use crate::grants;
+use crate::grants::{self, Consent};
 use http::{Method, StatusCode};
 use identity::agent_sessions::{may_grant, must_change_password};
 use identity::attempts;
@@ -28,6 +28,8 @@ const AUTHORIZE: &str = "/oauth/authorize/";
 /// What every form of the pages has.
 const REQUEST: &str = "request";
 const TOKEN: &str = "token";
+/// The tools that the page to consent showed.
+const TOOLS: &str = "tools";
 
 pub fn routes() -> Vec<Route> {
     let send = |path, summary, handler, fields| {
@@ -67,7 +69,7 @@ pub fn routes() -> Vec<Route> {
             pages::CONSENT,
             "Consent from the page of an agent",
             Handler::Write(consent),
-            &[REQUEST, TOKEN, "decision"],
+            &[REQUEST, TOKEN, TOOLS, "decision"],
         ),
     ]
 }
@@ -80,7 +82,7 @@ fn parameters() -> Vec<Json> {
         ("state", "Sent back as it is"),
         ("code_challenge", "The challenge of a verifier (RFC 7636)"),
         ("code_challenge_method", "`S256`"),
-        ("resource", "The `server_url` of the connector, which it is anyway"),
+        ("resource", "The `server_url` of the connector or its origin, which it is anyway"),
     ]
     .map(|(name, text)| openapi::query(name, text, json!({"type": "string"})))
     .to_vec()
@@ -247,7 +249,8 @@ fn consent(request: &Request, conn: &mut Conn) -> Outcome {
             if !transaction.spend(conn, request.now)? {
                 return begin_again("This page was used already.");
             }
-            let code = grants::begin(request, conn, &asked, signed_in.user, way)?;
+            let tools = consented_tools(request, &asked)?;
+            let code = grants::begin(request, conn, &asked, &Consent { user: signed_in.user, way, tools })?;
             asked.granted(request, &code)
         }
         "deny" => asked.refused(request, "access_denied", "The person has denied it."),
@@ -256,4 +259,14 @@ fn consent(request: &Request, conn: &mut Conn) -> Outcome {
     let mut answer = redirect(StatusCode::SEE_OTHER, &address);
     answer.headers.push(transaction.expired_cookie(request));
     Ok(answer)
+}
+
+/// The tools that the page showed and that the connector still offers. A page of a former version does not say what it showed: then those
+/// that the connector offers now.
+fn consented_tools(request: &Request, asked: &Asked) -> Result<Vec<String>, Refusal> {
+    let offered = &asked.client.tools;
+    Ok(match request.object()?.get(TOOLS).and_then(|sent| sent.as_str()) {
+        Some(shown) => offered.iter().filter(|tool| shown.split(' ').any(|shown| shown == *tool)).cloned().collect(),
+        None => offered.clone(),
+    })
 }

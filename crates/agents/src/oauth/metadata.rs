@@ -1,6 +1,7 @@
 //! What agents read before they sign in: the metadata of a connector (RFC 9728) and of this server (RFC 8414).
 
-use crate::connectors::server_url;
+use crate::connectors::{AddressForm, server_url};
+use crate::grants::OFFLINE_ACCESS;
 use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::app::App;
@@ -46,15 +47,16 @@ fn server_schema() -> Json {
         "token_endpoint_auth_methods_supported",
         "revocation_endpoint_auth_methods_supported",
         "code_challenge_methods_supported",
+        "scopes_supported",
     ];
     let fields = addresses.map(|name| (name, address())).into_iter().chain(lists.map(|name| (name, texts())));
     let names_issuer = [("authorization_response_iss_parameter_supported", json!({"type": "boolean"}))];
     titled("AuthorizationServerMetadata", object(fields.chain(names_issuer)))
 }
 
-/// The address of a connector's metadata, which refusals name.
-pub fn resource_metadata(app: &App, build: &Build, uuid: &str) -> String {
-    format!("{}/.well-known/oauth-protected-resource/mcp/{uuid}", app.address_of(build))
+/// The address of the metadata of a connector whose address has this form. Refusals name it.
+pub fn resource_metadata(app: &App, build: &Build, uuid: &str, form: AddressForm) -> String {
+    format!("{}/.well-known/oauth-protected-resource/mcp/{uuid}{}", app.address_of(build), form.end())
 }
 
 fn of_connector(request: &Request, conn: &mut Conn) -> Outcome {
@@ -62,7 +64,7 @@ fn of_connector(request: &Request, conn: &mut Conn) -> Outcome {
     let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE uuid = $1").arg(&uuid);
     conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
     Ok(Answer::value(&json!({
-        "resource": server_url(&request.app, &request.build, &uuid),
+        "resource": server_url(&request.app, &request.build, &uuid) + AddressForm::of_path(&request.path).end(),
         "authorization_servers": [request.app.address_of(&request.build)],
         "bearer_methods_supported": ["header"],
     })))
@@ -84,5 +86,6 @@ fn of_server(request: &Request) -> Outcome {
         "revocation_endpoint_auth_methods_supported": by_secret,
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
+        "scopes_supported": [OFFLINE_ACCESS],
     })))
 }

@@ -2,7 +2,7 @@
 
 use super::authorization::Asked;
 use super::transaction::Transaction;
-use crate::mcp::tools::TOOLS;
+use crate::mcp::tools::{TOOLS, ToolKind};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use identity::single_sign_on::start::EnabledConfiguration;
 use kit::answer::Answer;
@@ -87,8 +87,11 @@ pub fn sign_in(
 
 /// The page to consent.
 pub fn consent(request: &Request, asked: &Asked, transaction: &Transaction, username: &str) -> Answer {
-    let offered = TOOLS.iter().filter(|tool| asked.client.tools.iter().any(|name| name == tool.name));
-    let tools: String = offered.map(|tool| format!("<li>{} (<code>{}</code>)</li>", tool.title, tool.name)).collect();
+    let offered: Vec<&ToolKind> =
+        TOOLS.iter().filter(|tool| asked.client.tools.iter().any(|name| name == tool.name)).collect();
+    let names: Vec<&str> = offered.iter().map(|tool| tool.name).collect();
+    let tools: String =
+        offered.iter().map(|tool| format!("<li>{} (<code>{}</code>)</li>", tool.title, tool.name)).collect();
     let tools = match tools.as_str() {
         "" => "<p>Its connector offers no tools now.</p>".to_owned(),
         tools => format!("<p>Its connector offers these tools:</p><ul>{tools}</ul>"),
@@ -98,12 +101,13 @@ pub fn consent(request: &Request, asked: &Asked, transaction: &Transaction, user
         "<p><strong>{}</strong> asks to work for you, <strong>{}</strong>.</p>{tools}\
          <p>It reaches the records that you are assigned to by permission sets which let this connector do so.</p>\
          <p>You will be sent to <strong>{}</strong>{whose}. Go on only if you have begun this there.</p>\
-         <form method=\"post\" action=\"{CONSENT}\">{}<p><button name=\"decision\" value=\"allow\">Allow</button> \
+         <form method=\"post\" action=\"{CONSENT}\">{}<input name=\"tools\" type=\"hidden\" value=\"{}\"><p><button name=\"decision\" value=\"allow\">Allow</button> \
          <button name=\"decision\" value=\"deny\">Deny</button></p></form>",
         escape(&asked.client.name),
         escape(username),
         escape(&asked.host()),
-        hidden(asked, transaction)
+        hidden(asked, transaction),
+        names.join(" ")
     );
     let mut answer = shown(request, StatusCode::OK, "Let an agent work for you", &body);
     // The answer to its form leads to the agent, and browsers ask the policy of the page of the form about that.

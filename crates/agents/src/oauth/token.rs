@@ -3,7 +3,7 @@
 
 use super::authorization::are_resource;
 use super::client::{self, Client};
-use crate::grants::{self, Exchanged, Refused};
+use crate::grants::{self, Exchanged, OFFLINE_ACCESS, Refused};
 use http::{StatusCode, header};
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
@@ -50,6 +50,7 @@ fn tokens_schema() -> Json {
         ("token_type", json!({"const": "Bearer"})),
         ("expires_in", json!({"type": "integer", "description": "Seconds until the access token ends"})),
         ("refresh_token", json!({"type": "string"})),
+        ("scope", json!({"const": OFFLINE_ACCESS})),
     ];
     titled("AgentTokens", object(fields))
 }

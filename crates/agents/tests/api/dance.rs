@@ -42,7 +42,7 @@ pub async fn agent(api: &Client, name: &str) -> Agent {
     let made = connector(api, name, &integration).await;
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     let server_url = text("server_url");
-    let uuid = server_url.split('/').rev().nth(1).unwrap().to_owned();
+    let uuid = server_url.rsplit('/').next().unwrap().to_owned();
     let id = made["id"].as_i64().unwrap();
     Agent { id, uuid, integration, server_url, client_id: text("client_id"), secret: text("client_secret") }
 }

@@ -8,11 +8,13 @@
 mod associations;
 mod conformance;
 mod connectors;
+mod consent;
 mod dance;
 mod hidden_work;
 mod mcp;
 mod mcp_attacks;
 mod mcp_large;
+mod mcp_messages;
 mod mcp_reach;
 mod mcp_tools;
 mod oauth_attacks;

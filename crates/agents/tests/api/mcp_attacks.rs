@@ -333,9 +333,8 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     };
     let with_id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
     let bodies = [
-        // A batch, which the protocol has no more, of a message that would change something.
-        format!("[{change}]"),
-        format!("[{change},{change}]"),
+        // A batch, of more than the first revision with a header has.
+        format!("[{}{change}]", format!("{change},").repeat(20)),
         "[]".to_owned(),
         format!("{change}{change}"),
         change.replace("\"2.0\"", "\"1.0\""),
@@ -382,9 +381,9 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     };
     for body in bodies {
         let reply = post(body.clone()).await;
-        assert!([200, 202, 400, 415].contains(&reply.status), "{body:.300}: {reply:?}");
+        assert!([200, 202, 400].contains(&reply.status), "{body:.300}: {reply:?}");
         assert!(
-            reply.status != 200 || reply.json["error"].is_object() || reply.json["result"].is_object(),
+            reply.status == 202 || reply.json["error"].is_object() || reply.json["result"].is_object(),
             "{body:.300}: {reply:?}"
         );
         assert_ne!(reply.json["error"]["code"], -32603, "{body:.300}");
@@ -396,7 +395,7 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     // Of a key that is there twice the last one counts everywhere, or none: a filter in front sees what is run.
     let twice = change.replace("\"name\":\"update_record\"", "\"name\":\"get_record\",\"name\":\"update_record\"");
     let reply = post(twice).await;
-    assert!(reply.status == 415 || reply.json["error"].is_object() || scene.title().await == "Stolen", "{reply:?}");
+    assert!(reply.json["error"].is_object() || scene.title().await == "Stolen", "{reply:?}");
     // A cursor is no way to other parameters.
     for cursor in ["1&limit=100", "-1", "0x1", "1 ", "99999999999999999999"] {
         let arguments = json!({"object_class": 1, "cursor": cursor});
@@ -417,9 +416,9 @@ async fn headers_of_any_kind_are_answered() {
     };
     let takes = ("accept", "application/json, text/event-stream");
     for (headers, status) in [
-        (vec![], 406),
-        (vec![("accept", "text/html")], 406),
-        (vec![("accept", "*/*")], 406),
+        (vec![], 200),
+        (vec![("accept", "text/html")], 200),
+        (vec![("accept", "*/*")], 200),
         (vec![takes, ("mcp-protocol-version", "2099-01-01")], 400),
         (vec![takes, ("mcp-protocol-version", "")], 400),
         (vec![takes, ("mcp-protocol-version", "2025-06-18")], 200),

@@ -173,11 +173,10 @@ async fn long_arguments_are_read_as_text_and_other_parts_of_messages_are_short()
     // A model cannot spend more on what is around them.
     let mut message = in_newest("get_record", json!({"object_record": record}));
     message["params"]["_meta"]["x"] = json!(vec![0; 1_000]);
-    let refused = json!({"detail": "JSON parse error - too many values."});
-    call_in_newest(&scene, &message).await.is(400, refused);
+    let refused = |message: &str| json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": message}});
+    call_in_newest(&scene, &message).await.is(400, refused("too many values."));
     message["params"]["_meta"]["x"] = "x".repeat(65_536).into();
-    let refused = json!({"detail": "Only the arguments of a tool may be long."});
-    call_in_newest(&scene, &message).await.is(400, refused);
+    call_in_newest(&scene, &message).await.is(400, refused("Only the arguments of a tool may be long."));
     message["params"]["_meta"]["x"] = json!(1);
     assert_eq!(call_in_newest(&scene, &message).await.ok()["result"]["structuredContent"]["id"], record);
 }

@@ -273,12 +273,131 @@ async fn a_history_tells_an_agent_nothing_of_records_that_it_may_not_view() {
     let by_agent = events.iter().find(|event| event["source_type"] == "mcp").unwrap();
     assert_eq!((&by_agent["event_type"], &by_agent["source_id"]), (&json!("field_values_changed"), &json!(1)));
     assert!(told.1.to_string().contains("Changed") && !told.1.to_string().contains("secret"), "{:#}", told.1);
-    println!("{:#}", told.1);
     // Neither is the history of the hidden one told, though there is one.
     for id in [hidden, UNKNOWN] {
         let refused = scene.refused("get_record_history", json!({"object_record": id})).await;
         assert_eq!(refused, json!({"detail": "Not found."}));
     }
+}
+
+#[tokio::test]
+async fn a_history_names_to_an_agent_whom_and_what_its_person_may_list() {
+    let history = HistoryServer::start().await;
+    let service = FakeHistory::service_at(history.address.port());
+    let scene = Scene::at(Server::with(|settings| settings.events.history = service).await).await;
+    // A person without roles, and somebody whom a group shows to that person.
+    let person = scene.server.as_type("internal").await;
+    let user = async |name: &str| {
+        let body = json!({
+            "username": format!("{name}@example.com"), "first_name": name, "last_name": "Person", "account_type": "external",
+        });
+        scene.api.post("/api/users/", body).await.id()
+    };
+    let (shown, hidden) = (user("Shown").await, user("Hidden").await);
+    let group = async |name: &str, members: Value| {
+        let id = scene.api.post("/api/user-groups/", json!({"name": name})).await.id();
+        scene.api.post(&format!("/api/user-groups/{id}/members/users/"), members).await.created();
+        id
+    };
+    let (of_shown, of_hidden) =
+        (group("Clerks", json!([shown, person.id])).await, group("Board", json!([hidden])).await);
+    let set = async |name: &str| {
+        let set = json!({"name": name, "permissions": {"object_records": ["view"]}});
+        scene.api.post(SETS, set).await.id()
+    };
+    let not_given = set("Auditors").await;
+    let assigned = json!([
+        {"permission_set": 1, "users": [person.id, shown, hidden], "user_groups": [of_shown, of_hidden]},
+        {"permission_set": not_given, "users": [shown]},
+    ]);
+    let record = scene.api.post(RECORDS, json!({"fields": {"title": "A"}, "permission_sets": assigned})).await.id();
+    let tokens = scene.agent.grant(&scene.server, &person.username).await;
+    let ask = async |filters: Value| {
+        let arguments = json!({"object_record": record, "filters": filters, "limit": 50});
+        scene.agent.call(&scene.server, &tokens, "get_record_history", arguments).await["structuredContent"].clone()
+    };
+    let own = json!({"object_record": record, "fields": {"title": "B"}});
+    scene.agent.run(&scene.server, &tokens, "update_record", own).await;
+    let mut told = json!({});
+    for _ in 0..500 {
+        told = ask(json!({})).await;
+        if told["results"].as_array().is_some_and(|events| events.iter().any(|event| event["source_type"] == "mcp")) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let of = |event_type: &str| {
+        let events = told["results"].as_array().unwrap();
+        events.iter().find(|event| event["event_type"] == event_type).unwrap_or_else(|| panic!("{told:#}")).clone()
+    };
+    let names = |event: &Value| {
+        let names = event["event_data"].as_array().unwrap().iter();
+        let mut names: Vec<Value> =
+            names.map(|of| json!([of["id"], of["type"], of["name"], of["permission_set"]])).collect();
+        names.sort_by_key(Value::to_string);
+        names
+    };
+    let (all, none) = (json!({"id": 1, "name": "All"}), json!({"id": null, "name": null}));
+    let mut expected = [
+        json!([person.id, "user", of("assignees_added")["event_data"][0]["name"], all]),
+        json!([shown, "user", "Shown Person", all]),
+        json!([null, "user", null, all]),
+        json!([of_shown, "user_group", "Clerks", all]),
+        json!([null, "user_group", null, all]),
+        json!([shown, "user", "Shown Person", none]),
+    ];
+    expected.sort_by_key(Value::to_string);
+    assert_eq!(names(&of("assignees_added")), expected, "{told:#}");
+    assert_eq!(names(&of("owner_initialized")), [json!([null, "user", null, null])]);
+    let created = of("record_created");
+    assert_eq!(
+        (&created["source_type"], &created["source_id"], &created["source_name"], &created["source_info"]),
+        (&json!("user"), &json!(null), &json!(null), &json!(""))
+    );
+    let changed = of("field_values_changed");
+    assert_eq!((&changed["source_id"], &changed["source_info"]), (&json!(person.id), &json!("Assistant")));
+    for name in ["Hidden", "Board", "Auditors", "Super Admin"] {
+        assert!(!told.to_string().contains(name), "{name} in {told:#}");
+    }
+    // A filter finds nothing of whom the history does not name, and leaves out nothing.
+    let count = async |filters: Value| ask(filters).await["filtered_count"].clone();
+    let total = told["total_count"].clone();
+    for unknown in [1, hidden, UNKNOWN] {
+        assert_eq!(count(json!({"source_id": unknown})).await, 0, "{unknown}");
+        assert_eq!(count(json!({"source_id__in": [unknown]})).await, 0, "{unknown}");
+        assert_eq!(count(json!({"source_id__exclude": unknown})).await, total, "{unknown}");
+        assert_eq!(count(json!({"source_id__in": [unknown, person.id]})).await, 1, "{unknown}");
+    }
+    assert_eq!(count(json!({"source_id": person.id})).await, 1);
+    // People who view the record are told all, as before.
+    let of_person = scene.api.get(&format!("/api/object-records/{record}/history/?limit=50")).await.ok().to_string();
+    assert!(["Hidden", "Board", "Auditors"].iter().all(|name| of_person.contains(name)), "{of_person}");
+}
+
+#[tokio::test]
+async fn the_form_of_a_task_names_no_class_that_an_agent_may_not_view() {
+    let scene = Scene::new().await;
+    let secret = class(&scene.api, "Secret").await;
+    let field = json!({"label": "Behind", "type": "relation", "related_object_class": secret});
+    scene.api.post("/api/object-classes/1/fields/", field).await.created();
+    let configuration =
+        json!({"object_class": 1, "fields": ["title", "behind", "above", "keeper"], "instructions": ""});
+    let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
+    let template = json!({"name": "Update", "complete_by": "asap", "plugin_config": config});
+    let template = scene.api.post("/api/task-templates/", template).await.id();
+    let record = scene.record(json!({}), true).await;
+    let made = scene.run("create_task", json!({"task_template": template, "object_record": record})).await;
+    let shown = scene.run("get_task", json!({"task": made["id"]})).await;
+    for task in [made, shown] {
+        let fields = task["form"]["fields"].as_array().unwrap();
+        let told: Vec<Value> = fields.iter().map(|field| json!([field["alias"], field["autocomplete"]])).collect();
+        let expected = ["title", "behind", "above", "keeper"].map(|alias| json!([alias, null]));
+        assert_eq!(told, expected, "{task:#}");
+        assert!(!task.to_string().contains(&format!("/api/object-classes/{secret}/")), "{task:#}");
+    }
+    // The person is told by which path to choose.
+    let task = scene.api.get("/api/tasks/1/").await.ok().to_string();
+    assert!(task.contains(&format!("/api/object-classes/{secret}/object-records/autocomplete/")), "{task}");
 }
 
 #[tokio::test]

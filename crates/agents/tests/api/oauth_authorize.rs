@@ -11,12 +11,16 @@ use testkit::{Browser, MINUTE, PASSWORD, Reply, Server, message};
 async fn metadata_tells_where_agents_sign_in() {
     let (server, api, agent) = with_agent().await;
     let stranger = server.anonymous();
-    let expected = json!({
-        "resource": agent.server_url, "authorization_servers": [ADDRESS], "bearer_methods_supported": ["header"],
-    });
+    assert_eq!(agent.server_url, format!("{ADDRESS}/mcp/{}", agent.uuid));
     let of_connector = format!("/.well-known/oauth-protected-resource/mcp/{}", agent.uuid);
-    stranger.get(&of_connector).await.is(200, expected.clone());
-    stranger.get(&format!("{of_connector}/")).await.is(200, expected);
+    // A client compares `resource` with the form of the address that it was given.
+    for end in ["", "/"] {
+        let expected = json!({
+            "resource": format!("{}{end}", agent.server_url), "authorization_servers": [ADDRESS],
+            "bearer_methods_supported": ["header"],
+        });
+        stranger.get(&format!("{of_connector}{end}")).await.is(200, expected);
+    }
     let unknown = format!("/.well-known/oauth-protected-resource/mcp/{NOBODY}");
     stranger.get(&unknown).await.is(404, message::not_found());
     let methods = json!(["client_secret_basic", "client_secret_post"]);
@@ -32,6 +36,7 @@ async fn metadata_tells_where_agents_sign_in() {
         "revocation_endpoint_auth_methods_supported": methods,
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
+        "scopes_supported": ["offline_access"],
     });
     stranger.get("/.well-known/oauth-authorization-server").await.is(200, server_metadata.clone());
     stranger.get("/.well-known/oauth-authorization-server/").await.is(200, server_metadata);
@@ -184,7 +189,9 @@ async fn other_errors_are_told_to_the_agent() {
         (vec![("code_challenge_method", "plain")], "invalid_request"),
         (vec![("resource", &other.server_url)], "invalid_target"),
         (vec![("resource", "https://evil.example/mcp/")], "invalid_target"),
-        (vec![("resource", ADDRESS)], "invalid_target"),
+        (vec![("resource", "http://a.example")], "invalid_target"),
+        (vec![("resource", "https://a.example:8443")], "invalid_target"),
+        (vec![("resource", "https://a.example/mcp")], "invalid_target"),
         (vec![("response_mode", "fragment")], "invalid_request"),
         (vec![("request", "x")], "request_not_supported"),
         (vec![("request_uri", "https://evil.example/")], "request_uri_not_supported"),
@@ -197,11 +204,15 @@ async fn other_errors_are_told_to_the_agent() {
     }
     let twice = format!("{}&code_challenge=x", agent.authorization(&[]));
     assert_eq!(told(&browser.open(&twice, None).await)["error"], "invalid_request");
-    // Right ones: without a resource, without its last slash, to a port of this computer, without a state.
-    let bare = agent.server_url.trim_end_matches('/').to_owned();
+    // Right ones: without a resource, in each of its forms, its origin, to a port of this computer, without a state.
+    let (uuid, with_slash) = (&agent.uuid, format!("{}/", agent.server_url));
+    let other_case = format!("HTTPS://A.Example:443/mcp/{uuid}");
     for changed in [
         vec![("resource", "")],
-        vec![("resource", bare.as_str())],
+        vec![("resource", with_slash.as_str())],
+        vec![("resource", &other_case)],
+        vec![("resource", ADDRESS)],
+        vec![("resource", "https://a.example/")],
         vec![("redirect_uri", "http://127.0.0.1:49152/callback")],
         vec![("state", "")],
         vec![("scope", "anything"), ("prompt", "consent")],

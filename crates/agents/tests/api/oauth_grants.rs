@@ -7,7 +7,7 @@ use testkit::{Browser, Client, DAY, PASSWORD, Server, message};
 
 #[tokio::test]
 async fn a_grant_is_listed_and_ended_by_its_person() {
-    let (server, _, agent) = with_agent().await;
+    let (server, api, agent) = with_agent().await;
     let username = server.account("internal").await;
     let person = server.sign_in(&username, PASSWORD).await;
     let tokens = agent.grant(&server, &username).await;
@@ -19,7 +19,15 @@ async fn a_grant_is_listed_and_ended_by_its_person() {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Helper\n", "version": "1.2"},
     });
     agent.ask(&server, &tokens, "initialize", client).await.ok();
-    assert_eq!(sessions(&person).await[0]["user_agent"], "Helper 1.2");
+    // Whatever it calls itself, the session names the connector as well.
+    let named = sessions(&person).await[0].clone();
+    let connector = json!({"connector": {"id": 1, "name": "Assistant"}});
+    assert_eq!((&named["user_agent"], &named["agent"]), (&json!("Helper 1.2"), &connector));
+    api.patch(&format!("{CONNECTORS}1/"), json!({"name": "The \"Helper\""})).await.ok();
+    assert_eq!(sessions(&person).await[0]["agent"]["connector"]["name"], "The \"Helper\"");
+    let own = person.get("/api/users/me/sessions/").await.ok();
+    let own = own["results"].as_array().unwrap().iter().find(|session| session["is_current"] == true).unwrap().clone();
+    assert_eq!(own["agent"], Value::Null);
     let grant = listed[0]["id"].as_i64().unwrap();
 
     person.delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();

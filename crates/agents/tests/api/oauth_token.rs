@@ -16,7 +16,7 @@ async fn a_code_is_exchanged_once_for_tokens_that_are_refreshed() {
     let body = reply.ok();
     assert_eq!(body["token_type"], "Bearer");
     assert_eq!(body["expires_in"], 900);
-    assert_eq!(body.as_object().unwrap().len(), 4);
+    assert_eq!((&body["scope"], body.as_object().unwrap().len()), (&json!("offline_access"), 5));
     assert_eq!(reply.header("cache-control"), "no-store");
     let first = Tokens::of(&reply);
     let tools = agent.ask(&server, &first, "tools/list", json!({})).await.ok();
@@ -115,7 +115,10 @@ async fn wrong_requests_are_told_apart() {
     }
     // None of it has used the code. Scopes are ignored.
     let form = [exchange(&code).as_slice(), &[("resource", &agent.server_url), ("scope", "x")]].concat();
-    Tokens::of(&agent.token(&server, &form).await);
+    let reply = agent.token(&server, &form).await;
+    assert_eq!((&reply.ok()["scope"], reply.json.as_object().unwrap().len()), (&json!("offline_access"), 5));
+    let renewed = agent.refresh(&server, &Tokens::of(&reply).refresh).await.ok();
+    assert_eq!(renewed["scope"], "offline_access");
     let other = server.anonymous().call("POST", "/oauth/token").body("text/plain", "x").send().await;
     assert_eq!(other.status, 415);
     assert_eq!(server.anonymous().get("/oauth/token").await.status, 405);

@@ -153,6 +153,29 @@ async fn an_agent_on_the_python_sdk_works() {
     }
 }
 
+/// The tests above connect by the address as the connector shows it, without a slash at its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_connect_by_an_address_with_a_slash_at_its_end_too() {
+    let scene = Scene::on(Server::at_its_address(|_| {}).await).await;
+    let person = Person { server: &scene.server, username: "internal@example.com", decision: "allow" };
+    assert!(!scene.agent.server_url.ends_with('/'));
+    let address = format!("{}/", scene.agent.server_url);
+    let programs = node_programs();
+    for (command, more) in [
+        (node(&programs, "agent.mjs"), json!({"line": 1})),
+        (node(&programs, "agent.mjs"), json!({"line": 2, "mode": "auto"})),
+        (python(), json!({"mode": "auto", "authMethod": "client_secret_basic"})),
+    ] {
+        let mut more = more;
+        more["serverUrl"] = json!(address);
+        let mut program = Program::start(command, &settings(&scene, more));
+        let begun = program.does(json!({"do": "connect"}), Some(&person)).await;
+        assert_eq!(begun["result"]["server"]["name"], "chancery", "{begun}");
+        let tools = program.does(json!({"do": "list"}), None).await["result"].clone();
+        assert_eq!(tools.as_array().unwrap().len(), 15, "{tools}");
+    }
+}
+
 /// The commands of MCP Inspector in a page, each as its words.
 fn commands(page: &str) -> Vec<Vec<String>> {
     let page = page.replace("\\\n", " ");

@@ -16,11 +16,11 @@ async fn associate(api: &Client, agent: &Agent) {
     api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
 }
 
-/// An agent of an internal user, and how often it has read something.
+/// An agent of an internal user, which has asked for so many records that there are not: each is a line.
 async fn reads(tenant: &Tenant, agent: &Agent, times: usize) -> Tokens {
     let tokens = agent.grant(tenant, &tenant.account("internal").await).await;
-    for _ in 0..times {
-        agent.run(tenant, &tokens, "list_object_classes", json!({})).await;
+    for record in 1..=times {
+        agent.refused(tenant, &tokens, "get_record", json!({"object_record": record})).await;
     }
     tokens
 }
@@ -102,7 +102,7 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
     let tokens = reads(&other, &there, 3).await;
     let (of_here, of_there) = (activity(&server, &api, 1, 2).await, activity(&server, &admin_there, 1, 3).await);
     assert_eq!((&of_here["results"][0]["user"]["id"], &of_there["results"][0]["user"]["id"]), (&json!(2), &json!(3)));
-    for (filter, count) in [("user=2", 2), ("user=3", 0), ("user=3&tool=list_object_classes", 0)] {
+    for (filter, count) in [("user=2", 2), ("user=3", 0), ("user=3&tool=get_record", 0)] {
         let filtered = api.get(&format!("{CONNECTORS}1/activity/?{filter}")).await.ok();
         assert_eq!(filtered["filtered_count"], count, "{filter}");
     }

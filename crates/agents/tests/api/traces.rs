@@ -1,11 +1,12 @@
 //! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
 
+use crate::dance::agent;
 use crate::mcp_tools::Scene;
 use platform::agents::activity::notes::keep;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
 use store::{Conn, Engine, Error, Sql};
-use testkit::{DAY, HOUR, PostgreSql, Server};
+use testkit::{Client, DAY, HOUR, MINUTE, PostgreSql, SECOND, Server};
 
 const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 
@@ -42,6 +43,13 @@ async fn stored(server: &Server) -> i64 {
     server.app.store.control().read::<i64, Error>(count).await.unwrap()
 }
 
+/// How many calls the stored lines stand for.
+async fn noted(server: &Server) -> i64 {
+    let sum = "SELECT CAST(COALESCE(sum(calls), 0) AS BIGINT) FROM agent_activity";
+    let sum = move |conn: &mut Conn| conn.one(&Sql::new(sum), |row| row.int(0));
+    server.app.store.control().read::<i64, Error>(sum).await.unwrap()
+}
+
 #[tokio::test]
 async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     let scene = Scene::on(Server::start().await).await;
@@ -67,20 +75,122 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
 }
 
 #[tokio::test]
-async fn of_too_many_lines_the_newest_are_kept() {
+async fn of_too_many_lines_each_connector_keeps_its_own_newest() {
     let scene = Scene::on(Server::start().await).await;
-    let count = async || scene.api.get(ACTIVITY).await.ok()["total_count"].clone();
-    for (n, limit) in (1..=5).enumerate() {
-        scene.server.advance(testkit::SECOND);
-        scene.run("list_object_classes", json!({"limit": limit})).await;
-        assert_eq!(count().await, n + 1);
+    let other = agent(&scene.api, "Other").await;
+    let of_other = other.grant(&scene.server, &scene.person.username).await;
+    let listed = async |connector: i64, query: &str| {
+        scene.api.get(&format!("/api/mcp/connectors/{connector}/activity/{query}")).await.ok()
+    };
+    other.run(&scene.server, &of_other, "list_object_classes", json!({})).await;
+    for n in 1..=5 {
+        scene.server.advance(MINUTE);
+        scene.run("list_object_classes", json!({})).await;
+        assert_eq!(listed(1, "").await["total_count"], n);
     }
-    let newest = scene.api.get(&format!("{ACTIVITY}?limit=3")).await.ok()["results"].clone();
-    keep(&scene.server.app, &scene.server.build, 3).await.unwrap();
-    let left = scene.api.get(ACTIVITY).await.ok();
-    assert_eq!((&left["results"], &left["total_count"]), (&newest, &json!(3)));
-    keep(&scene.server.app, &scene.server.build, 3).await.unwrap();
-    assert_eq!(count().await, 3);
+    let newest = listed(1, "?limit=3").await["results"].clone();
+    for _ in 0..2 {
+        keep(&scene.server.app, &scene.server.build, 3).await.unwrap();
+        let left = listed(1, "").await;
+        assert_eq!((&left["results"], &left["total_count"]), (&newest, &json!(3)));
+    }
+    // The oldest line of all is that of the other connector.
+    assert_eq!(listed(2, "").await["total_count"], 1);
+}
+
+#[tokio::test]
+async fn equal_reads_of_a_minute_are_one_line() {
+    let scene = Scene::on(Server::start().await).await;
+    let (first, second) = (scene.record(json!({}), true).await, scene.record(json!({}), true).await);
+    let of_other = scene.agent.grant(&scene.server, "admin@example.com").await;
+    let get = async |record: i64| drop(scene.run("get_record", json!({"object_record": record})).await);
+    for _ in 0..3 {
+        get(first).await;
+    }
+    get(second).await;
+    // Lines that are written already are added to.
+    assert_eq!(scene.api.get(ACTIVITY).await.ok()["total_count"], 2);
+    scene.server.advance(SECOND);
+    get(first).await;
+    scene.refused("get_record", json!({"object_record": 999})).await;
+    scene.refused("get_record", json!({"object_record": 999})).await;
+    scene.agent.refused(&scene.server, &of_other, "get_record", json!({"object_record": 999})).await;
+    // Writes are lines of their own, refused ones too.
+    let change = json!({"object_record": first, "fields": {"title": "A"}});
+    scene.run("update_record", change.clone()).await;
+    scene.run("update_record", change).await;
+    scene.refused("update_record", json!({"object_record": 999})).await;
+    scene.refused("update_record", json!({"object_record": 999})).await;
+    scene.server.advance(MINUTE);
+    get(first).await;
+    let listed = scene.api.get(&format!("{ACTIVITY}?ordering=at")).await.ok();
+    let mut lines: Vec<Value> = listed["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| {
+            json!([line["at"], line["tool"], line["record_id"], line["user"]["id"], line["outcome"], line["count"]])
+        })
+        .collect();
+    lines.sort_by_key(Value::to_string);
+    let [began, later, after] = ["09:30:00", "09:30:01", "09:31:01"].map(|time| format!("2026-01-31T{time}.000000Z"));
+    let person = scene.person.id;
+    let mut expected = [
+        json!([began, "get_record", first, person, "done", 4]),
+        json!([began, "get_record", second, person, "done", 1]),
+        json!([later, "get_record", 999, person, "refused", 2]),
+        json!([later, "get_record", 999, 1, "refused", 1]),
+        json!([later, "update_record", first, person, "done", 1]),
+        json!([later, "update_record", first, person, "done", 1]),
+        json!([later, "update_record", 999, person, "refused", 1]),
+        json!([later, "update_record", 999, person, "refused", 1]),
+        json!([after, "get_record", first, person, "done", 1]),
+    ];
+    expected.sort_by_key(Value::to_string);
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
+    let scene = Scene::on(Server::start().await).await;
+    let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
+    let client = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Anna's laptop", "version": "1"},
+    });
+    scene.agent.ask(&scene.server, &scene.tokens, "initialize", client.clone()).await.ok();
+    scene.agent.ask(&scene.server, &of_admin, "initialize", client).await.ok();
+    let record = scene.record(json!({}), true).await;
+    scene.run("get_record", json!({"object_record": record})).await;
+    scene.run("update_record", json!({"object_record": record, "fields": {"title": "A"}})).await;
+    scene.agent.run(&scene.server, &of_admin, "list_object_classes", json!({})).await;
+    let clients = async |api: &Client| {
+        let lines = api.get(ACTIVITY).await.ok();
+        let of = |line: &Value| json!([line["user"]["id"], line["client"]]);
+        let mut all: Vec<Value> = lines["results"].as_array().unwrap().iter().map(of).collect();
+        all.sort_by_key(Value::to_string);
+        json!(all)
+    };
+    let (name, person) = ("Anna's laptop 1", scene.person.id);
+    assert_eq!(clients(&scene.api).await, json!([[1, name], [person, name], [person, name]]));
+    scene.api.post(&format!("/api/users/{person}/deactivate/"), json!({})).await.ok();
+    scene.api.post(&format!("/api/users/{person}/anonymize/"), json!({})).await.ok();
+    // They are listed no more at once, and erased soon after.
+    assert_eq!(clients(&scene.api).await, json!([[1, name], [person, ""], [person, ""]]));
+    let named = async || {
+        let sql = "SELECT count(*) FROM agent_activity WHERE client <> ''";
+        scene.server.app.store.control().read::<i64, Error>(|conn| conn.one(&Sql::new(sql), |row| row.int(0))).await
+    };
+    assert_eq!(named().await.unwrap(), 3);
+    for _ in 0..500 {
+        if named().await.unwrap() == 1 {
+            return;
+        }
+        // Builds take turns within an hour.
+        scene.server.advance(HOUR);
+        platform::kit::jobs::wake(&scene.server.app, &scene.server.build);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("the names were not erased");
 }
 
 #[tokio::test]
@@ -93,6 +203,7 @@ async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
     };
     let before = version().await;
     for version in ["1", "2", "1"] {
+        scene.server.advance(MINUTE);
         let client = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Scribe", "version": version},
         });
@@ -127,11 +238,11 @@ async fn what_agents_read_takes_no_answer_from_what_is_kept() {
             // It was not kept yet.
             continue;
         }
-        let lines = stored(&scene.server).await;
+        let calls = noted(&scene.server).await;
         scene.run("get_record", arguments.clone()).await;
         // This has the lines written that wait.
         scene.api.get(ACTIVITY).await.ok();
-        assert_eq!(stored(&scene.server).await, lines + 1);
+        assert_eq!(noted(&scene.server).await, calls + 1);
         let before = hits();
         scene.api.get(&path).await.ok();
         if hits() > before { kept += 1 } else { lost += 1 }

@@ -848,7 +848,8 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
     assert_eq!(allowed.header("access-control-allow-origin"), "https://app.example");
     assert!(allowed.header("access-control-allow-methods").contains("PATCH"));
     let headers = "authorization, content-type, content-disposition, if-match, if-none-match, range, x-request-id, \
-                   mcp-protocol-version, mcp-session-id";
+                   mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, last-event-id, x-requested-with, traceparent, \
+                   tracestate, baggage, sentry-trace";
     assert_eq!(allowed.header("access-control-allow-headers"), headers);
     assert_eq!(allowed.header("vary"), "Origin");
 

@@ -32,8 +32,9 @@ const TARGETS: [(&str, &str, bool); 7] = [
     ("POST", "/api/object-classes/1/object-records/batch/", true),
 ];
 
-/// The headers of a message of an agent, for the tools of the first revisions and those of the newest, beside its token.
-const OF_MESSAGES: [&str; 2] = [
+/// The headers of a message of an agent, beside its token: of the revision that has batches, of a later one, and of the newest.
+const OF_MESSAGES: [&str; 3] = [
+    "MCP-Protocol-Version: 2025-03-26\r\n",
     "MCP-Protocol-Version: 2025-06-18\r\n",
     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: update_record\r\n",
 ];

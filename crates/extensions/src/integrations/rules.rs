@@ -24,6 +24,8 @@ pub const MIN_SECRET: usize = 16;
 pub const MAX_SECRET: usize = 255;
 /// The most characters of an address to which an agent's sign-in returns.
 const MAX_REDIRECT_URI: usize = 2048;
+/// The parameters by which an agent is answered at its redirect address.
+const ANSWER_PARAMETERS: [&str; 3] = ["code", "state", "iss"];
 
 // ---- Rights --------------------------------------------------------------------------------------------------------
 
@@ -189,7 +191,9 @@ pub fn are_redirect_uris(all: &[String]) -> bool {
         let is_web = url.scheme() == "https" || url.scheme() == "http" && is_loopback;
         let is_plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
         let is_printable = uri.bytes().all(|byte| byte.is_ascii_graphic());
-        is_web && is_plain && is_printable && uri.len() <= MAX_REDIRECT_URI
+        // An agent finds its answer by them, and takes the first of two.
+        let has_answer = url.query_pairs().any(|(name, _)| ANSWER_PARAMETERS.contains(&name.as_ref()));
+        is_web && is_plain && is_printable && !has_answer && uri.len() <= MAX_REDIRECT_URI
     })
 }
 
@@ -216,6 +220,7 @@ mod tests {
         let is_good = |uri: &str| are_redirect_uris(&[uri.to_owned()]);
         for good in [
             "https://agent.example/callback?x=1",
+            "https://agent.example/callback?codes=1&my_state=2&issuer=3",
             "http://localhost:3000/callback",
             "http://127.0.0.1/",
             "http://[::1]:9/x",
@@ -226,6 +231,10 @@ mod tests {
             "http://agent.example/",
             "https://user@agent.example/",
             "https://agent.example/#part",
+            "https://agent.example/?code=x",
+            "https://agent.example/?x=1&state",
+            "https://agent.example/?%69ss=https://other.example",
+            "http://localhost/callback?x=1&code=",
             "javascript:alert(1)",
             "http://localhost.example/",
             "http://10.0.0.1/",

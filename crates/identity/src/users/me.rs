@@ -13,7 +13,7 @@ use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
 use resource::{Access, After, Field, Kind, Resource, openapi, options};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
@@ -50,13 +50,24 @@ static SESSION: LazyLock<Resource> = LazyLock::new(|| {
             Field::new("ip", Kind::text(45)).read_only(),
             Field::new("user_agent", Kind::text(255)).read_only(),
             Field::new("is_current", Kind::Boolean).read_only().stored_by_resource(),
+            Field::new("agent", Kind::Object).read_only().nullable().schema(agent_schema).stored_by_resource(),
         ],
     )
     .unselectable()
     .newest_first()
 });
 
-static SESSIONS: Shape = Shape::new(Declaration::Static(&SESSION), "t.id", write_is_current);
+static SESSIONS: Shape = Shape::new(
+    Declaration::Static(&SESSION),
+    "t.id, t.connector, (SELECT c.name FROM mcp_connectors c WHERE c.id = t.connector)",
+    write_rest,
+);
+
+/// The schema of the agent whose session it is: its connector. What it calls itself is the `user_agent`.
+fn agent_schema() -> Json {
+    let connector = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
+    openapi::object([("connector", connector)])
+}
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -94,9 +105,16 @@ fn list_sessions(request: &Request, conn: &mut Conn) -> Outcome {
     rows::list(request, conn, &SESSIONS, Scope::of(condition))
 }
 
-fn write_is_current(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_rest(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
     let current = request.caller.as_ref().map(|caller| caller.session);
     out.name("is_current").bool(row.int(at)? == current);
+    match (row.int(at + 1)?, row.text(at + 2)?) {
+        (Some(connector), Some(name)) => {
+            let out = out.name("agent").raw("{").name("connector").raw("{");
+            out.name("id").int(connector).name("name").text(name).raw("}}")
+        }
+        _ => out.name("agent").raw("null"),
+    };
     Ok(())
 }
 

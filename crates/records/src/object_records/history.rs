@@ -1,6 +1,6 @@
 //! The history of a record: `/api/object-records/{id}/history/` (`docs/reference/history.md`).
 
-use super::held;
+use super::{held, history_for_agent};
 use events::record_history::{HISTORY_EVENT, history_of_record, parameters};
 use http::Method;
 use kit::answer::{Answer, Outcome};
@@ -32,8 +32,12 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 /// there ever was a record of this id.
 async fn history(request: Arc<Request>) -> Outcome {
     let shared = request.clone();
-    let look = move |conn: &mut Conn| Ok::<_, Refusal>(held::of_record(&shared, conn, shared.id())?.is_some());
-    let is_there = request.build.db.read(look).await?;
+    let look = move |conn: &mut Conn| held::of_record(&shared, conn, shared.id());
+    let held = request.build.db.read::<_, Refusal>(look).await?;
+    let is_there = held.is_some();
+    if let Some(held) = held.filter(|_| request.caller.as_ref().is_some_and(|caller| caller.agent.is_some())) {
+        return history_for_agent::history(&request, held).await;
+    }
     if !is_there && !request.caller()?.is_super() {
         return Err(Refusal::not_found());
     }

@@ -13,6 +13,7 @@ pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod held;
 mod history;
+mod history_for_agent;
 pub(crate) mod leaving;
 pub(crate) mod list;
 pub(crate) mod owners;

@@ -443,6 +443,61 @@ async fn connectors_are_made_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_grant_from_before_has_the_tools_that_its_connector_had_then() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let agents = json!({
+            "type": "ai_mcp", "name": "Agents", "is_enabled": true, "redirect_uris": ["https://agent.example/callback"],
+        });
+        let agents = api.post("/api/integrations/", agents).await.created();
+        let body =
+            json!({"name": "Assistant", "integration": agents["uuid"], "allowed_tools": ["get_record", "get_task"]});
+        let connector = api.post("/api/mcp/connectors/", body).await.created();
+        process.stop();
+        // A grant as the version before the migration stored it, and the migration.
+        let sql = |statement: &str| stored.installation.sql("build_1", statement);
+        sql("ALTER TABLE sessions DROP COLUMN tools");
+        let ends = Clock::system().now() + 3_600_000_000;
+        sql(&format!(
+            "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, connector) \
+             VALUES (1, 1, 1, {ends}, '127.0.0.1', 'Scribe 1', {})",
+            connector["id"]
+        ));
+        sql(&format!(
+            "INSERT INTO agent_refresh_tokens(hash, session_id, expires_at) \
+             SELECT '{}', max(id), {ends} FROM sessions",
+            web::clock::sha256_hex("a refresh token")
+        ));
+        let migration = platform::MIGRATIONS.build.iter().find(|one| one.name.ends_with("_consented_tools")).unwrap();
+        migration.sql.split(';').filter(|statement| !statement.trim().is_empty()).for_each(|one| drop(sql(one)));
+
+        let process = stored.installation.serve_api();
+        let client = process.client("localhost");
+        let text = |name: &str| connector[name].as_str().unwrap();
+        let form = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", "a refresh token"),
+            ("client_id", text("client_id")),
+            ("client_secret", text("client_secret")),
+        ];
+        let tokens = client.call("POST", "/oauth/token").form(&form).send().await.ok();
+        let api = client.sign_in(ADMIN, PASSWORD).await;
+        let more = json!({"allowed_tools": ["get_record", "get_task", "update_record"]});
+        api.patch(&format!("/api/mcp/connectors/{}/", connector["id"]), more).await.ok();
+        let path = format!("/mcp/{}", text("server_url").split_once("/mcp/").unwrap().1);
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        let call = client.call("POST", &path).json(&list);
+        let call = call.header("authorization", &format!("Bearer {}", tokens["access_token"].as_str().unwrap()));
+        let listed = call.send().await.ok();
+        let tools: Vec<&Value> =
+            listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(json!(tools), json!(["get_record", "get_task"]));
+        process.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
     for stored in Stored::all().await {
         let process = stored.installation.serve_api();

@@ -97,7 +97,7 @@ function Activity({ instance, path }: PanelProps) {
       title="connectors.activity"
       nothing="connectors.no-activity"
       path={`${path}activity/`}
-      columns={['at', 'user', 'client', 'tool', 'object_class', 'record_id', 'outcome']}
+      columns={['at', 'user', 'client', 'tool', 'object_class', 'record_id', 'outcome', 'count']}
     />
   )
 }

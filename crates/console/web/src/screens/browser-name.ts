@@ -23,3 +23,8 @@ export function browserName(text: string): string {
   const names = [BROWSERS, SYSTEMS].flatMap((list) => list.find(([sign]) => sign.test(text))?.[1] ?? [])
   return names.join(', ') || text
 }
+
+/** An agent by its connector, and in quotation marks what it calls itself: nobody has verified that. */
+export function agentName(connector: string, client: string): string {
+  return client && client !== connector ? `${connector} (“${client.replace(/[“”"]/g, "'")}”)` : connector
+}

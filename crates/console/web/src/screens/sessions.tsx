@@ -12,15 +12,22 @@ import { Button } from '../kit/buttons.tsx'
 import css from '../kit/controls.module.css'
 import { Moment, Tag } from '../kit/values.tsx'
 import { type Key, t } from '../texts.ts'
-import { browserName } from './browser-name.ts'
+import { agentName, browserName } from './browser-name.ts'
 
 const PATH = '/api/users/me/sessions/'
 const SIZE = 100
 
-/** The API tells agents from other programs by nothing but their names; browsers all begin theirs alike. */
-const isBrowser = ({ user_agent }: Instance) => `${user_agent}`.startsWith('Mozilla/')
-const nameOf = (one: Instance) =>
-  isBrowser(one) ? browserName(`${one.user_agent}`) : `${one.user_agent || t('program')}`
+/** Browsers all begin their names alike. An agent may call itself so too, and is told by its connector. */
+const isBrowser = ({ agent, user_agent }: Instance) => !agent && `${user_agent}`.startsWith('Mozilla/')
+
+/** The name that an administrator gave to the connector of an agent. */
+const connectorOf = ({ agent }: Instance) => (agent as { connector: { name: string } } | null)?.connector.name
+
+function nameOf(one: Instance): string {
+  const connector = connectorOf(one)
+  if (connector !== undefined) return agentName(connector, `${one.user_agent}`)
+  return isBrowser(one) ? browserName(`${one.user_agent}`) : `${one.user_agent || t('program')}`
+}
 
 export function Sessions() {
   const [offset, setOffset] = useState(0)

@@ -1,0 +1,97 @@
+//! The tools of a grant are those that its consent page showed (`docs/reference/agent-sign-in.md`).
+
+use crate::dance::{ADDRESS, Agent, Tokens, decide, hidden, signed_in, told, with_agent};
+use crate::set_up::CONNECTORS;
+use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
+use testkit::{Browser, Client, PASSWORD, Reply, Server};
+
+async fn offer(api: &Client, tools: Value) {
+    api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": tools})).await.ok();
+}
+
+/// The tools that an agent finds.
+async fn listed(server: &Server, agent: &Agent, tokens: &Tokens) -> Value {
+    let list = agent.ask(server, tokens, "tools/list", json!({})).await.ok();
+    list["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect()
+}
+
+/// Sends the form of the page to consent, with these tools or without.
+async fn allow(browser: &mut Browser, page: &Reply, tools: Option<&str>) -> Reply {
+    let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+    let mut form = vec![("request", request.as_str()), ("token", &token), ("decision", "allow")];
+    form.extend(tools.map(|tools| ("tools", tools)));
+    browser.open(&format!("{ADDRESS}/oauth/authorize/consent/"), Some(&form)).await
+}
+
+#[tokio::test]
+async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
+    let (server, api, agent) = with_agent().await;
+    offer(&api, json!(["get_record", "list_tasks"])).await;
+    let username = server.account("internal").await;
+    let tokens = agent.grant(&server, &username).await;
+    offer(&api, json!(["get_record", "update_record"])).await;
+    // What it offers no more is gone, what it offers besides is not there.
+    assert_eq!(listed(&server, &agent, &tokens).await, json!(["get_record"]));
+    for revision in ["2025-06-18", "2025-03-26"] {
+        let call = json!({"name": "update_record", "arguments": {"object_record": 1, "fields": {}}});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+        let call = agent.message(&server, &tokens.access, &message).header("mcp-protocol-version", revision);
+        let error = json!({"code": -32602, "message": "The tool update_record is not allowed."});
+        assert_eq!(call.send().await.ok()["error"], error);
+    }
+    // Not after a refresh either.
+    let renewed = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    assert_eq!(listed(&server, &agent, &renewed).await, json!(["get_record"]));
+    // A tool that comes back was consented to.
+    offer(&api, json!(["list_tasks"])).await;
+    assert_eq!(listed(&server, &agent, &renewed).await, json!(["list_tasks"]));
+    offer(&api, json!(["get_record", "update_record"])).await;
+    let again = agent.grant(&server, &username).await;
+    assert_eq!(listed(&server, &agent, &again).await, json!(["get_record", "update_record"]));
+}
+
+#[tokio::test]
+async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes() {
+    let (server, api, agent) = with_agent().await;
+    let username = server.account("internal").await;
+    for (sent, expected) in [
+        ("as shown", json!(["get_record"])),
+        // More than the connector offers is nothing that anybody consents to.
+        ("more", json!(["get_record", "update_record"])),
+        // A page of a former version tells nothing.
+        ("nothing", json!(["get_record", "update_record"])),
+    ] {
+        offer(&api, json!(["get_record", "list_tasks"])).await;
+        let mut browser = Browser::new(&server);
+        let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
+        assert_eq!(hidden(&page, "tools"), "get_record list_tasks");
+        offer(&api, json!(["get_record", "update_record"])).await;
+        let reply = match sent {
+            "as shown" => allow(&mut browser, &page, Some(&hidden(&page, "tools"))).await,
+            "more" => allow(&mut browser, &page, Some("get_record update_record delete_record drop_tables")).await,
+            _ => allow(&mut browser, &page, None).await,
+        };
+        let tokens = Tokens::of(&agent.exchange(&server, &told(&reply)["code"]).await);
+        offer(&api, json!(["get_record", "list_tasks", "update_record", "delete_record"])).await;
+        assert_eq!(listed(&server, &agent, &tokens).await, expected, "{sent}");
+    }
+    // A denial is one, whatever it names.
+    let mut browser = Browser::new(&server);
+    let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
+    assert_eq!(told(&decide(&mut browser, &page, "deny").await)["error"], "access_denied");
+}
+
+/// A process of a former version may serve beside this one for a moment, and begins grants without tools.
+#[tokio::test]
+async fn a_grant_that_a_former_version_began_has_the_tools_of_its_exchange() {
+    let (server, api, agent) = with_agent().await;
+    offer(&api, json!(["get_record"])).await;
+    let username = server.account("internal").await;
+    let code = agent.code(&mut Browser::new(&server), &username).await;
+    let forget = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE sessions SET tools = NULL WHERE connector IS NOT NULL"));
+    server.build.db.write::<_, Error>(forget).await.unwrap();
+    let tokens = Tokens::of(&agent.exchange(&server, &code).await);
+    offer(&api, json!(["get_record", "update_record"])).await;
+    assert_eq!(listed(&server, &agent, &tokens).await, json!(["get_record"]));
+}

@@ -1,0 +1,194 @@
+//! The history of a record as an agent reads it. People and groups that its person may not list, and record permission sets that give
+//! the connector nothing, have neither ids nor names in it, and no filter finds them (`docs/reference/mcp-server.md`).
+
+use super::held::Held;
+use crate::record_permission_sets::sets_of_connector;
+use events::record_history::page_of_record;
+use identity::visibility::{visible_groups, visible_users};
+use kit::answer::Answer;
+use kit::refusal::Refusal;
+use kit::request::Request;
+use kit::work_on;
+use resource::Query;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use store::{Conn, Error, Sql};
+
+/// The parameter that filters events by who caused them, and its variants.
+const SOURCE_ID: &str = "source_id";
+/// An id that no user has, nor any other source of events.
+const NOBODY: &str = "9007199254740991";
+
+/// The history of a record that the agent may view.
+pub async fn history(request: &Arc<Request>, held: Held) -> Result<Answer, Refusal> {
+    let query = without_hidden_sources(request).await?;
+    let page = page_of_record(request, request.id(), &query).await?;
+    let results = page.results();
+    let read = move || Named::of(&results).map(|named| (named, results)).map_err(broken);
+    let (named, results) =
+        work_on(&request.app, page.len(), read).await.map_err(|error| Error::Db(error.to_string()))??;
+    let shared = request.clone();
+    let visible = request.build.db.read(move |conn| Visible::among(&shared, conn, &held, &named)).await?;
+    let show = move || visible.show(&results).map_err(broken);
+    let shown = work_on(&request.app, page.len(), show).await.map_err(|error| Error::Db(error.to_string()))??;
+    Ok(page.answer(request, &shown))
+}
+
+fn broken(error: serde_json::Error) -> Error {
+    Error::Db(format!("the history of a record is no JSON: {error}"))
+}
+
+/// The query of a request with [`NOBODY`] in the place of users whom the person may not list: they answer as unknown ids do.
+async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal> {
+    let is_source = |name: &str| name.split("__").next() == Some(SOURCE_ID);
+    let sources = request.query.pairs().filter(|(name, _)| is_source(name));
+    let asked: Vec<i64> =
+        sources.flat_map(|(_, value)| value.split(',')).filter_map(|id| id.trim().parse().ok()).collect();
+    if asked.is_empty() {
+        return Ok(request.query.clone());
+    }
+    let shared = request.clone();
+    let listed = move |conn: &mut Conn| users(&shared, conn, asked.clone());
+    let listed = request.build.db.read::<_, Refusal>(listed).await?;
+    let masked = |id: &str| match id.trim().parse::<i64>() {
+        // 0 is the system, which is nobody.
+        Ok(number) if number != 0 && !listed.contains(&number) => NOBODY.to_owned(),
+        _ => id.to_owned(),
+    };
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in request.query.pairs() {
+        match is_source(name) {
+            true => query.append_pair(name, &value.split(',').map(masked).collect::<Vec<_>>().join(",")),
+            false => query.append_pair(name, value),
+        };
+    }
+    Ok(Query::parse(&query.finish()))
+}
+
+/// An event as the service shows it.
+#[derive(Deserialize, Serialize)]
+struct Event<'a> {
+    #[serde(borrow)]
+    event_id: &'a RawValue,
+    #[serde(borrow)]
+    event_datetime: &'a RawValue,
+    event_type: &'a str,
+    #[serde(borrow)]
+    event_data: &'a RawValue,
+    source_type: &'a str,
+    source_id: Option<i64>,
+    #[serde(borrow)]
+    source_name: &'a RawValue,
+    #[serde(borrow)]
+    source_info: &'a RawValue,
+}
+
+impl Event<'_> {
+    /// The user who caused it, alone or by an agent.
+    fn user(&self) -> Option<i64> {
+        self.source_id.filter(|_| ["user", "mcp"].contains(&self.source_type))
+    }
+
+    /// The owners or assignees that it tells of; `None` where it tells of others.
+    fn people(&self) -> Result<Option<Vec<Json>>, serde_json::Error> {
+        let of_people = ["owner_initialized", "owners_added", "owners_removed", "assignees_added", "assignees_removed"];
+        of_people.contains(&self.event_type).then(|| serde_json::from_str(self.event_data.get())).transpose()
+    }
+}
+
+const USER: &str = "user";
+const SET: &str = "permission_set";
+
+/// The ids of whom and what a page of events names.
+#[derive(Default)]
+struct Named {
+    users: BTreeSet<i64>,
+    groups: BTreeSet<i64>,
+}
+
+impl Named {
+    fn of(results: &[u8]) -> Result<Named, serde_json::Error> {
+        let mut named = Named::default();
+        for event in serde_json::from_slice::<Vec<Event<'_>>>(results)? {
+            named.users.extend(event.user());
+            for person in event.people()?.into_iter().flatten() {
+                let of_kind = if person["type"] == USER { &mut named.users } else { &mut named.groups };
+                of_kind.extend(person["id"].as_i64());
+            }
+        }
+        Ok(named)
+    }
+}
+
+/// Those of a page that the agent may be told of.
+struct Visible {
+    users: HashSet<i64>,
+    groups: HashSet<i64>,
+    sets: HashSet<i64>,
+}
+
+impl Visible {
+    fn among(request: &Request, conn: &mut Conn, held: &Held, named: &Named) -> Result<Visible, Refusal> {
+        let caller = request.caller()?;
+        let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE ");
+        sql.append(&visible_groups(caller)).push(" AND t.id").any(Vec::from_iter(named.groups.iter().copied()));
+        let connector = caller.agent.as_ref().map_or(0, |agent| agent.connector);
+        let sets = sets_of_connector(conn, held.class.id, connector, caller.user)?;
+        Ok(Visible {
+            users: users(request, conn, named.users.iter().copied().collect())?,
+            groups: conn.all(&sql, |row| row.int(0))?.into_iter().collect(),
+            sets: sets.into_iter().map(|set| set.id).collect(),
+        })
+    }
+
+    /// A page of events without whom and what the agent may not be told of.
+    fn show(&self, results: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+        let hidden = serde_json::value::to_raw_value(&Json::Null)?;
+        let no_info = serde_json::value::to_raw_value("")?;
+        let mut shown = vec![b'['];
+        for mut event in serde_json::from_slice::<Vec<Event<'_>>>(results)? {
+            if event.user().is_some_and(|user| !self.users.contains(&user)) {
+                event.source_id = None;
+                event.source_name = &hidden;
+                event.source_info = &no_info;
+            }
+            let people = event.people()?.map(|people| self.show_people(people));
+            let data = people.map(|people| serde_json::value::to_raw_value(&people)).transpose()?;
+            if let Some(data) = &data {
+                event.event_data = data;
+            }
+            if shown.len() > 1 {
+                shown.push(b',');
+            }
+            serde_json::to_writer(&mut shown, &event)?;
+        }
+        shown.push(b']');
+        Ok(shown)
+    }
+
+    fn show_people(&self, mut people: Vec<Json>) -> Vec<Json> {
+        let mask = |named: &mut Json, visible: &HashSet<i64>| {
+            if named["id"].as_i64().is_none_or(|id| !visible.contains(&id)) {
+                (named["id"], named["name"]) = (json!(null), json!(null));
+            }
+        };
+        for person in &mut people {
+            let visible = if person["type"] == USER { &self.users } else { &self.groups };
+            mask(person, visible);
+            if person[SET].is_object() {
+                mask(&mut person[SET], &self.sets);
+            }
+        }
+        people
+    }
+}
+
+/// Which of these users the agent's person may list.
+fn users(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<HashSet<i64>, Refusal> {
+    let mut sql = Sql::new("SELECT t.id FROM users t WHERE ");
+    sql.append(&visible_users(request.caller()?)).push(" AND t.id").any(ids);
+    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+}
