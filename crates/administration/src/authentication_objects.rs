@@ -12,7 +12,7 @@ use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use reqwest::Url;
 use resource::json::{Form, Writer};
-use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, message, openapi};
+use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, UNDIRECTED, message, openapi};
 use std::sync::LazyLock;
 use store::{Conn, Error};
 
@@ -48,7 +48,13 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
         TABLE,
         [
             Field::id(),
-            NAME.text(100).required().unique("authentication_objects_name").folded().filter().sort(),
+            NAME.text(100)
+                .charset(UNDIRECTED)
+                .required()
+                .unique("authentication_objects_name")
+                .folded()
+                .filter()
+                .sort(),
             PROVIDER.is(Kind::choices(PROVIDERS)).required().filter(),
             CLIENT_ID.text(255).charset(LINE).default(""),
             CLIENT_SECRET.is(Kind::Secret { max: 1000 }).not_blank().encrypted(SECRET_COLUMN, ROW_KEY_COLUMN),

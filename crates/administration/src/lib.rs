@@ -13,6 +13,7 @@ mod smtp_settings;
 mod token_test;
 
 pub use client_credentials::TABLE as AUTHENTICATION_OBJECTS_TABLE;
+pub use smtp_settings::IS_MAIL_SET_UP;
 
 use kit::domain::Domain;
 use kit::permissions::PermissionResource;

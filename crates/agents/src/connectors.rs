@@ -17,7 +17,7 @@ use kit::rights;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
-use resource::{Errors, Field, Key, Kind, Resource, openapi};
+use resource::{Errors, Field, Key, Kind, Resource, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Arg, Conn, Error, Sql};
@@ -58,6 +58,7 @@ static CONNECTOR: LazyLock<Resource> = LazyLock::new(|| {
         [
             Field::id().filter_exactly(),
             NAME.text(100)
+                .charset(UNDIRECTED)
                 .min_length(1)
                 .required()
                 .unique("mcp_connectors_name")

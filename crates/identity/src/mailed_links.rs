@@ -1,9 +1,9 @@
 //! Links in mails that let people set a password: activation and reset (`docs/reference/sign-in.md`). A link has a
 //! random token of which the database stores only the hash. It is made when its mail is sent, so that only the mail has
-//! the token.
+//! the token. A super admin may also ask for an activation link in an answer, to hand it over without a mail.
 //!
-//! A link is valid until it expires or a password is set, also when later ones are sent. The mails of an account are
-//! limited: activation mails when they are requested, and the answer says so;
+//! A mailed link is valid until it expires or a password is set, also when later ones are sent; one in an answer ends the
+//! former ones. The links of an account are limited: activation links when they are requested, and the answer says so;
 //! reset mails when the queue sends them, so that the answer to a request tells nothing.
 
 use administration::company_details;
@@ -20,7 +20,7 @@ use web::clock::{random_token, sha256_hex};
 const DAY_US: i64 = 24 * HOUR_US;
 const MINUTE_US: i64 = 60_000_000;
 const HOUR_US: i64 = 60 * MINUTE_US;
-/// The most activation mails of an account in an hour.
+/// The most activation links that are asked for an account in an hour.
 const ACTIVATIONS_AN_HOUR: i64 = 20;
 /// The most reset mails of an account in an hour. There is at most one in a minute.
 const RESETS_AN_HOUR: i64 = 5;
@@ -53,25 +53,50 @@ impl LinkKind {
 
 /// Queues another activation mail (`send-activation-link`), within the limit of the account.
 pub fn send_activation_again(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
-    let (mails, first, _) = recent_mails(conn, user, LinkKind::Activation, request.now)?;
-    if mails >= ACTIVATIONS_AN_HOUR {
-        return Err(Refusal::too_many(first + HOUR_US - request.now));
-    }
+    limit_activations(conn, user, request.now)?;
     match send_activation(request, conn, user)? {
         Some(job) => Ok(record_mail(conn, job, user, LinkKind::Activation, request.now)?),
         None => Ok(()),
     }
 }
 
-/// Queues the activation mail, and stores when it was sent and by whom. Returns the id of the queued message.
+/// 429 when an account has had as many activation links within an hour as it may.
+fn limit_activations(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
+    let (links, first, _) = recent_mails(conn, user, LinkKind::Activation, now)?;
+    if links >= ACTIVATIONS_AN_HOUR { Err(Refusal::too_many(first + HOUR_US - now)) } else { Ok(()) }
+}
+
+/// Queues the activation mail, and stores who sent it; when it was sent is stored once a mail server has accepted it.
+/// Returns the id of the queued message.
 pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<i64>, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_at = $1, link_sent_by = $2 WHERE id = $3")
-        .arg(request.now)
-        .arg(by)
-        .arg(user);
+    let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_by = $1 WHERE id = $2").arg(by).arg(user);
     conn.exec(&sql)?;
     queue::put(request, conn, &Mail { kind: &ACTIVATION, payload: user.into(), once_for: None })
+}
+
+/// A link that an answer shows once, and when it expires.
+pub struct ShownLink {
+    pub url: String,
+    pub expires_at: Option<i64>,
+}
+
+/// Makes an activation link without a mail, within the limit of the account. The former links of the account end, those of
+/// mails that still wait included.
+pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<ShownLink, Refusal> {
+    limit_activations(conn, user, request.now)?;
+    conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
+    delete_links(conn, user)?;
+    let (token, expires_at) = insert_link(conn, None, user, LinkKind::Activation, request.now)?;
+    record_mail(conn, number_of_shown(&token), user, LinkKind::Activation, request.now)?;
+    let url = address(&request.app, &request.build, LinkKind::Activation, &token);
+    Ok(ShownLink { url, expires_at })
+}
+
+/// The number by which a link without a mail counts against the limit. Those of mails are positive.
+fn number_of_shown(token: &str) -> i64 {
+    let digits = sha256_hex(token);
+    -1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
 /// The number of mails of a kind that an account had within an hour, and the times of the first and the last one.
@@ -121,6 +146,10 @@ pub static ACTIVATION: MailKind = MailKind {
         Some(user) => make(making, conn, user, LinkKind::Activation),
         None => Ok(None),
     },
+    accepted: Some(|conn, payload, now| {
+        let sql = Sql::new("UPDATE users SET link_sent_at = $1 WHERE id = $2").arg(now);
+        conn.exec(&sql.arg(payload.as_i64().unwrap_or(0))).map(drop)
+    }),
 };
 
 /// The mail with a reset link. Its payload is the username that was sent; no mail is made when there is no such user,
@@ -138,12 +167,13 @@ pub static RESET: MailKind = MailKind {
             None => Ok(None),
         }
     },
+    accepted: None,
 };
 
 /// Makes a mail with a new link for a user. Another try of the mail replaces the link. `None` when the account is not
 /// in the right state any more, or may not get another mail now.
 fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<Option<Message>, Error> {
-    let Making { app, build, job, now } = *making;
+    let Making { app, build, job, asked_at, now } = *making;
     let states = match kind {
         LinkKind::Activation => {
             "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'invited' FOR NO KEY UPDATE"
@@ -154,9 +184,40 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
     };
     let found = conn.opt(&Sql::new(states).arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let Some((to, first_name)) = found else { return Ok(None) };
-    if kind == LinkKind::Reset && !may_reset(conn, job, user, now)? {
+    let may_send = match kind {
+        LinkKind::Reset => may_reset(conn, job, user, now)?,
+        LinkKind::Activation => !has_shown_link_since(conn, user, asked_at)?,
+    };
+    if !may_send {
         return Ok(None);
     }
+    make_room(conn, job, user, kind, now)?;
+    let (token, _) = insert_link(conn, Some(job), user, kind, now)?;
+    let link = address(app, build, kind, &token);
+    let fields = company_details::merge_fields(conn)?;
+    let fields = fields.with("domain", &build.domain).with("first_name", first_name).with("link", link);
+    Ok(Some(match kind {
+        LinkKind::Activation => templates::activation(to, &fields),
+        LinkKind::Reset => templates::reset(to, &fields),
+    }))
+}
+
+/// Whether an activation link without a mail was made since a time, by which the mails that were asked for before it end.
+fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, Error> {
+    let sql = Sql::new(
+        "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job IS NULL AND created_at >= $2",
+    );
+    Ok(conn.opt(&sql.arg(user).arg(asked_at), |_| Ok(()))?.is_some())
+}
+
+/// Stores a new link of a user, for the mail of a job or for an answer. Returns its token, and when it expires.
+fn insert_link(
+    conn: &mut Conn,
+    job: Option<i64>,
+    user: i64,
+    kind: LinkKind,
+    now: i64,
+) -> Result<(String, Option<i64>), Error> {
     let expires_at = match kind {
         LinkKind::Reset => Some(now + DAY_US),
         LinkKind::Activation => {
@@ -165,19 +226,12 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
             (days > 0).then_some(now + days * DAY_US)
         }
     };
-    make_room(conn, job, user, kind, now)?;
     let token = random_token();
     let sql = Sql::new(
         "INSERT INTO link_tokens(hash, user_id, kind, created_at, expires_at, job) VALUES ($1, $2, $3, $4, $5, $6)",
     );
     conn.exec(&sql.arg(sha256_hex(&token)).arg(user).arg(kind.name()).arg(now).arg(expires_at).arg(job))?;
-    let link = format!("{}/{}/?token={token}", base(app, build), kind.path());
-    let fields = company_details::merge_fields(conn)?;
-    let fields = fields.with("domain", &build.domain).with("first_name", first_name).with("link", link);
-    Ok(Some(match kind {
-        LinkKind::Activation => templates::activation(to, &fields),
-        LinkKind::Reset => templates::reset(to, &fields),
-    }))
+    Ok((token, expires_at))
 }
 
 /// Deletes the link of an earlier try of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
@@ -191,9 +245,10 @@ fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> 
     conn.exec(&sql.arg(user).arg(kind.name()).arg(MAX_LINKS - 1)).map(drop)
 }
 
-/// The address of a build's pages: that of the front end, otherwise its own.
-fn base(app: &App, build: &Build) -> String {
-    app.front_end_of(build).unwrap_or_else(|| app.address_of(build))
+/// The address of a link: below that of the front end, otherwise below the build's own.
+fn address(app: &App, build: &Build, kind: LinkKind, token: &str) -> String {
+    let base = app.front_end_of(build).unwrap_or_else(|| app.address_of(build));
+    format!("{base}/{}/?token={token}", kind.path())
 }
 
 /// The user of a valid token.

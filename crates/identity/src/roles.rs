@@ -14,7 +14,7 @@ use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, openapi};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, UNDIRECTED, Value, openapi};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -42,7 +42,14 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
         "roles",
         [
             Field::id(),
-            NAME.text(100).example("Group editors").required().unique("roles_name").folded().filter().sort(),
+            NAME.text(100)
+                .charset(UNDIRECTED)
+                .example("Group editors")
+                .required()
+                .unique("roles_name")
+                .folded()
+                .filter()
+                .sort(),
             DESCRIPTION.text(500).default(""),
             PERMISSIONS.is(Kind::Object).schema(grants_schema).default(Value::Json(Json::Object(Default::default()))),
             created_at.sort(),

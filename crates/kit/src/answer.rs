@@ -192,13 +192,20 @@ impl Answer {
         answer.headers.clone_from(&refusal.headers);
         answer
     }
-    /// A page for people, which no other page may frame.
+    /// A redirect to an address.
+    pub fn redirect(status: StatusCode, address: &str) -> Answer {
+        let mut answer = Answer::new(status, None, Bytes::new());
+        answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
+        answer
+    }
+    /// A page for people, which no other page may frame, nor reach by the window that it opened.
     pub fn page(status: StatusCode, html: impl Into<Bytes>) -> Answer {
         let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
         let mut answer = Answer::new(status, Some("text/html; charset=utf-8"), html);
         answer.headers = vec![
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
             (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+            (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
         answer

@@ -63,7 +63,8 @@ pub fn no_build(host: &str, theme: Theme) -> Answer {
          address.</p><p>If you operate this deployment:</p><ul>\
          <li><code>chancery build list</code> lists the builds, and <code>chancery build create DOMAIN</code> makes one, \
          which is served at once.</li>\
-         <li><code>CHANCERY_FALLBACK_BUILD</code> names the build that serves all other hosts.</li>\
+         <li><code>CHANCERY_FALLBACK_BUILD</code> names the build that serves all other hosts: its pages only at the host of \
+         <code>CHANCERY_BASE_URL</code>, at <code>localhost</code> and at IP addresses.</li>\
          <li>A proxy must pass the host on for which it was asked: in <code>Host</code>, or, where \
          <code>CHANCERY_TRUSTED_PROXIES</code> names the proxy, in <code>X-Forwarded-Host</code>.</li></ul>",
         escape(host)

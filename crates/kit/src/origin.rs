@@ -6,6 +6,7 @@ use crate::refusal::Refusal;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use url::Url;
 
 /// The header by which a browser tells how the site of the page that sends a request is related to this server.
@@ -45,6 +46,46 @@ pub fn scheme(parts: &Parts, trusted: bool) -> &'static str {
 fn forwarded<'a>(headers: &'a HeaderMap, name: &'static str, trusted: bool) -> Option<&'a str> {
     let value = headers.get(name).filter(|_| trusted)?.to_str().ok()?;
     value.split(',').next().map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// Whether the deployment is reached by TLS, as its base URL says.
+pub fn is_by_tls(app: &App) -> bool {
+    app.settings.base_url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+}
+
+/// Whether a trusted proxy says that a request reached it without TLS. Proxies that say nothing may terminate TLS all the same.
+pub fn is_marked_plain(headers: &HeaderMap, trusted: bool) -> bool {
+    forwarded(headers, "x-forwarded-proto", trusted).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"))
+}
+
+/// The address of a request at the scheme and the port of the base URL.
+pub fn address_by_tls(app: &App, parts: &Parts, host: &str) -> String {
+    let port = Url::parse(&app.settings.base_url).ok().and_then(|url| url.port());
+    let port = port.map_or_else(String::new, |port| format!(":{port}"));
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    format!("https://{}{port}{path}", without_port(host))
+}
+
+/// Whether a fallback build shows itself to browsers at a host without its port: an IP literal, `localhost` or the host of
+/// the base URL. By DNS rebinding any other name can lead a browser here, whose pages are then of the same origin as this
+/// server's.
+pub fn is_open_to_browsers(app: &App, name: &str) -> bool {
+    let in_brackets = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let is_ip_literal = match in_brackets {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
+    };
+    is_ip_literal || name.eq_ignore_ascii_case("localhost") || is_of_base_url(app, name)
+}
+
+fn is_of_base_url(app: &App, name: &str) -> bool {
+    let base = Url::parse(&app.settings.base_url);
+    base.is_ok_and(|base| base.host_str().is_some_and(|host| host.eq_ignore_ascii_case(name)))
+}
+
+/// Whether a browser sends a request for a page. Programs send neither header.
+pub fn is_by_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }
 
 /// A host without its port.

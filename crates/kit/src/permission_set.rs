@@ -12,7 +12,8 @@ use crate::rights;
 use crate::rows;
 use resource::json::Writer;
 use resource::{
-    Accepted, Changes, Choice, Errors, Field, Key, Kind, Object, Resource, Value, fold::fold_compatible, options,
+    Accepted, Changes, Choice, Errors, Field, Key, Kind, Object, Resource, UNDIRECTED, Value, fold::fold_compatible,
+    options,
 };
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
@@ -231,7 +232,14 @@ pub fn fields<const N: usize>(
     let types = types.map(|(value, text, system)| Choice { system: Some(system), ..Choice::new(value, text) });
     let fields = [
         Field::id(),
-        NAME.text(100).example(example).min_length(1).required().unique(unique).folded().reserved(&RESERVED),
+        NAME.text(100)
+            .charset(UNDIRECTED)
+            .example(example)
+            .min_length(1)
+            .required()
+            .unique(unique)
+            .folded()
+            .reserved(&RESERVED),
         TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
         GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
     ];

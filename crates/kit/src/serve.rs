@@ -58,6 +58,8 @@ pub async fn answer(
     let accepted = Accepted::of(&parts.headers);
     let mut seen = Seen { theme: Theme::of(&parts.headers), ..Seen::default() };
     let sends_body = !body.is_end_stream();
+    let is_by_tls = origin::is_by_tls(&app)
+        && !origin::is_marked_plain(&parts.headers, app.settings.trusted_proxies.contains(peer.ip()));
     let outcome = match origin::preflight(&parts, origin.is_some()) {
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
@@ -73,6 +75,9 @@ pub async fn answer(
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if is_by_tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
     // The connection ends where a body was not read. A client that is not told may lose its next request to it.
     if sends_body && !seen.body_is_read {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -105,6 +110,8 @@ struct Seen {
     theme: Theme,
     /// Whether people see what the address answers, as pages.
     answers_pages: bool,
+    /// Whether the build shows pages at the host of the request ([`origin::is_open_to_browsers`]).
+    is_open_to_browsers: bool,
     /// Whether the body was read to its end.
     body_is_read: bool,
 }
@@ -112,7 +119,8 @@ struct Seen {
 impl Seen {
     /// The build whose page a refusal is to be, and its colours; `None` where it is JSON.
     fn page_of(&self) -> Option<(&Build, Theme)> {
-        self.build.as_deref().filter(|_| self.answers_pages).map(|build| (build, self.theme))
+        let is_page = self.answers_pages && self.is_open_to_browsers;
+        self.build.as_deref().filter(|_| is_page).map(|build| (build, self.theme))
     }
 }
 
@@ -136,22 +144,28 @@ async fn respond(
     }
     let trusted = app.settings.trusted_proxies.contains(peer);
     let host = origin::host(&parts, trusted)?;
+    if origin::is_by_tls(app) && origin::is_marked_plain(&parts.headers, trusted) {
+        return Ok(Answer::redirect(StatusCode::PERMANENT_REDIRECT, &origin::address_by_tls(app, &parts, &host)));
+    }
+    let name = origin::without_port(&host);
     let found = table.find(path);
     let build = match &found {
         Some(found) if found.is_of_deployment() => {
             operator(app, &parts.headers)?;
             app.build(&found.domain().to_ascii_lowercase()).await?
         }
-        _ => match app.build_of_host(origin::without_port(&host)).await? {
-            None if wants_page(&parts) => return Ok(html::no_build(origin::without_port(&host), seen.theme)),
+        _ => match app.build_of_host(name).await? {
+            None if wants_page(&parts) => return Ok(html::no_build(name, seen.theme)),
             build => build,
         },
     };
     let build = build.ok_or_else(Refusal::not_found)?;
     seen.build = Some(build.clone());
+    let is_open_to_browsers = build.domain.eq_ignore_ascii_case(name) || origin::is_open_to_browsers(app, name);
+    seen.is_open_to_browsers = is_open_to_browsers;
     if let Some(answer) = front_end(app).and_then(|front_end| (front_end.answer)(&build, &parts)) {
         seen.is_front_end = true;
-        return answer;
+        return if is_open_to_browsers { answer } else { no_page(&parts, name, seen.theme) };
     }
     let Found { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
     let address = client_address(peer, all(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
@@ -160,6 +174,9 @@ async fn respond(
     let route = routes.iter().copied().find(|route| route.method == *method);
     seen.route = route;
     seen.answers_pages = route.map_or(routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
+    if seen.answers_pages && !is_open_to_browsers && *method == Method::GET {
+        return no_page(&parts, name, seen.theme);
+    }
     let is_open = match route {
         Some(route) => is_open(route, &parts.headers),
         None => routes.iter().any(|route| route.access == Access::Public),
@@ -185,9 +202,13 @@ async fn respond(
     };
     seen.user = caller.as_ref().map(|caller| caller.user);
     let Some(route) = route else { return Err(Refusal::method(&parts.method, &allowed(routes))) };
+    let is_public_post = (is_open || own.is_some()) && route.method == Method::POST;
+    if is_public_post && !is_open_to_browsers && origin::is_by_page(&parts.headers) {
+        return Err(Refusal::forbidden());
+    }
     if route.is_for_own_pages {
         origin::may_use_cookie(&parts, &host)?;
-    } else if (is_open || own.is_some()) && route.method == Method::POST && !route.from_any_site {
+    } else if is_public_post && !route.from_any_site {
         origin::may_call_public(app, &parts, &host)?;
     }
     if let Some(guard) = route.guard {
@@ -244,6 +265,11 @@ async fn respond(
     let answer = outcome?;
     seen.body_is_read |= is_upload;
     Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
+}
+
+/// 404 for a page at a host whose pages are not served: as a page for a person.
+fn no_page(parts: &http::request::Parts, name: &str, theme: Theme) -> Outcome {
+    if wants_page(parts) { Ok(html::no_build(name, theme)) } else { Err(Refusal::not_found()) }
 }
 
 /// Whether a person opened an address in a browser.

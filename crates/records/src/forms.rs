@@ -15,7 +15,7 @@ use kit::route::{Handler, Route, Schema};
 use kit::rows::sql::tokens;
 use kit::rows::{self, CALLER, Cell, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
-use resource::{Accepted, Changes, Errors, Field, Key, Kind, Object, Resource, Target, openapi};
+use resource::{Accepted, Changes, Errors, Field, Key, Kind, Object, Resource, Target, UNDIRECTED, openapi};
 use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -67,7 +67,14 @@ fn declaration(title: &'static str, configuration: fn(Field) -> Field) -> Resour
         "object_class_forms",
         [
             FORM_UUID.is(Kind::Uuid).read_only().filter(),
-            NAME.text(100).example("New order").required().unique("object_class_forms_name").folded().filter().sort(),
+            NAME.text(100)
+                .charset(UNDIRECTED)
+                .example("New order")
+                .required()
+                .unique("object_class_forms_name")
+                .folded()
+                .filter()
+                .sort(),
             OBJECT_CLASS
                 .is(Kind::Reference { target: classes })
                 .column("class_id")

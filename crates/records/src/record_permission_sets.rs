@@ -18,7 +18,9 @@ use kit::rights;
 use kit::route::Route;
 use kit::rows::{self, Declaration, Scope, Shape};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Sent, Value, check_value, message, openapi, pk};
+use resource::{
+    Changes, Errors, Field, Key, Kind, Resource, Sent, UNDIRECTED, Value, check_value, message, openapi, pk,
+};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -51,7 +53,13 @@ static SETS: PermissionSets =
 fn declaration(mcp_permissions: fn(Field) -> Field) -> Resource {
     let fields = [
         Field::id(),
-        NAME.text(100).example("Reviewers").min_length(1).required().unique("record_permission_sets_name").folded(),
+        NAME.text(100)
+            .charset(UNDIRECTED)
+            .example("Reviewers")
+            .min_length(1)
+            .required()
+            .unique("record_permission_sets_name")
+            .folded(),
         GRANTS.is(Kind::Object).schema(set_schema).stored_by_resource(),
         mcp_permissions(MCP_GRANTS.is(Kind::List).schema(connectors_schema).stored_by_resource()),
     ];

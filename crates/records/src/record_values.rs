@@ -3,7 +3,7 @@
 use crate::classes::{Class, ClassField, class, table_of};
 use crate::field_type::FieldType;
 use crate::history_events::names_of_users;
-use crate::object_records::read::labels_of_related;
+pub use crate::object_records::read::labels_of_related;
 use crate::object_records::write::{Stored, each_stored};
 use crate::visible_records::{Visible, VisibleClass, classes_with_visible};
 use files::held::by_ids;

@@ -302,18 +302,19 @@ pub fn is_email(text: &str) -> bool {
 
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
-    let place = rest.split(['/', '?', '#']).next().unwrap_or("");
-    let host = place.rsplit('@').next().unwrap_or("");
+    let host = rest.split(['/', '?', '#']).next().unwrap_or("");
     ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
         && !host.is_empty()
         && !host.starts_with(':')
+        // A user name before the host reads like the host, and a password would be shown to every reader.
+        && !host.contains('@')
         && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Choice, Target};
+    use crate::field::{Choice, Target, UNDIRECTED};
     use crate::sent::Body;
     use serde_json::{Value as Json, json};
 
@@ -387,6 +388,32 @@ mod tests {
             Err(vec!["This field may not be blank.".into()])
         );
         assert_eq!(check_kind(Kind::Secret { max: 3 }, json!(" a ")), Ok(json!(" a ")));
+    }
+
+    #[test]
+    fn a_url_names_no_user_and_no_password() {
+        let check = |sent: &str| check_kind(Kind::Url { max: 99 }, json!(sent));
+        for sent in ["https://a.example", "http://a.example:8000/@b?c=d@e#f@g"] {
+            assert_eq!(check(sent), Ok(json!(sent)));
+        }
+        for sent in ["https://bank.example@evil.example/", "https://user:secret@a.example", "https://@a.example"] {
+            assert_eq!(check(sent), Err(vec!["Enter a valid URL.".into()]), "{sent}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_no_bidirectional_controls() {
+        let check = |sent: &str| {
+            let field = Field::new("f", Kind::text(99)).charset(UNDIRECTED);
+            check(&field, Body::of(&json!(sent)).sent()).map(|value| value.to_json())
+        };
+        for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
+            assert_eq!(check(&format!("a{control}b")), Err(vec!["Enter a valid value.".into()]), "{control:?}");
+        }
+        // Text of either direction needs none; marks and joiners belong to spelling.
+        for name in ["עברית", "العربية", "a\u{200d}b", "a\u{200f}b"] {
+            assert_eq!(check(name), Ok(json!(name)));
+        }
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub struct Charset {
 /// One line: no line ends and no other control characters. Texts that may become part of a header must be so.
 pub const LINE: Charset = Charset { allows: |c| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}'), regex: "" };
 
+/// A name that people read beside others: no bidirectional controls, which reorder the text around them on the screen.
+pub const UNDIRECTED: Charset =
+    Charset { allows: |c| !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'), regex: "" };
+
 /// Letters, digits and hyphens, as in credentials.
 pub const TOKEN: Charset = Charset { allows: |c| c.is_ascii_alphanumeric() || c == '-', regex: "^[a-zA-Z0-9-]*$" };
 

@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 use store::{Conn, Error, Sql};
 
 /// The mail that reminds somebody of a task. Its payload is what [`Mail`] holds.
-pub static REMINDER: MailKind = MailKind { name: "task_reminder", make };
+pub static REMINDER: MailKind = MailKind { name: "task_reminder", make, accepted: None };
 
 /// The users whom a reminder of a task reaches, in the order of their ids: at most `limit` behind the user `after`.
 pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result<Vec<i64>, Error> {

@@ -55,10 +55,15 @@ pub struct MailKind {
     /// The name that is stored with waiting messages; it must never change.
     pub name: &'static str,
     pub make: Make,
+    /// Called when a mail server has accepted a message, and not when it was written to the disk.
+    pub accepted: Option<Accepted>,
 }
 
 /// Makes a message just before it is sent; `None` when it has no receiver any more.
 pub type Make = fn(&Making, &mut Conn, &Json) -> Result<Option<Message>, Error>;
+
+/// Stores that a mail server has accepted the message of a payload at a time.
+pub type Accepted = fn(&mut Conn, &Json, i64) -> Result<(), Error>;
 
 /// The context in which a message is made.
 pub struct Making<'a> {
@@ -66,6 +71,8 @@ pub struct Making<'a> {
     pub build: &'a Build,
     /// The number of the job, the same in each attempt.
     pub job: i64,
+    /// When the message was asked for.
+    pub asked_at: i64,
     pub now: i64,
 }
 
@@ -144,8 +151,27 @@ fn run(app: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>>
         // `None`: it has no receiver any more.
         let Some(message) = message else { return Ok(()) };
         let sent = send(&app, &build, &job, &message, &transport).await;
-        sent.map_err(|failure| JobFailure { details: json!([message.subject, message.to]), ..failure })
+        sent.map_err(|failure| JobFailure { details: json!([message.subject, message.to]), ..failure })?;
+        if let Transport::Smtp(_) = transport {
+            store_acceptance(&app, &build, &job).await;
+        }
+        Ok(())
     })
+}
+
+/// Tells the kind of a message that a mail server has accepted it. A failure does not repeat the job, which would send the
+/// message a second time.
+async fn store_acceptance(app: &App, build: &Build, job: &Job) {
+    let Some((name, payload)) = named_payload(job) else { return };
+    let Some(accepted) = kind_of(app, name).and_then(|kind| kind.accepted) else { return };
+    let (payload, now) = (payload.clone(), app.clock.now());
+    if let Err(error) = build.db.write::<_, Error>(move |conn| accepted(conn, &payload, now)).await {
+        tracing::warn!(build = build.domain, kind = name, %error, "a message was sent, and the time of it could not be stored");
+    }
+}
+
+fn kind_of(app: &App, name: &str) -> Option<&'static MailKind> {
+    app.slot::<MailKinds>().0.iter().copied().find(|kind| kind.name == name)
 }
 
 fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<Message>, Transport), Error> {
@@ -162,8 +188,9 @@ fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<
         let fields = fields.with("subject", part(0)).with("receiver", part(1)).with("reason", part(2));
         failure_email.map(|to| templates::given_up(to, &fields))
     } else {
-        match app.slot::<MailKinds>().0.iter().find(|kind| kind.name == name) {
-            Some(kind) => (kind.make)(&Making { app, build, job: job.id, now: app.clock.now() }, conn, payload)?,
+        let making = Making { app, build, job: job.id, asked_at: job.created_at, now: app.clock.now() };
+        match kind_of(app, name) {
+            Some(kind) => (kind.make)(&making, conn, payload)?,
             None => None,
         }
     };

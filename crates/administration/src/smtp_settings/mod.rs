@@ -26,6 +26,8 @@ use store::{Arg, Conn, Error, Sql};
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST_PATH: &str = "/api/administration/smtp-settings/test/";
+/// SQL for whether a build has a mail server: 1 or 0. Without one its messages stay on the disk.
+pub const IS_MAIL_SET_UP: &str = "(SELECT CASE WHEN s.host = '' THEN 0 ELSE 1 END FROM smtp_settings s WHERE s.id = 1)";
 /// The message when an authentication object that the mail settings use would be deleted or change its provider.
 pub const IN_USE: &str = "Authentication object is used by the outbound mail settings.";
 

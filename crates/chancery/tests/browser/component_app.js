@@ -35,7 +35,7 @@ const found = {
   indexedDB: attempt(() => { indexedDB.open('a'); return 'opened' }),
   caches: await later(async () => { await caches.open('a'); return 'opened' }),
   serviceWorker: await later(async () => { await navigator.serviceWorker.register('module.js'); return 'registered' }),
-  parent: parent === self ? 'itself' : attempt(() => parent.document.title),
+  parent: attempt(() => parent.document.title),
   api: await call('/api/users/me/'),
   apiWithCookies: await call('/api/security/', { credentials: 'include' }),
   signIn: await call('/api/auth/login/', {

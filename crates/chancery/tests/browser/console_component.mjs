@@ -33,7 +33,7 @@ await journey('a component in the console', async (page, tab) => {
   await page.waitForFunction(() => document.querySelector('main iframe')?.getBoundingClientRect().height === 4000)
   await page.waitForFunction(() => document.querySelector('main iframe')?.getBoundingClientRect().height === 321)
   const { told, ports, found } = JSON.parse(await page.locator('main pre').last().innerText())
-  assert.deepEqual(told, { use: 'landing_page', parameters: {}, value: null, record: null, locale: 'en-GB', theme: tab.name.includes('dark') ? 'dark' : 'light' })
+  assert.deepEqual(told, { use: 'landing_page', parameters: {}, value: null, record: null, fields: {}, locale: 'en-GB', theme: tab.name.includes('dark') ? 'dark' : 'light' })
   assert.equal(ports, 1)
   assert.deepEqual(found, FOUND)
   await tab.isAccessible('a component')
@@ -56,6 +56,29 @@ await journey('a component that goes elsewhere is closed', async (page, tab) => 
   assert.equal(await page.locator('main iframe').count(), 0)
   tab.console.splice(0)
 })
+
+await journey('a component beside a record is told of the fields that its item names', async (page, tab) => {
+  await open(page, '/records/berth/1')
+  const body = page.frameLocator('main iframe').locator('body[data-told]')
+  const { record, fields, parameters, use } = JSON.parse(await body.getAttribute('data-told'))
+  assert.deepEqual({ record, fields, parameters, use }, { record: 1, fields: { place: 'Quay' }, parameters: { zoom: 3 }, use: 'object_class_summary_form' })
+  tab.isSilent()
+})
+
+for (const way of ['flood', 'beside']) {
+  await journey(`a component that sends without an end is closed: ${way}`, async (page, tab) => {
+    await open(page, where)
+    await page.frameLocator('main iframe').locator(`#${way}`).click()
+    await page.waitForSelector('text=This component sent more messages than this page can handle')
+    assert.equal(await page.locator('main iframe').count(), 0)
+    // The page goes on at once.
+    const begun = Date.now()
+    await page.keyboard.press('Escape')
+    await heading(page, 'Components')
+    assert.ok(Date.now() - begun < 3000, `${Date.now() - begun} ms`)
+    tab.console.splice(0)
+  })
+}
 
 await journey('a component that does not answer is told', async (page, tab) => {
   await open(page, `/admin/components/${silent}`)

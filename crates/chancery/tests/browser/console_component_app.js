@@ -70,6 +70,7 @@ addEventListener('message', async ({ source, data, ports }) => {
   const [port] = ports
   port.postMessage({ type: 'ready' })
   const { type, ...told } = data
+  document.body.dataset.told = JSON.stringify(told)
   if (data.use === 'landing_page') {
     const found = await tries()
     port.postMessage({ type: 'value', value: { told, ports: ports.length, found } })
@@ -78,10 +79,16 @@ addEventListener('message', async ({ source, data, ports }) => {
     await pause(500)
     port.postMessage({ type: 'height', height: 321 })
   }
+  document.querySelector('#flood').onclick = () => flood((message) => port.postMessage(message))
   document.querySelector('#wrong').onclick = () => port.postMessage({ type: 'errors', errors: ['Not <b>there</b>.'] })
   document.querySelector('#choose').onclick = () => {
     port.postMessage({ type: 'value', value: 'Harbour' })
     port.postMessage({ type: 'errors', errors: [] })
   }
 })
+/** 200 messages in each millisecond. */
+const flood = (send) => setInterval(() => {
+  for (let n = 0; n < 200; n++) send({ type: 'height', height: 100 + n })
+}, 1)
+document.querySelector('#beside').onclick = () => flood((message) => parent.postMessage(message, '*'))
 document.querySelector('#leave').onclick = () => location.assign('other.html')

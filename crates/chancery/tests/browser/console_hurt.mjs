@@ -89,11 +89,13 @@ await journey('what was typed is not left without a question', async (page) => {
   assert.equal(await page.inputValue('[name=job_title]'), 'Unsaved')
 })
 
-await journey('a session that ended in another tab', async (page, tab) => {
+await journey('a session that ended elsewhere', async (page, tab) => {
   await typed(page, 4, 'Typed before')
   const other = await page.context().newPage()
-  await other.goto(`${api}/console/`)
-  await signOut(other)
+  await other.goto(`${api}/sign-in/`)
+  // As from a list of sessions, or by time: nobody signs out in this browser.
+  assert.equal(await other.evaluate(async () => (await fetch('/api/auth/browser/logout/', { method: 'POST' })).status), 204)
+  await page.getByRole('button', { name: 'Save', exact: true }).click()
   await page.waitForSelector('[role=alertdialog]')
   await tab.isAccessible('signed out')
   const [again] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: 'Sign in again' }).click()])
@@ -101,6 +103,18 @@ await journey('a session that ended in another tab', async (page, tab) => {
   await page.waitForSelector('[role=alertdialog]', { state: 'detached' })
   await isThere(page, 'Typed before')
   await save(page)
+  tab.console.splice(0)
+})
+
+await journey('whoever signs out empties the other tabs', async (page, tab) => {
+  await typed(page, 4, 'Typed before')
+  const other = await page.context().newPage()
+  await other.goto(`${api}/console/`)
+  await signOut(other)
+  await page.waitForURL(`${api}/sign-in/`)
+  await page.goBack().catch(() => {})
+  await page.waitForSelector('[name=username]')
+  assert.equal(await page.getByText('Typed before').count(), 0)
   tab.console.splice(0)
 })
 

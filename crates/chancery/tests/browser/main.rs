@@ -390,7 +390,8 @@ const CONSOLE_COMPONENT: [(&str, &str); 4] = [
     (
         "index.html",
         "<!doctype html><title>App</title><button id=choose>Choose</button><button id=wrong>Wrong</button>\
-         <button id=leave>Leave</button><script src=app.js></script>",
+         <button id=leave>Leave</button><button id=flood>Flood</button><button id=beside>Beside</button>\
+         <script src=app.js></script>",
     ),
     ("other.html", "<!doctype html><title>Other</title>"),
     ("app.js", include_str!("console_component_app.js")),
@@ -438,6 +439,12 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     wait_until("its files", async || admin.get(two).await["status"] == "installed").await;
     admin.post("/api/object-classes/", json!({"name": "Berth"})).await.created();
     admin.post("/api/object-classes/1/fields/", json!({"label": "Place", "type": "string"})).await.created();
+    admin.post("/api/object-classes/1/fields/", json!({"label": "Price", "type": "string"})).await.created();
+    let record = json!({"fields": {"place": "Quay", "price": "not for the component"}});
+    admin.post("/api/object-classes/1/object-records/", record).await.created();
+    let content = json!({"version": 1, "summary": {"component": 2, "parameters": {"zoom": 3}, "fields": ["place"]}});
+    let beside = json!({"content": content.to_string(), "custom_components": [2]});
+    admin.post("/ui-config/record-1/", beside).await.created();
     let configuration = json!({"version": 1, "sections": [{"items": [{"component": 2, "field": "place"}]}]});
     let form = json!({
         "name": "New berth", "object_class": 1, "type": "create", "configuration": configuration, "is_enabled": true,
@@ -448,7 +455,7 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
         "console_component.mjs",
         json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "component": 2, "silent": 1, "form": form}),
     );
-    assert_eq!(admin.get("/api/object-records/1/").await.ok()["fields"]["place"], "Harbour");
+    assert_eq!(admin.get("/api/object-records/2/").await.ok()["fields"]["place"], "Harbour");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -558,6 +558,7 @@ GET /api/users/{id}/ users.retrieve
 PATCH /api/users/{id}/ users.update
 DELETE /api/users/{id}/ users.delete
 POST /api/users/{id}/send-activation-link/ users.send_activation_link
+POST /api/users/{id}/activation-link/ users.activation_link
 POST /api/users/{id}/deactivate/ users.deactivate
 POST /api/users/{id}/reactivate/ users.reactivate
 POST /api/users/{id}/unlock/ users.unlock

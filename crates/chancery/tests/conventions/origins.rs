@@ -4,6 +4,7 @@
 use crate::bodies::{is_refused, raw};
 use crate::message;
 use http::Method;
+use platform::kit::address::Trusted;
 use platform::kit::caller::Access;
 use platform::kit::route::Schema;
 use platform::table;
@@ -107,6 +108,148 @@ async fn pages_let_browsers_tell_where_a_form_comes_from() {
         // `no-referrer` would make browsers send `Origin: null`.
         assert_eq!(server.anonymous().get(path).await.header("referrer-policy"), "same-origin", "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_window_that_opened_a_page_cannot_reach_it() {
+    let server = server().await;
+    for path in
+        ["/sign-in/", "/activate/?token=x", "/password-reset/", "/task/?token=x", "/oauth/authorize/", "/console/"]
+    {
+        let page = server.anonymous().get(path).await;
+        assert_eq!(page.header("cross-origin-opener-policy"), "same-origin", "{path}: {page:?}");
+    }
+}
+
+/// Hosts by which nobody leads a browser to a server that is not theirs.
+const OWN_HOSTS: [&str; 10] = [
+    // The build's own domain.
+    "a.example",
+    "A.EXAMPLE:8000",
+    // The host of the base URL.
+    "chancery.example",
+    "Chancery.Example:8000",
+    "localhost:8000",
+    "LOCALHOST",
+    "127.0.0.1:8000",
+    "203.0.113.7",
+    "[::1]:8000",
+    "[2001:db8::1]",
+];
+
+/// Names that somebody else may have lead here.
+const FOREIGN_HOSTS: [&str; 8] = [
+    "evil.example",
+    "evil.example:8000",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "a.example.evil.example",
+    "chancery.example.",
+    "1.2.3",
+    "[::1].evil",
+];
+
+#[tokio::test]
+async fn a_fallback_build_shows_itself_to_browsers_where_no_foreign_name_leads() {
+    let server = Server::with(|config| config.fallback_build = Some(DOMAIN.to_owned())).await;
+    let at = |host: &str| Client::new(server.address, host);
+    let browser = |host: &str| at(host).with_header("accept", "text/html,*/*;q=0.8");
+    let pages = [
+        "/",
+        "/console/",
+        "/sign-in/",
+        "/activate/?token=x",
+        "/password-reset/",
+        "/task/?token=x",
+        "/oauth/authorize/",
+    ];
+    for host in OWN_HOSTS {
+        for path in pages {
+            let page = browser(host).get(path).await;
+            assert_ne!(page.status, 404, "{host} {path}: {page:?}");
+        }
+        let own =
+            at(host).with_header("origin", &format!("http://{host}")).with_header("sec-fetch-site", "same-origin");
+        assert_eq!(own.login(ADMIN, PASSWORD).await.status, 200, "{host}");
+    }
+    for host in FOREIGN_HOSTS {
+        for path in pages {
+            let page = browser(host).get(path).await;
+            assert_eq!((page.status, page.header("content-type")), (404, "text/html; charset=utf-8"), "{host} {path}");
+            assert!(page.text.contains("CHANCERY_BASE_URL"), "it tells an operator what to do: {}", page.text);
+        }
+        assert_eq!(at(host).get("/sign-in/").await, (404, message::not_found()), "{host}");
+        // Programs are served by whatever name they call.
+        let program = at(host).sign_in(ADMIN, PASSWORD).await;
+        program.get("/api/users/me/").await.ok();
+    }
+}
+
+#[tokio::test]
+async fn no_public_post_of_a_page_reaches_a_fallback_build_by_a_foreign_name() {
+    let server = Server::with(|config| {
+        config.fallback_build = Some(DOMAIN.to_owned());
+        config.cors_origins = vec![FRONT_END.to_owned()];
+    })
+    .await;
+    let rebound = Client::new(server.address, "evil.example:8000");
+    let as_own: [&[(&str, &str)]; 4] = [
+        &[("sec-fetch-site", "same-origin")],
+        &[("origin", "http://evil.example:8000")],
+        &[("origin", "http://evil.example:8000"), ("sec-fetch-site", "same-origin")],
+        &[("origin", FRONT_END)],
+    ];
+    for route in table().routes().filter(|route| route.access == Access::Public && route.method == Method::POST) {
+        for headers in as_own {
+            let call = with(&rebound, headers).call("POST", route.path);
+            let reply = match route.body {
+                Schema::Form(_) => call.form(&[("username", ADMIN), ("password", PASSWORD)]),
+                _ => call.json(&json!({"username": ADMIN, "password": PASSWORD})),
+            };
+            let reply = reply.send().await;
+            assert_eq!(reply, (403, message::forbidden()), "{} {headers:?}", route.path);
+        }
+    }
+    assert_eq!(rebound.login(ADMIN, PASSWORD).await.status, 200, "a program sends neither header");
+}
+
+#[tokio::test]
+async fn browsers_stay_with_the_https_of_the_base_url() {
+    let proxied = Server::with(|config| {
+        config.base_url = "https://chancery.example:8443".to_owned();
+        config.trusted_proxies = Trusted::parse("127.0.0.0/8").unwrap();
+    })
+    .await;
+    let anyone = proxied.anonymous();
+    let plain = anyone.with_header("x-forwarded-proto", "http").with_header("host", "a.example:8080");
+    for (reply, address) in [
+        (plain.get("/api/security/?a=b%20c").await, "https://a.example:8443/api/security/?a=b%20c"),
+        (plain.get("/").await, "https://a.example:8443/"),
+        (plain.post("/api/auth/login/", json!({})).await, "https://a.example:8443/api/auth/login/"),
+        (
+            plain.with_header("host", "nowhere.example").get("//evil.example").await,
+            "https://nowhere.example:8443//evil.example",
+        ),
+    ] {
+        assert_eq!((reply.status, reply.header("location")), (308, address), "{reply:?}");
+        assert_eq!(reply.header("strict-transport-security"), "", "it came without TLS");
+    }
+    assert_eq!(plain.get("/healthz").await.status, 200);
+    // A proxy that says nothing may terminate TLS.
+    for client in [anyone.clone(), anyone.with_header("x-forwarded-proto", "https")] {
+        let reply = client.get("/api/security/").await;
+        assert_eq!((reply.status, reply.header("strict-transport-security")), (200, "max-age=31536000"));
+    }
+    let direct = Server::start().await;
+    let forged = direct.anonymous().with_header("x-forwarded-proto", "http").get("/api/security/").await;
+    assert_eq!((forged.status, forged.header("strict-transport-security")), (200, "max-age=31536000"));
+    let of_http = Server::with(|config| {
+        config.base_url = "http://chancery.example".to_owned();
+        config.trusted_proxies = Trusted::parse("127.0.0.0/8").unwrap();
+    })
+    .await;
+    let plain = of_http.anonymous().with_header("x-forwarded-proto", "http").get("/api/security/").await;
+    assert_eq!((plain.status, plain.header("strict-transport-security")), (200, ""));
 }
 
 #[tokio::test]

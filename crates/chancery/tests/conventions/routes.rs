@@ -7,6 +7,7 @@ use http::Method;
 use platform::kit::caller::Access;
 use platform::kit::route::{Route, Schema};
 use platform::table;
+use resource::{Body, Field, Kind, check_value};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -391,6 +392,26 @@ async fn a_path_with_and_without_its_slash_is_the_same() {
         let slash = call(&admin, route, &format!("{}/", path.trim_end_matches('/'))).await;
         assert_eq!(without_its_id(bare), without_its_id(slash), "{} {}", route.method, route.path);
     }
+}
+
+/// The fields of bodies that hold the names of people and of what people make.
+const NAMES: [&str; 4] = ["name", "first_name", "last_name", "company_name"];
+
+#[test]
+fn no_name_reorders_the_text_around_it() {
+    let mut checked = BTreeSet::new();
+    for route in routes() {
+        let Schema::Body(declared, true) = route.body else { continue };
+        let is_name = |field: &&Field| {
+            NAMES.contains(&field.name.as_ref()) && field.is_writable() && matches!(field.kind, Kind::Text { .. })
+        };
+        for field in declared.fields.iter().filter(is_name) {
+            let sent = Body::of(&json!("a\u{202e}b"));
+            assert_eq!(check_value(field, sent.sent()), Err(vec!["Enter a valid value.".to_owned()]), "{}", route.path);
+            checked.insert(format!("{} {}", route.path, field.name));
+        }
+    }
+    assert!(checked.len() >= 14, "{checked:?}");
 }
 
 fn is_instance_by_id(path: &str) -> bool {

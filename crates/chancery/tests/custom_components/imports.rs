@@ -90,6 +90,16 @@ async fn a_repository_is_imported_and_served() {
         assert_eq!((head.status, head.header("content-length")), (200, bytes.len().to_string().as_str()), "{file}");
         let known = anyone.call("GET", &path).header("if-none-match", reply.header("etag")).send().await;
         assert_eq!((known.status, known.text.as_str()), (304, ""), "{file}");
+        let by = async |destination: &str| anyone.call("GET", &path).header("sec-fetch-dest", destination).send().await;
+        for part in ["iframe", "script", "empty"] {
+            assert_eq!(by(part).await.status, 200, "{file}: {part}");
+        }
+        // As a page of its own it could imitate one of the server's; and no cache may show it as one.
+        let page = by("document").await;
+        page.is(403, message::forbidden());
+        for answer in [&page, &reply] {
+            assert!(answer.headers.get_all("vary").iter().any(|name| name == "sec-fetch-dest"), "{file}: {answer:?}");
+        }
     }
     for gone in [
         "passwd",

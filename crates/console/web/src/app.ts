@@ -11,5 +11,9 @@ const stop = onSession(() => {
 })
 const start = begin((refusal, pause) => void main.then(({ tellOfStart }) => tellOfStart(refusal, pause)))
 beginTheme()
+// A page that the browser kept whole for going back shows what was there before somebody signed out.
+addEventListener('pageshow', ({ persisted }) => {
+  if (persisted) location.reload()
+})
 const main = import('./main.tsx')
 void start.then(async () => (await main).show())

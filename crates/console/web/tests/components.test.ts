@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { said } from '../src/generic/component-messages.ts'
+import { Flood, said } from '../src/generic/component-messages.ts'
+import { valuesOf } from '../src/generic/component-record.ts'
 import { interfaceWith, known } from '../src/screens/components/log.ts'
 import { given, parameterFields, unfit } from '../src/screens/components/parameters.ts'
 import { fieldsIn, sectionsOf } from '../src/screens/forms/configuration.ts'
@@ -67,6 +68,41 @@ test('a value brings no prototype along', () => {
     type: 'value',
     value: { b: [null] },
   })
+})
+
+test('more than 300 messages in a second, or half a second of work, are too many', () => {
+  let now = 0
+  const clock = () => now
+  const flood = new Flood()
+  const handled = (messages: number, work: number) => {
+    let count = 0
+    for (let n = 0; n < messages; n++) {
+      const isAdmitted = flood.admits(() => {
+        count += 1
+        now += work
+      }, clock)
+      if (!isAdmitted) break
+    }
+    return count
+  }
+  assert.equal(handled(300, 0), 300)
+  assert.equal(handled(1, 0), 0)
+  now = 1000
+  assert.equal(handled(300, 0), 300)
+  now = 2000
+  // A slider that says its value, its errors and its height sixty times in a second.
+  assert.equal(handled(180, 1), 180)
+  now = 4000
+  assert.equal(handled(300, 20), 26)
+})
+
+test('a component is told of the fields that are named, and of nothing else of a record', () => {
+  const record = { id: 7, owner: { id: 1 }, created_by: { id: 1 }, _meta: { labels: {} }, net: '1.00', due: null }
+  assert.deepEqual(valuesOf(record, ['net', 'due', 'gone']), { net: '1.00', due: null })
+  assert.deepEqual(valuesOf(record, ['id', 'owner', 'created_by', '_meta', 'toString', '__proto__']), {})
+  assert.deepEqual(valuesOf(record, []), {})
+  const [question] = questionsOf({ questions: [{ name: 'a', component: 3, fields: ['net', 'net', 5] }] }) ?? []
+  assert.deepEqual(question?.custom?.fields, ['net'])
 })
 
 const parameters = [

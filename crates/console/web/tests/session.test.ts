@@ -11,6 +11,7 @@ const asked: string[] = []
 const led: string[] = []
 const kept = new Map<string, string>()
 let runsTimers = false
+let emptied = 0
 
 Object.assign(globalThis, {
   BroadcastChannel: class {
@@ -29,6 +30,7 @@ Object.assign(globalThis, {
     search: '',
     hash: '',
   },
+  document: { body: { replaceChildren: () => emptied++ } },
   history: { replaceState: (_: null, __: string, to: string) => led.push(to) },
   sessionStorage: {
     getItem: (name: string) => kept.get(name) ?? null,
@@ -47,7 +49,7 @@ Object.assign(globalThis, {
   },
 })
 
-const { begin, isConfigured, mayBeConfigured, renew, signOut } = await import('../src/api/session.ts')
+const { begin, isConfigured, mayBeConfigured, renew, session, signOut } = await import('../src/api/session.ts')
 const { call, Refusal } = await import('../src/api/request.ts')
 
 const TOKEN = '/api/auth/browser/token/'
@@ -141,4 +143,16 @@ test('a tab of another user is loaded again', () => {
   assert.equal(reloads, 0)
   channel.onmessage?.({ data: { signedIn: 8 } })
   assert.equal(reloads, 1)
+})
+
+test('signing out empties the tab, and all the others', async () => {
+  answers = { [TOKEN]: start, '/api/auth/browser/logout/': () => new Response(null, { status: 204 }) }
+  await renew()
+  await signOut()
+  assert.deepEqual([told.splice(0), led.splice(0), emptied, session()], [['signed-out'], ['/sign-in/'], 1, undefined])
+  await renew()
+  assert.ok(session())
+  kept.set('chancery.return-to', '/console/admin/users?full_name__icontains=x')
+  channel.onmessage?.({ data: 'signed-out' })
+  assert.deepEqual([told, led.splice(0), emptied, session(), kept.size], [[], ['/sign-in/'], 2, undefined, 0])
 })

@@ -25,7 +25,7 @@ use merge_fields::{Meaningless, Meanings, MergeField, may_view};
 use records::record_values::class_of_id;
 use records::rights::{CLASS_EDIT, lock_class, on_class};
 use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, fold, message, openapi};
+use resource::{Changes, Errors, Field, Key, Kind, Resource, UNDIRECTED, Value, fold, message, openapi};
 use std::sync::{Arc, LazyLock};
 use store::{Arg, Conn, Error, Sql};
 
@@ -57,7 +57,14 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         TABLE,
         [
             Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only().sort(),
-            NAME.text(100).example("Invoice").required().unique("document_templates_name").folded().filter().sort(),
+            NAME.text(100)
+                .charset(UNDIRECTED)
+                .example("Invoice")
+                .required()
+                .unique("document_templates_name")
+                .folded()
+                .filter()
+                .sort(),
             Field::new("description", Kind::text(500)).default(""),
             TEMPLATE_FILE.is(Kind::File { extension: DOCX }).column("file").required(),
             Field::new("template_file_name", Kind::text(255)).folded().read_only().list_only().filter(),

@@ -20,7 +20,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
 use resource::json::{Cells, Form, Writer};
-use resource::{Errors, Field, Key, Kind, Object, Resource, Target, Value, message, openapi, options};
+use resource::{Errors, Field, Key, Kind, Object, Resource, Target, UNDIRECTED, Value, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -61,7 +61,14 @@ static COMPONENT: LazyLock<Resource> = LazyLock::new(|| {
         "custom_components",
         [
             Field::id(),
-            NAME.text(100).example("Map").required().unique("custom_components_name").folded().filter().sort(),
+            NAME.text(100)
+                .charset(UNDIRECTED)
+                .example("Map")
+                .required()
+                .unique("custom_components_name")
+                .folded()
+                .filter()
+                .sort(),
             Field::new("description", Kind::text(500)).default(""),
             REPOSITORY
                 .is(Kind::Reference { target: repositories })

@@ -1,12 +1,13 @@
 //! `/components/{id}/{commit}/{path}`: the files of custom components, for everybody (`docs/reference/custom-components.md`).
 //!
 //! They come from the server's own address, so each is sent with a policy by which a browser gives it an origin that is none:
-//! its scripts reach neither cookies nor storage nor the API, be it in a frame or a page of its own.
+//! its scripts reach neither cookies nor storage nor the API. As a page of its own a file is refused: it could imitate the
+//! sign-in page below the server's address.
 
 use files::held::{FILE_COLUMNS, File};
 use files::{Storage, storage_key, stored};
 use futures_util::StreamExt;
-use http::{HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use kit::answer::{Answer, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -19,6 +20,9 @@ use store::{Conn, Error, Sql};
 /// What stays as it is in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
+/// The header by which a browser tells what it will do with an answer.
+const SEC_FETCH_DEST: &str = "sec-fetch-dest";
+
 const FILES: &str = "/components/{id}/{commit}/{*path}";
 
 pub fn routes() -> Vec<Route> {
@@ -30,6 +34,11 @@ pub fn routes() -> Vec<Route> {
 pub fn address(request: &Request, component: i64, commit: &str, path: &str) -> String {
     let (base, path) = (request.app.address_of(&request.build), utf8_percent_encode(path, PATH));
     format!("{base}/components/{component}/{commit}/{path}")
+}
+
+/// Whether a browser asks for a file to show it as a page of its own. Old browsers and programs do not say it.
+fn is_page(headers: &HeaderMap) -> bool {
+    headers.get_all(SEC_FETCH_DEST).iter().any(|destination| destination == "document")
 }
 
 /// The commit and the path that a request names.
@@ -61,6 +70,9 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
 
 fn send(request: Arc<Request>) -> Pending {
     Box::pin(async move {
+        if is_page(&request.headers) {
+            return Err(Refusal::forbidden().header(header::VARY, SEC_FETCH_DEST));
+        }
         let asked = request.clone();
         let found = request.build.db.read_short(move |conn| find(&asked, conn)).await?;
         let found = found.ok_or_else(Refusal::not_found)?;
@@ -75,6 +87,8 @@ fn send(request: Arc<Request>) -> Pending {
         answer.headers = vec![
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox allow-scripts")),
             (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")),
+            // Else a cache would show a page what it keeps for a frame.
+            (header::VARY, HeaderValue::from_static(SEC_FETCH_DEST)),
             (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
         ];
         Ok(if is_known { answer.not_modified() } else { answer })

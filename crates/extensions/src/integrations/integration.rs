@@ -12,7 +12,7 @@ use kit::rows::sql::tokens;
 use kit::rows::{CALLER, Cell, Declaration, Shape, write_permissions};
 use records::rights::{HELD, VIEW, global};
 use resource::json::{Cells, Form, Writer};
-use resource::{Choice, Field, Key, Kind, Resource, Target, Value, message, openapi};
+use resource::{Choice, Field, Key, Kind, Resource, Target, UNDIRECTED, Value, message, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -164,7 +164,14 @@ fn fields(own: Vec<Field>) -> Vec<Field> {
     let mut fields = vec![
         UUID.is(Kind::Uuid).read_only().filter(),
         TYPE.is(Kind::Enum { choices: types.into() }).required().create_only().filter().example("webhook"),
-        NAME.text(100).required().unique("integrations_name").folded().filter().sort().example("Orders"),
+        NAME.text(100)
+            .charset(UNDIRECTED)
+            .required()
+            .unique("integrations_name")
+            .folded()
+            .filter()
+            .sort()
+            .example("Orders"),
         DESCRIPTION.text(500).default(""),
         IS_ENABLED.boolean().default(false).filter(),
         AUTHENTICATION_OBJECT.is(Kind::Reference { target: objects }).nullable().filter().also_in(),

@@ -20,7 +20,7 @@ use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::{Body, Changes};
+use resource::{Body, Changes, UNDIRECTED};
 use serde_json::{Map, Value as Json, json};
 use store::{Conn, Error, Sql};
 
@@ -391,14 +391,15 @@ fn account_to_make(
 
 /// A claimed name in the form that a user may have, or another text when there is none.
 fn name_or(claimed: &str, instead: &str) -> String {
-    let claimed: String = claimed.chars().filter(|c| !c.is_control()).take(100).collect();
+    let may_stay = |c: &char| !c.is_control() && (UNDIRECTED.allows)(*c);
+    let claimed: String = claimed.chars().filter(may_stay).take(100).collect();
     let claimed = claimed.trim();
     if claimed.is_empty() { instead.chars().take(100).collect() } else { claimed.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_same_address;
+    use super::{is_same_address, name_or};
 
     #[test]
     fn addresses_are_compared_in_lower_case_character_by_character() {
@@ -415,5 +416,11 @@ mod tests {
         ] {
             assert!(!is_same_address(one, other) && !is_same_address(other, one), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_claimed_name_leaves_out_what_no_name_may_have() {
+        assert_eq!(name_or(" An\u{202e}na\n ", "ann"), "Anna");
+        assert_eq!(name_or("\u{2066}\u{2069}", "ann"), "ann");
     }
 }

@@ -7,7 +7,7 @@ use kit::build::Build;
 use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
 use kit::rows;
-use resource::{Field, Key, Kind, Resource, TOKEN, Target, openapi};
+use resource::{Field, Key, Kind, Resource, TOKEN, Target, UNDIRECTED, openapi};
 use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -46,7 +46,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
         "single_sign_on",
         [
             Field::id(),
-            NAME.text(100).required().unique("single_sign_on_name").folded().filter().sort(),
+            NAME.text(100).charset(UNDIRECTED).required().unique("single_sign_on_name").folded().filter().sort(),
             credential(&CLIENT_ID),
             CLIENT_SECRET
                 .is(Kind::Secret { max: 255 })

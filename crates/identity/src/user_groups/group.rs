@@ -2,7 +2,7 @@
 
 use super::rights::RIGHT_NAMES;
 use kit::limits::{Limit, LimitSummary};
-use resource::{Field, Key, Kind, Resource, openapi};
+use resource::{Field, Key, Kind, Resource, UNDIRECTED, openapi};
 use std::sync::LazyLock;
 
 /// The groups of a build.
@@ -24,7 +24,14 @@ pub static MEMBER: Key<i64> = Key::new("member");
 pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::id(),
-        NAME.text(100).example("Finance").required().unique("user_groups_name").folded().filter().sort(),
+        NAME.text(100)
+            .charset(UNDIRECTED)
+            .example("Finance")
+            .required()
+            .unique("user_groups_name")
+            .folded()
+            .filter()
+            .sort(),
         DESCRIPTION.text(500).default(""),
         MEMBER.is(Kind::UserId).members("user_group_members", "group_id", "user_id").filter_only(),
     ];

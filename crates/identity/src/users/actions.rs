@@ -4,7 +4,7 @@
 use super::create::type_in;
 use super::rules::{self, limit_of};
 use super::user::USER;
-use super::view::{instance, load};
+use super::view::{self, load};
 use crate::mailed_links;
 use crate::sessions;
 use crate::super_admin_access;
@@ -18,6 +18,9 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Route, Schema};
+use resource::openapi::{object, titled};
+use resource::time;
+use serde_json::{Value as Json, json};
 use store::{Conn, Error, Sql};
 
 /// The counter of anonymized users. They are listed but count against no limit.
@@ -35,6 +38,10 @@ pub fn routes() -> Vec<Route> {
             })
         })
         .or(429, Schema::Refusal),
+        action("/api/users/{id}/activation-link/", "Make an activation link, shown once", show_activation_link)
+            .answers(200, Schema::Json(activation_link_schema))
+            .or(429, Schema::Refusal)
+            .answers_secret(),
         action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
             run_action(request, conn, "deactivate", deactivate)
         }),
@@ -48,18 +55,57 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-type Action = fn(&Request, &mut Conn, i64, AccountType) -> Result<(), Refusal>;
+fn activation_link_schema() -> Json {
+    let expires_at =
+        json!({"type": ["string", "null"], "format": "date-time", "description": "Null: it does not expire"});
+    let url = json!({"type": "string", "format": "uri"});
+    titled("ActivationLink", object([("url", url), ("expires_at", expires_at)]))
+}
 
-fn run_action(request: &Request, conn: &mut Conn, name: &str, action: Action) -> Outcome {
+/// Whoever has the link takes the account over, so super admins alone get it.
+fn show_activation_link(request: &Request, conn: &mut Conn) -> Outcome {
+    if !request.caller()?.is_super() {
+        return Err(Refusal::forbidden());
+    }
+    let logged = Action { open_as: "send_activation_link", logged_as: "activation_link" };
+    let link =
+        carry_out(request, conn, logged, |request, conn, id, _| mailed_links::make_activation(request, conn, id))?;
+    Ok(Answer::value(&json!({"url": link.url, "expires_at": link.expires_at.map(time::show)})))
+}
+
+fn run_action(
+    request: &Request,
+    conn: &mut Conn,
+    name: &'static str,
+    action: fn(&Request, &mut Conn, i64, AccountType) -> Result<(), Refusal>,
+) -> Outcome {
+    carry_out(request, conn, Action { open_as: name, logged_as: name }, action)?;
+    view::answer(request, conn, StatusCode::OK, request.id())
+}
+
+/// How an action is called.
+struct Action {
+    /// The one of `next_actions` with which it is available.
+    open_as: &'static str,
+    logged_as: &'static str,
+}
+
+/// Carries out an action on the account of the path, if it is available, and writes it into the log.
+fn carry_out<T>(
+    request: &Request,
+    conn: &mut Conn,
+    Action { open_as, logged_as }: Action,
+    action: fn(&Request, &mut Conn, i64, AccountType) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let before = load(conn, id)?;
     let account_type = type_in(&before)?;
     rules::may_change(caller, account_type)?;
-    if !rules::next_actions(&shown_status(conn, id, request.now)?, account_type).contains(&name) {
+    if !rules::next_actions(&shown_status(conn, id, request.now)?, account_type).contains(&open_as) {
         return Err(Refusal::bad("Action is not available."));
     }
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
-    action(request, conn, id, account_type)?;
+    let done = action(request, conn, id, account_type)?;
     access.refuse_loss(request, conn)?;
     let sql = Sql::new("UPDATE users SET modified_at = $1, modified_by = $2 WHERE id = $3")
         .arg(request.now)
@@ -69,9 +115,9 @@ fn run_action(request: &Request, conn: &mut Conn, name: &str, action: Action) ->
     // Read again, since anonymizing replaces it.
     let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
     let username = conn.one(&username, |row| Ok(row.text(0)?.to_owned()))?;
-    log::write(request, conn, name, &USER, id, &username, log::Diff::new())?;
+    log::write(request, conn, logged_as, &USER, id, &username, log::Diff::new())?;
     rights::changed(request, conn)?;
-    Ok(Answer::instance(StatusCode::OK, instance(request, conn, id)?))
+    Ok(done)
 }
 
 /// The stored state, in which no account is `locked`.

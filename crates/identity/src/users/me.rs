@@ -2,10 +2,10 @@
 
 use super::rules;
 use super::user::{FIRST_NAME, FULL_NAME, JOB_TITLE, LAST_NAME, MOBILE, PHONE, TIMEZONE, USER, meta_schema};
-use super::view::{SHAPE, instance, load};
+use super::view::{self, load};
 use crate::sessions;
 use http::{Method, StatusCode};
-use kit::answer::{Answer, Outcome, etag};
+use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -73,7 +73,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::view("/api/users/me/", &ME, |request, conn| {
             let user = request.caller()?.user;
-            Ok(Answer::instance(StatusCode::OK, instance(request, conn, user)?))
+            view::answer(request, conn, StatusCode::OK, user)
         }),
         Route::edit("/api/users/me/", &ME, edit),
         Route::options("/api/users/me/", |_| Ok(Answer::value(&options::single(&ME)))),
@@ -87,7 +87,7 @@ pub fn routes() -> Vec<Route> {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.caller()?.user;
     let before = load(conn, id)?;
-    request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
+    request.check_if_match(|| view::tag(request, conn, id))?;
     let own = request.object()?.only(|name| OWN.contains(&name));
     let accepted = rows::accepted(conn, &USER, &own, Some(id))?;
     accepted.errors.refuse()?;
@@ -96,7 +96,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         changes.set(&FULL_NAME, rules::full_name(&After { before: Some(&before), sent: &changes }));
     }
     rows::update(request, conn, &USER, id, &before, &changes, &[])?;
-    Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, id)?))
+    view::answer(request, conn, StatusCode::OK, id)
 }
 
 fn list_sessions(request: &Request, conn: &mut Conn) -> Outcome {

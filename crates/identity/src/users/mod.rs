@@ -18,7 +18,7 @@ use crate::sessions;
 use crate::super_admin_access;
 use http::StatusCode;
 use kit::account_type::AccountType;
-use kit::answer::{Answer, Outcome, etag};
+use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -34,7 +34,7 @@ use user::{
     ACCOUNT_TYPE, FIRST_NAME, FULL_NAME, IS_RESTRICTED, LAST_NAME, PASSWORD, RANGES, ROLES, USER, USER_RANGES,
     account_type,
 };
-use view::{LIST, instance, load, scope};
+use view::{LIST, load, scope};
 
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
@@ -74,7 +74,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    Ok(Answer::instance(StatusCode::OK, instance(request, conn, request.id())?))
+    view::answer(request, conn, StatusCode::OK, request.id())
 }
 
 fn schema_document(_: &Request, conn: &mut Conn) -> Outcome {
@@ -102,7 +102,7 @@ fn create(request: Arc<Request>) -> Pending {
         };
         write(&request, move |request, conn| {
             let id = create_user(request, conn, prepared.as_ref())?;
-            Ok(Answer::instance(StatusCode::CREATED, instance(request, conn, id)?))
+            view::answer(request, conn, StatusCode::CREATED, id)
         })
         .await
     })
@@ -144,7 +144,7 @@ fn edit(request: Arc<Request>) -> Pending {
         };
         write(&request, move |request, conn| {
             edit_user(request, conn, prepared.as_ref())?;
-            Ok(Answer::instance(StatusCode::OK, instance(request, conn, request.id())?))
+            view::answer(request, conn, StatusCode::OK, request.id())
         })
         .await
     })
@@ -155,7 +155,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) ->
     let before = load(conn, id)?;
     let current_type = create::type_in(&before)?;
     rules::may_change(caller, current_type)?;
-    request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
+    request.check_if_match(|| view::tag(request, conn, id))?;
     let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let sets_password = body.contains_key("password") && current_type.is_service();
     if sets_password && caller.account_type != AccountType::SuperAdmin {
@@ -237,7 +237,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let before = load(conn, id)?;
     let account_type = create::type_in(&before)?;
     rules::may_change(caller, account_type)?;
-    request.check_if_match(|| Ok(etag(&instance(request, conn, id)?)))?;
+    request.check_if_match(|| view::tag(request, conn, id))?;
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     reactions::run(request, conn, "users", reactions::When::Leaving, id)?;
     let is_anonymized = actions::stored_status(conn, id)? == "anonymized";

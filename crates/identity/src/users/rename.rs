@@ -26,6 +26,7 @@ pub static RENAMED: MailKind = MailKind {
         let fields = company_details::merge_fields(conn)?.with("domain", &making.build.domain);
         Ok(Some(templates::renamed(address.to_owned(), &fields.with("first_name", first_name))))
     },
+    accepted: None,
 };
 
 /// Whether a body changes the username.

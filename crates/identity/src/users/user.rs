@@ -6,7 +6,7 @@ use kit::account_type::AccountType;
 use kit::address::Ranges;
 use kit::limits::Limit;
 use resource::json::Form;
-use resource::{Changes, Field, Key, Kind, Resource, Target, openapi};
+use resource::{Changes, Field, Key, Kind, Resource, Target, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
@@ -68,11 +68,11 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
                 .sort()
                 .personal(),
             ACCOUNT_TYPE.is(Kind::choices(AccountType::CHOICES)).example("internal").required().filter(),
-            FIRST_NAME.text(100).example("Anna").min_length(1).required().detail_only().personal(),
-            LAST_NAME.text(100).example("Berg").min_length(1).required().detail_only().personal(),
+            FIRST_NAME.text(100).charset(UNDIRECTED).example("Anna").min_length(1).required().detail_only().personal(),
+            LAST_NAME.text(100).charset(UNDIRECTED).example("Berg").min_length(1).required().detail_only().personal(),
             FULL_NAME.text(201).folded().read_only().list_only().filter().personal(),
             JOB_TITLE.text(100).default("").detail_only().personal(),
-            COMPANY_NAME.text(100).default("").detail_only().personal(),
+            COMPANY_NAME.text(100).charset(UNDIRECTED).default("").detail_only().personal(),
             PHONE.text(20).default("").detail_only().personal(),
             MOBILE.text(20).default("").detail_only().personal(),
             PASSWORD.is(Kind::Secret { max: passwords::MAX_LENGTH }).write_only().stored_by_resource(),
@@ -130,9 +130,16 @@ fn texts() -> Json {
 /// The schema of `_meta`, which has more in a single user than in a list.
 pub fn meta_schema(form: Form) -> Json {
     let mut meta = openapi::meta(ACTIONS);
+    let names = match form {
+        Form::Detail => texts(),
+        // Null: a role whose name the caller may not see.
+        _ => json!({"type": "array", "items": {"type": ["string", "null"]}}),
+    };
+    openapi::require(&mut meta, "labels", openapi::object([("roles", names)]));
     if form == Form::Detail {
-        openapi::require(&mut meta, "labels", openapi::object([("roles", texts())]));
         openapi::require(&mut meta, "allowed_account_type_changes", texts());
+        let text = "Whether a mail leaves the server, or stays on its disk";
+        openapi::require(&mut meta, "is_mail_set_up", json!({"type": "boolean", "description": text}));
     }
     meta
 }

@@ -1,33 +1,68 @@
 //! How users are shown, and which of them a caller may list (`docs/reference/users.md`).
 
 use super::rules;
-use super::user::{ACTIONS, USER};
+use super::user::{ACTIONS, SHOWN_STATUS, USER};
 use crate::account::read_account_type;
 use crate::visibility::visible_users;
-use kit::answer::Instance;
+use administration::IS_MAIL_SET_UP;
+use http::StatusCode;
+use kit::answer::{Answer, Instance, Outcome, Tag, etag};
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::{self, Cacheable, Cell, Declaration, Scope, Shape, write_permissions};
+use kit::rows::sql::tokens;
+use kit::rows::{self, Cacheable, Cell, Declaration, NOW, Scope, Shape, write_permissions};
 use resource::Changes;
 use resource::json::{Cells, Form, Writer};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
+/// SQL for the names of a user's roles, in the order of their ids: JSON strings with commas between. Other accounts than `full`
+/// ones have none.
+const ROLE_NAMES: &str = ", (CASE WHEN t.account_type = 'full' THEN (SELECT string_agg(x.name, ',') FROM \
+    (SELECT CAST(json_build_array(r.name) AS TEXT) AS name FROM user_roles ur JOIN roles r ON r.id = ur.role_id \
+    WHERE ur.user_id = t.id ORDER BY ur.role_id) x) END)";
+
 /// How a single user is shown.
-pub static SHAPE: Shape = Shape::new(
-    Declaration::Static(&USER),
-    "t.account_type, (CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END), \
-     (SELECT string_agg(x.name, '\n') FROM (SELECT r.name FROM user_roles ur JOIN roles r ON r.id = ur.role_id \
-     WHERE ur.user_id = t.id ORDER BY ur.role_id) x)",
-    write_meta,
-)
-.changes_at("t.locked_until");
-/// How lists show users: without the names of their roles.
-pub static LIST: Shape = Shape::new(
-    Declaration::Static(&USER),
-    "t.account_type, (CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END)",
-    write_meta,
-);
+pub static SHAPE: LazyLock<Shape> = LazyLock::new(|| {
+    let mut extra = extra();
+    extra.push(", ").push(IS_MAIL_SET_UP);
+    Shape::owned(Declaration::Static(&USER), extra, write_meta).changes_at("t.locked_until")
+});
+/// How lists show users.
+pub static LIST: LazyLock<Shape> = LazyLock::new(|| Shape::owned(Declaration::Static(&USER), extra(), write_meta));
+
+/// The columns from which [`write_meta`] writes what the declaration cannot express.
+fn extra() -> Sql {
+    let mut extra = Sql::new("t.account_type, ");
+    tokens(&mut extra, SHOWN_STATUS, &[("{now}", NOW)]);
+    extra.push(ROLE_NAMES);
+    extra
+}
+
+/// The answer with a user; 404 when there is none, or it is deleted.
+pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
+    let instance = instance(request, conn, id)?;
+    let tag = tag_of(&instance);
+    Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
+}
+
+/// The tag of a user; 404 when there is none, or it is deleted.
+pub fn tag(request: &Request, conn: &mut Conn, id: i64) -> Result<Tag, Refusal> {
+    Ok(tag_of(&instance(request, conn, id)?))
+}
+
+/// The tag of an instance, which does not depend on `link_sent_at`: the mail of a new account is sent while its maker still
+/// works on it.
+fn tag_of(instance: &Instance) -> Tag {
+    // No quotation mark in a string of JSON stands without a backslash before it.
+    let find = |member: &[u8]| instance.windows(member.len()).position(|bytes| bytes == member);
+    match (find(b",\"link_sent_at\":"), find(b",\"link_sent_by\":")) {
+        (Some(begin), Some(end)) if begin < end => etag(&[&instance[..begin], &instance[end..]].concat()),
+        _ => etag(instance),
+    }
+}
 
 /// A user as its instance shows it; 404 when there is none, or it is deleted.
 pub fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
@@ -73,13 +108,16 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
         out.raw("}");
         return Ok(());
     };
-    if form == Form::Detail {
-        out.name("labels").raw("{").name("roles").raw("[");
-        for name in row.text(at + 2)?.unwrap_or("").split('\n').filter(|name| !name.is_empty()) {
-            out.comma().text(name);
-        }
-        out.raw("]}");
+    let may_name_roles = form == Form::Detail
+        || ["list", "view"].iter().any(|action| caller.may("roles", action))
+        || caller.may("users", "view");
+    out.name("labels").raw("{").name("roles").raw("[");
+    let names = format!("[{}]", row.text(at + 2)?.unwrap_or(""));
+    let names: Vec<[Cow<'_, str>; 1]> = serde_json::from_str(&names).map_err(|error| Error::Db(error.to_string()))?;
+    for [name] in &names {
+        out.comma().opt_text(may_name_roles.then_some(name));
     }
+    out.raw("]}");
     let may_change = rules::may_change(caller, account_type).is_ok();
     let holds = |action| match action {
         "list" => true,
@@ -92,7 +130,7 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
         for new_type in rules::allowed_type_changes(caller, account_type) {
             out.comma().text(new_type.name());
         }
-        out.raw("]");
+        out.raw("]").name("is_mail_set_up").bool(row.int(at + 3)? == Some(1));
     }
     out.raw("}");
     Ok(())

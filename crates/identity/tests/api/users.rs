@@ -74,7 +74,7 @@ async fn a_user_is_created_and_shown_in_full() {
         "activated_at": null,
         "password_set_at": null,
         "password_expires_at": null,
-        "link_sent_at": START,
+        "link_sent_at": null,
         "link_sent_by": admin_reference(),
         "next_actions": ["send_activation_link", "deactivate", "anonymize"],
         "created_at": START,
@@ -85,6 +85,7 @@ async fn a_user_is_created_and_shown_in_full() {
             "labels": {"roles": ["Readers"]},
             "permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true},
             "allowed_account_type_changes": ["internal", "external", "super_admin"],
+            "is_mail_set_up": false,
         },
     });
     reply.is(201, expected.clone());
@@ -127,7 +128,7 @@ async fn how_each_type_begins() {
         let user = admin.post("/api/users/", body(&username, account_type)).await.created();
         assert_eq!(user["status"], status, "{account_type}");
         assert_eq!(user["activated_at"].is_null(), status != "active", "{account_type}");
-        assert_eq!(user["link_sent_at"].is_null(), !is_mailed, "{account_type}");
+        assert_eq!(user["link_sent_by"].is_null(), !is_mailed, "{account_type}");
         let mails = server.mails().await;
         assert_eq!(mails.iter().filter(|mail| mail.to == username).count(), usize::from(is_mailed), "{account_type}");
     }
@@ -626,8 +627,7 @@ async fn the_list_shows_its_own_fields() {
     let admin = server.admin().await;
     server.advance(SECOND);
     admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
-    let permissions =
-        json!({"permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}});
+    let permissions = json!({"labels": {"roles": []}, "permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}});
 
     let list = admin.get("/api/users/").await;
 
@@ -670,13 +670,50 @@ async fn the_list_shows_its_own_fields() {
                 "created_by": admin_reference(),
                 "modified_at": later,
                 "modified_by": admin_reference(),
-                "link_sent_at": later,
+                "link_sent_at": null,
                 "link_sent_by": admin_reference(),
                 "next_actions": ["send_activation_link", "deactivate", "anonymize"],
                 "_meta": permissions,
             },
         ])),
     );
+}
+
+#[tokio::test]
+async fn lists_name_roles_to_those_who_may_see_them() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let boss = server.with_role(json!({"roles": ["view"]})).await;
+    let second = admin.post("/api/roles/", json!({"name": "Two\n\"lines\""})).await.created();
+    admin.patch(&format!("/api/users/{}/", boss.id), json!({"roles": [1, second["id"]]})).await.ok();
+    let colleague = server.as_type("external").await;
+    let group = admin.post("/api/user-groups/", json!({"name": "Team"})).await.id();
+    admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([boss.id, colleague.id])).await.created();
+    let labels = async |caller: &Client| {
+        let list = caller.get(&format!("/api/users/?id={}", boss.id)).await;
+        list.expect(200);
+        (list["results"][0]["roles"].clone(), list["results"][0]["_meta"]["labels"].clone())
+    };
+    let names = json!({"roles": [format!("Role of {}", boss.username), "Two\n\"lines\""]});
+    assert_eq!(labels(&admin).await, (json!([1, 2]), names.clone()));
+    assert_eq!(labels(&boss).await, (json!([1, 2]), names.clone()));
+    // Who may view neither roles nor users sees that there are two, as the ids say.
+    assert_eq!(labels(&colleague).await, (json!([1, 2]), json!({"roles": [null, null]})));
+    assert_eq!(admin.get(&format!("/api/users/{}/", boss.id)).await.ok()["_meta"]["labels"], names);
+}
+
+#[tokio::test]
+async fn a_name_has_no_bidirectional_controls() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
+        let sent = with(body("ann@example.com", "internal"), json!({"first_name": format!("An{control}na")}));
+        admin.post("/api/users/", sent).await.refuses(json!({"first_name": ["Enter a valid value."]}));
+    }
+    admin
+        .patch("/api/users/me/", json!({"last_name": "\u{202e}Berg"}))
+        .await
+        .refuses(json!({"last_name": ["Enter a valid value."]}));
 }
 
 #[tokio::test]
@@ -699,7 +736,7 @@ async fn permissions_shown_are_those_that_hold() {
         assert_eq!(caller.get(&path).await.ok()["_meta"]["permissions"], shown);
         assert_eq!(
             caller.get(&format!("/api/users/?id={}", other.id)).await["results"][0]["_meta"],
-            json!({"permissions": shown})
+            json!({"labels": {"roles": []}, "permissions": shown})
         );
         assert_eq!(caller.patch(&path, json!({})).await.status == 200, shown["edit"] == true);
     }

@@ -2,7 +2,8 @@
 
 use crate::message;
 use serde_json::{Value, json};
-use testkit::{Client, MINUTE, PASSWORD, SECOND, Server};
+use store::{Conn, Error, Sql};
+use testkit::{Client, MINUTE, PASSWORD, Reply, SECOND, Server};
 
 const ACTIONS: [&str; 5] = ["send_activation_link", "deactivate", "reactivate", "unlock", "anonymize"];
 
@@ -65,7 +66,8 @@ async fn the_activation_link_is_sent_again() {
 
     assert_eq!(
         (&user["status"], &user["link_sent_at"], &user["link_sent_by"]["id"]),
-        (&json!("invited"), &json!("2026-01-31T09:30:01.000000Z"), &json!(sender.id))
+        (&json!("invited"), &json!(null), &json!(sender.id)),
+        "the mail was written to the disk, and sent to nobody"
     );
     assert_eq!(
         (&user["modified_at"], &user["modified_by"]["id"]),
@@ -107,6 +109,129 @@ async fn an_account_gets_twenty_activation_mails_an_hour() {
     act(&server.admin().await, id, "send_activation_link").await;
     let activate = json!({"token": first, "password": "long enough"});
     server.anonymous().post("/api/auth/activate/", activate).await.is_empty();
+}
+
+/// The token of an activation link that an answer shows.
+fn token_of(link: &Value) -> String {
+    let (address, token) = link["url"].as_str().unwrap().split_once("?token=").unwrap();
+    assert_eq!(address, "https://a.example/activate/");
+    token.to_owned()
+}
+
+async fn activate(server: &Server, token: &str) -> Reply {
+    server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await
+}
+
+#[tokio::test]
+async fn a_super_admin_hands_over_an_activation_link_that_ends_the_former_ones() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.patch("/api/security/", json!({"systemconf": {"activation_link_valid_period": 7}})).await.ok();
+    let id = new_user(&admin, "ann@example.com", true).await;
+    act(&admin, id, "send_activation_link").await;
+    let mailed = server.mail_to("ann@example.com").await.token();
+    server.advance(SECOND);
+
+    let link = admin.post(&path(id, "activation_link"), json!({})).await;
+
+    let token = token_of(&link.json);
+    link.is(200, json!({"url": link["url"], "expires_at": "2026-02-07T09:30:01.000000Z"}));
+    assert_eq!(link.header("etag"), "");
+    let shown = admin.get(&format!("/api/users/{id}/")).await.ok();
+    assert_eq!((&shown["status"], &shown["link_sent_at"]), (&json!("invited"), &json!(null)));
+    let log = admin.get("/api/administration/log/?action=activation_link").await;
+    assert_eq!(
+        (&log["results"][0]["object_id"], &log["results"][0]["object_name"], &log["results"][0]["changes"]),
+        (&json!(id), &json!("ann@example.com"), &json!({}))
+    );
+    assert!(!log.text.contains(&token));
+    activate(&server, &mailed).await.refuses(json!({"token": ["Invalid token."]}));
+    let next = token_of(&act(&admin, id, "activation_link").await);
+    activate(&server, &token).await.refuses(json!({"token": ["Invalid token."]}));
+    activate(&server, &next).await.is_empty();
+    server.sign_in("ann@example.com", "long enough").await;
+    admin.post(&path(id, "activation_link"), json!({})).await.refuses(message::detail("Action is not available."));
+    // Without a period it does not expire.
+    admin.patch("/api/security/", json!({"systemconf": {"activation_link_valid_period": 0}})).await.ok();
+    let pending = new_user(&admin, "bob@example.com", true).await;
+    assert_eq!(act(&admin, pending, "activation_link").await["expires_at"], Value::Null);
+    assert_eq!(admin.get(&format!("/api/users/{pending}/")).await.ok()["status"], "invited");
+}
+
+#[tokio::test]
+async fn nobody_but_super_admins_gets_an_activation_link() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let id = new_user(&admin, "ann@example.com", false).await;
+    let token = server.mail_to("ann@example.com").await.token();
+    let editor = server.with_role(json!({"users": ["list", "view", "create", "edit"]})).await;
+    for caller in [editor, server.as_type("internal").await, server.as_type("service_external").await] {
+        for id in [id, 1, 77] {
+            caller.post(&path(id, "activation_link"), json!({})).await.is(403, message::forbidden());
+        }
+    }
+    server.anonymous().post(&path(id, "activation_link"), json!({})).await.expect(401);
+    admin.post(&path(77, "activation_link"), json!({})).await.is(404, message::not_found());
+    for closed in [1, server.as_type("internal").await.id, server.as_type("service_external").await.id] {
+        admin
+            .post(&path(closed, "activation_link"), json!({}))
+            .await
+            .refuses(message::detail("Action is not available."));
+    }
+    activate(&server, &token).await.is_empty();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shown_and_mailed_activation_links_are_twenty_an_hour_together() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let id = new_user(&admin, "ann@example.com", false).await;
+    for _ in 0..8 {
+        act(&admin, id, "send_activation_link").await;
+    }
+    let shows: Vec<_> = (0..16)
+        .map(|_| {
+            let admin = admin.clone();
+            tokio::spawn(async move { admin.post(&path(id, "activation_link"), json!({})).await.status })
+        })
+        .collect();
+    let mut shown = 0;
+    for show in shows {
+        match show.await.unwrap() {
+            200 => shown += 1,
+            status => assert_eq!(status, 429),
+        }
+    }
+    assert_eq!(shown, 12);
+    let refused = admin.post(&path(id, "send_activation_link"), json!({})).await;
+    assert_eq!(refused.header("retry-after"), (60 * 60).to_string());
+    refused.is(429, message::detail("Too many requests."));
+    server.advance(60 * MINUTE);
+    act(&server.admin().await, id, "activation_link").await;
+}
+
+#[tokio::test]
+async fn a_mail_that_waits_sends_no_link_beside_one_that_was_shown_since() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    let nowhere = json!({
+        "host": "mail.invalid", "port": 25, "tls": false, "username": "mailer", "password": "secret",
+        "from_email": "no-reply@a.example", "failure_email": "ops@a.example",
+    });
+    admin.patch("/api/administration/smtp-settings/", nowhere).await.ok();
+    let id = new_user(&admin, "ann@example.com", false).await;
+    let shown = admin.get(&format!("/api/users/{id}/")).await.ok();
+    assert_eq!((&shown["_meta"]["is_mail_set_up"], &shown["link_sent_at"]), (&json!(true), &json!(null)));
+    server.advance(SECOND);
+    let token = token_of(&act(&admin, id, "activation_link").await);
+    // The mail is tried again, and a later one is sent.
+    let forget = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE smtp_settings SET host = ''")).map(drop);
+    server.build.db.write::<_, Error>(forget).await.unwrap();
+    server.advance(60 * MINUTE);
+    new_user(&server.admin().await, "bob@example.com", false).await;
+    let receivers: Vec<_> = server.mails().await.into_iter().map(|mail| mail.to).collect();
+    assert_eq!(receivers, ["bob@example.com"]);
+    activate(&server, &token).await.is_empty();
 }
 
 #[tokio::test]

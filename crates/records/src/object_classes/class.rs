@@ -2,7 +2,7 @@
 
 use crate::rights::{CLASS_DELETE, CLASS_EDIT, CLASS_EDIT_PERM_SET, CLASS_VIEW, CREATE, DELETE, EDIT, LIST, VIEW};
 use kit::limits::{Limit, LimitSummary};
-use resource::{Charset, Field, Key, Kind, Resource, openapi};
+use resource::{Charset, Field, Key, Kind, Resource, UNDIRECTED, openapi};
 use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
@@ -85,7 +85,14 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
         "object_classes",
         [
             Field::id(),
-            NAME.text(100).example("Invoice").required().unique("object_classes_name").folded().filter().sort(),
+            NAME.text(100)
+                .charset(UNDIRECTED)
+                .example("Invoice")
+                .required()
+                .unique("object_classes_name")
+                .folded()
+                .filter()
+                .sort(),
             alias_field("object_classes_alias").example("invoice"),
             Field::new("description", Kind::text(500)).default(""),
             LABEL_FIELD.text(MAX_ALIAS).nullable().default(resource::Value::Null).example("number"),

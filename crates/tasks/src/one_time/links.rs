@@ -24,7 +24,7 @@ pub struct Link {
 }
 
 /// The mail with a link. Its payload is the ids of the task and of the user.
-pub static TASK_LINK: MailKind = MailKind { name: "task_link", make };
+pub static TASK_LINK: MailKind = MailKind { name: "task_link", make, accepted: None };
 
 /// Mails a link to each one-time account among those to whom tasks are assigned now: tasks with principals.
 pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> Result<(), Refusal> {

@@ -20,7 +20,7 @@ use plugin_config::{INSTRUCTIONS, PLUGIN_CONFIG, PluginConfig, TASK_TYPES, TYPE_
 use records::rights::lock_class;
 use resource::items::describe_items;
 use resource::json::{Form, Writer};
-use resource::{Changes, Field, Key, Kind, Resource, Value, openapi};
+use resource::{Changes, Field, Key, Kind, Resource, UNDIRECTED, Value, openapi};
 use rules::{AUTOMATIC, MANUAL, REMINDERS, RENEWALS};
 use serde_json::json;
 use std::sync::LazyLock;
@@ -71,7 +71,7 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         "task_templates",
         [
             Field::id(),
-            NAME.text(100).example("Check the invoice").min_length(1).required().folded().filter().sort(),
+            NAME.text(100).charset(UNDIRECTED).example("Check the invoice").min_length(1).required().folded().filter().sort(),
             Field::new("task_type", Kind::choices(TASK_TYPES)).sql(TYPE_OF_TEMPLATE).read_only().list_only().filter(),
             Field::new(PLUGIN_CONFIG, Kind::Object)
                 .schema(plugin_config::schema)

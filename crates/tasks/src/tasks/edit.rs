@@ -4,7 +4,7 @@ use super::acting::is_in;
 use super::assignees::{self, Sent};
 use super::held::{self, HeldTask};
 use super::log::{self, Source};
-use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, TASK, shape};
+use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, Shown, TASK, shape};
 use crate::one_time;
 use crate::schedule;
 use crate::task_templates::form::Form;
@@ -16,7 +16,7 @@ use kit::rows;
 use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
 use resource::Object;
 use serde_json::{Map, json};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use store::Conn;
 
 pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -47,7 +47,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     accepted.errors.refuse()?;
     let changes = accepted.changes;
-    let stored = rows::load(conn, &shape(HashMap::new()), task.id)?.ok_or_else(Refusal::not_found)?;
+    let stored = rows::load(conn, &shape(Shown::default()), task.id)?.ok_or_else(Refusal::not_found)?;
     rows::update(request, conn, &TASK, task.id, &stored, &changes, &[])?;
     let told = kit::log::changed(&TASK, &stored, &changes);
     if !told.is_empty() {

@@ -4,7 +4,7 @@ use super::assignees;
 use super::counts;
 use super::held::{self, TaskRef};
 use super::mine;
-use super::task::{STATES, TASK, shape};
+use super::task::{STATES, Shown, TASK, labels_of_records, shape};
 use super::visible::VisibleTasks;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -91,7 +91,9 @@ fn states(filters: &[Filter<'_>]) -> Option<Vec<&'static str>> {
 
 /// The JSON array of these tasks, in their order.
 fn written(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
-    let shape = shape(held::actions(conn, request.caller()?, page)?);
+    let actions = held::actions(conn, request.caller()?, page)?;
+    let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;
+    let shape = shape(Shown { actions, labels: Some(labels) });
     let mut out = Writer::with_capacity(1024 + 900 * page.len().min(100));
     out.raw("[");
     for some in page.chunks(AT_ONCE) {

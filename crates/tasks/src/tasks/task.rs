@@ -2,17 +2,21 @@
 
 use super::form;
 use super::held::{ALL_ACTIONS, SHOWN};
+use crate::task_templates::PERMISSIONS;
 use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTIONS};
 use http::StatusCode;
 use kit::answer::{Answer, Instance, Outcome, etag};
+use kit::caller::Caller;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
+use records::record_values::labels_of_related;
+use records::rights::TASKS_CREATE;
 use resource::json::{Cells, USER_REFERENCE, UserCells, Writer, write_user};
-use resource::{Field, Key, Kind, Resource, openapi};
+use resource::{Field, Key, Kind, Resource, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use store::{Conn, Error, Sql};
 
@@ -77,7 +81,7 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
         "tasks",
         [
             Field::id(),
-            NAME.text(100).example("Check the contract").not_blank().folded().filter().sort(),
+            NAME.text(100).charset(UNDIRECTED).example("Check the contract").not_blank().folded().filter().sort(),
             Field::new(DESCRIPTION, Kind::text(500)),
             Field::new("instructions", Kind::text(MAX_INSTRUCTIONS)).sql(INSTRUCTIONS_OF_FORM).read_only(),
             TASK_TEMPLATE.is(id_of("task_templates")).column("template").required().create_only().filter().also_in(),
@@ -105,10 +109,22 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
         vec![
             (ASSIGNEES.name(), json!({"type": "array", "items": openapi::user_reference()})),
             (GROUPS.name(), json!({"type": "array", "items": openapi::titled("TaskGroup", group)})),
-            ("_meta", openapi::meta(SHOWN.map(|(action, _)| action))),
+            ("_meta", meta_schema()),
         ]
     })
 });
+
+/// The schema of `_meta`: what the caller may do, and what the caller may know of the names of others.
+fn meta_schema() -> Json {
+    let mut meta = openapi::meta(SHOWN.map(|(action, _)| action));
+    let label = |of: &str| json!({"type": ["string", "null"], "description": format!("{of}; null where it is hidden")});
+    let labels = [
+        (OBJECT_RECORD.name(), label("The label of the record")),
+        (TASK_TEMPLATE.name(), label("The name of the template")),
+    ];
+    openapi::require(&mut meta, "labels", openapi::object(labels));
+    meta
+}
 
 fn approval_schema() -> Json {
     let approval = openapi::object([
@@ -178,14 +194,25 @@ pub fn parameters() -> Vec<Json> {
     parameters
 }
 
+/// SQL for the name of a task's template, null where that is gone.
+const TEMPLATE_NAME: &str = "(SELECT p.name FROM task_templates p WHERE p.id = t.template)";
 /// SQL for the JSON of what a task is assigned to, one after the other.
 const ASSIGNED_USERS: &str = ") AS TEXT) AS item FROM task_assignees a JOIN users u ON u.id = a.principal \
     WHERE a.task = t.id AND u.is_deleted = 0 AND u.status <> 'anonymized' ORDER BY u.id) x)";
 const ASSIGNED_GROUPS: &str = ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(g.id, g.name) AS TEXT) AS item \
     FROM task_assignees a JOIN user_groups g ON g.id = -a.principal WHERE a.task = t.id ORDER BY g.id) x)";
 
-/// How tasks are shown to a caller who may do this with each, by id.
-pub fn shape(actions: HashMap<i64, i64>) -> Shape {
+/// What the caller may do with tasks, and what they are called in answers.
+#[derive(Default)]
+pub struct Shown {
+    /// The actions, by task.
+    pub actions: HashMap<i64, i64>,
+    /// The labels of records that the caller may view, by record. `None`: the tasks are shown without labels.
+    pub labels: Option<HashMap<i64, String>>,
+}
+
+/// How tasks are shown to the caller.
+pub fn shape(shown: Shown) -> Shape {
     let user = |sql: &mut Sql, before: &'static str| {
         sql.push(before);
         for (n, shown) in USER_REFERENCE.iter().enumerate() {
@@ -196,16 +223,47 @@ pub fn shape(actions: HashMap<i64, i64>) -> Shape {
     user(&mut extra, ", (SELECT CAST(json_build_array(");
     extra.push(") AS TEXT) FROM users u WHERE u.id = t.approval_by)");
     user(&mut extra, ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(");
-    extra.push(ASSIGNED_USERS).push(ASSIGNED_GROUPS);
-    Shape::owned(Declaration::Static(&TASK), extra, move |out, _, row, at, _| {
+    extra.push(ASSIGNED_USERS).push(ASSIGNED_GROUPS).push(", t.record, ").push(TEMPLATE_NAME);
+    Shape::owned(Declaration::Static(&TASK), extra, move |out, _, row, at, request| {
         write_users(out.name("assignees"), row.text(at + 5)?)?;
         write_groups(out.name("assignee_groups"), row.text(at + 6)?)?;
         write_approval(out.name("approval"), row, at)?;
-        let held = actions.get(&row.int(at)?.unwrap_or(0)).copied().unwrap_or(0);
+        let held = shown.actions.get(&row.int(at)?.unwrap_or(0)).copied().unwrap_or(0);
         write_permissions(out.name("_meta").raw("{"), &SHOWN.map(|(action, bit)| (action, held & bit != 0)));
+        if let Some(labels) = &shown.labels {
+            let record = row.int(at + 7)?.and_then(|record| labels.get(&record));
+            let template = row.text(at + 8)?.filter(|_| may_name_template(request, held));
+            write_labels(out, record.map(String::as_str), template);
+        }
         out.raw("}");
         Ok(())
     })
+}
+
+/// Whether a caller who may do this with a task sees the name of its template: with a right on templates, or the right to
+/// make tasks, which lists their names.
+fn may_name_template(request: &Request, actions: i64) -> bool {
+    let by_right = |caller: &Caller| ["list", "view"].iter().any(|action| caller.may(PERMISSIONS.name, action));
+    actions & TASKS_CREATE != 0 || request.caller.as_deref().is_some_and(by_right)
+}
+
+/// Writes the member `labels` of `_meta`.
+fn write_labels(out: &mut Writer, record: Option<&str>, template: Option<&str>) {
+    out.name("labels").raw("{").name(OBJECT_RECORD.name()).opt_text(record);
+    out.name(TASK_TEMPLATE.name()).opt_text(template).raw("}");
+}
+
+/// The labels of the records of tasks, each with its class, as far as the caller may view them.
+pub fn labels_of_records(
+    request: &Request,
+    conn: &mut Conn,
+    records: impl Iterator<Item = (i64, i64)>,
+) -> Result<HashMap<i64, String>, Refusal> {
+    let mut by_class = BTreeMap::<i64, Vec<i64>>::new();
+    for (class, record) in records {
+        by_class.entry(class).or_default().push(record);
+    }
+    labels_of_related(request, conn, by_class)
 }
 
 fn parsed<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
@@ -243,12 +301,15 @@ fn write_approval(out: &mut Writer, row: &Cell<'_>, at: usize) -> Result<(), Err
     Ok(())
 }
 
-/// One task as an answer, with its form. Its tag is without the form, which shows what the record holds now.
+/// One task as an answer, with its labels and its form. Its tag is without both, which show what the record holds now.
 pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, actions: i64) -> Outcome {
     let Instance { mut body, .. } = instance(request, conn, id, actions)?;
     let tag = etag(&body);
-    body.pop();
-    body.extend_from_slice(b",\"form\":");
+    // Behind the last member of `_meta`, which is the last one of the task.
+    body.truncate(body.len().saturating_sub(2));
+    body.push(b',');
+    body.extend_from_slice(&labels(request, conn, id, actions)?);
+    body.extend_from_slice(b"},\"form\":");
     let form = form::read(request, conn, id)?;
     let mut answer = if form.is_long() {
         let pieces = std::iter::once(body).chain(form.pieces()).chain([b"}".to_vec()]);
@@ -268,11 +329,26 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, a
     Ok(answer)
 }
 
+/// The member `labels` of the `_meta` of one task.
+fn labels(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Vec<u8>, Refusal> {
+    let mut sql = Sql::new("SELECT t.class_id, t.record, ");
+    sql.push(TEMPLATE_NAME).push(" FROM tasks t WHERE t.id = ").bind(id);
+    let (record, template) =
+        conn.one(&sql, |row| Ok((row.opt_int(0)?.zip(row.opt_int(1)?), row.opt_text(2)?.map(str::to_owned))))?;
+    let labels = labels_of_records(request, conn, record.into_iter())?;
+    let label = record.and_then(|(_, record)| labels.get(&record));
+    let mut out = Writer::with_capacity(256);
+    let template = template.as_deref().filter(|_| may_name_template(request, actions));
+    write_labels(&mut out, label.map(String::as_str), template);
+    Ok(out.into_bytes())
+}
+
 /// 412 when `If-Match` names another state of a task.
 pub fn check_if_match(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<(), Refusal> {
     request.check_if_match(|| Ok(etag(&instance(request, conn, id, actions)?.body)))
 }
 
 fn instance(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Instance, Refusal> {
-    rows::view_id(request, conn, &shape(HashMap::from([(id, actions & ALL_ACTIONS)])), id)
+    let actions = HashMap::from([(id, actions & ALL_ACTIONS)]);
+    rows::view_id(request, conn, &shape(Shown { actions, labels: None }), id)
 }

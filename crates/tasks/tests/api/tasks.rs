@@ -14,7 +14,10 @@ fn shown(id: i64, name: &str) -> Value {
         "status": "open", "assignees": [], "assignee_groups": [], "due_at": START, "expires_at": null,
         "completed_at": null, "completed_by": null, "response": null, "comment": null, "approval": null,
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
-        "_meta": {"permissions": {"view": true, "edit": true, "delete": true, "complete": true, "assign": true}},
+        "_meta": {
+            "permissions": {"view": true, "edit": true, "delete": true, "complete": true, "assign": true},
+            "labels": {"object_record": null, "task_template": "Survey"},
+        },
     })
 }
 
@@ -89,6 +92,50 @@ async fn a_task_without_a_record_is_made_listed_changed_and_deleted() {
     }
     let template = api.get(&format!("{TEMPLATES}1/")).await.ok();
     assert_eq!((&template["num_of_tasks_created"], &template["last_task_created"]), (&json!(2), &json!(START)));
+}
+
+#[tokio::test]
+async fn labels_name_what_the_caller_may_see() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Order").await;
+    api.patch("/api/object-classes/1/", json!({"label_field": "title"})).await.ok();
+    record(&api, 1).await;
+    let called = async |title: &str| {
+        api.patch("/api/object-records/1/", json!({"fields": {"title": title}})).await.ok();
+    };
+    called("Order 17").await;
+    form_template(&api, "Survey").await;
+    let [clerk, viewer, maker] =
+        [server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await];
+    let reader = server.with_role(json!({"task_templates": ["list"]})).await;
+    give(&api, viewer.id, json!({"object_records": ["view"], "tasks": ["view"]})).await;
+    give(&api, maker.id, json!({"tasks": ["view", "create"]})).await;
+    made(&api, json!({"task_template": 1, "object_record": 1, "assignees": [clerk.id, reader.id]})).await;
+    let labels = async |caller: &Client| {
+        let (one, list) = (caller.get("/api/tasks/1/").await, caller.get(TASKS).await);
+        assert_eq!(one.ok()["_meta"]["labels"], list.ok()["results"][0]["_meta"]["labels"], "{}", caller.username);
+        let labels = one["_meta"]["labels"].clone();
+        (labels["object_record"].clone(), labels["task_template"].clone())
+    };
+    for (caller, record, template) in [
+        (&api, json!("Order 17"), json!("Survey")),
+        (&viewer, json!("Order 17"), json!(null)),
+        // Who may make tasks of a record is shown which templates there are.
+        (&maker, json!("Order 17"), json!("Survey")),
+        (&reader, json!(null), json!("Survey")),
+        (&clerk, json!(null), json!(null)),
+    ] {
+        assert_eq!(labels(caller).await, (record, template), "{}", caller.username);
+    }
+    // What a record is called is no other state of its tasks.
+    let tag = api.get("/api/tasks/1/").await.header("etag").to_owned();
+    called("Order 18").await;
+    assert_eq!(labels(&api).await, (json!("Order 18"), json!("Survey")));
+    let change = api.call("PATCH", "/api/tasks/1/").header("if-match", &tag).json(&json!({"name": "Again"}));
+    assert_eq!(change.send().await.ok()["_meta"]["labels"]["object_record"], "Order 18");
+    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
+    assert_eq!(labels(&api).await, (json!("Order 18"), json!(null)));
 }
 
 #[tokio::test]

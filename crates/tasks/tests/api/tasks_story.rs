@@ -60,7 +60,10 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
         "created_by": user(&manager, "internal"),
         "modified_at": START,
         "modified_by": user(&manager, "internal"),
-        "_meta": {"permissions": {"view": true, "edit": true, "delete": false, "complete": false, "assign": true}},
+        "_meta": {
+            "permissions": {"view": true, "edit": true, "delete": false, "complete": false, "assign": true},
+            "labels": {"object_record": format!("#{record}"), "task_template": "Correct the amount"},
+        },
         "form": {
             "task_type": "tt_object_record_update",
             "prompt": "What is the right amount?",
@@ -85,6 +88,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     listed.as_object_mut().unwrap().remove("form");
     listed["_meta"]["permissions"] =
         json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
+    listed["_meta"]["labels"] = json!({"object_record": null, "task_template": null});
     mine.is(200, page(json!([listed])));
 
     // A day later she answers, and the record waits for the approval.

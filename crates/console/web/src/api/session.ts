@@ -12,7 +12,7 @@ const HOME = '/console/'
 const LONGEST_RETURN_TO = 512
 const RETURN_TO = 'chancery.return-to'
 const listeners = new Set<Listener>()
-/** Tells the other tabs who signed in, by the id; or that he signed out. */
+/** Tells the other tabs who signed in, by the id; or that they signed out. */
 const tabs = new BroadcastChannel('chancery-session')
 /** The version of the files that this page is made of. */
 const OWN_VERSION = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1]
@@ -160,7 +160,16 @@ export async function signOut() {
     throw new Refusal(answer?.status ?? 0, {}, answer?.headers.get('X-Request-Id') ?? null, null)
   tabs.postMessage('signed-out')
   const onward = answer.status === 200 ? ((await answer.json()) as LoggedOut).logout_url : undefined
-  location.assign(onward ?? '/sign-in/')
+  leave(onward ?? '/sign-in/')
+}
+
+/** Takes away what the page shows before it leads elsewhere: whoever sits down here next finds nothing of it, nor by going back. */
+function leave(to: string) {
+  current = undefined
+  clearTimeout(timer)
+  sessionStorage.removeItem(RETURN_TO)
+  document.body.replaceChildren()
+  location.replace(to)
 }
 
 tabs.onmessage = ({ data }) => {
@@ -169,8 +178,5 @@ tabs.onmessage = ({ data }) => {
     if (current.user && current.user.id !== data.signedIn) location.reload()
     else if (isOver || !current.user) void renew()
   }
-  if (data === 'signed-out' && current) {
-    isOver = true
-    changed()
-  }
+  if (data === 'signed-out') leave('/sign-in/')
 }

@@ -117,4 +117,6 @@ export interface Placed {
   component: number
   use: Use
   parameters: Fields
+  /** The fields of the record beside it whose values it is told. */
+  fields?: string[]
 }

@@ -6,11 +6,11 @@ import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { writeJson } from '../api/json.ts'
 import { page } from '../api/query.ts'
 import { get, Refusal } from '../api/request.ts'
-import type { Instance, Page, Use } from '../api/shapes.ts'
+import type { Fields, Instance, Page, Use } from '../api/shapes.ts'
 import css from '../kit/controls.module.css'
 import { type Key, LANGUAGE, t } from '../texts.ts'
 import look from './component-frame.module.css'
-import { said } from './component-messages.ts'
+import { Flood, said } from './component-messages.ts'
 import { maySeeComponents } from './component-rights.ts'
 import { Reading } from './failure.tsx'
 
@@ -24,7 +24,9 @@ export interface ComponentFrameProps {
   parameters?: Record<string, unknown>
   /** The value with which it begins; what it is later is the component's to say. */
   value?: unknown
-  record?: unknown
+  /** The id of the record beside which it stands, and the values of the fields that its item names. */
+  record?: number | undefined
+  fields?: Fields | undefined
   onValue?: (value: unknown) => void
   onErrors?: (errors: string[]) => void
   /** Where somebody else tells them already. */
@@ -81,8 +83,9 @@ export function ComponentFrame({ component, fallback, ...props }: ComponentFrame
   const one = found.data ?? undefined
   const address = one?.is_enabled === true ? addressOf(one) : undefined
   if (!address) return <Instead text={whyNot(one)}>{fallback}</Instead>
-  // Told once, it is not told again: with other parameters it begins anew.
-  const key = `${address} ${props.use} ${writeJson(props.parameters ?? {})}`
+  // Told once, it is not told again: with other parameters or values it begins anew.
+  const { use, parameters = {}, record = null, fields = {} } = props
+  const key = writeJson([address, use, parameters, record, fields])
   return <Frame key={key} address={address} name={`${one?.name}`} fallback={fallback} {...props} />
 }
 
@@ -97,6 +100,9 @@ function Instead({ text, children }: { text: Key; children: ReactNode }) {
   )
 }
 
+/** Why a frame was closed, and what is said of it. */
+const CLOSED = { left: 'component-frame.left', flooded: 'component-frame.flooded' } as const
+
 const theme = () =>
   document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
 
@@ -106,7 +112,8 @@ function Frame({
   use,
   parameters = {},
   value = null,
-  record = null,
+  record,
+  fields = {},
   onValue,
   onErrors,
   hidesErrors,
@@ -117,7 +124,8 @@ function Frame({
   const told = useRef({ onValue, onErrors })
   const [height, setHeight] = useState(HEIGHT_AT_FIRST)
   const [errors, setErrors] = useState<string[]>([])
-  const [state, setState] = useState<'waiting' | 'late' | 'ready' | 'left'>('waiting')
+  const [state, setState] = useState<'waiting' | 'late' | 'ready' | keyof typeof CLOSED>('waiting')
+  const [flood] = useState(() => new Flood())
   useEffect(() => {
     told.current = { onValue, onErrors }
   })
@@ -129,6 +137,21 @@ function Frame({
       told.current.onErrors?.([])
     }
   }, [])
+  /** It is told nothing and heard no more. */
+  const close = (why: keyof typeof CLOSED) => {
+    port.current?.close()
+    setErrors([])
+    told.current.onErrors?.([])
+    setState(why)
+  }
+  // What it sends beside its port is not heard, and costs the page time all the same.
+  useEffect(() => {
+    const count = ({ source }: MessageEvent) => {
+      if (source !== null && source === frame.current?.contentWindow && !flood.admits(() => {})) close('flooded')
+    }
+    addEventListener('message', count)
+    return () => removeEventListener('message', count)
+  })
   const hear = ({ data }: MessageEvent) => {
     const message = said(data)
     switch (message?.type) {
@@ -144,27 +167,32 @@ function Frame({
     }
   }
   const begin = () => {
-    // It went to another page, which is told nothing and heard no more.
-    if (port.current) {
-      port.current.close()
-      setErrors([])
-      told.current.onErrors?.([])
-      return setState('left')
-    }
+    // It went to another page.
+    if (port.current) return close('left')
     const { port1, port2 } = new MessageChannel()
     port.current = port1
-    port1.onmessage = hear
-    const init = { type: 'init', use, parameters, value, record, locale: LANGUAGE, theme: theme() }
+    port1.onmessage = (event) => {
+      if (!flood.admits(() => hear(event))) close('flooded')
+    }
+    const init = {
+      type: 'init',
+      use,
+      parameters,
+      value,
+      record: record ?? null,
+      fields,
+      locale: LANGUAGE,
+      theme: theme(),
+    }
     // A frame of no origin cannot be named: whatever is in it gets the message.
     frame.current?.contentWindow?.postMessage(init, '*', [port2])
   }
-  const isLost = state === 'late' || state === 'left'
+  const isClosed = state in CLOSED
+  const why = state === 'late' ? 'component-frame.late' : isClosed && CLOSED[state as keyof typeof CLOSED]
   return (
     <div className={look.place}>
-      {isLost && (
-        <Instead text={state === 'late' ? 'component-frame.late' : 'component-frame.left'}>{fallback}</Instead>
-      )}
-      {state !== 'left' && (
+      {why && <Instead text={why}>{fallback}</Instead>}
+      {!isClosed && (
         <iframe
           ref={frame}
           className={look.frame}

@@ -48,6 +48,33 @@ export function said(data: unknown): Said | undefined {
 
 const isError = (error: unknown) => typeof error === 'string' && error !== '' && error.length <= LONGEST_ERROR
 
+/** How many messages a component may send in a second, and how many milliseconds of that second the page spends on them. */
+const MOST_MESSAGES = 300
+const MOST_WORK = 500
+const SECOND = 1000
+
+/** Bounds the messages of a component, which are handled on the thread that draws the page. */
+export class Flood {
+  private begun = Number.NEGATIVE_INFINITY
+  private messages = 0
+  private work = 0
+
+  /** Handles one message, unless there were too many within a second; false: the component is to be closed. */
+  admits(handle: () => void, clock = () => performance.now()): boolean {
+    const now = clock()
+    if (now - this.begun >= SECOND) {
+      this.begun = now
+      this.messages = 0
+      this.work = 0
+    }
+    this.messages += 1
+    if (this.messages > MOST_MESSAGES || this.work > MOST_WORK) return false
+    handle()
+    this.work += clock() - now
+    return true
+  }
+}
+
 class Unfit extends Error {}
 
 /** A value as JSON has it; undefined where it is none, or too large. It is counted while it is copied, so that what is endless ends. */

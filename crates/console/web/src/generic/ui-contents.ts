@@ -89,6 +89,11 @@ export interface Component {
   parameters?: Fields | undefined
 }
 
+/** One beside a record, with the fields whose values it is told. */
+export interface RecordComponent extends Component {
+  fields?: string[] | undefined
+}
+
 function component(from: Written): Component | undefined {
   const id = from.at('component').whole(1, Number.MAX_SAFE_INTEGER)
   const parameters = from.at('parameters').object()
@@ -149,7 +154,7 @@ export const readViews = (content: Json | undefined): Reading<Views> =>
 
 export interface RecordPage {
   sections: { title: string; fields: string[] }[]
-  summary?: Component | undefined
+  summary?: RecordComponent | undefined
 }
 
 export const readRecord = (content: Json | undefined): Reading<RecordPage> =>
@@ -171,8 +176,12 @@ export const readRecord = (content: Json | undefined): Reading<RecordPage> =>
       return { title, fields: named }
     })
     const summary = top.at('summary')
-    if (summary.value === undefined || !summary.has('component', 'parameters')) return { sections }
-    return { sections, summary: component(summary) ?? summary.flaw() }
+    if (summary.value === undefined || !summary.has('component', 'parameters', 'fields')) return { sections }
+    const read = component(summary)
+    if (!read) return { sections, summary: summary.flaw() }
+    const told = new Set<string>()
+    const names = summary.at('fields').each((field) => once(told, field, field.text(NAME, isAlias)))
+    return { sections, summary: { ...read, ...(names.length > 0 && { fields: names }) } }
   })
 
 /** As it is kept: with a version, and without what is empty. */

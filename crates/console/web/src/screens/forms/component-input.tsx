@@ -1,7 +1,8 @@
 // A custom component in a form: one that asks for a field, and one that only shows something.
 
-import { useState } from 'react'
-import type { Field, Json, Placed } from '../../api/shapes.ts'
+import { createContext, useContext, useState } from 'react'
+import type { Field, Fields, Json, Placed } from '../../api/shapes.ts'
+import { valuesOf } from '../../generic/component-record.ts'
 import generic from '../../generic/generic.module.css'
 import { FieldInput } from '../../generic/input.tsx'
 import { Fieldset } from '../../kit/fields.tsx'
@@ -10,6 +11,15 @@ import { part } from '../../kit/part.tsx'
 import { labelOf } from '../../texts.ts'
 
 const ComponentFrame = part(() => import('../../generic/component-frame.tsx').then((found) => found.ComponentFrame))
+
+/** The record beside which a form stands, made flat; without one its components are told of none. */
+export const BesideRecord = createContext<{ id: number; record: Fields } | undefined>(undefined)
+
+/** What a component of a form is told. */
+function useTold({ fields = [], ...custom }: Placed) {
+  const beside = useContext(BesideRecord)
+  return { ...custom, record: beside?.id, fields: valuesOf(beside?.record ?? {}, fields) }
+}
 
 export function ComponentInput({
   field,
@@ -24,6 +34,7 @@ export function ComponentInput({
   value: Json | undefined
   onChange: (value: Json) => void
 }) {
+  const told = useTold(custom)
   const [errors, setErrors] = useState<string[]>([])
   useHold(name, errors.length > 0 ? errors.join(' ') : undefined)
   const message = useMessages(name)
@@ -31,7 +42,7 @@ export function ComponentInput({
   return (
     <Fieldset name={name} label={labelOf(field)} hint={field.description || undefined} isRequired={field.required}>
       <ComponentFrame
-        {...custom}
+        {...told}
         value={value ?? null}
         onValue={(now) => onChange(now as Json)}
         onErrors={setErrors}
@@ -44,10 +55,11 @@ export function ComponentInput({
 
 /** Nothing that it says is kept. */
 export function ShownComponent({ custom, label }: { custom: Placed; label: string | undefined }) {
+  const told = useTold(custom)
   return (
     <div className={generic.section}>
       {label && <h3>{label}</h3>}
-      <ComponentFrame {...custom} />
+      <ComponentFrame {...told} />
     </div>
   )
 }

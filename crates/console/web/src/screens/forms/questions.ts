@@ -58,10 +58,21 @@ function optionOf(item: Json): QuestionOption[] {
   return value === null ? [] : [{ value, text: textOf(text) || (typeof value === 'string' ? value : writeJson(value)) }]
 }
 
-const customOf = ({ component, parameters }: Fields): { custom?: Placed } =>
-  typeof component === 'number'
-    ? { custom: { component, use: 'task_template_form', parameters: isObject(parameters) ? parameters : {} } }
-    : {}
+export const aliasesOf = (value: Json | undefined): string[] =>
+  Array.isArray(value) ? [...new Set(value.filter((alias) => typeof alias === 'string'))] : []
+
+function customOf({ component, parameters, fields }: Fields): { custom?: Placed } {
+  if (typeof component !== 'number') return {}
+  const told = aliasesOf(fields)
+  return {
+    custom: {
+      component,
+      use: 'task_template_form',
+      parameters: isObject(parameters) ? parameters : {},
+      ...(told.length > 0 && { fields: told }),
+    },
+  }
+}
 
 /** The questions that a configuration names; undefined where it names none, and one text is asked for. */
 export function questionsOf(configuration: Json | undefined): Question[] | undefined {

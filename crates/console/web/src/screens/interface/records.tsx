@@ -6,7 +6,7 @@ import generic from '../../generic/generic.module.css'
 import { FieldInput } from '../../generic/input.tsx'
 import { Ordered } from '../../generic/ordered.tsx'
 import { pageOf } from '../../generic/shape.ts'
-import { type Component, type RecordPage, readRecord } from '../../generic/ui-contents.ts'
+import { type RecordComponent, type RecordPage, readRecord } from '../../generic/ui-contents.ts'
 import { useAdded } from '../../kit/added.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Chooser } from '../../kit/fields.tsx'
@@ -30,7 +30,7 @@ export const RecordEditor = ({ found }: { found: OpenClass }) => (
       <>
         <Sections found={found} sections={content.sections} onChange={(sections) => change({ ...content, sections })} />
         {(mayUseComponents() || content.summary) && (
-          <Summary summary={content.summary} onChange={(summary) => change({ ...content, summary })} />
+          <Summary found={found} summary={content.summary} onChange={(summary) => change({ ...content, summary })} />
         )}
       </>
     )}
@@ -148,11 +148,13 @@ function Sections({
 }
 
 function Summary({
+  found: { fields },
   summary,
   onChange,
 }: {
-  summary: Component | undefined
-  onChange: (summary: Component | undefined) => void
+  found: OpenClass
+  summary: RecordComponent | undefined
+  onChange: (summary: RecordComponent | undefined) => void
 }) {
   return (
     <section className={generic.section}>
@@ -170,6 +172,21 @@ function Summary({
           name="summary.parameters"
           value={summary.parameters ?? null}
           onChange={(parameters) => onChange({ ...summary, parameters: objectOf(parameters) })}
+        />
+      )}
+      {summary && (
+        <FieldInput
+          field={{
+            alias: 'fields',
+            type: 'set',
+            required: false,
+            label: t('interface.summary.fields'),
+            description: t('interface.summary.fields.hint'),
+            values: fields.map((field) => ({ value: field.alias, text: labelOf(field) })),
+          }}
+          name="summary.fields"
+          value={summary.fields ?? []}
+          onChange={(names) => onChange({ ...summary, fields: Array.isArray(names) ? names.map(String) : [] })}
         />
       )}
     </section>

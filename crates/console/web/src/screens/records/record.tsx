@@ -6,6 +6,7 @@ import { useEffect, useMemo } from 'react'
 import { instance as instanceQuery } from '../../api/query.ts'
 import { Refusal } from '../../api/refusal.ts'
 import type { Field, Instance, Json } from '../../api/shapes.ts'
+import { valuesOf } from '../../generic/component-record.ts'
 import { Create, Detail } from '../../generic/detail.tsx'
 import { FailurePage, Reading } from '../../generic/failure.tsx'
 import generic from '../../generic/generic.module.css'
@@ -52,9 +53,15 @@ export const arranged = (resource: Resource, { sections }: RecordPage): Resource
 function Summary({ instance }: PanelProps) {
   const { content } = useConfiguration(`record-${instance.object_class}`, readRecord)
   if (!content.summary) return null
-  const { component, parameters = {} } = content.summary
+  const { component, parameters = {}, fields = [] } = content.summary
   return (
-    <ComponentFrame component={component} use="object_class_summary_form" parameters={parameters} record={instance} />
+    <ComponentFrame
+      component={component}
+      use="object_class_summary_form"
+      parameters={parameters}
+      record={Number(instance.id)}
+      fields={valuesOf(instance, fields)}
+    />
   )
 }
 

@@ -1,5 +1,6 @@
 // What a task asks, as a form; and what was answered.
 
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Field, Fields, Instance, Json } from '../../api/shapes.ts'
 import { changed } from '../../generic/changes.ts'
@@ -10,12 +11,16 @@ import generic from '../../generic/generic.module.css'
 import { useGo } from '../../generic/go.tsx'
 import type { InputProps } from '../../generic/resource.ts'
 import { saveFile } from '../../generic/save.ts'
+import { instanceOf } from '../../generic/shape.ts'
 import { Button } from '../../kit/buttons.tsx'
 import { Value } from '../../kit/values.tsx'
 import { labelOf, t } from '../../texts.ts'
+import { BesideRecord } from '../forms/component-input.tsx'
 import { answerOf, fieldOf, missing, type Question, questionsOf, shownOf } from '../forms/questions.ts'
 import { RecordFormInput, RecordInput } from '../forms/record-input.tsx'
 import { refusal, within } from '../forms/refusals.ts'
+import { RECORDS } from '../records/class.ts'
+import { RECORD } from '../records/shape.ts'
 import { take } from './step-dialog.tsx'
 import look from './tasks.module.css'
 
@@ -59,7 +64,22 @@ const isUpdate = (form: Fields) => form.task_type === 'tt_object_record_update'
 const recordFieldsOf = (form: Fields) => (Array.isArray(form.fields) ? form.fields : []) as unknown as Field[]
 export const questionsIn = (form: Fields) => questionsOf(form.configuration) ?? one()
 
+/** The answer beside the record of the task. It is read where a component is told of its fields, as far as one may view it. */
 export function Answer({ task }: { task: Instance }) {
+  const id = Number(task.object_record ?? 0)
+  const isTold = questionsIn(formOf(task)).some(({ custom }) => custom?.fields)
+  const read = useQuery({ ...instanceOf(`${RECORDS}${id}/`, RECORD), enabled: id > 0 && isTold, retry: false })
+  // A component is told once, so it waits for what it is told.
+  if (read.isLoading) return null
+  const beside = id > 0 ? { id, record: read.data?.instance ?? {} } : undefined
+  return (
+    <BesideRecord value={beside}>
+      <AnswerForm task={task} />
+    </BesideRecord>
+  )
+}
+
+function AnswerForm({ task }: { task: Instance }) {
   const form = formOf(task)
   const questions = isUpdate(form) ? [] : questionsIn(form)
   const asked = isUpdate(form) ? recordFieldsOf(form) : questions.map(fieldOf)

@@ -16,7 +16,14 @@ import { kept, Options } from '../classes/field-inputs.tsx'
 import { moved } from '../classes/positions.ts'
 import { given, unfit } from '../components/parameters.ts'
 import { useComponentChoices, useParameterFields } from '../forms/component-choices.ts'
-import { fieldOf, QUESTION_TYPES, type Question, type QuestionType, questionsOf } from '../forms/questions.ts'
+import {
+  aliasesOf,
+  fieldOf,
+  QUESTION_TYPES,
+  type Question,
+  type QuestionType,
+  questionsOf,
+} from '../forms/questions.ts'
 import { RecordInput } from '../forms/record-input.tsx'
 import { refusal } from '../forms/refusals.ts'
 
@@ -76,6 +83,9 @@ const fieldsOf = (values: Fields, parameters: Field[]): Field[] => [
   ...(values.type === 'file'
     ? []
     : [plain('component', 'integer', 'question.component', false, 'question.component.hint'), ...parameters]),
+  ...(typeof values.component === 'number' && values.type !== 'file'
+    ? [plain('fields', 'string', 'question.fields', false, 'question.fields.hint')]
+    : []),
   plain('name', 'string', 'question.name', false, 'question.name.hint'),
 ]
 
@@ -100,7 +110,11 @@ function QuestionDialog({
 }) {
   const [before] = useState<Fields>(() => {
     const { custom, ...rest } = question ?? { type: 'text' as const, custom: undefined }
-    const asked = custom && { component: custom.component, parameters: custom.parameters }
+    const asked = custom && {
+      component: custom.component,
+      parameters: custom.parameters,
+      fields: (custom.fields ?? []).join(', '),
+    }
     return { ...(rest as unknown as Fields), ...asked }
   })
   const [values, setValues] = useState(before)
@@ -122,6 +136,7 @@ function QuestionDialog({
         ),
       )
     const isAsked = typeof component === 'number' && type !== 'file'
+    const named = aliasesOf(`${values.fields ?? ''}`.split(/[\s,]+/).filter(Boolean))
     onSave({
       name: name || free(`${label}`, taken),
       label,
@@ -131,7 +146,11 @@ function QuestionDialog({
       }),
       ...(required === true && { required }),
       ...(help && { help }),
-      ...(isAsked && { component, ...(Object.keys(told).length > 0 && { parameters: told }) }),
+      ...(isAsked && {
+        component,
+        ...(Object.keys(told).length > 0 && { parameters: told }),
+        ...(named.length > 0 && { fields: named }),
+      }),
     })
     onDone()
   }
@@ -178,7 +197,7 @@ export function Questions({
   const take = (question: Fields) => {
     if (edited === 'new') set([...stored, question])
     else if (edited !== undefined) {
-      const { options, required, help, component, parameters, ...kept } = stored[edited] ?? {}
+      const { options, required, help, component, parameters, fields, ...kept } = stored[edited] ?? {}
       set(stored.with(edited, { ...kept, ...question }))
     }
   }
