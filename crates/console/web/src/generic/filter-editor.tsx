@@ -37,8 +37,7 @@ export default function Editor({ filter, onDone }: { filter: Filter; onDone: (fi
   const choices = choicesOf(column, first)
   const { held, hold } = useHolds()
   const isHeld = Object.keys(held).length > 0
-  const isWhole =
-    isOfNull(predicate) || (value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld)
+  const isWhole = isOfNull(predicate) || (value !== '' && (predicate !== LAST || /^\d{1,5}$/.test(value)) && !isHeld)
   const done = () =>
     onDone(
       isOfNull(predicate)
