@@ -268,6 +268,7 @@ impl Settings {
                 )?,
                 sso_provider_a_issuer: sources.url("sso_provider_a_issuer", HTTP_SCHEMES)?,
                 sso_provider_b_issuer: sources.url("sso_provider_b_issuer", HTTP_SCHEMES)?,
+                hash_cost: Default::default(),
             },
             upload_seconds: sources.number("upload_seconds", 86_400, POSITIVE)?,
             history_batch_events: sources.number("history_batch_events", 10_000, 1..=100_000)?.unsigned_abs() as usize,
