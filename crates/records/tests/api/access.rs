@@ -183,6 +183,8 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
     let ann = server.with_role(json!({"object_records": ["view"]})).await;
     let role = api.get("/api/roles/?ordering=-id").await["results"][0].clone();
     let team = group(&api, "Team", &[ann.id]).await;
+    let nothing = json!({"permissions": {"user_groups": []}});
+    api.patch(&format!("/api/user-groups/{team}/permission-sets/1/"), nothing).await.ok();
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
