@@ -3,16 +3,18 @@
 //! (`removal.rs`).
 
 use crate::file_name::media_type;
+use crate::storage_limit;
 use kit::app::App;
 use kit::build::Build;
 use kit::reactions::Removal;
+use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::json::Writer;
 use resource::openapi;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Error, Sql, Value};
 use uuid::Uuid;
 
 /// A stored file.
@@ -77,41 +79,59 @@ pub enum Holder {
     Public,
 }
 
+/// The size in bytes of a file that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub enum Size {
+    Exactly(i64),
+    /// The size is unknown: the file counts under the limit of storage once it has arrived.
+    AtMost(i64),
+}
+
 /// Makes the row of a file whose bytes are to be written until a moment (microseconds since 1970); when nothing refers to it
-/// then, it is removed.
+/// then, it is removed. Refuses a file that exceeds the limit of storage.
 pub fn announce(
     conn: &mut Conn,
     name: &str,
-    size: i64,
+    size: Size,
     by: Option<i64>,
     [now, until]: [i64; 2],
-) -> Result<(i64, String), Error> {
+) -> Result<(i64, String), Refusal> {
+    let (size, counted) = match size {
+        Size::Exactly(size) => (size, size),
+        Size::AtMost(size) => (size, 0),
+    };
+    match counted {
+        0 => storage_limit::check(conn, 1)?,
+        _ => storage_limit::take(conn, counted)?,
+    }
     let uuid = Uuid::new_v4().to_string();
     let sql = Sql::new(
-        "INSERT INTO files(uuid, name, size, kept_until, created_at, created_by) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+        "INSERT INTO files(uuid, name, size, counted, kept_until, created_at, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
-    let sql = sql.arg(&uuid).arg(name).arg(size).arg(until).arg(now).arg(by);
+    let sql = sql.arg(&uuid).arg(name).arg(size).arg(counted).arg(until).arg(now).arg(by);
     Ok((conn.one(&sql, |row| row.int(0))?, uuid))
+}
+
+/// Deletes the rows of files that meet a condition, and subtracts their bytes, which the job that removes files removes.
+pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), Error> {
+    let mut sql = Sql::new("DELETE FROM files WHERE ");
+    sql.append(condition).push(" RETURNING uuid, COALESCE(counted, size)");
+    let gone = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    if gone.is_empty() {
+        return Ok(());
+    }
+    storage_limit::give_back(conn, gone.iter().map(|(_, bytes)| bytes).sum())?;
+    let rows = gone.iter().map(|(uuid, _)| [Value::Text(uuid)]);
+    conn.exec_each("INSERT INTO removed_files(uuid) VALUES ($1)", rows, |_| {})
 }
 
 /// Removes a file that was announced before its time is over, unless something refers to it by now. Its bytes, as far as
 /// they are there, are removed by the job that removes files; so is the row, in time, if this fails.
-pub async fn forget(app: &App, build: &Arc<Build>, file: i64, uuid: &str) {
-    let uuid = uuid.to_owned();
-    let forget = move |conn: &mut Conn| {
-        let sql = Sql::new("DELETE FROM files WHERE id = $1 AND kept_until IS NOT NULL").arg(file);
-        match conn.exec(&sql)? {
-            0 => Ok(()),
-            _ => remember_bytes(conn, &uuid),
-        }
-    };
+pub async fn forget(app: &App, build: &Arc<Build>, file: i64) {
+    let forget = move |conn: &mut Conn| delete(conn, &Sql::new("kept_until IS NOT NULL AND id = $1").arg(file));
     let _ = build.db.write::<_, Error>(forget).await;
     kit::jobs::wake(app, build);
-}
-
-/// Notes that the bytes of a file whose row is gone are still to be removed.
-pub(crate) fn remember_bytes(conn: &mut Conn, uuid: &str) -> Result<(), Error> {
-    conn.exec(&Sql::new("INSERT INTO removed_files(uuid) VALUES ($1)").arg(uuid)).map(drop)
 }
 
 /// Has a holder refer to a file that waited for one. [`Error::NotFound`]: it waited for too long and is removed.

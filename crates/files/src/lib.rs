@@ -7,6 +7,7 @@ pub mod held;
 mod public_storage;
 mod removal;
 mod storage;
+pub mod storage_limit;
 pub mod uploads;
 
 pub use download::send;
@@ -21,13 +22,13 @@ pub static DOMAIN: Domain = Domain {
     routes: || [uploads::routes(), public_storage::routes()].into_iter().flatten().collect(),
     tags: &[("files", "Uploads, whose tokens other endpoints take, and public files.")],
     permissions: &[PermissionResource::assignable("files", &["store", "list", "delete"])],
-    limits: &[&public_storage::PUBLIC_FILES],
+    limits: &[&public_storage::PUBLIC_FILES, &storage_limit::STORAGE],
     slots: |settings, _, slots| {
         slots.put(Storage::open(settings)?);
         Ok(())
     },
     removals: &[held::RECORDS_REMOVED],
-    standing_jobs: &[&removal::REMOVAL],
+    standing_jobs: &[&removal::REMOVAL, &storage_limit::COUNT],
     health: Some(storage::health),
     health_schema: Some((storage::HEALTH, storage::health_schema)),
     start: storage::start_watch,

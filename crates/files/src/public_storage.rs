@@ -3,6 +3,7 @@
 use crate::download::{send, tag};
 use crate::file_name::split;
 use crate::held::{self, Ending, FILE_COLUMNS, File, Holder};
+use crate::storage_limit;
 use crate::uploads::{MAX_TOKEN, invalid_token, of_tokens};
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit, LimitSummary};
@@ -109,6 +110,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let token = accepted.changes.get(&TOKEN).unwrap_or_default();
     let file = of_tokens(request, conn, &[&token])?.remove(&token);
     let file = file.ok_or_else(|| Refusal::field(TOKEN.name(), invalid_token(&token)))?;
+    // The upload counts already.
+    storage_limit::check(conn, 0)?;
     held::hold(conn, file.id, Holder::Public)?;
     let (name, extension) = split(&file.name);
     let mut values = Changes::new();

@@ -1,7 +1,7 @@
 //! Removes files to which nothing refers any more, and uploads that nobody used in time. A process may die at any moment of
 //! it: the row of a file goes first and leaves its name in `removed_files`, until its bytes are gone, too.
 
-use crate::held::remember_bytes;
+use crate::held::delete;
 use crate::storage::{Storage, key, stored};
 use kit::app::App;
 use kit::build::Build;
@@ -49,13 +49,11 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
 /// Removes the rows of some files, and returns those whose bytes are still to be removed.
 fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, Error> {
     // The condition stands twice, since a row that was waited for is compared with the outer one alone.
-    let mut sql = Sql::new("DELETE FROM files WHERE id IN (SELECT f.id FROM (");
-    sql.push("SELECT id FROM files WHERE ").push(UNHELD).push(" UNION ALL SELECT id FROM files WHERE kept_until <= ");
-    sql.bind(now).push(") f LIMIT ").bind(PAGE).push(") AND (").push(UNHELD).push(" OR kept_until <= ").bind(now);
-    let gone = conn.all(sql.push(") RETURNING uuid"), |row| Ok(row.text(0)?.to_owned()))?;
-    for uuid in &gone {
-        remember_bytes(conn, uuid)?;
-    }
+    let mut condition = Sql::new("id IN (SELECT f.id FROM (");
+    condition.push("SELECT id FROM files WHERE ").push(UNHELD);
+    condition.push(" UNION ALL SELECT id FROM files WHERE kept_until <= ").bind(now);
+    condition.push(") f LIMIT ").bind(PAGE).push(") AND (").push(UNHELD).push(" OR kept_until <= ").bind(now).push(")");
+    delete(conn, &condition)?;
     let sql = Sql::new("SELECT uuid FROM removed_files LIMIT $1").arg(PAGE);
     conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))
 }

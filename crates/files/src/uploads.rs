@@ -2,8 +2,9 @@
 //! uploader and works once, in any endpoint that takes files.
 
 use crate::file_name::{self, extension};
-use crate::held::{self, FILE_COLUMNS, File};
+use crate::held::{self, FILE_COLUMNS, File, Size};
 use crate::storage::{Storage, key, stored};
+use crate::storage_limit;
 use http::{StatusCode, header};
 use kit::answer::Answer;
 use kit::commit::write;
@@ -85,7 +86,7 @@ pub async fn receive(
     };
     if arrived.is_err() {
         // Nobody got to know its token.
-        held::forget(&request.app, &request.build, id, &uuid).await;
+        held::forget(&request.app, &request.build, id).await;
     }
     arrived
 }
@@ -114,7 +115,11 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
         Some(size) if size > MAX_BYTES => return Err(Refusal::bad(TOO_LARGE)),
         _ => {}
     }
-    let (caller, size) = (request.caller()?, size.unwrap_or(MAX_BYTES) as i64);
+    let caller = request.caller()?;
+    let (bytes, size) = match size {
+        Some(size) => (size as i64, Size::Exactly(size as i64)),
+        None => (MAX_BYTES as i64, Size::AtMost(MAX_BYTES as i64)),
+    };
     let most = if caller.narrowed_to.is_some() { MAX_UNSPENT_OF_TASK } else { MAX_UNSPENT };
     // Uploads that begin at the same time count each other.
     conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'uploads' FOR UPDATE"), |row| row.int(0))?;
@@ -123,12 +128,12 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
         return Err(Refusal::bad(format!("Limit of {most} uploads has been exceeded.")));
     }
     let all = Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
-    if conn.one(&all, |row| row.int(0))? + size > MAX_UNSPENT_BYTES {
+    if conn.one(&all, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
         return Err(Error::Full.into());
     }
     // The job that removes what is not used learns when it is due.
     request.effects.after_commit(kit::jobs::wake);
-    Ok(held::announce(conn, name, size, Some(caller.user), [request.now, request.now + ARRIVAL_US])?)
+    held::announce(conn, name, size, Some(caller.user), [request.now, request.now + ARRIVAL_US])
 }
 
 fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
@@ -171,12 +176,13 @@ fn refused(error: UploadError) -> Refusal {
 /// Gives a file that has arrived its token.
 fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) -> Result<(), Refusal> {
     let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
-    let sql =
-        Sql::new("UPDATE files SET token = $1, size = $2, kept_until = $3 WHERE id = $4 AND kept_until IS NOT NULL");
-    match conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id))? {
-        0 => Err(Refusal::outdated()),
-        _ => Ok(()),
+    let sql = Sql::new("SELECT counted FROM files WHERE id = $1 AND kept_until IS NOT NULL FOR UPDATE").arg(id);
+    let counted = conn.opt(&sql, |row| row.opt_int(0))?.ok_or_else(Refusal::outdated)?.unwrap_or(0);
+    if counted != size {
+        storage_limit::take(conn, size - counted)?;
     }
+    let sql = Sql::new("UPDATE files SET token = $1, size = $2, counted = $2, kept_until = $3 WHERE id = $4");
+    Ok(conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id)).map(drop)?)
 }
 
 /// The text that tells that a token is none that the caller may use.

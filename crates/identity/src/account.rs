@@ -68,6 +68,12 @@ pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, E
     Ok(roles_of(conn, user)?.iter().fold(Permissions::NONE, |set, role| set.union(role.permissions)))
 }
 
+/// Whether the account of a user is there and active. One that is locked for failed sign-ins is active.
+pub fn is_active(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
+    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+}
+
 /// The caller that an account would be, without a session: for questions about the rights of somebody else.
 pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
     let account_type = account_type_of(conn, user)?;

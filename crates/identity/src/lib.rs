@@ -27,7 +27,7 @@ mod user_groups;
 pub mod users;
 pub mod visibility;
 
-pub use account::{HeldRole, as_caller, is_person, roles_of};
+pub use account::{HeldRole, as_caller, is_active, is_person, roles_of};
 pub use settings::Settings;
 
 use access_tokens::AccessTokens;

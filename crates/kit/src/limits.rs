@@ -20,7 +20,7 @@ pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
 /// Counts one more row under a limit; refuses when the limit is reached.
 pub fn take(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
     if !count_up(conn, limit)? {
-        return Err(exceeded(limit, value(conn, limit)?));
+        return Err(exceeded(conn, limit)?);
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<()
 
 /// Refuses so many rows when they exceed a limit, whose value is `most`.
 pub fn within(limit: &Limit, most: i64, count: i64) -> Result<(), Refusal> {
-    if count > most { Err(exceeded(limit, most)) } else { Ok(()) }
+    if count > most { Err(refusal(limit, most)) } else { Ok(()) }
 }
 
 /// The values of some limits in this build.
@@ -93,8 +93,12 @@ pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i
     Ok(values)
 }
 
-/// The refusal of a create beyond a limit.
-fn exceeded(limit: &Limit, value: i64) -> Refusal {
+/// The refusal of what would exceed a limit of this build.
+pub fn exceeded(conn: &mut Conn, limit: &Limit) -> Result<Refusal, Error> {
+    Ok(refusal(limit, value(conn, limit)?))
+}
+
+fn refusal(limit: &Limit, value: i64) -> Refusal {
     Refusal::limit(format!("Limit of {value} {} has been exceeded.", limit.many))
 }
 

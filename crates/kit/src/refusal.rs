@@ -5,6 +5,8 @@ use resource::openapi::{object, titled};
 use resource::{Errors, SelectError};
 use serde_json::{Value as Json, json};
 
+const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
+
 /// A refusal of a request: an answer with a status of 400 or above.
 #[derive(Debug)]
 pub struct Refusal {
@@ -37,8 +39,20 @@ impl Refusal {
     /// 400 with `error_code` (a count limit exceeded).
     pub fn limit(detail: impl Into<String>) -> Refusal {
         let mut refusal = Refusal::bad(detail);
-        refusal.body["error_code"] = "ERR_LIMIT_EXCEEDED".into();
+        refusal.body["error_code"] = LIMIT_EXCEEDED.into();
         refusal
+    }
+    /// The text of a refusal by [`limit`](Self::limit).
+    pub fn exceeded_limit(&self) -> Option<&str> {
+        self.body["error_code"].as_str().filter(|code| *code == LIMIT_EXCEEDED)?;
+        self.body["detail"].as_str()
+    }
+    /// Why it was refused, in one line for logs and jobs.
+    pub fn reason(&self) -> String {
+        match &self.cause {
+            Some(cause) => cause.to_string(),
+            None => self.body["detail"].as_str().unwrap_or("it was refused").to_owned(),
+        }
     }
     /// 401 when no credentials were sent.
     pub fn unauthenticated() -> Refusal {

@@ -64,6 +64,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0019_agent_activity", include_str!("../migrations/build/0019_agent_activity.sql")),
         Migration::sql("0020_browser_sessions", include_str!("../migrations/build/0020_browser_sessions.sql")),
         Migration::sql("0021_consented_tools", include_str!("../migrations/build/0021_consented_tools.sql")),
+        Migration::sql("0022_storage", include_str!("../migrations/build/0022_storage.sql")),
+        Migration::sql("0023_task_links", include_str!("../migrations/build/0023_task_links.sql")),
     ],
 };
 

@@ -1,8 +1,8 @@
 //! What somebody may do with a class or a record, and by which ways (`docs/reference/object-classes.md`,
 //! `docs/reference/object-records.md`). What is told to be allowed is what the checks of requests themselves find.
 
-use crate::rights::{ALL, global, of_permissions};
-use identity::visibility::visible_users;
+use crate::rights::{ALL, CLASS_VIEW, global, of_permissions, on_class};
+use identity::visibility::{visible_groups, visible_users};
 use identity::{as_caller, roles_of};
 use kit::caller::Caller;
 use kit::permissions::Permissions;
@@ -11,6 +11,7 @@ use kit::request::Request;
 use resource::json::{USER_REFERENCE, Writer};
 use resource::{Errors, message, openapi};
 use serde_json::{Value as Json, json};
+use std::collections::HashSet;
 use store::{Conn, Error, Row, Sql};
 
 /// A resource with its actions, in the order in which they are shown.
@@ -25,6 +26,7 @@ pub struct Person {
     /// Whether it can be used now.
     is_active: bool,
     reference: Vec<u8>,
+    is_caller: bool,
 }
 
 /// What gives actions, in the order in which `ways` are shown.
@@ -60,13 +62,20 @@ impl Source {
     }
 }
 
+/// The group through which a grant comes; without id and name if the caller may not view it.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GrantGroup {
+    id: Option<i64>,
+    name: Option<String>,
+}
+
 /// One thing that gives actions to a person.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
     pub source: Source,
+    /// The id of the role or set; `None` for other sources, and if the caller may not view it.
     pub id: Option<i64>,
-    /// The group through which it comes.
-    pub group: Option<(i64, String)>,
+    pub group: Option<GrantGroup>,
     pub name: Option<String>,
     /// The actions, as bits.
     pub bits: i64,
@@ -80,7 +89,7 @@ impl Grant {
     /// Reads a set from the columns id, name, permissions, and id and name of the group.
     pub fn of_set(source: Source, row: &Row<'_>) -> Result<Grant, Error> {
         let group = match row.opt_int(3)? {
-            Some(id) => Some((id, row.opt_text(4)?.unwrap_or_default().to_owned())),
+            Some(id) => Some(GrantGroup { id: Some(id), name: row.opt_text(4)?.map(str::to_owned) }),
             None => None,
         };
         Ok(Grant { source, id: Some(row.int(0)?), group, name: Some(row.text(1)?.to_owned()), bits: row.int(2)? })
@@ -114,7 +123,36 @@ impl Person {
             return Ok(None);
         };
         let (is_usable, is_active) = (status != "anonymized", status == "active");
-        Ok(Some(Person { caller: as_caller(conn, user)?, is_usable, is_active, reference }))
+        let is_caller = user == caller.user;
+        Ok(Some(Person { caller: as_caller(conn, user)?, is_usable, is_active, reference, is_caller }))
+    }
+
+    /// Removes id and name of what the caller may not view from the grants of somebody else: roles, the permission sets of the
+    /// class, and groups.
+    pub fn hide(&self, request: &Request, conn: &mut Conn, class: i64, grants: &mut [Grant]) -> Result<(), Refusal> {
+        if self.is_caller {
+            return Ok(());
+        }
+        let caller = request.caller()?;
+        let views_roles = ["view", "list"].iter().any(|action| caller.may("roles", action));
+        // Record permission sets are listed for everybody who may view one record of the class.
+        let views_sets = on_class(conn, caller, class)?.is_some_and(|rights| rights.has(CLASS_VIEW));
+        let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id);
+        let groups = viewable_groups(conn, caller, groups.collect())?;
+        for grant in grants {
+            let is_viewable = match grant.source {
+                Source::Role => views_roles,
+                Source::ClassPermissionSet => views_sets,
+                Source::AccountType | Source::Owner | Source::ClassOwner | Source::RecordPermissionSet => true,
+            };
+            if !is_viewable {
+                (grant.id, grant.name) = (None, None);
+            }
+            if let Some(group) = grant.group.as_mut().filter(|group| group.id.is_some_and(|id| !groups.contains(&id))) {
+                *group = GrantGroup::default();
+            }
+        }
+        Ok(())
     }
 
     /// What the account type, the roles and the ownership and sets of a class give.
@@ -191,9 +229,25 @@ fn write_grant(out: &mut Writer, grant: &Grant) {
     };
     out.name("name").opt_text(grant.name.as_deref()).name("user_group");
     match &grant.group {
-        Some((id, name)) => out.raw("{").name("id").int(*id).name("name").text(name).raw("}"),
+        Some(group) => {
+            match group.id {
+                Some(id) => out.raw("{").name("id").int(id),
+                None => out.raw("{").name("id").raw("null"),
+            };
+            out.name("name").opt_text(group.name.as_deref()).raw("}")
+        }
         None => out.raw("null"),
     };
+}
+
+/// The groups that the caller may view, of some.
+fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result<HashSet<i64>, Error> {
+    if groups.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE t.id");
+    sql.any(groups).push(" AND (").append(&visible_groups(caller)).push(")");
+    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
 }
 
 /// The user reference in the columns from `at` on.
@@ -219,12 +273,18 @@ pub fn schema(title: &'static str, actions: &[Actions]) -> Json {
     };
     let permissions = openapi::object(actions.iter().map(|(resource, actions)| (*resource, bools(actions))));
     let nullable = |schema: Json| json!({"anyOf": [schema, {"type": "null"}]});
-    let group = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
+    let group = openapi::object([
+        ("id", json!({"type": ["integer", "null"]})),
+        ("name", json!({"type": ["string", "null"], "description": "Null, as the id, if the caller may not view it"})),
+    ]);
     let way = openapi::object([
         ("resource", json!({"type": "string"})),
         ("action", json!({"type": "string"})),
         ("source", json!({"type": "string", "enum": Source::ALL.map(Source::name)})),
-        ("id", json!({"type": ["integer", "null"], "description": "Of the role or set"})),
+        (
+            "id",
+            json!({"type": ["integer", "null"], "description": "Of the role or set; null if the caller may not view it"}),
+        ),
         ("name", json!({"type": ["string", "null"], "description": "Of the role or set, or the account type"})),
         ("user_group", nullable(openapi::titled("GroupOfWay", group))),
     ]);

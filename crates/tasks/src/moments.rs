@@ -144,6 +144,15 @@ pub fn is_future(date: Date, now: i64) -> bool {
     date > datetime(now).date()
 }
 
+/// The text of a moment for people: the end of a day is that day, in no zone; any other moment is to the minute, in UTC.
+pub fn for_people(moment: i64) -> String {
+    let at = datetime(moment);
+    match moment == end_of(at.date()) {
+        true => at.date().to_string(),
+        false => format!("{} UTC", at.strftime("%Y-%m-%d %H:%M")),
+    }
+}
+
 /// The last microsecond of a date.
 pub fn end_of(date: Date) -> i64 {
     micros(date.at(23, 59, 59, 999_999_000))
@@ -247,6 +256,20 @@ mod tests {
         assert!(is_future(civil::date(2026, 11, 24), now));
         assert!(!is_future(civil::date(2026, 11, 23), now));
         assert!(!is_future(civil::date(2025, 12, 31), now));
+    }
+
+    #[test]
+    fn the_end_of_a_day_is_shown_as_that_day() {
+        for (moment, text) in [
+            ("2026-12-31T23:59:59.999999Z", "2026-12-31"),
+            ("9999-12-31T23:59:59.999999Z", "9999-12-31"),
+            ("1969-12-31T23:59:59.999999Z", "1969-12-31"),
+            ("2026-12-31T23:59:59.999998Z", "2026-12-31 23:59 UTC"),
+            ("2026-12-31T23:59:59Z", "2026-12-31 23:59 UTC"),
+            ("2027-01-01T00:00:00Z", "2027-01-01 00:00 UTC"),
+        ] {
+            assert_eq!(for_people(at(moment)), text, "{moment}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reminders of tasks: a mail to each assignee, and to each member of an assigned group, whose account is active
 //! (`docs/reference/tasks.md`).
 
+use crate::moments::for_people;
 use crate::tasks::held::PRINCIPALS;
 use crate::tasks::task::{COMPLETED, OPEN};
 use administration::company_details;
@@ -10,7 +11,6 @@ use administration::mail::templates;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use resource::time;
 use serde_json::{Value as Json, json};
 use store::{Conn, Error, Sql};
 
@@ -59,10 +59,7 @@ fn make(making: &Making, conn: &mut Conn, payload: &Json) -> Result<Option<Messa
     sql.push(") AND EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
     sql.push(")");
-    // To the minute, as people read it.
-    let moment = |at: Option<i64>| {
-        at.map(|at| format!("{} UTC", time::show(at).replace('T', " ")[..16].to_owned())).unwrap_or_default()
-    };
+    let moment = |at: Option<i64>| at.map(for_people).unwrap_or_default();
     let found = conn.opt(&sql, |row| {
         // The name stands in the subject, too, which is one line.
         let text = |at: usize| Ok::<_, Error>(row.text(at)?.replace(char::is_control, " "));

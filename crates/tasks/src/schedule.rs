@@ -187,41 +187,28 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
         return Ok(Done::Busy);
     }
     let ids: Vec<i64> = tasks.keys().copied().collect();
-    let mut sql = Sql::new("SELECT task, kind, n, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
-    sql.bind(now).push(" AND task").any(ids.as_slice()).push(" ORDER BY at, task, kind DESC, n");
-    // At the same moment a task is renewed first, then reminds, and expires last.
-    let due = conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.int(2)?, row.int(3)?)))?;
-    let mut sql = Sql::new("UPDATE task_moments SET is_done = 1 WHERE is_done = 0 AND at <= ");
-    conn.exec(sql.bind(now).push(" AND task").any(ids))?;
-    let (mut expiring, mut mails) = (Vec::new(), Vec::new());
+    let due = take_due(conn, ids, now)?;
+    let (mut expiring, mut reminders) = (Vec::new(), BTreeMap::new());
     let mut later = Later::default();
-    for (id, kind, n, reminded_to) in due {
-        let Some(task) = tasks.get_mut(&id) else { continue };
-        if later.tasks.contains(&id) {
-            later.put(id, kind, n, reminded_to);
+    for moment in due {
+        let Some(task) = tasks.get_mut(&moment.task) else { continue };
+        if later.tasks.contains(&task.id) {
+            later.put(moment);
             continue;
         }
-        match kind.as_str() {
-            _ if task.status == EXPIRED => undo(conn, id, &kind, n)?,
+        match moment.kind.as_str() {
+            _ if task.status == EXPIRED => undo(conn, &moment)?,
             EXPIRE => {
                 if let Some(former) = expire(task, now) {
-                    expiring.push((id, former));
+                    expiring.push((task.id, former));
                 }
             }
-            REMIND => {
-                let room = MAILS - mails.len();
-                let mut to = reminders::receivers(conn, id, reminded_to, room + 1)?;
-                if to.len() > room {
-                    to.truncate(room);
-                    later.put(id, kind, n, to.last().copied().unwrap_or(reminded_to));
-                }
-                let reminder = usize::try_from(n).ok().and_then(|n| task.plan.reminders.get(n));
-                let of_expiry = reminder.is_some_and(|reminder| reminder.notice_type == Notice::BeforeExpiry);
-                mails.extend(to.into_iter().map(|user| Mail { task: id, user, of_expiry }));
-            }
+            // The latest takes the place of those that became due before it and were not sent.
+            REMIND if is_timely(task, &moment, now) => drop(reminders.insert(task.id, moment)),
+            REMIND => {}
             // It has become due since the records were locked.
             _ if task.status == COMPLETED && task.record.is_some_and(|record| !records.contains(&record)) => {
-                later.put(id, kind, n, reminded_to);
+                later.put(moment);
             }
             _ if task.status == COMPLETED => {
                 // What has expired before is not open any more.
@@ -231,29 +218,89 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
             _ => {}
         }
     }
+    reminders.retain(|task, _| tasks.get(task).is_some_and(|task| task.status != EXPIRED));
+    let mails = mails_of(conn, &tasks, reminders, &mut later)?;
     later.store(conn)?;
     write_expired(request, conn, expiring)?;
     reminders::put(request, conn, &mails)?;
     Ok(Done::Some)
 }
 
-/// What a transaction leaves to a later one: it has put enough mails into the queue, or has not locked a record.
+/// A moment that is due.
+struct DueMoment {
+    task: i64,
+    kind: String,
+    n: i64,
+    at: i64,
+    reminded_to: i64,
+}
+
+/// Marks what is due of some tasks as done, and returns it in its order: at the same moment a task is renewed first, then reminds,
+/// and expires last.
+fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>, Error> {
+    let mut sql = Sql::new("SELECT task, kind, n, at, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
+    sql.bind(now).push(" AND task").any(tasks.as_slice()).push(" ORDER BY at, task, kind DESC, n");
+    let due = conn.all(&sql, |row| {
+        let (task, kind, n) = (row.int(0)?, row.text(1)?.to_owned(), row.int(2)?);
+        Ok(DueMoment { task, kind, n, at: row.int(3)?, reminded_to: row.int(4)? })
+    })?;
+    let mut sql = Sql::new("UPDATE task_moments SET is_done = 1 WHERE is_done = 0 AND at <= ");
+    conn.exec(sql.bind(now).push(" AND task").any(tasks))?;
+    Ok(due)
+}
+
+/// The notice type of a reminder that is due, by the plan of its task.
+fn notice(task: &HeldTask, moment: &DueMoment) -> Option<Notice> {
+    let reminder = usize::try_from(moment.n).ok().and_then(|n| task.plan.reminders.get(n));
+    reminder.map(|reminder| reminder.notice_type)
+}
+
+/// Returns whether a reminder still applies: one that counts from before `due_at` does not once the task is due.
+fn is_timely(task: &HeldTask, moment: &DueMoment, now: i64) -> bool {
+    let is_late = |due: i64| moment.at < due && due <= now;
+    notice(task, moment) != Some(Notice::BeforeDue) || !task.due_at.is_some_and(is_late)
+}
+
+/// The mails of reminders, which are given by task: at most [`MAILS`]; the others are left for later.
+fn mails_of(
+    conn: &mut Conn,
+    tasks: &BTreeMap<i64, HeldTask>,
+    reminders: BTreeMap<i64, DueMoment>,
+    later: &mut Later,
+) -> Result<Vec<Mail>, Error> {
+    let mut mails = Vec::new();
+    for (id, mut moment) in reminders {
+        let Some(task) = tasks.get(&id) else { continue };
+        let room = MAILS - mails.len();
+        let mut to = reminders::receivers(conn, id, moment.reminded_to, room + 1)?;
+        let of_expiry = notice(task, &moment) == Some(Notice::BeforeExpiry);
+        if to.len() > room {
+            to.truncate(room);
+            moment.reminded_to = to.last().copied().unwrap_or(moment.reminded_to);
+            later.put(moment);
+        }
+        mails.extend(to.into_iter().map(|user| Mail { task: id, user, of_expiry }));
+    }
+    Ok(mails)
+}
+
+/// What a transaction leaves to a later one: it has put enough mails into the queue, or has not locked a record. `reminded_to` of a
+/// moment is the last user who is reminded.
 #[derive(Default)]
 struct Later {
     tasks: BTreeSet<i64>,
-    /// Moments with the last user who is reminded.
-    moments: Vec<(i64, String, i64, i64)>,
+    moments: Vec<DueMoment>,
 }
 
 impl Later {
-    fn put(&mut self, task: i64, kind: String, n: i64, reminded_to: i64) {
-        self.tasks.insert(task);
-        self.moments.push((task, kind, n, reminded_to));
+    fn put(&mut self, moment: DueMoment) {
+        self.tasks.insert(moment.task);
+        self.moments.push(moment);
     }
 
     fn store(self, conn: &mut Conn) -> Result<(), Error> {
-        let rows = self.moments.iter().map(|(task, kind, n, reminded_to)| {
-            [Value::Int(*reminded_to), Value::Int(*task), Value::Text(kind), Value::Int(*n)]
+        let rows = self.moments.iter().map(|moment| {
+            [Value::Int(moment.reminded_to), Value::Int(moment.task), Value::Text(&moment.kind), Value::Int(moment.n)]
         });
         let text = "UPDATE task_moments SET is_done = 0, reminded_to = $1 WHERE task = $2 AND kind = $3 AND n = $4";
         conn.exec_each(text, rows, |_| {})
@@ -261,9 +308,9 @@ impl Later {
 }
 
 /// Removes a moment that came behind the expiry of its task.
-fn undo(conn: &mut Conn, task: i64, kind: &str, n: i64) -> Result<(), Error> {
+fn undo(conn: &mut Conn, moment: &DueMoment) -> Result<(), Error> {
     let sql = Sql::new("DELETE FROM task_moments WHERE task = $1 AND kind = $2 AND n = $3");
-    conn.exec(&sql.arg(task).arg(kind).arg(n)).map(drop)
+    conn.exec(&sql.arg(moment.task).arg(moment.kind.as_str()).arg(moment.n)).map(drop)
 }
 
 /// Expires a task whose time has come; returns its former status.

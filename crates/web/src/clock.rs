@@ -83,6 +83,17 @@ pub fn sha256_hex(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
+/// The SHA-256 of all that is read, in hexadecimal digits.
+pub fn sha256_hex_of(mut reader: impl std::io::Read) -> std::io::Result<String> {
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 * 1024]);
+    loop {
+        match reader.read(&mut piece)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&piece[..read]),
+        }
+    }
+}
+
 /// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -96,6 +96,11 @@ const GIVEN_UP: &str = "given_up";
 /// Adds a message to the queue, in the transaction of its cause, and returns the number of its job. `None`: the message
 /// was dropped, since too many messages with a key wait.
 pub fn put(request: &Request, conn: &mut Conn, mail: &Mail) -> Result<Option<i64>, Refusal> {
+    put_at(request, conn, mail, request.now)
+}
+
+/// Adds a message as [`put`] does, to be sent at a moment (microseconds since 1970) or later.
+pub fn put_at(request: &Request, conn: &mut Conn, mail: &Mail, not_before: i64) -> Result<Option<i64>, Refusal> {
     // The key is hashed, so that the table does not show what somebody typed as a username.
     let place = Context { build: &request.build.uid, table: "mail_jobs", column: "name_key", row: "" };
     let key = mail.once_for.map(|name| request.app.keys.name(&place, name.as_bytes()));
@@ -105,7 +110,7 @@ pub fn put(request: &Request, conn: &mut Conn, mail: &Mail) -> Result<Option<i64
         return Ok(None);
     }
     let payload = json!({mail.kind.name: mail.payload});
-    let job = NewJob { kind: &MAIL, payload, key: key.as_deref(), not_before: request.now };
+    let job = NewJob { kind: &MAIL, payload, key: key.as_deref(), not_before };
     Ok(Some(jobs::put(request, conn, &job)?))
 }
 

@@ -90,6 +90,7 @@ async fn every_limit_holds() {
     records(&mut walk).await;
     tasks(&mut walk).await;
     components(&mut walk, &server).await;
+    storage(&mut walk, &server).await;
 
     let limits = walk.operator.get(&walk.limits).await.ok();
     let keys = limits.as_object().unwrap().keys().filter(|key| *key != "allowed_file_extensions");
@@ -308,4 +309,14 @@ async fn components(walk: &mut Walk, server: &Server) {
     let component = |n: i64| json!({"name": format!("Component {n}"), "repository": n, "available_use": uses});
     walk.api.post("/api/custom-components/", component(1)).await.created();
     walk.exceeds("custom_components", 1, "Custom Components", "/api/custom-components/", component(2)).await;
+}
+
+/// A file to be made public in a build that stores a byte more than a gigabyte.
+async fn storage(walk: &mut Walk, server: &Server) {
+    let token = walk.api.upload("c.csv", "a;b").await;
+    let fill =
+        |conn: &mut Conn| conn.exec(&Sql::new("UPDATE counters SET n = 1073741825 WHERE name = 'storage_bytes'"));
+    server.build.db.write::<_, Error>(fill).await.unwrap();
+    let path = "/api/files/public-storage/";
+    walk.exceeds("storage_gigabytes", 1, "GB of storage", path, json!({"token": token})).await;
 }

@@ -7,6 +7,7 @@ pub mod work;
 
 use crate::templates::merge_fields::{hidden_classes, may_view, may_view_classes};
 use files::held::{FILE_COLUMNS, File, label_schema};
+use files::storage_limit;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::jobs;
@@ -152,6 +153,8 @@ struct Asked {
 
 fn generate(request: &Request, conn: &mut Conn) -> Outcome {
     let asked = asked(request, conn)?;
+    // How large the document is will be known when it is made.
+    storage_limit::check(conn, 1)?;
     let (requester, field) = (request.caller()?.user, asked.field.as_ref());
     let run = runs::begin(request, conn, asked.held.id, asked.template, field.map(|field| field.id), requester);
     if let Err(Error::Unique(_)) = run {

@@ -3,7 +3,8 @@
 //! takes the place of those before it.
 
 use super::work::GENERATE;
-use files::held::{Ending, release_by_job};
+use events::file_copies::FileCopy;
+use files::held::{Ending, FILE_COLUMNS, File, release_by_job};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::reactions::Removal;
 use kit::request::Request;
@@ -38,6 +39,7 @@ pub fn related_of_json(text: &str) -> Related {
 }
 
 /// A run that is processing.
+#[derive(Clone)]
 pub struct Run {
     pub id: i64,
     pub record: i64,
@@ -93,20 +95,53 @@ pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, 
     Ok(conn.exec(&sql.arg(status).arg(error_message).arg(now).arg(id))? == 1)
 }
 
+/// The document with which the last run of a record and a template ended.
+pub struct FormerDocument {
+    pub file: File,
+    /// Whether it stands in a field of the record.
+    pub is_in_field: bool,
+    /// Its copy in the history service.
+    pub copy: Option<FileCopy>,
+}
+
+/// The document of the last run of the same record and template, if it has this content.
+pub fn equal_document(conn: &mut Conn, run: &Run, hash: &str, size: i64) -> Result<Option<FormerDocument>, Error> {
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FILE_COLUMNS).push(", f.field, r.copy_tenant, r.copy_file, r.content_hash FROM document_runs r ");
+    sql.push("JOIN files f ON f.id = r.file WHERE r.record = ").bind(run.record);
+    sql.push(" AND r.template = ").bind(run.template).push(" AND r.id < ").bind(run.id);
+    let former = conn.opt(sql.push(" ORDER BY r.id DESC LIMIT 1"), |row| {
+        let text = |at: usize| Ok::<_, Error>(row.opt_text(at)?.map(str::to_owned));
+        let copy = match (text(5)?, text(6)?) {
+            (Some(client_id), Some(file_id)) => Some(FileCopy { client_id, file_id }),
+            _ => None,
+        };
+        Ok((FormerDocument { file: File::read(row, 0)?, is_in_field: row.opt_int(4)?.is_some(), copy }, text(7)?))
+    })?;
+    let equal = former.filter(|(former, of)| of.as_deref() == Some(hash) && former.file.size == size);
+    Ok(equal.map(|(former, _)| former))
+}
+
+/// The file with which a run ends.
+pub struct Outcome<'a> {
+    pub status: &'static str,
+    pub error_message: &'static str,
+    pub file: i64,
+    pub content_hash: &'a str,
+    pub copy: Option<&'a FileCopy>,
+    pub related: &'a Related,
+}
+
 /// Ends a run with a file, in the place of the finished ones before it.
-pub fn end_with_file(
-    request: &Request,
-    conn: &mut Conn,
-    run: &Run,
-    (status, error_message): (&'static str, &str),
-    file: i64,
-    related: &Related,
-) -> Result<(), Error> {
+pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &Outcome<'_>) -> Result<(), Error> {
     let sql = Sql::new(
-        "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3, file = $4, shown = $5 WHERE id = $6",
+        "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3, file = $4, shown = $5, \
+         content_hash = $6, copy_tenant = $7, copy_file = $8 WHERE id = $9",
     );
-    let sql = sql.arg(status).arg(error_message).arg(request.now).arg(file).arg(related_to_json(related)).arg(run.id);
-    conn.exec(&sql)?;
+    let sql = sql.arg(outcome.status).arg(outcome.error_message).arg(request.now).arg(outcome.file);
+    let sql = sql.arg(related_to_json(outcome.related)).arg(outcome.content_hash);
+    let sql = sql.arg(outcome.copy.map(|copy| copy.client_id.clone()));
+    conn.exec(&sql.arg(outcome.copy.map(|copy| copy.file_id.clone())).arg(run.id))?;
     let former = Sql::new("SELECT id FROM document_runs WHERE record = $1 AND template = $2 AND id < $3");
     let former = conn.all(&former.arg(run.record).arg(run.template).arg(run.id), |row| row.int(0))?;
     remove(conn, former)

@@ -1,18 +1,18 @@
 //! The job that makes a document: reads the values, writes the file, puts a copy of it into the history service, and ends the
 //! run in one transaction, in which the rights of the requester are asked for again.
 
-use super::runs::{self, COMPLETED, FAILED, FIELD_NOT_UPDATED, FIELD_UPDATED, Run};
+use super::runs::{self, COMPLETED, FAILED, FIELD_NOT_UPDATED, FIELD_UPDATED, FormerDocument, Run};
 use super::values::{NoValues, Values, gather};
 use crate::docx::Refused;
 use crate::merge::{self, Bounds, MergeError};
 use crate::templates::merge_fields::{MergeField, may_view_classes};
-use events::file_copies::put_copy;
+use events::file_copies::{FileCopy, is_stored, put_copy};
 use events::outbox::put_history;
 use events::record_events::{Event, GeneratedDocument, Source};
 use files::file_name;
-use files::held::{FILE_COLUMNS, File, Holder, announce, forget, hold};
-use files::{Storage, storage_key, stored};
-use identity::as_caller;
+use files::held::{FILE_COLUMNS, File, Holder, Size, announce, forget, hold};
+use files::{Storage, storage_key, storage_limit, stored};
+use identity::{as_caller, is_active};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
@@ -98,26 +98,21 @@ impl From<Error> for NoFile {
     }
 }
 
-/// Why a try failed that is to be repeated.
-fn reason(refusal: &Refusal) -> String {
-    match &refusal.cause {
-        Some(cause) => cause.to_string(),
-        None => refusal.body["detail"].as_str().unwrap_or("it was refused").to_owned(),
-    }
-}
-
 async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = id_of(&job);
-    match make(&app, &build, id).await {
-        Ok(()) | Err(NoFile::Over) => Ok(()),
-        Err(NoFile::Later(reason)) => Err(JobFailure::new(reason)),
-        Err(NoFile::Refused(refusal)) => Err(JobFailure::new(reason(&refusal))),
-        Err(NoFile::Failed(text)) => {
-            let now = app.clock.now();
-            let end = move |conn: &mut Conn| runs::end(conn, id, FAILED, &text, now);
-            build.db.write::<_, Error>(end).await.map(drop).map_err(|error| JobFailure::new(error.to_string()))
-        }
-    }
+    let error_message = match make(&app, &build, id).await {
+        Ok(()) | Err(NoFile::Over) => return Ok(()),
+        Err(NoFile::Later(reason)) => return Err(JobFailure::new(reason)),
+        Err(NoFile::Failed(text)) => text,
+        // Another try of a document that exceeds the limit of storage would end like this one.
+        Err(NoFile::Refused(refusal)) => match refusal.exceeded_limit() {
+            Some(text) => text.to_owned(),
+            None => return Err(JobFailure::new(refusal.reason())),
+        },
+    };
+    let now = app.clock.now();
+    let end = move |conn: &mut Conn| runs::end(conn, id, FAILED, &error_message, now);
+    build.db.write::<_, Error>(end).await.map(drop).map_err(|error| JobFailure::new(error.to_string()))
 }
 
 async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
@@ -129,34 +124,68 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let local = storage.blobs.local(&storage_key(build, &template.uuid)).await.map_err(stored)?;
     let blob = storage.blobs.begin().await.map_err(stored)?;
     let merged = tokio::task::spawn_blocking(move || fill(local, values, blob));
-    let (mut blob, values) =
+    let (blob, values, hash) =
         merged.await.map_err(|error| NoFile::Failed(format!("The document could not be made: {error}.")))??;
-    let size = blob.size();
-    let copy = copy(app, build, &mut blob).await?;
+    let size = blob.size() as i64;
+    let equal = equal(app, build, &run, &hash, size).await?;
+    let copy = equal.as_ref().and_then(|equal| equal.copy.clone());
+    // An equal document is the same file, unless that has another name, or belongs to a field of the record.
+    let same = equal.filter(|equal| equal.file.name == name && !equal.is_in_field);
+    // A copy that would be refused at the end is not made.
+    let of_copy = if copy.is_some() { 0 } else { size };
+    let document = Document { hash, size, copy, has_new_copy: false, related: values.related };
+    let ending = |file| Ending { run: run.id, file, document };
+    if let Some(same) = same {
+        return end(app, build, run.requester, ending(same.file.id), blob, None).await;
+    }
     let (until, now) = (app.clock.now() + END_TIMEOUT_US, app.clock.now());
-    let requester = run.requester;
-    let announced = build.db.write(move |conn| announce(conn, &name, size as i64, None, [now, until]));
-    let (file, uuid) = announced.await.map_err(|error: Error| NoFile::from(error))?;
-    let ending = Ending { run: id, file, copy, related: values.related };
-    let ended = end(app, build, requester, blob, &uuid, ending).await;
+    let announced = build.db.write(move |conn| {
+        let announced = announce(conn, &name, Size::Exactly(size), None, [now, until])?;
+        storage_limit::check(conn, of_copy)?;
+        Ok::<_, Refusal>(announced)
+    });
+    let (file, uuid) = announced.await?;
+    let ended = end(app, build, run.requester, ending(file), blob, Some(&uuid)).await;
     if ended.is_err() {
-        forget(app, build, file, &uuid).await;
+        forget(app, build, file).await;
     }
     ended
 }
 
-/// Stores the file of a run, and ends the run with it.
+/// The document of the last run of the same record and template, if it has the same content: without its copy if the history
+/// service does not have that.
+async fn equal(app: &App, build: &Build, run: &Run, hash: &str, size: i64) -> Result<Option<FormerDocument>, NoFile> {
+    let (of, content) = (run.clone(), hash.to_owned());
+    let equal = build.db.read(move |conn| runs::equal_document(conn, &of, &content, size)).await?;
+    let Some(mut equal) = equal else { return Ok(None) };
+    if let Some(copy) = &equal.copy
+        && !is_stored(app, build, copy).await?
+    {
+        equal.copy = None;
+    }
+    Ok(Some(equal))
+}
+
+/// Puts a copy of a document into the history service unless it has an equal one, stores the file under a new name if it has one,
+/// and ends the run with it.
 async fn end(
     app: &App,
     build: &Arc<Build>,
     requester: i64,
-    blob: NewBlob,
-    uuid: &str,
-    ending: Ending,
+    mut ending: Ending,
+    mut blob: NewBlob,
+    uuid: Option<&str>,
 ) -> Result<(), NoFile> {
     let storage: &Storage = app.slot();
-    storage.blobs.make_group(&build.uid).await.map_err(stored)?;
-    blob.finish(&storage_key(build, uuid)).await.map_err(stored)?;
+    let document = &mut ending.document;
+    if document.copy.is_none() {
+        document.copy = copy(app, build, &mut blob).await?;
+        document.has_new_copy = document.copy.is_some();
+    }
+    if let Some(uuid) = uuid {
+        storage.blobs.make_group(&build.uid).await.map_err(stored)?;
+        blob.finish(&storage_key(build, uuid)).await.map_err(stored)?;
+    }
     let caller = build.db.read(move |conn| as_caller(conn, requester)).await?;
     let request = Arc::new(Request::of_job(app, build, caller));
     let ended = commit::write(&request, move |request, conn| match finish(request, conn, &ending) {
@@ -168,7 +197,7 @@ async fn end(
 }
 
 /// Puts a copy of a file into the history service. There is none where nothing is delivered.
-async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Option<String>, NoFile> {
+async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Option<FileCopy>, NoFile> {
     let failed = |error: std::io::Error| NoFile::Later(error.to_string());
     let mut file = blob.file().try_clone().map_err(failed)?;
     file.rewind().map_err(failed)?;
@@ -180,8 +209,7 @@ async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Optio
 
 /// The requester as he is now; a run of somebody who is gone fails.
 fn requester(app: &App, build: &Arc<Build>, conn: &mut Conn, run: &Run) -> Result<Request, NoFile> {
-    let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(run.requester);
-    if conn.opt(&sql, |_| Ok(()))?.is_none() {
+    if !is_active(conn, run.requester)? {
         return Err(NoFile::Failed("The account that asked for the document is not active.".to_owned()));
     }
     Ok(Request::of_job(app, build, as_caller(conn, run.requester)?))
@@ -215,8 +243,8 @@ fn no_class() -> NoFile {
     NoFile::Failed("You do not have permission for an object class that the document shows.".to_owned())
 }
 
-/// Writes the document.
-fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(NewBlob, Values), NoFile> {
+/// Writes the document; its bytes, its values and the hash of the bytes.
+fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(NewBlob, Values, String), NoFile> {
     let end = Instant::now() + MERGE_TIMEOUT;
     let mut time_left = || Instant::now() < end;
     let failed = |error: &dyn std::fmt::Display| NoFile::Failed(error.to_string());
@@ -226,7 +254,10 @@ fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(N
     })?;
     let out = BufWriter::new(blob.file());
     match merge::merge(&mut template, &values, out, Bounds::usual(&mut time_left)) {
-        Ok(()) => Ok((blob, values)),
+        Ok(()) => {
+            let hash = blob.sha256().map_err(|error| NoFile::Later(error.to_string()))?;
+            Ok((blob, values, hash))
+        }
         Err(MergeError::Io(error)) => Err(NoFile::Later(error.to_string())),
         Err(error) => Err(failed(&error)),
     }
@@ -236,8 +267,17 @@ fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(N
 struct Ending {
     run: i64,
     file: i64,
+    document: Document,
+}
+
+/// A document that was written.
+struct Document {
+    hash: String,
+    size: i64,
     /// The copy in the history service.
-    copy: Option<String>,
+    copy: Option<FileCopy>,
+    /// Whether the copy is not that of an equal document.
+    has_new_copy: bool,
     related: runs::Related,
 }
 
@@ -250,21 +290,34 @@ fn finish(request: &Request, conn: &mut Conn, ending: &Ending) -> Result<(), NoF
     if !may_view_classes(request, conn, run.template)? {
         return Err(no_class());
     }
-    for (class, ids) in &ending.related {
+    let document = &ending.document;
+    for (class, ids) in &document.related {
         if !may_view_all(request, conn, *class, ids)? {
             // What is left out, and what makes the run fail, is decided when the values are read again.
             return Err(NoFile::Later("a related record may not be viewed any more".to_owned()));
         }
     }
     hold(conn, ending.file, Holder::Run(run.id))?;
-    let outcome = put_into_field(request, conn, &run, &held, ending.file)?;
-    runs::end_with_file(request, conn, &run, outcome, ending.file, &ending.related)?;
+    let (status, error_message) = put_into_field(request, conn, &run, &held, ending.file)?;
+    let outcome = runs::Outcome {
+        status,
+        error_message,
+        file: ending.file,
+        content_hash: &document.hash,
+        copy: document.copy.as_ref(),
+        related: &document.related,
+    };
+    runs::end_with_file(request, conn, &run, &outcome)?;
     request.effects.after_commit(kit::jobs::wake);
-    let Some(file_id) = ending.copy.as_deref() else { return Ok(()) };
+    if document.has_new_copy {
+        storage_limit::take_for_event(conn, document.size)?;
+    }
+    let Some(copy) = &document.copy else { return Ok(()) };
     let name = Sql::new("SELECT full_name FROM users WHERE id = $1").arg(run.requester);
     let name = conn.one(&name, |row| Ok(row.text(0)?.to_owned()))?;
-    let document = GeneratedDocument { document_template_id: run.template, field_id: run.field.unwrap_or(0), file_id };
-    let event = Event::DocumentGenerated(document).of(run.record, &Source::user(run.requester, name), request.now);
+    let (document_template_id, field_id) = (run.template, run.field.unwrap_or(0));
+    let generated = GeneratedDocument { document_template_id, field_id, file_id: &copy.file_id };
+    let event = Event::DocumentGenerated(generated).of(run.record, &Source::user(run.requester, name), request.now);
     Ok(put_history(request, conn, &[event])?)
 }
 

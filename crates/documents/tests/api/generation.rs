@@ -4,6 +4,7 @@ use crate::set_up::{
     GENERATE, RECORDS, TEMPLATES, address, ended, file, generated, number, record, template, wait_for, with_classes,
 };
 use serde_json::{Value, json};
+use store::{Conn, Error, Sql};
 use testkit::shown::{START, page, user};
 use testkit::{Client, Server, at_once, message, one_wins};
 
@@ -340,4 +341,67 @@ async fn runs_go_with_their_record_and_their_class() {
     api.delete(&format!("{RECORDS}deleted/{invoice}/")).await.is_empty();
     wait_for(&server, "SELECT count(*) FROM document_runs", 0).await;
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
+}
+
+const FILES: &str = "SELECT count(*) FROM files";
+const COUNTED: &str = "SELECT n FROM counters WHERE name = 'storage_bytes'";
+
+/// Allows the build one gigabyte, of which so many bytes are left.
+async fn leave_room(server: &Server, bytes: i64) {
+    server.set_limit("storage_gigabytes", 1).await;
+    let fill = move |conn: &mut Conn| {
+        let sql = Sql::new("UPDATE counters SET n = $1 WHERE name = 'storage_bytes'").arg((1 << 30) - bytes);
+        conn.exec(&sql)
+    };
+    server.build.db.write::<_, Error>(fill).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_storage_refuses_a_request_and_ends_a_run() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let body = json!({"object_record": invoice, "document_template": id});
+    let full = "Limit of 1 GB of storage has been exceeded.";
+    leave_room(&server, 0).await;
+    api.post(GENERATE, body.clone()).await.refuses(json!({"detail": full, "error_code": "ERR_LIMIT_EXCEEDED"}));
+    leave_room(&server, 1).await;
+    let run = generated(&api, invoice, id, None).await;
+    assert_eq!((&run["status"], &run["error_message"]), (&json!("failed"), &json!(full)));
+    assert_eq!((number(&server, COUNTED).await, number(&server, FILES).await), ((1 << 30) - 1, 1));
+    leave_room(&server, 1 << 20).await;
+    assert_eq!(generated(&api, invoice, id, None).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_equal_document_takes_no_more_room() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let first = generated(&api, invoice, id, None).await;
+    // In the room that is left there is none for another file.
+    leave_room(&server, 1).await;
+    for (field, status) in [(None, "completed"), (Some("papers"), "field_updated")] {
+        let again = generated(&api, invoice, id, field).await;
+        assert_eq!((&again["status"], &again["document"]), (&json!(status), &first["document"]), "{again:#}");
+        assert_ne!(again["id"], first["id"]);
+        assert_eq!(file(&api, &again).await, ["R-1"]);
+    }
+    assert_eq!(number(&server, COUNTED).await, (1 << 30) - 1);
+    // A file in a field of the record is one of its own.
+    assert_eq!(generated(&api, invoice, id, None).await["status"], "failed");
+    leave_room(&server, 1 << 20).await;
+    let other = generated(&api, invoice, id, None).await;
+    assert_ne!(other["document"], first["document"]);
+    assert_eq!(generated(&api, invoice, id, None).await["document"], other["document"]);
+    let record = api.get(&format!("/api/object-records/{invoice}/")).await.ok();
+    assert_eq!(record["fields"]["papers"], json!([first["document"]]));
+    // So is one with another content.
+    api.patch(&format!("/api/object-records/{invoice}/"), json!({"fields": {"number": "R-2"}})).await.ok();
+    let changed = generated(&api, invoice, id, None).await;
+    assert_ne!(changed["document"], other["document"]);
+    assert_eq!(file(&api, &changed).await, ["R-2"]);
+    wait_for(&server, FILES, 3).await;
 }

@@ -1,6 +1,6 @@
 //! A generated document in the history of its record: the event, and the copy that it names.
 
-use crate::set_up::{GENERATE, file, generated, paragraphs, record, template, wait_for, with_classes};
+use crate::set_up::{GENERATE, file, generated, number, paragraphs, record, template, wait_for, with_classes};
 use platform::events::history_client::HistoryAddress;
 use serde_json::{Value, json};
 use testkit::{Client, HISTORY_KEY, HistoryServer, Server};
@@ -65,4 +65,40 @@ async fn a_run_waits_for_a_history_service_that_is_away() {
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
     api.post(&format!("{path}cancel/"), json!({})).await.created();
     wait_for(&server, "SELECT count(*) FROM jobs WHERE kind = 'documents'", 0).await;
+}
+
+#[tokio::test]
+async fn equal_documents_share_their_copy() {
+    let history = HistoryServer::start().await;
+    let server = with(format!("http://{}", history.address)).await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let bytes = "SELECT n FROM counters WHERE name = 'event_file_bytes'";
+    let run = generated(&api, invoice, id, None).await;
+    let size: i64 = run["_meta"]["labels"]["document"]["size"].as_str().unwrap().parse().unwrap();
+    assert_eq!(number(&server, bytes).await, size);
+    for _ in 0..3 {
+        generated(&api, invoice, id, None).await;
+    }
+    assert_eq!(number(&server, bytes).await, size);
+    api.patch(&format!("/api/object-records/{invoice}/"), json!({"fields": {"number": "R-2"}})).await.ok();
+    generated(&api, invoice, id, None).await;
+    assert!(number(&server, bytes).await > size);
+    // Each run has its event, and each event its file.
+    wait_for(&server, "SELECT count(*) FROM outbox", 0).await;
+    let events = api.get(&format!("/api/object-records/{invoice}/history/")).await.ok();
+    let events = events["results"].as_array().unwrap().iter();
+    let events: Vec<&Value> = events.filter(|event| event["event_type"] == "document_generated").collect();
+    assert_eq!(events.len(), 5);
+    let tenant = platform::events::history_tenants::find(&server.app, &server.build.uid).await.unwrap().unwrap();
+    let reader = history.keyed().with_header("x-client-id", &tenant.client_id);
+    let mut texts = Vec::new();
+    for event in events {
+        let reply = reader.get(&format!("/api/history/events/{}/file", event["event_id"].as_str().unwrap())).await;
+        let path = reply.header("location").strip_prefix(&format!("http://{}", history.address)).unwrap().to_owned();
+        texts.extend(paragraphs(&history.stranger().get(&path).await.bytes));
+    }
+    texts.sort();
+    assert_eq!(texts, ["R-1", "R-1", "R-1", "R-1", "R-2"]);
 }

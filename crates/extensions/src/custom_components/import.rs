@@ -7,12 +7,13 @@ use super::PERMISSIONS;
 use super::config::{self, CONFIG, Config, INDEX};
 use super::git::{self, Credentials, GitError, Id, Objects, ServedFile, files_of};
 use super::repository::{REPOSITORY, TOKEN, failure_of_url};
-use files::held::{Ending, Holder, announce, forget, hold, release_by_job};
+use files::held::{Ending, Holder, Size, announce, forget, hold, release_by_job};
 use files::{Storage, storage_key, stored};
 use identity::as_caller;
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob, Pending, StandingJob};
+use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
 use resource::{Errors, message};
@@ -97,6 +98,15 @@ impl From<GitError> for NotImported {
         match error {
             GitError::Disk => NotImported::Later("the disk failed".to_owned()),
             error => NotImported::Failed(failure_of_url(&error.to_string())),
+        }
+    }
+}
+
+impl From<Refusal> for NotImported {
+    fn from(refusal: Refusal) -> NotImported {
+        match refusal.exceeded_limit() {
+            Some(text) => NotImported::Failed(failure_of_url(text)),
+            None => NotImported::Later(refusal.reason()),
         }
     }
 }
@@ -249,8 +259,8 @@ async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: Imported)
     let storage: &Storage = app.slot();
     let (size, now) = (archive.size(), app.clock.now());
     let name = format!("{commit}.component");
-    let announced = build.db.write(move |conn| announce(conn, &name, size as i64, None, [now, now + END_TIMEOUT_US]));
-    let (file, uuid): (i64, String) = announced.await.map_err(|error: Error| NotImported::from(error))?;
+    let (size, until) = (Size::Exactly(size as i64), now + END_TIMEOUT_US);
+    let (file, uuid) = build.db.write(move |conn| announce(conn, &name, size, None, [now, until])).await?;
     let stored = async {
         storage.blobs.make_group(&build.uid).await.map_err(stored)?;
         archive.finish(&storage_key(build, &uuid)).await.map_err(stored)?;
@@ -258,7 +268,7 @@ async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: Imported)
     };
     let ended: Result<bool, Error> = stored.await;
     if !matches!(ended, Ok(true)) {
-        forget(app, build, file, &uuid).await;
+        forget(app, build, file).await;
     }
     Ok(ended.map(drop)?)
 }

@@ -128,6 +128,130 @@ async fn unspent_uploads_of_a_build_are_bounded_together() {
     upload(&api, "attachment; filename=a.txt", "1234567890").await.created();
 }
 
+const GIGABYTE: i64 = 1 << 30;
+
+/// Allows the build one gigabyte, of which so many bytes are left.
+async fn leave_room(server: &Server, bytes: i64) {
+    let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
+    let limits = format!("/api/builds/{}/limits/", server.build.domain);
+    operator.patch(&limits, json!({"storage_gigabytes": 1})).await.ok();
+    let fill = move |conn: &mut Conn| {
+        let sql = Sql::new("UPDATE counters SET n = $1 WHERE name = 'storage_bytes'").arg(GIGABYTE - bytes);
+        conn.exec(&sql)
+    };
+    server.build.db.write::<_, Error>(fill).await.unwrap();
+}
+
+/// The bytes that count under the limit of storage.
+async fn counted(server: &Server) -> i64 {
+    let sql = "SELECT n FROM counters WHERE name = 'storage_bytes'";
+    server.build.db.read::<_, Error>(move |conn: &mut Conn| conn.one(&Sql::new(sql), |row| row.int(0))).await.unwrap()
+}
+
+fn no_room() -> serde_json::Value {
+    json!({"detail": "Limit of 1 GB of storage has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_uploads_fill_the_storage_to_its_last_byte() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    leave_room(&server, 30).await;
+    let call = || api.call("POST", UPLOAD).header("content-disposition", "attachment; filename=a.txt");
+    let replies = at_once((0..60).map(|_| call().body("text/plain", "x"))).await;
+    let refused: Vec<_> = replies.iter().filter(|reply| reply.status != 201).collect();
+    assert_eq!(refused.len(), 30, "{:?}", statuses(&replies));
+    for reply in refused {
+        reply.refuses(no_room());
+    }
+    assert_eq!(counted(&server).await, GIGABYTE);
+    wait_for_stored(&server, 30).await;
+}
+
+#[tokio::test]
+async fn an_upload_of_unknown_length_counts_when_it_is_there() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    leave_room(&server, 10).await;
+    for (body, status) in [("12345678901", "400"), ("1234567890", "201"), ("1", "400")] {
+        let answer = upload_in_chunks(&server, &api, body).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {answer}");
+        assert_eq!(answer.contains("Limit of 1 GB of storage has been exceeded."), status == "400", "{answer}");
+    }
+    assert_eq!(counted(&server).await, GIGABYTE);
+    wait_for_stored(&server, 1).await;
+}
+
+/// Uploads a text without its length; the answer.
+async fn upload_in_chunks(server: &Server, api: &Client, body: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let request = format!(
+        "POST {UPLOAD} HTTP/1.1\r\nhost: {}\r\nauthorization: JWT {}\r\ncontent-disposition: attachment; filename=a.txt\r\n\
+         transfer-encoding: chunked\r\nconnection: close\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        server.build.domain,
+        api.token,
+        body.len(),
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_build_above_its_limit_keeps_its_files_and_publishes_no_more() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let [kept, token] = [api.upload("kept.txt", "kept").await, api.upload("a.txt", "x").await];
+    let kept = api.post(PUBLIC, json!({"token": kept})).await.created();
+    leave_room(&server, -1).await;
+    api.post(PUBLIC, json!({"token": token})).await.refuses(no_room());
+    upload(&api, "attachment; filename=a.txt", "x").await.refuses(no_room());
+    let path = format!("{PUBLIC}{}/", kept["uuid"].as_str().unwrap());
+    assert_eq!(&api.get(&path).await.bytes[..], b"kept");
+    // What is removed makes room.
+    api.delete(&path).await.is_empty();
+    wait_for_stored(&server, 1).await;
+    assert_eq!(counted(&server).await, GIGABYTE - 3);
+    api.post(PUBLIC, json!({"token": token})).await.created();
+    upload(&api, "attachment; filename=a.txt", "1234").await.refuses(no_room());
+    upload(&api, "attachment; filename=a.txt", "123").await.created();
+}
+
+#[tokio::test]
+async fn files_are_counted_again_when_processes_of_the_former_version_have_stopped() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    api.upload("a.txt", "12345").await;
+    // A migrated build, of which a former version has removed one file and made another.
+    let migrated = |conn: &mut Conn| {
+        conn.exec(&Sql::new("UPDATE counters SET n = 1000 WHERE name = 'storage_bytes'"))?;
+        conn.exec(&Sql::new("UPDATE counters SET n = 100 WHERE name = 'event_file_bytes'"))?;
+        conn.exec(&Sql::new("UPDATE files SET counted = NULL, size = 7"))?;
+        conn.exec(&Sql::new("INSERT INTO counters(name, n) VALUES ('storage_count_due', 0)"))
+    };
+    server.build.db.write::<_, Error>(migrated).await.unwrap();
+    let count = async |expected: i64| {
+        for _ in 0..500 {
+            platform::kit::jobs::wake(&server.app, &server.build);
+            if counted(&server).await == expected {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{} bytes are counted instead of {expected}", counted(&server).await);
+    };
+    count(107).await;
+    let late = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE files SET size = 9"));
+    server.build.db.write::<_, Error>(late).await.unwrap();
+    server.advance(300 * testkit::SECOND);
+    count(109).await;
+    let left = "SELECT count(*) FROM counters WHERE name = 'storage_count_due'";
+    let left = move |conn: &mut Conn| conn.one(&Sql::new(left), |row| row.int(0));
+    assert_eq!(server.build.db.read::<_, Error>(left).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_token_works_once_for_its_uploader_and_for_a_day() {
     let server = Server::start().await;

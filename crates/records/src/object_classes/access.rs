@@ -40,6 +40,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
         // A class may also be viewed since its records may be.
         held = rights.held() | if rights.sees_class() { CLASS_VIEW } else { 0 };
         grants = person.grants_of_class(conn, class)?;
+        person.hide(request, conn, class, &mut grants)?;
     }
     Ok(Answer::json(StatusCode::OK, person.answer(&actions(), held, grants)))
 }

@@ -51,6 +51,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
             let is_owner = held.owner == Some(caller.user);
             grants.extend(is_owner.then(|| Grant::of_owner(Source::Owner, RECORD_ALL)));
         }
+        person.hide(request, conn, held.class.id, &mut grants)?;
     }
     Ok(Answer::json(StatusCode::OK, person.answer(&actions(), may, grants)))
 }

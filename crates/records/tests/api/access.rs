@@ -177,6 +177,52 @@ async fn who_may_ask() {
 }
 
 #[tokio::test]
+async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
+    let server = Server::start().await;
+    let api = with_class(&server).await;
+    let ann = server.with_role(json!({"object_records": ["view"]})).await;
+    let role = api.get("/api/roles/?ordering=-id").await["results"][0].clone();
+    let team = group(&api, "Team", &[ann.id]).await;
+    let nothing = json!({"permissions": {"user_groups": []}});
+    api.patch(&format!("/api/user-groups/{team}/permission-sets/1/"), nothing).await.ok();
+    let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
+    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.created();
+    with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
+    let owner = server.with_role(json!({"users": ["list"]})).await;
+    api.patch(&format!("/api/object-records/{one}/"), json!({"owner": owner.id})).await.ok();
+    let path = format!("{}?user={}", of_record(one), ann.id);
+    let named = async |client: &Client, path: &str| {
+        let answer = client.get(path).await.ok();
+        let ways = answer["ways"].as_array().unwrap().iter().filter(|way| way["action"] == "view");
+        ways.map(|way| json!([way["source"], way["id"], way["name"], way["user_group"]])).collect::<Vec<_>>()
+    };
+    let hidden = json!({"id": null, "name": null});
+    let of_set = |group: Value| json!(["record_permission_set", readers, "Readers", group]);
+    let of_class = format!("Of {}", ann.id);
+    assert_eq!(
+        named(&owner, &path).await,
+        [json!(["role", null, null, null]), json!(["class_permission_set", null, null, null]), of_set(hidden),]
+    );
+    let all = [
+        json!(["role", role["id"], role["name"], null]),
+        json!(["class_permission_set", 2, of_class, null]),
+        of_set(json!({"id": team, "name": "Team"})),
+    ];
+    // Each sees all of what gives something to themselves.
+    assert_eq!(named(&ann, &of_record(one)).await, all);
+    assert_eq!(named(&api, &path).await, all);
+    // By the rights to view it, everything is named.
+    let viewer = server.with_role(json!({"users": ["list"], "roles": ["view"], "user_groups": ["view"]})).await;
+    with_class_set(&api, viewer.id, json!({"object_classes": ["view"], "object_records": ["edit_owners"]})).await;
+    assert_eq!(named(&viewer, &path).await, all);
+    // The same of a class.
+    let keeper = server.with_role(json!({"users": ["list"]})).await;
+    with_class_set(&api, keeper.id, json!({"object_classes": ["edit_perm_set"]})).await;
+    let of_ann = named(&keeper, &format!("{CLASS}?user={}", ann.id)).await;
+    assert_eq!(of_ann, [json!(["role", null, null, null]), all[1].clone()]);
+}
+
+#[tokio::test]
 async fn an_agent_has_what_sets_give_to_its_connector() {
     let server = Server::start().await;
     let api = with_class(&server).await;

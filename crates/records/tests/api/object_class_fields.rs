@@ -417,6 +417,38 @@ async fn twenty_fields_are_indexed_at_most() {
 }
 
 #[tokio::test]
+async fn a_relation_needs_edit_of_both_classes() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    for name in ["Own", "Other"] {
+        api.post("/api/object-classes/", json!({"name": name})).await.created();
+    }
+    let keeper = server.as_type("internal").await;
+    let give = async |class: i64, actions: Value| {
+        let sets = format!("/api/object-classes/{class}/permission-sets/");
+        let name = format!("{class} {actions}");
+        let body = json!({"name": name, "permissions": {"object_classes": actions, "object_records": ["delete"]}});
+        let set = api.post(&sets, body).await.id();
+        api.post(&format!("{sets}{set}/assignees/users/"), json!([keeper.id])).await.created();
+    };
+    give(1, json!(["edit"])).await;
+    give(2, json!(["view"])).await;
+    let relate = |to: i64| {
+        let body = json!({"label": format!("To {to}"), "type": "relation", "related_object_class": to});
+        keeper.post("/api/object-classes/1/fields/", body)
+    };
+    keeper.get("/api/object-classes/2/").await.ok();
+    relate(2).await.refuses(json!({"related_object_class": ["Invalid pk 2 - object does not exist."]}));
+    relate(3).await.refuses(json!({"related_object_class": ["Invalid pk 3 - object does not exist."]}));
+    relate(1).await.created();
+    give(2, json!(["edit"])).await;
+    let field = relate(2).await.created();
+    // What is there stays when the right has ended.
+    api.delete("/api/object-classes/2/permission-sets/5/").await.is_empty();
+    keeper.patch(&format!("/api/object-classes/1/fields/{}/", field["id"]), json!({"label": "Renamed"})).await.ok();
+}
+
+#[tokio::test]
 async fn relations_make_no_circles_and_no_long_chains_of_classes() {
     let (_server, api) = with_class().await;
     for n in 2..=12 {

@@ -19,7 +19,7 @@ use http::Method;
 use s3::S3;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
-use web::clock::Clock;
+use web::clock::{Clock, sha256_hex_of};
 
 /// Where files are stored: a directory, or an S3 bucket. Cheap to clone.
 #[derive(Clone)]
@@ -336,6 +336,16 @@ impl NewBlob {
     /// How many bytes it has so far.
     pub fn size(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// The SHA-256 of its bytes so far in hexadecimal digits, for a thread that may block.
+    pub fn sha256(&self) -> io::Result<String> {
+        let mut file = &*self.file;
+        let end = file.stream_position()?;
+        file.rewind()?;
+        let hash = sha256_hex_of(file)?;
+        file.seek(io::SeekFrom::Start(end))?;
+        Ok(hash)
     }
 
     /// Stores the file under its key. When this returns `Ok`, the file survives a power cut.

@@ -2,25 +2,22 @@
 
 use super::answers::{COMMENT, Typed, digest, was_name};
 use super::inputs::{Input, Kind};
+use crate::moments::for_people;
 use kit::html::{alert, alert_list, escape};
+use resource::time;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
 /// What is shown of a task above its form.
 pub fn of_task(task: &Json) -> String {
     let text = |value: &Json| paragraphs(value.as_str().unwrap_or(""));
-    let due = task["due_at"].as_str().map_or_else(String::new, |at| format!("<p>Due: {}</p>", escape(&moment(at))));
+    let due = task["due_at"].as_str().and_then(time::parse).map(for_people);
+    let due = due.map_or_else(String::new, |due| format!("<p>Due: {}</p>", escape(&due)));
     let texts = [&task["description"], &task["instructions"], &task["form"]["configuration"]["instructions"]];
     let mut shown: Vec<String> = texts.map(text).into();
     // An update has its instructions from its configuration.
     shown.dedup();
     format!("{}{due}{}", shown.concat(), text(&task["form"]["prompt"]))
-}
-
-/// A moment for people.
-fn moment(at: &str) -> String {
-    let minutes = at.get(.."2026-01-31T09:30".len()).unwrap_or(at);
-    format!("{} UTC", minutes.replace('T', " "))
 }
 
 /// A text with its line breaks; nothing when it is empty.

@@ -9,8 +9,10 @@ use administration::mail::message::Message;
 use administration::mail::queue::{self, Mail, MailKind, Making};
 use administration::mail::templates;
 use identity::sessions;
+use kit::jobs;
 use kit::refusal::Refusal;
 use kit::request::Request;
+use kit::secret::Context;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Conn, Error, Sql, Value};
@@ -22,6 +24,12 @@ pub struct Link {
     pub task: i64,
     pub user: i64,
 }
+
+/// The most links that are mailed to one address within [`HOUR_US`]. Further ones are mailed later.
+const LINKS_AN_HOUR: i64 = 20;
+const HOUR_US: i64 = 3_600_000_000;
+/// The most rows of former hours that one invitation removes.
+const MAX_REMOVED: i64 = 100;
 
 /// The mail with a link. Its payload is the ids of the task and of the user.
 pub static TASK_LINK: MailKind = MailKind { name: "task_link", make, accepted: None };
@@ -35,18 +43,41 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
     if tasks.is_empty() {
         return Ok(());
     }
-    let mut sql = Sql::new("SELECT id FROM users WHERE account_type = 'one_time_completion' AND id");
-    sql.any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id");
-    for user in conn.all(&sql, |row| row.int(0))? {
+    let mut sql = Sql::new("SELECT id, username_fold FROM users WHERE account_type = 'one_time_completion' AND id");
+    // Locked, so that links to the same address count each other.
+    sql.any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
+    let place = Context { build: &request.build.uid, table: "task_link_mails", column: "address", row: "" };
+    for (user, address) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+        // Hashed, since its row outlives the account.
+        let address = request.app.keys.name(&place, address.as_bytes());
         for task in tasks.remove(&user).unwrap_or_default() {
+            let at = next_moment(conn, &address, request.now)?;
             let mail = Mail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
-            let Some(job) = queue::put(request, conn, &mail)? else { continue };
+            let Some(job) = queue::put_at(request, conn, &mail, at)? else { continue };
             let (hash, now) = (unsent(job), Value::Int(request.now));
             let row = [Value::Text(&hash), Value::Int(task), Value::Int(user), now, Value::Int(job)];
             conn.insert_rows("task_links", &["hash", "task", "user_id", "created_at", "job"], &[row], "")?;
+            let row = [Value::Int(job), Value::Text(&address), Value::Int(at)];
+            conn.insert_rows("task_link_mails", &["job", "address", "at"], &[row], "")?;
         }
     }
-    Ok(())
+    remove_former(conn, request.now)
+}
+
+/// The moment at which the next link may be mailed to an address: now, or an hour after the twentieth link before it.
+fn next_moment(conn: &mut Conn, address: &str, now: i64) -> Result<i64, Error> {
+    let sql = Sql::new("SELECT at FROM task_link_mails WHERE address = $1 ORDER BY at DESC LIMIT 1 OFFSET $2");
+    let before = conn.opt(&sql.arg(address).arg(LINKS_AN_HOUR - 1), |row| row.int(0))?;
+    Ok(before.map_or(now, |before| now.max(before.saturating_add(HOUR_US))))
+}
+
+/// Removes rows that delay no link any more.
+fn remove_former(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
+    let sql = Sql::new(
+        "DELETE FROM task_link_mails WHERE job IN (SELECT job FROM task_link_mails WHERE at <= $1 ORDER BY at LIMIT $2 \
+         FOR UPDATE SKIP LOCKED)",
+    );
+    Ok(conn.exec(&sql.arg(now - HOUR_US).arg(MAX_REMOVED)).map(drop)?)
 }
 
 /// What stands in the place of the hash while a link has no token.
@@ -61,7 +92,13 @@ pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i6
     if let Some(users) = users {
         sql.push(" AND user_id").any(users.to_vec());
     }
-    conn.exec(&sql)?;
+    let mails = conn.all(sql.push(" RETURNING job"), |row| row.int(0))?;
+    // Those whose mails were to be sent later make room for others.
+    let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
+    sql.bind(request.now).push(" AND job").any(mails).push(" RETURNING job");
+    for job in conn.all(&sql, |row| row.int(0))? {
+        jobs::cancel(request, conn, job)?;
+    }
     sessions::end_of_tasks(request, conn, tasks, users)
 }
 

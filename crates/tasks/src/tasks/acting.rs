@@ -11,7 +11,7 @@ use crate::one_time;
 use crate::schedule;
 use crate::task_templates::form::Form;
 use http::StatusCode;
-use identity::as_caller;
+use identity::{as_caller, is_active};
 use kit::answer::Outcome;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -178,6 +178,10 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
     let caller = request.caller()?.user;
     if task.completed_by == Some(caller) {
         return Err(Refusal::forbidden());
+    }
+    // An account may have been deactivated because its answers cannot be trusted.
+    if status == COMPLETED && !is_active(conn, task.completed_by.unwrap_or(0))? {
+        return Err(Refusal::bad("The account that completed the task is not active."));
     }
     let form = Form::load(conn, task.form)?;
     let record = record.filter(|_| form.is_update());

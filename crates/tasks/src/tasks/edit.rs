@@ -16,8 +16,8 @@ use kit::rows;
 use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
 use resource::Object;
 use serde_json::{Map, json};
-use std::collections::BTreeSet;
-use store::Conn;
+use std::collections::{BTreeSet, HashMap};
+use store::{Conn, Sql};
 
 pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let has_any = |names: &[&str]| {
@@ -94,11 +94,20 @@ fn log_assignees(
     log::write(request, conn, task, Source::Caller, "assign", changes)
 }
 
+/// The shortest time between two `send-link/` of a task, in microseconds.
+const LINK_PAUSE_US: i64 = 60_000_000;
+
 /// Sends a new link to each one-time account among the assignees. The former links end.
 pub fn send_link(request: &Request, conn: &mut Conn) -> Outcome {
     let (task, _) = held::for_change(request, conn, request.id())?;
     task.needs(TASKS_ASSIGN)?;
     is_in(&task, &[OPEN, IN_APPROVAL])?;
+    let sql = Sql::new(
+        "UPDATE tasks SET links_sent_at = $1 WHERE id = $2 AND (links_sent_at IS NULL OR links_sent_at NOT BETWEEN $3 AND $1)",
+    );
+    if conn.exec(&sql.arg(request.now).arg(task.id).arg(request.now - LINK_PAUSE_US + 1))? == 0 {
+        return Err(Refusal::bad("A link was sent less than a minute ago."));
+    }
     let assigned = assignees::of_task(conn, task.id)?;
     one_time::end(request, conn, &[task.id], None)?;
     one_time::invite(request, conn, assigned.into_iter().map(|principal| (task.id, principal)).collect())?;

@@ -188,6 +188,75 @@ async fn each_end_of_a_task_ends_its_links_and_their_sessions() {
 }
 
 #[tokio::test]
+async fn new_links_are_sent_once_a_minute() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let template = form_template(&api, "Survey").await;
+    let (user, address) = once(&server, &api).await;
+    let [first, second] = [task(&api, template, user).await, task(&api, template, user).await];
+    assert_eq!(links(&server, &address).await.len(), 2);
+    // The links by assignment do not count.
+    act(&api, first, "send-link", json!({})).await.is_empty();
+    act(&api, first, "send-link", json!({})).await.refuses(message::detail("A link was sent less than a minute ago."));
+    act(&api, second, "send-link", json!({})).await.is_empty();
+    assert_eq!(links(&server, &address).await.len(), 4);
+    server.advance(60 * SECOND - 1);
+    act(&api, first, "send-link", json!({})).await.refuses(message::detail("A link was sent less than a minute ago."));
+    server.advance(1);
+    act(&api, first, "send-link", json!({})).await.is_empty();
+    assert_eq!(links(&server, &address).await.len(), 5);
+}
+
+#[tokio::test]
+async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let template = form_template(&api, "Survey").await;
+    let (user, address) = once(&server, &api).await;
+    let (other, other_address) = once(&server, &api).await;
+    let mut tasks = Vec::new();
+    for _ in 0..23 {
+        tasks.push(task(&api, template, user).await);
+    }
+    task(&api, template, other).await;
+    let sent = async |address: &str, count: usize| {
+        for _ in 0..500 {
+            platform::kit::jobs::wake(&server.app, &server.build);
+            let sent = all_links(&server, address);
+            assert!(sent.len() <= count, "{} links", sent.len());
+            if sent.len() == count {
+                return sent;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{} links instead of {count}", all_links(&server, address).len());
+    };
+    sent(&other_address, 1).await;
+    sent(&address, 20).await;
+    // The link of a task that ends is not sent any more, and leaves its turn to another.
+    act(&api, tasks[20], "cancel", json!({})).await.ok();
+    server.advance(3_599 * SECOND);
+    let api = server.admin().await;
+    sent(&address, 20).await;
+    server.advance(SECOND);
+    let links = sent(&address, 22).await;
+    let anonymous = server.anonymous();
+    session(&anonymous, &links[21]).await.get(&one(tasks[22])).await.ok();
+    for _ in 0..19 {
+        task(&api, template, user).await;
+    }
+    sent(&address, 40).await;
+    server.advance(3_600 * SECOND);
+    sent(&address, 41).await;
+}
+
+/// The tokens of the links that have been mailed to an address so far, in order.
+fn all_links(server: &Server, to: &str) -> Vec<String> {
+    let mails = Mail::all(server.data(), testkit::DOMAIN);
+    mails.iter().filter(|mail| mail.to == to && mail.text.contains("/task/")).map(Mail::token).collect()
+}
+
+#[tokio::test]
 async fn an_account_that_may_not_come_any_more_has_no_link() {
     let server = Server::start().await;
     let api = server.admin().await;

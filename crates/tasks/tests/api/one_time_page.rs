@@ -487,3 +487,20 @@ async fn a_task_that_is_too_large_for_a_page_says_so() {
         assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
     }
 }
+
+#[tokio::test]
+async fn the_page_shows_the_day_of_a_task() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let body = json!({
+        "name": "Survey", "complete_by": "date", "complete_by_date": "2026-12-31", "plugin_config": {"task_type": "tt_form"},
+    });
+    let template = api.post(TEMPLATES, body).await.id();
+    let (task, token) = linked(&server, &api, template).await;
+    assert_eq!(api.get(&one(task)).await.ok()["due_at"], "2026-12-31T23:59:59.999999Z");
+    let shown = page(&server, &token).await;
+    assert!(shown.text.contains("<p>Due: 2026-12-31</p>"), "{}", shown.text);
+    api.patch(&one(task), json!({"due_at": "2026-12-31T23:59:59Z"})).await.ok();
+    let shown = page(&server, &token).await;
+    assert!(shown.text.contains("<p>Due: 2026-12-31 23:59 UTC</p>"), "{}", shown.text);
+}

@@ -128,19 +128,28 @@ impl Model {
                 return;
             }
             due.sort_unstable();
-            for (_, place, kind, n) in due {
+            // Of several reminders of a task the latest; none before it is due once it is.
+            let mut latest = BTreeMap::new();
+            for (at, place, kind, n) in due {
                 let Some((_, is_over)) = self.tasks[place].moments.get_mut(&(kind, n)) else { continue };
                 *is_over = true;
                 let task = &self.tasks[place];
                 match kind {
                     Kind::Renew => self.renew(place, now),
-                    Kind::Remind => reminded.push((place, n)),
+                    Kind::Remind => {
+                        let is_before = self.templates[task.template].reminders[n].0 == "before_due";
+                        let is_late = is_before && task.due_at.is_some_and(|due| at < due && due <= now);
+                        if !is_late {
+                            latest.insert(place, n);
+                        }
+                    }
                     Kind::Expire if ["open", "in_approval", "completed"].contains(&task.status) => {
                         self.change(place, now, |task| task.status = "expired");
                     }
                     _ => {}
                 }
             }
+            reminded.extend(latest);
         }
     }
 

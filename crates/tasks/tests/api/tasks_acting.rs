@@ -171,6 +171,36 @@ async fn what_is_wrong_with_an_answer_is_told() {
 }
 
 #[tokio::test]
+async fn the_answer_of_an_account_that_is_not_active_is_not_approved() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    template(&api, json!({"approval_required": true})).await;
+    for end in ["deactivate", "anonymize", "delete"] {
+        let clerk = server.as_type("internal").await;
+        let id = task(&api, json!({"task_template": 1, "assignees": [clerk.id]})).await;
+        clerk.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
+        let user = format!("/api/users/{}/", clerk.id);
+        match end {
+            "delete" => api.delete(&user).await.is_empty(),
+            _ => drop(api.post(&format!("{user}{end}/"), json!({})).await.ok()),
+        }
+        let approve = format!("/api/tasks/{id}/approve/");
+        api.post(&approve, json!({}))
+            .await
+            .refuses(message::detail("The account that completed the task is not active."));
+        assert_eq!(status(&api, id).await, "in_approval", "{end}");
+        match end {
+            "deactivate" => {
+                api.post(&format!("{user}reactivate/"), json!({})).await.ok();
+                api.post(&approve, json!({})).await.ok();
+            }
+            "anonymize" => drop(api.post(&format!("/api/tasks/{id}/reject/"), json!({})).await.ok()),
+            _ => drop(api.post(&format!("/api/tasks/{id}/cancel/"), json!({})).await.ok()),
+        }
+    }
+}
+
+#[tokio::test]
 async fn files_of_an_answer_are_kept_with_the_task() {
     let server = Server::start().await;
     let api = server.admin().await;

@@ -191,6 +191,38 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
 }
 
 #[tokio::test]
+async fn after_an_outage_each_person_gets_one_mail_for_a_task() {
+    let server = server().await;
+    let api = server.admin().await;
+    let reminder =
+        |notice_type: &str, days: i64| json!({"notice_type": notice_type, "time_unit": "days", "time_value": days});
+    let mut reminders: Vec<Value> = [30, 14, 7, 3, 1].map(|days| reminder("before_due", days)).into();
+    let before = json!({"complete_by": "date", "complete_by_date": "2026-03-31", "reminders": reminders});
+    reminders.extend([1, 7].map(|days| reminder("after_due", days)));
+    let both = json!({"complete_by": "date", "complete_by_date": "2026-03-31", "reminders": reminders});
+    template(&api, before).await;
+    template(&api, both).await;
+    let (ann, ben) = (server.as_type("internal").await, server.as_type("internal").await);
+    for template in [1, 2] {
+        let name = format!("Task {template}");
+        task(&api, json!({"task_template": template, "name": name, "assignees": [ann.id, ben.id]})).await;
+    }
+    let since = |days: i64| days * DAY;
+    // 20 March: two have become due of each task, and the latest is sent.
+    pass(&server, since(48)).await;
+    assert_eq!(mails(&server, 4).await.iter().filter(|mail| mail.to == ann.username).count(), 2);
+    // 11 April: the tasks have been due for days. The first template has no reminder after that.
+    pass(&server, since(70)).await;
+    let sent = mails(&server, 6).await;
+    let late: Vec<_> = sent[4..].iter().map(|mail| (mail.subject.as_str(), &mail.to)).collect();
+    assert_eq!(late, [("Reminder: Task 2", &ann.username), ("Reminder: Task 2", &ben.username)]);
+    // The day of a task is a day, in no zone.
+    assert!(sent[4].text.contains("\n\nDue: 2026-03-31\n"), "{}", sent[4].text);
+    pass(&server, since(400)).await;
+    mails(&server, 6).await;
+}
+
+#[tokio::test]
 async fn a_task_that_is_due_later_reminds_again_and_an_ended_one_never() {
     let server = server().await;
     let api = server.admin().await;
@@ -212,6 +244,8 @@ async fn a_task_that_is_due_later_reminds_again_and_an_ended_one_never() {
     pass(&server, 9 * DAY + HOUR).await;
     mails(&server, 1).await;
     api.patch("/api/tasks/1/", json!({"due_at": "2026-03-10T09:30:00Z"})).await.ok();
+    pass(&server, 37 * DAY).await;
+    mails(&server, 2).await;
     pass(&server, 60 * DAY).await;
     mails(&server, 2).await;
     assert_eq!(number(&server, NOTHING_DUE).await, 0);

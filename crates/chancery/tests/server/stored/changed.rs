@@ -100,6 +100,23 @@ async fn nothing_is_left_of_who_was_anonymized() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_files_of_a_migrated_build_count_under_its_limit() {
+    let stored = of_0003().await;
+    let process = stored.installation.serve_api();
+    let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    let counters = "SELECT name, n FROM counters WHERE name IN ('storage_bytes', 'event_file_bytes', 'storage_count_due') ORDER BY name";
+    let counted = || {
+        let rows = stored.installation.sql("build_1", counters).into_iter();
+        rows.map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    assert_eq!(counted(), ["event_file_bytes 0", "storage_bytes 0"]);
+    api.upload("a.txt", "12345").await;
+    assert_eq!(counted(), ["event_file_bytes 0", "storage_bytes 5"]);
+    assert_eq!(api.get("/api/limits/").await.ok()["additional_limits"]["storage_gigabytes"], 100);
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn limits_that_were_stored_hold_and_file_extensions_can_be_changed() {
     let stored = of_0003().await;
     for (name, value) in [("authentication_objects", 7), ("user_group_permission_set", 3)] {

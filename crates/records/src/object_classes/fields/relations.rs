@@ -3,7 +3,7 @@
 
 use super::field::RELATED;
 use crate::object_records::change::RELATION_LEVELS;
-use crate::rights::visible_classes;
+use crate::rights::{CLASS_EDIT, on_class};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -34,11 +34,10 @@ pub fn lock_all(conn: &mut Conn) -> Result<(), Error> {
     conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'object_relations' FOR UPDATE"), |row| row.int(0)).map(drop)
 }
 
-/// Checks the class that a new relation points at. That it exists was asked before, and its row is locked.
+/// Checks the class that a new relation points at: the caller needs `edit` of it, since a relation keeps its records from being
+/// deleted. The row of the class that gets the relation is locked.
 pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, errors: &mut Errors) -> Result<(), Refusal> {
-    let mut sql = Sql::new("SELECT 1 FROM object_classes t WHERE t.id = ");
-    sql.bind(related).push(" AND (").append(&visible_classes(request.caller()?)).push(")");
-    if conn.opt(&sql, |_| Ok(()))?.is_none() {
+    if !on_class(conn, request.caller()?, related)?.is_some_and(|rights| rights.has(CLASS_EDIT)) {
         errors.add(RELATED.name(), message::pk(related));
         return Ok(());
     }

@@ -171,9 +171,11 @@ function Access({ path, canAskAboutOthers }: { path: string; canAskAboutOthers: 
 
 function wayText(way: Way): string {
   const name = way.source === 'account_type' ? named('field', `${way.name}`) : (way.name ?? '')
-  const text = t(`records.access.${way.source}` as Key, { name })
-  const group = way.user_group?.name
-  return group ? t('records.access.by-group', { way: text, group }) : text
+  const isHidden = way.name === null && (way.source === 'role' || way.source === 'class_permission_set')
+  const text = t(`records.access.${isHidden ? 'hidden-' : ''}${way.source}` as Key, { name })
+  if (!way.user_group) return text
+  const group = way.user_group.name
+  return group ? t('records.access.by-group', { way: text, group }) : t('records.access.by-hidden-group', { way: text })
 }
 
 function answerText(isAllowed: boolean, ways: Way[]): string {
