@@ -57,7 +57,7 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
                 .sort(),
             PROVIDER.is(Kind::choices(PROVIDERS)).required().filter(),
             CLIENT_ID.text(255).charset(LINE).default(""),
-            CLIENT_SECRET.is(Kind::Secret { max: 1000 }).not_blank().encrypted(SECRET_COLUMN, ROW_KEY_COLUMN),
+            CLIENT_SECRET.is(Kind::Secret { min: 0, max: 1000 }).not_blank().encrypted(SECRET_COLUMN, ROW_KEY_COLUMN),
             TOKEN_URL.is(Kind::Url { max: 500 }).default(""),
             SCOPE.text(500).charset(LINE).default(""),
             created_at.sort(),

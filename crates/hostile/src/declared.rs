@@ -37,7 +37,7 @@ fn of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
         Kind::Text { min, max, trim: flags & 1 == 0, charset: (flags & 2 == 0).then_some(LINE) },
         Kind::Email { max },
         Kind::Url { max },
-        Kind::Secret { max },
+        Kind::Secret { min: 0, max },
         Kind::Integer { min: -i64::from(low), max: i64::from(high) },
         Kind::Decimal { precision: max, scale },
         Kind::Boolean,

@@ -208,7 +208,7 @@ mod tests {
             "things",
             "Thing",
             "things",
-            [Field::new("key", Kind::Secret { max: 9 }).write_only(), Field::new("name", Kind::text(9))],
+            [Field::new("key", Kind::Secret { min: 0, max: 9 }).write_only(), Field::new("name", Kind::text(9))],
         );
         let mut changes = Changes::new();
         changes.insert("key", "s3cret".into());

@@ -4,6 +4,7 @@ pub mod builds;
 mod description;
 pub mod key_rotation;
 pub mod limits;
+mod text_forms;
 
 pub use {administration, agents, documents, events, extensions, files, identity, kit, records, tasks};
 
@@ -16,7 +17,7 @@ use std::sync::LazyLock;
 use store::{Migration, Migrations};
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 10] = [
+pub static DOMAINS: [&Domain; 11] = [
     &events::DOMAIN,
     &files::DOMAIN,
     &administration::DOMAIN,
@@ -27,6 +28,7 @@ pub static DOMAINS: [&Domain; 10] = [
     &extensions::DOMAIN,
     &agents::DOMAIN,
     &console::DOMAIN,
+    &text_forms::DOMAIN,
 ];
 
 /// The migrations of the control database and of builds, in order. Each is portable SQL, some with a step in Rust.
@@ -66,6 +68,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0021_consented_tools", include_str!("../migrations/build/0021_consented_tools.sql")),
         Migration::sql("0022_storage", include_str!("../migrations/build/0022_storage.sql")),
         Migration::sql("0023_task_links", include_str!("../migrations/build/0023_task_links.sql")),
+        Migration::sql("0024_text_forms", include_str!("../migrations/build/0024_text_forms.sql"))
+            .then(text_forms::migrate),
     ],
 };
 

@@ -66,6 +66,8 @@ pub struct ClassField {
     pub default: Option<Json>,
     pub is_required: bool,
     pub is_unique: bool,
+    /// Whether a text is unique in form NFC. Fields of older builds are unique by their stored texts until a job has changed it.
+    pub is_unique_in_nfc: bool,
     /// Whether its index stands.
     pub is_indexed: bool,
     pub max_length: Option<i64>,
@@ -108,7 +110,8 @@ impl ClassField {
 
     /// The name of the index that makes it unique.
     pub fn unique_index(&self, class: i64) -> String {
-        format!("r{class}_f{}_unique", self.id)
+        let suffix = if self.kind.is_text() && self.is_unique_in_nfc { "_nfc" } else { "" };
+        format!("r{class}_f{}_unique{suffix}", self.id)
     }
 
     /// The name of the index by which lists are filtered and sorted.
@@ -167,6 +170,8 @@ impl ClassField {
         field.is_blank_null = self.kind.is_text() && !self.is_required;
         field.filter = true;
         field.sort = self.kind.is_sortable();
+        field.sorts_by_place = matches!(self.kind, FieldType::Enum | FieldType::Status);
+        field.sorts_naturally = self.kind == FieldType::String;
         field.isnull = self.kind != FieldType::Status;
         field.also_in = self.kind == FieldType::Relation;
         // Where it fits no more, since a bound was lowered with a limit of the build, there is none.
@@ -294,13 +299,14 @@ pub fn record(class: i64, fields: &[ClassField]) -> Resource {
     Resource::new("object_records", "ObjectRecord", table(class), all)
         .group("fields", FIRST_FIELD..end)
         .further_tables((1..=further).map(|number| table_of(class, number).into()))
+        .complements()
         .unlogged()
 }
 
 /// The columns of `object_class_fields f` that [`read_field`] reads.
 pub const FIELD_COLUMNS: &str = "f.id, f.alias, f.label, f.description, f.type, f.default_value, f.is_required, \
     f.is_unique, f.is_indexed, f.max_length, f.min_value, f.max_value, f.num_precision, f.num_scale, \
-    f.max_num_of_files, f.options, f.initial, f.related_object_class, f.on_delete, f.table_number";
+    f.max_num_of_files, f.options, f.initial, f.related_object_class, f.on_delete, f.table_number, f.unique_in_nfc";
 
 /// Reads a field from a row of [`FIELD_COLUMNS`].
 pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
@@ -329,6 +335,7 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
         related_object_class: row.opt_int(17)?,
         clears_on_delete: row.opt_text(18)? == Some("clear"),
         table_number: row.int(19)?,
+        is_unique_in_nfc: row.flag(20)?,
     })
 }
 
@@ -454,6 +461,7 @@ mod tests {
             default: None,
             is_required: false,
             is_unique: false,
+            is_unique_in_nfc: true,
             is_indexed: false,
             max_length: None,
             min_value: None,

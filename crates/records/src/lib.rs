@@ -18,6 +18,7 @@ pub mod rights;
 mod search;
 pub mod single_records;
 pub mod tables;
+pub mod text_forms;
 pub mod visible_records;
 
 use classes::KnownClasses;

@@ -7,6 +7,7 @@
 
 use crate::object_records::list::advised;
 use crate::object_records::read::{join_label, select_label};
+use crate::object_records::words;
 use crate::rights::visible_classes;
 use crate::visible_records::{VisibleClass, seen_classes};
 use http::Method;
@@ -18,12 +19,12 @@ use kit::route::{Handler, Pending, Route, Schema};
 use kit::rows::sql::{OWN, fold_column};
 use kit::snapshot;
 use resource::select::bounded;
-use resource::{Errors, fold, message, openapi};
+use resource::{Errors, fold, message, openapi, without_marks};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql, words};
+use store::{Conn, Error, Sql};
 
 const TEXT: &str = "text";
 const LIMIT: &str = "limit";
@@ -126,6 +127,8 @@ fn records(
 struct Wanted {
     /// Folded.
     text: String,
+    /// The same without marks.
+    plain: String,
     /// Behind every text that begins with it.
     behind: String,
     limit: i64,
@@ -146,7 +149,8 @@ impl Wanted {
         errors.refuse()?;
         let text = fold(text);
         let behind = format!("{text}{}", char::MAX);
-        Ok(Wanted { text, behind, limit })
+        let plain = without_marks(&text).into_owned();
+        Ok(Wanted { text, plain, behind, limit })
     }
 
     /// Appends the condition that the folded text in a column begins with what is looked for.
@@ -222,7 +226,7 @@ impl Found {
 
     fn add(&mut self, kind: Kind, id: i64, label: &str, object_class: Option<i64>) {
         let folded = fold(label);
-        let is_inside = !folded.starts_with(&self.wanted.text);
+        let is_inside = !without_marks(&folded).starts_with(&self.wanted.plain);
         self.insert(Hit { is_inside, folded, kind, id, label: label.to_owned(), object_class });
     }
 
@@ -236,21 +240,20 @@ impl Found {
         visible: &Sql,
     ) -> Result<(), Refusal> {
         let [shown, other] = names.map(|name| format!("{name}_fold"));
-        let mut needles: BTreeSet<&str> = words(&self.wanted.text).collect();
+        let words = self.wanted.plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let mut needles: BTreeSet<&str> = words.collect();
         if needles.is_empty() {
-            needles.insert(&self.wanted.text);
+            needles.insert(&self.wanted.plain);
         }
         let mut sql = Sql::new("SELECT t.id, t.");
         sql.name(names[0]).push(" FROM ").name(table).push(" t WHERE ").append(visible);
         for needle in needles {
-            sql.push(" AND (strpos(t.").name(&shown).push(", ").bind(needle).push(") > 0");
-            sql.push(" OR strpos(t.").name(&other).push(", ").bind(needle).push(") > 0)");
+            sql.push(" AND (strpos(without_marks(t.").name(&shown).push("), ").bind(needle).push(") > 0");
+            sql.push(" OR strpos(without_marks(t.").name(&other).push("), ").bind(needle).push(") > 0)");
         }
-        sql.push(" ORDER BY CASE WHEN ");
-        self.wanted.begins(&mut sql, |sql| {
-            sql.push("t.").name(&shown);
-        });
-        sql.push(" THEN 0 ELSE 1 END, t.").name(&shown).push(", t.id").page(self.wanted.limit, 0);
+        sql.push(" ORDER BY CASE WHEN strpos(without_marks(t.").name(&shown);
+        sql.push("), ").bind(self.wanted.plain.as_str());
+        sql.push(") = 1 THEN 0 ELSE 1 END, t.").name(&shown).push(", t.id").page(self.wanted.limit, 0);
         conn.each(&sql, |row| {
             self.add(kind, row.int(0)?, row.text(1)?, None);
             Ok(())
@@ -283,12 +286,18 @@ impl Found {
     fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, Error> {
         let wanted = &self.wanted;
         let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
-        let found = conn.search(&of.class.table(), &wanted.text, Some(share), visible)?;
-        let by_words = found.map(|found| {
-            let mut sql = Sql::new("t.n");
-            sql.append(&found);
-            sql
-        });
+        let by_words = match words::among(conn, &of.class, &of.visible, &wanted.text)? {
+            Some(found) => {
+                let mut sql = Sql::new("");
+                of.visible.narrowed(found).condition(&mut sql, "t.n");
+                Some(sql)
+            }
+            None => conn.search(&of.class.table(), &wanted.text, Some(share), visible)?.map(|found| {
+                let mut sql = Sql::new("t.n");
+                sql.append(&found);
+                sql
+            }),
+        };
         let by_label = of.class.label().filter(|field| field.is_fold_indexed).map(|field| {
             let mut sql = Sql::new("");
             wanted.begins(&mut sql, |sql| fold_column(sql, OWN, field));

@@ -3,6 +3,9 @@
 
 use crate::classes::{ClassField, table, table_of};
 use crate::field_type::FieldType;
+use kit::rows::sql::stored;
+use resource::fold::normal_forms;
+use resource::{Field, nfc};
 use store::{Arg, Column, ColumnKind, Conn, Error, Index, IndexKind, Sql, TableLock, Value};
 
 /// Makes the tables of a new class.
@@ -67,6 +70,8 @@ pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_ta
 pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
     let columns = [Some(field.column()), field.fold_column()];
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
+    // An index of an expression does not tell its column.
+    drop_unique(conn, class, field)?;
     conn.drop_columns(&table_of(class, field.table_number), &columns)
 }
 
@@ -75,13 +80,81 @@ pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<boo
 /// # Errors
 /// [`Error::Unique`] when two records have the same value.
 pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    with_unique_index(class, field, |index| conn.create_index(index))?;
+    set_unique_in_nfc(conn, field)
+}
+
+/// Makes a field of texts unique in form NFC that is unique by its stored texts, while others write. For
+/// [`store::Database::outside`]. [`replace_unique`] follows.
+///
+/// # Errors
+/// [`Error::Unique`] when two records have the same text in other forms.
+pub fn make_unique_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    let field = ClassField { is_unique_in_nfc: true, ..field.clone() };
+    with_unique_index(class, &field, |index| conn.create_index_concurrently(index))
+}
+
+/// Removes the index of the stored texts of a field whose index of texts in form NFC stands.
+pub fn replace_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    conn.drop_index(&ClassField { is_unique_in_nfc: false, ..field.clone() }.unique_index(class))?;
+    set_unique_in_nfc(conn, field)
+}
+
+fn with_unique_index<T>(class: i64, field: &ClassField, make: impl FnOnce(&Index<'_>) -> T) -> T {
     let (name, column, table) = (field.unique_index(class), field.column(), table_of(class, field.table_number));
-    conn.create_index(&Index { name: &name, table: &table, columns: &[&column], kind: IndexKind::Unique })
+    let kind = if field.kind.is_text() { IndexKind::UniqueText } else { IndexKind::Unique };
+    make(&Index { name: &name, table: &table, columns: &[&column], kind })
+}
+
+fn set_unique_in_nfc(conn: &mut Conn, field: &ClassField) -> Result<(), Error> {
+    if field.kind.is_text() {
+        let sql = Sql::new("UPDATE object_class_fields SET unique_in_nfc = 1 WHERE id = $1").arg(field.id);
+        conn.exec(&sql)?;
+    }
+    Ok(())
 }
 
 /// Takes the uniqueness of a field away.
 pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
-    conn.drop_index(&field.unique_index(class))
+    for is_unique_in_nfc in [false, true] {
+        conn.drop_index(&ClassField { is_unique_in_nfc, ..field.clone() }.unique_index(class))?;
+    }
+    let sql = Sql::new("UPDATE object_class_fields SET unique_in_nfc = 0 WHERE id = $1").arg(field.id);
+    conn.exec(&sql).map(|_| ())
+}
+
+/// What tells a value of a unique field from others: a text in form NFC.
+pub fn unique_key(declared: &Field, value: &resource::Value) -> Option<String> {
+    match stored(declared, value) {
+        Arg::Text(text) => Some(nfc(&text).into_owned()),
+        Arg::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Appends the condition that the table `x` has one of these values in a unique field.
+pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, values: &[&resource::Value]) {
+    let is_text = field.kind.is_text();
+    let mut args: Vec<Arg> = values.iter().map(|value| stored(declared, value)).collect();
+    if is_text && field.is_unique_in_nfc {
+        sql.push("nfc(x.").name(&field.column()).push(")");
+    } else {
+        sql.push("x.").name(&field.column());
+    }
+    if is_text {
+        let forms = |arg: &Arg| match arg {
+            Arg::Text(text) if field.is_unique_in_nfc => vec![nfc(text).into_owned()],
+            // The index has the texts as they were stored: composed or not, as nearly all are.
+            Arg::Text(text) => normal_forms(text),
+            _ => Vec::new(),
+        };
+        args = args.iter().flat_map(forms).map(Arg::from).collect();
+    }
+    sql.push(" IN (NULL");
+    for arg in args {
+        sql.push(", ").bind(arg);
+    }
+    sql.push(")");
 }
 
 /// Removes the index by which lists are filtered and sorted, if it stands.

@@ -61,6 +61,14 @@ impl Visible {
         u32::try_from(number).is_ok_and(|number| numbers.contains(number))
     }
 
+    /// Some of these records, of the same caller.
+    pub fn narrowed(&self, numbers: Bitmap) -> Visible {
+        match self {
+            Visible::OfAgent(_) => Visible::OfAgent(Arc::new(numbers)),
+            Visible::All | Visible::Some(_) => Visible::Some(Arc::new(numbers)),
+        }
+    }
+
     /// Whether its condition tests every record that is looked at, instead of naming the records.
     pub fn is_tested(&self) -> bool {
         self.numbers().is_some_and(|numbers| numbers.len() > MAX_LISTED)

@@ -40,9 +40,9 @@ pub fn check(field: &Field, sent: Sent<'_>) -> Result<Value, Vec<String>> {
             }
             finish(wrong, stored_text(field, text))
         }
-        Kind::Secret { max } => {
+        Kind::Secret { min, max } => {
             let text = string(field, sent, false)?;
-            let mut wrong = lengths(&text, 0, *max);
+            let mut wrong = lengths(&text, *min, *max);
             if field.charset.is_some_and(|set| !text.chars().all(set.allows)) {
                 wrong.push(message::VALUE.to_owned());
             }
@@ -387,7 +387,7 @@ mod tests {
             check(&Field::new("f", Kind::text(3)).required(), Body::of(&json!("  ")).sent()),
             Err(vec!["This field may not be blank.".into()])
         );
-        assert_eq!(check_kind(Kind::Secret { max: 3 }, json!(" a ")), Ok(json!(" a ")));
+        assert_eq!(check_kind(Kind::Secret { min: 0, max: 3 }, json!(" a ")), Ok(json!(" a ")));
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub enum Kind {
     },
     /// A text that is never trimmed, shown or logged (`docs/reference/conventions.md`).
     Secret {
+        min: usize,
         max: usize,
     },
     Integer {
@@ -252,6 +253,10 @@ pub struct Field {
     /// Whether a filter value of the wrong type is refused with the message for choices, instead of that of the type.
     pub filters_by_choice: bool,
     pub sort: bool,
+    /// Whether an enumeration sorts by the places of its choices instead of their values.
+    pub sorts_by_place: bool,
+    /// Whether lists may be sorted by the text with runs of digits compared as numbers.
+    pub sorts_naturally: bool,
     pub isnull: bool,
     pub in_list: bool,
     pub in_detail: bool,
@@ -307,6 +312,8 @@ impl Field {
             filters_exactly: false,
             filters_by_choice: false,
             sort: false,
+            sorts_by_place: false,
+            sorts_naturally: false,
             isnull: false,
             in_list: true,
             in_detail: true,

@@ -29,7 +29,7 @@ pub use accept::{Accepted, Lookup, Mode, accept};
 pub use check::{check as check_value, ids, is_email, pk};
 pub use errors::{Errors, message};
 pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Sealed, Source, TOKEN, Target, UNDIRECTED};
-pub use fold::fold;
+pub use fold::{fold, nfc, without_marks};
 pub use key::{After, Changes, FromValue, Key};
 pub use limit::{Limit, LimitSummary};
 pub use query::Query;

@@ -177,9 +177,20 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
                 _ => format!("{}__{}", field.name, predicate.name()),
             };
             list.push(filter(&name, field, predicate));
+            if resource.has_complements {
+                list.push(complement(field, predicate));
+            }
         }
     }
     list
+}
+
+/// A parameter that filters by the complement of one predicate of a field.
+fn complement(field: &Field, predicate: Predicate) -> Json {
+    let mut parameter = filter(&format!("{}__{}", field.name, predicate.name_of_complement()), field, predicate);
+    let text = parameter["description"].as_str().unwrap_or_default();
+    parameter["description"] = format!("Not that {text}").into();
+    parameter
 }
 
 /// A parameter that filters by one predicate of a field.
@@ -367,10 +378,14 @@ fn bare(field: &Field, is_input: bool) -> Json {
     }
     let max_length = |max: &usize| json!({"type": "string", "maxLength": max});
     match &field.kind {
-        Kind::Text { max, .. } | Kind::Email { max } | Kind::Url { max } | Kind::Secret { max } if is_input => {
+        Kind::Text { max, .. } | Kind::Email { max } | Kind::Url { max } | Kind::Secret { max, .. } if is_input => {
             let mut schema = max_length(max);
             if !field.blank {
-                schema["minLength"] = 1.into();
+                schema["minLength"] = match &field.kind {
+                    Kind::Text { min, .. } | Kind::Secret { min, .. } => (*min).max(1),
+                    _ => 1,
+                }
+                .into();
             }
             let mut form = Map::new();
             if let Kind::Email { .. } = field.kind {

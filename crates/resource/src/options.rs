@@ -86,12 +86,10 @@ fn group<'a>(name: &Name, mut fields: impl Iterator<Item = &'a Field>, entries: 
 
 fn column(field: &Field, resource: &Resource) -> Json {
     let is_selectable = resource.is_selectable;
-    let predicates: Vec<&str> =
-        field.predicates().into_iter().filter(|_| is_selectable).map(|predicate| predicate.name()).collect();
     let mut column = json!({
         "alias": field.name,
         "type": if field.filters_as_set { "set" } else { field.kind.type_name() },
-        "predicates": predicates,
+        "predicates": resource.filters_of(field),
         "sort_ok": field.sort && is_selectable,
     });
     describe_values(&mut column, field);
@@ -226,7 +224,10 @@ fn validators(field: &Field) -> Vec<Json> {
                 add("regex", charset.regex.into());
             }
         }
-        Kind::Email { max } | Kind::Url { max } | Kind::Secret { max } => {
+        Kind::Email { max } | Kind::Url { max } | Kind::Secret { max, .. } => {
+            if let Kind::Secret { min: min @ 1.., .. } = &field.kind {
+                add("min_length", (*min).into());
+            }
             add("max_length", field.advertised_max.unwrap_or(*max).into());
             if let Some(charset) = field.charset.filter(|charset| !charset.regex.is_empty()) {
                 add("regex", charset.regex.into());

@@ -40,6 +40,8 @@ pub struct Resource {
     pub batch: Option<(i64, Name)>,
     /// Whether lists honour `ordering` and filters.
     pub is_selectable: bool,
+    /// Whether each filter has a complement, by `exclude` behind its predicate.
+    pub has_complements: bool,
     /// How many parameters of a request may be filters.
     pub max_filters: usize,
     /// Whether lists begin with the highest id.
@@ -76,6 +78,7 @@ impl Resource {
             limit_items: None,
             batch: None,
             is_selectable: true,
+            has_complements: false,
             max_filters: MAX_FILTERS,
             is_newest_first: false,
             order_field: None,
@@ -125,6 +128,11 @@ impl Resource {
         self.order_field = Some(field.into());
         self
     }
+    /// Each filter has a complement, by `exclude` behind its predicate.
+    pub fn complements(mut self) -> Resource {
+        self.has_complements = true;
+        self
+    }
     /// Lists take at most so many filters.
     pub fn max_filters(mut self, most: usize) -> Resource {
         self.max_filters = most;
@@ -162,6 +170,15 @@ impl Resource {
     pub fn group_of(&self, field: &Field) -> Option<&str> {
         let (name, places) = self.group.as_ref()?;
         self.by_name.get(&field.name).filter(|place| places.contains(place)).map(|_| name.as_ref())
+    }
+    /// The names behind that of a field by which lists are filtered: its predicates, and their complements if there are any.
+    pub fn filters_of(&self, field: &Field) -> Vec<String> {
+        if !self.is_selectable {
+            return Vec::new();
+        }
+        let predicates = field.predicates();
+        let complements = predicates.iter().filter(|_| self.has_complements).map(|of| of.name_of_complement());
+        predicates.iter().map(|predicate| predicate.name().to_owned()).chain(complements).collect()
     }
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {

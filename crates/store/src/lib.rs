@@ -21,6 +21,7 @@ mod sql;
 mod sqlite;
 mod state_tag;
 mod task_queue;
+mod text_functions;
 mod text_search;
 mod work;
 
@@ -39,7 +40,7 @@ pub use schema::{Column, ColumnKind, Index, IndexKind, TableLock};
 pub use sql::{Arg, Sql, Value};
 pub use sqlite::make_directory;
 pub use state_tag::StateTag;
-pub use text_search::{Words, words};
+pub use text_search::{Sought, Words, each_word, sought};
 
 use slot::{Slot, lock};
 use work::{Mode, NO_TIME_LIMIT, Outcome, Work, work};

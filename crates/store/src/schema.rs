@@ -45,6 +45,8 @@ pub struct Index<'a> {
 pub enum IndexKind {
     /// Values that no two rows share. Rows with a NULL are left out.
     Unique,
+    /// A text, in form NFC, that no two rows share. Rows with a NULL are left out.
+    UniqueText,
     /// The order by the columns, NULL first, and then by `id`.
     Sorted,
     /// The same of columns that are never NULL, as lists that do not say where NULL stands sort by them.
@@ -234,17 +236,22 @@ impl Conn {
 
 impl Index<'_> {
     fn sql(&self, is_sqlite: bool, how: &'static str) -> Sql {
-        let mut sql = Sql::new(if self.kind == IndexKind::Unique { "CREATE UNIQUE INDEX " } else { "CREATE INDEX " });
+        let is_unique = matches!(self.kind, IndexKind::Unique | IndexKind::UniqueText);
+        let mut sql = Sql::new(if is_unique { "CREATE UNIQUE INDEX " } else { "CREATE INDEX " });
         sql.push(how).name(self.name).push(" ON ").name(self.table);
         for (at, column) in self.columns.iter().enumerate() {
-            sql.push(if at == 0 { " (" } else { ", " }).name(column);
+            sql.push(if at == 0 { " (" } else { ", " });
+            match self.kind {
+                IndexKind::UniqueText => sql.push("nfc(").name(column).push(")"),
+                _ => sql.name(column),
+            };
             // SQLite sorts them so by itself.
             if matches!(self.kind, IndexKind::Sorted | IndexKind::SortedExtension) && !is_sqlite {
                 sql.push(" NULLS FIRST");
             }
         }
         sql.push(match self.kind {
-            IndexKind::Unique | IndexKind::Present => ")",
+            IndexKind::Unique | IndexKind::UniqueText | IndexKind::Present => ")",
             IndexKind::Sorted | IndexKind::SortedNotNull if is_sqlite => ", id)",
             IndexKind::Sorted | IndexKind::SortedNotNull => ", id) INCLUDE (n)",
             IndexKind::SortedExtension => ", id)",

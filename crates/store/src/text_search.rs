@@ -1,9 +1,12 @@
 //! The words of records, and the search for them.
 //!
 //! Texts are split into words here, and not by the engines, so that both find the same. Case folding is the caller's: all
-//! texts that come here are folded already.
+//! texts that come here are folded already. Words are compared without marks. Scripts without blanks between words are indexed
+//! by pairs of characters.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use resource::without_marks;
 
 use crate::conn::Conn;
 use crate::error::Error;
@@ -20,15 +23,91 @@ const MAX_NAMED_WORDS: usize = 16;
 /// From how many bytes on words are sent to the database, so that those of many records do not fill the memory.
 const MAX_BYTES_AT_ONCE: usize = 4_000_000;
 
-/// The words of a folded text: what stands between characters that are neither letters nor digits, cut to 64 characters.
+/// Calls `word` for each word of a folded text, without marks: what stands between characters that are neither letters nor
+/// digits, cut to 64 characters. A run of a script without blanks gives its pairs of characters and its last character.
+pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
+    for (run, is_unspaced) in runs(&without_marks(folded)) {
+        if !is_unspaced {
+            word(run);
+            continue;
+        }
+        let mut last = run;
+        for pair in pairs(run) {
+            word(pair);
+            last = &pair[first_character(pair).len()..];
+        }
+        word(last);
+    }
+}
+
+/// A word that a search looks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sought {
+    /// The word.
+    pub word: String,
+    /// Whether words that begin with it match, too.
+    pub is_beginning: bool,
+}
+
+/// The different words that a search for a folded text looks for. The last word may be the beginning of one, and so is a
+/// single character of a script without blanks.
 ///
 /// ```
-/// # use store::words;
-/// assert!(words("e-mail: zoë@example.com").eq(["e", "mail", "zoë", "example", "com"]));
+/// # use store::sought;
+/// let words = |text| sought(text).into_iter().map(|sought| (sought.word, sought.is_beginning)).collect::<Vec<_>>();
+/// assert_eq!(words("zoë@ex"), [("ex".to_owned(), true), ("zoe".to_owned(), false)]);
+/// assert_eq!(words("東京都"), [("京都".to_owned(), false), ("東京".to_owned(), false)]);
 /// ```
-pub fn words(folded: &str) -> impl Iterator<Item = &str> {
-    let words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| word.char_indices().nth(MAX_CHARACTERS).map_or(word, |(end, _)| &word[..end]))
+pub fn sought(folded: &str) -> Vec<Sought> {
+    let (plain, mut all) = (without_marks(folded), Vec::new());
+    let mut ends_with_word = false;
+    for (run, is_unspaced) in runs(&plain) {
+        ends_with_word = !is_unspaced;
+        match is_unspaced && first_character(run).len() < run.len() {
+            true => all.extend(pairs(run).map(|pair| Sought { word: pair.to_owned(), is_beginning: false })),
+            false => all.push(Sought { word: run.to_owned(), is_beginning: is_unspaced }),
+        }
+    }
+    if let Some(last) = all.last_mut().filter(|_| ends_with_word) {
+        last.is_beginning = true;
+    }
+    all.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The runs of letters and digits of a text, cut to 64 characters, and whether they are of a script without blanks between
+/// words. Such a run is not cut.
+fn runs(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let between = text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty());
+    between.flat_map(|run| {
+        let mut rest = run;
+        std::iter::from_fn(move || {
+            let is_unspaced = is_unspaced(rest.chars().next()?);
+            let end = rest.find(|c: char| self::is_unspaced(c) != is_unspaced).unwrap_or(rest.len());
+            let (run, behind) = rest.split_at(end);
+            rest = behind;
+            let most = if is_unspaced { usize::MAX } else { MAX_CHARACTERS };
+            Some((run.char_indices().nth(most).map_or(run, |(end, _)| &run[..end]), is_unspaced))
+        })
+    })
+}
+
+/// The pairs of neighbouring characters of a run.
+fn pairs(run: &str) -> impl Iterator<Item = &str> {
+    let ends = run.char_indices().skip(1).map(|(at, second)| at + second.len_utf8());
+    run.char_indices().zip(ends).map(|((begin, _), end)| &run[begin..end])
+}
+
+fn first_character(run: &str) -> &str {
+    &run[..run.chars().next().map_or(0, char::len_utf8)]
+}
+
+/// Whether a character is of the Thai, Lao, Khmer, Chinese or Japanese script, which have no blanks between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0e00..=0x0eff | 0x1780..=0x17ff | 0x19e0..=0x19ff
+        | 0x3005..=0x3007 | 0x3040..=0x312f | 0x31a0..=0x31bf | 0x31f0..=0x31ff
+        | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0xff66..=0xff9f
+        | 0x1aff0..=0x1b16f | 0x20000..=0x3347f)
 }
 
 /// The different words of one record, at most 20,000 with 1,000,000 bytes; those that come later are left out.
@@ -41,15 +120,13 @@ pub struct Words {
 impl Words {
     /// Adds the words of a folded text.
     pub fn add(&mut self, folded: &str) {
-        for word in words(folded) {
-            if self.words.len() >= MAX_WORDS || self.bytes + word.len() > MAX_BYTES {
-                return;
-            }
-            if !self.words.contains(word) {
+        each_word(folded, |word| {
+            let has_room = self.words.len() < MAX_WORDS && self.bytes + word.len() <= MAX_BYTES;
+            if has_room && !self.words.contains(word) {
                 self.words.insert(word.to_owned());
                 self.bytes += word.len();
             }
-        }
+        });
     }
 
     /// The words in their order.
@@ -150,19 +227,24 @@ impl Conn {
         further: impl FnOnce(&mut Sql, &'static str),
     ) -> Result<Option<Sql>, Error> {
         let index = index_of(table);
-        let words: Vec<&str> = words(folded).collect();
-        let Some((last, others)) = words.split_last() else { return Ok(None) };
-        let others: BTreeSet<_> = others.iter().collect();
+        let sought = sought(folded);
+        if sought.is_empty() {
+            return Ok(None);
+        }
         let mut sql = Sql::new(" IN (SELECT ");
         if self.is_embedded() {
-            let last = self.beginning_with(table, last)?;
-            let query = others.iter().map(|word| format!("\"{word}\" AND ")).collect::<String>() + &last;
+            let mut parts = Vec::with_capacity(sought.len());
+            for Sought { word, is_beginning } in &sought {
+                parts.push(if *is_beginning { self.beginning_with(table, word)? } else { format!("\"{word}\"") });
+            }
+            let query = parts.join(" AND ");
             sql.push("rowid FROM ").name(&index).push(" WHERE ").name(&index).push(" MATCH ").bind(query);
             // With the sign a list of numbers is compared with what was found. Else FTS5 would search anew for each of them, which
             // takes a minute for a thousand numbers and a word that many rows have.
             further(&mut sql, "+rowid");
         } else {
-            let query = others.iter().map(|word| format!("'{word}' & ")).collect::<String>() + &format!("'{last}':*");
+            let part = |sought: &Sought| format!("'{}'{}", sought.word, if sought.is_beginning { ":*" } else { "" });
+            let query = sought.iter().map(part).collect::<Vec<_>>().join(" & ");
             sql.push("n FROM ").name(&index).push(" WHERE words @@ CAST(CAST(").bind(query);
             sql.push(" AS TEXT) AS TSQUERY)");
             further(&mut sql, "n");

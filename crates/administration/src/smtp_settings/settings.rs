@@ -36,7 +36,7 @@ pub static SETTINGS: LazyLock<Resource> = LazyLock::new(|| {
             FAILURE_EMAIL.text(255).charset(LINE).required(),
             METHOD.is(Kind::choices(METHODS)).default(BY_PASSWORD),
             OBJECT.is(Kind::Reference { target: object }).nullable(),
-            PASSWORD.is(Kind::Secret { max: 128 }).not_blank().encrypted("password", "row_key"),
+            PASSWORD.is(Kind::Secret { min: 0, max: 128 }).not_blank().encrypted("password", "row_key"),
         ],
     )
 });

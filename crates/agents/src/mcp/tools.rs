@@ -63,6 +63,7 @@ const FILTERS: Name = Name::new(
     "filters",
     "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value, with the fields and operators \
      of describe_object_class, such as {\"status\": \"open\", \"amount__gte\": 100, \"due__isnull\": false}. `in` and `range` take arrays. \
+     `field__exclude` and `field__operator__exclude` find the others, those without a value too. \
      `relation_field.field__operator` looks into a related record",
     || json!({"type": "object"}),
 );
@@ -70,7 +71,8 @@ const TASK_FILTERS: Name = Name::new(
     "filters",
     "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value: `id`, `name`, `status` (open, \
      in_approval, completed, rejected, expired, canceled), `object_record`, `task_template`, `assignees` (a user's id, or \"me\"), \
-     `due_at`, `created_at`, such as {\"status\": \"open\", \"due_at__lt\": \"2026-01-31T00:00:00Z\"}",
+     `due_at`, `created_at`, such as {\"status\": \"open\", \"due_at__lt\": \"2026-01-31T00:00:00Z\"}. `field__exclude` and \
+     `field__operator__exclude` find the others",
     || json!({"type": "object"}),
 );
 const EVENT_FILTERS: Name = Name::new(

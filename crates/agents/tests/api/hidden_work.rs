@@ -180,11 +180,14 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         found(|id| format!("{RECORDS}?id__in={id},0&ordering=number")),
         found(|id| format!("{RECORDS}?number=n{id}x")),
         found(|id| format!("{RECORDS}?number__startswith=n{id}&limit=1")),
+        found(|id| format!("{RECORDS}?number__exclude=n{id}x")),
+        found(|id| format!("{RECORDS}?number__startswith__exclude=n{id}&ordering=number__natural")),
         found(|id| format!("{RECORDS}?search=n{id}")),
         found(|id| format!("{RECORDS}?search=a+n{id}")),
         found(|id| format!("{RECORDS}?above={id}")),
         found(|id| format!("{RECORDS}?above.id={id}")),
         found(|id| format!("{RECORDS}?above.number=n{id}x")),
+        found(|id| format!("{RECORDS}?above.number__exclude=n{id}x")),
         found(|id| format!("/api/tasks/?object_record={id}")),
     ];
     let of_tasks: Vec<(&str, Made)> = vec![
@@ -220,4 +223,36 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_hidden() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    class(&api, "Order").await;
+    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
+    api.post(SETS, json!({"name": "Viewers", "permissions": {"object_records": ["view"]}})).await.created();
+    let person = server.as_type("external").await;
+    let record = async |title: &str, users: Value| {
+        let assigned = json!([{"permission_set": 1, "users": users}]);
+        api.post(RECORDS, json!({"fields": {"title": title}, "permission_sets": assigned})).await.id()
+    };
+    let seen = record("walnut seen", json!([person.id])).await;
+    for n in 0..20 {
+        record(&format!("walnut hidden hidden{n}"), json!([1])).await;
+    }
+    let user = person.id;
+    let load = move |conn: &mut Conn| platform::identity::as_caller(conn, user);
+    let caller = Arc::new(server.build.db.read::<_, Error>(load).await.unwrap());
+    let search = async |text: &str| {
+        let path = format!("{RECORDS}?search={text}");
+        let (work, _, told) = least(&server, &caller, (Method::GET, path, Value::Null)).await;
+        (work, told["results"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(search("walnut").await.1, [seen]);
+    let of_nothing = search("nowhere").await;
+    assert_eq!(of_nothing.1, [0; 0]);
+    for text in ["hidden", "hidden1", "hid", "walnut+hidden", "seen+hid"] {
+        assert_eq!(search(text).await, of_nothing, "{text}");
+    }
 }

@@ -47,7 +47,7 @@ const IMPORTS: [(&str, &[&str]); 20] = [
     ("console", &["kit"]),
     ("kit", &[]),
     ("history", &[]),
-    ("store", &["web"]),
+    ("store", &["resource", "web"]),
     ("resource", &[]),
     ("web", &[]),
 ];

@@ -83,7 +83,7 @@ fn credentials() -> [Field; 4] {
             .example("https://git.example.com/components/map.git"),
         USERNAME.text(100).charset(LINE).required().example("deploy"),
         TOKEN
-            .is(Kind::Secret { max: 150 })
+            .is(Kind::Secret { min: 0, max: 150 })
             .charset(LINE)
             .required()
             .encrypted(TOKEN_COLUMN.column, TOKEN_COLUMN.row)

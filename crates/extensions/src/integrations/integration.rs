@@ -137,7 +137,10 @@ impl Type {
             ],
             Type::Webhook => vec![
                 URL.is(Kind::Url { max: 2048 }).required().example("https://receiver.example/hook"),
-                SECRET.is(Kind::Secret { max: rules::MAX_SECRET }).encrypted(SECRET_COLUMN, SECRET_ROW).required(),
+                SECRET
+                    .is(Kind::Secret { min: rules::MIN_SECRET, max: rules::MAX_SECRET })
+                    .encrypted(SECRET_COLUMN, SECRET_ROW)
+                    .required(),
                 EVENTS
                     .is(Kind::Set {
                         choices: EVENT_TYPES.iter().map(|(name, text)| Choice::new(*name, *text)).collect(),

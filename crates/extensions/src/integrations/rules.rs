@@ -8,7 +8,7 @@ use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::rights::{VIEW, on_class};
-use resource::{After, Changes, Errors, Key, Object, Value, message};
+use resource::{After, Changes, Errors, Key, Object, message};
 use std::net::IpAddr;
 use store::{Conn, Error, Sql};
 use url::{Host, Url};
@@ -136,13 +136,6 @@ fn check_webhook(request: &Request, before: Option<&Changes>, sent: &Changes, er
         && !is_receiver(request, url)
     {
         errors.add(URL.name(), message::URL);
-    }
-    if let Some(Value::Text(secret)) = sent.value(SECRET.name()) {
-        match secret.chars().count() {
-            0 => errors.add(SECRET.name(), message::BLANK),
-            characters if characters < MIN_SECRET => errors.add(SECRET.name(), message::too_short(MIN_SECRET)),
-            _ => {}
-        }
     }
     // Whoever leads a webhook elsewhere does not get what is signed with a secret that he does not know.
     let changes_url = |before: &Changes| url.as_ref().is_some_and(|url| Some(url) != before.get(&URL).as_ref());

@@ -49,7 +49,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
             NAME.text(100).charset(UNDIRECTED).required().unique("single_sign_on_name").folded().filter().sort(),
             credential(&CLIENT_ID),
             CLIENT_SECRET
-                .is(Kind::Secret { max: 255 })
+                .is(Kind::Secret { min: 0, max: 255 })
                 .required()
                 .charset(TOKEN)
                 .advertise(256)

@@ -75,7 +75,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             COMPANY_NAME.text(100).charset(UNDIRECTED).default("").detail_only().personal(),
             PHONE.text(20).default("").detail_only().personal(),
             MOBILE.text(20).default("").detail_only().personal(),
-            PASSWORD.is(Kind::Secret { max: passwords::MAX_LENGTH }).write_only().stored_by_resource(),
+            PASSWORD.is(Kind::Secret { min: 0, max: passwords::MAX_LENGTH }).write_only().stored_by_resource(),
             ROLES
                 .is(Kind::References {
                     target: Target {

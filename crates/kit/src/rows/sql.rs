@@ -171,7 +171,8 @@ pub fn look_up_related(conn: &mut Conn, filters: &[Filter], relations: &mut Rela
 
 /// Whether a filter on a related row holds where there is none.
 fn is_absence(filter: &Filter) -> bool {
-    filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&Value::Bool(true))
+    let is_null = filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&Value::Bool(true));
+    is_null || filter.is_complement()
 }
 
 fn push_related(sql: &mut Sql, related: &Related, (table, visible): &(Sql, Sql), filters: &[&Filter]) {
@@ -180,8 +181,8 @@ fn push_related(sql: &mut Sql, related: &Related, (table, visible): &(Sql, Sql),
     sql.push(" WHERE (").append(visible).push(")");
 }
 
-/// Pushes the filters on the related row of one field. Where there is none that the caller may view, only `isnull=true`
-/// holds. There is one such row at most, so all of them look for it together.
+/// Pushes the filters on the related row of one field. Where there is none that the caller may view, only `isnull=true` and
+/// complements hold. There is one such row at most, so all of them look for it together.
 fn conditions_on_related(
     sql: &mut Sql,
     alias: &'static str,
@@ -217,9 +218,16 @@ fn conditions_on_related(
         push_related(sql, related, &(table, related.visible.clone()), &absent);
         sql.push(" AND u.id = ");
         value(sql, alias, via, now);
-        joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| {
-            value(sql, RELATED, filter.field(), now);
-            sql.push(" IS NOT NULL");
+        joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| match filter.is_complement() {
+            true => {
+                // No index may serve it: the time of a search in one tells of rows that the caller may not view.
+                predicate(sql.push("("), RELATED, filter, now);
+                sql.push(") IS TRUE");
+            }
+            false => {
+                value(sql, RELATED, filter.field(), now);
+                sql.push(" IS NOT NULL");
+            }
         });
         sql.push("))");
     }
@@ -227,6 +235,17 @@ fn conditions_on_related(
 
 /// Pushes a checked filter as a condition on a field of the table of this alias.
 fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
+    if filter.is_complement() {
+        // A comparison with NULL is no truth either.
+        predicate(sql.push("("), alias, filter, now);
+        sql.push(") IS NOT TRUE");
+    } else {
+        predicate(sql, alias, filter, now);
+    }
+}
+
+/// Pushes what a filter compares, whether its complement is meant or not.
+fn predicate(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
     let (field, operands) = (filter.field(), filter.operands());
     let first = || operands.first().map_or(Arg::Null, |operand| stored(field, operand));
     if let Source::Members(members) = &field.source {
@@ -236,20 +255,14 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
     if let (Kind::Set { .. }, Predicate::Exact | Predicate::In) = (&field.kind, filter.predicate()) {
         return condition_on_set(sql, alias, field, filter.predicate(), operands, now);
     }
-    let compared = |sql: &mut Sql| match &field.folded {
-        Some(folded) if filter.predicate().ignores_case() => column(sql, alias, field, folded),
-        _ => value(sql, alias, field, now),
-    };
+    let value = |sql: &mut Sql| value(sql, alias, field, now);
+    if field.is_text() {
+        return condition_on_text(sql, alias, filter, value);
+    }
     let with = |sql: &mut Sql, operator: &'static str| {
-        compared(sql);
+        value(sql);
         sql.push(operator).bind(first());
     };
-    if let (Predicate::Exact, true, Some(folded), Some(Value::Text(text))) =
-        (filter.predicate(), field.is_fold_indexed, &field.folded, operands.first())
-    {
-        column(sql, alias, field, folded);
-        sql.push(" = ").bind(fold(text)).push(" AND ");
-    }
     let values = match &field.kind {
         Kind::Boolean => 2,
         Kind::Enum { choices } => choices.len(),
@@ -259,48 +272,80 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
         Predicate::Exact if values > 1 => {
             sql.one_in(values, |sql| with(sql, " = "));
         }
-        Predicate::Exact | Predicate::Iexact => with(sql, " = "),
         Predicate::Gt => with(sql, " > "),
         Predicate::Gte => with(sql, " >= "),
         Predicate::Lt => with(sql, " < "),
         Predicate::Lte => with(sql, " <= "),
         Predicate::Range => {
-            compared(sql);
+            value(sql);
             sql.push(" BETWEEN ")
                 .bind(first())
                 .push(" AND ")
                 .bind(operands.get(1).map_or(Arg::Null, |operand| stored(field, operand)));
         }
         Predicate::In => {
-            compared(sql);
+            value(sql);
             sql.push(" IN (");
             listed(sql, operands.iter().map(|operand| stored(field, operand)));
             sql.push(")");
         }
-        Predicate::Isnull => {
-            compared(sql);
-            sql.push(if operands.first() == Some(&Value::Bool(true)) { " IS NULL" } else { " IS NOT NULL" });
+        Predicate::Isnull => is_null(sql, value, operands),
+        // The others are of texts.
+        _ => with(sql, " = "),
+    }
+}
+
+fn is_null(sql: &mut Sql, value: impl Fn(&mut Sql), operands: &[Value]) {
+    value(sql);
+    sql.push(if operands.first() == Some(&Value::Bool(true)) { " IS NULL" } else { " IS NOT NULL" });
+}
+
+/// Pushes a filter on a text. Where there is a folded copy, exact predicates compare it first, so that few rows are left whose
+/// texts must be brought to form NFC.
+fn condition_on_text(sql: &mut Sql, alias: &'static str, filter: &Filter, value: impl Fn(&mut Sql)) {
+    let (field, operands) = (filter.field(), filter.operands());
+    let text = match operands.first() {
+        Some(Value::Text(text)) => text.as_str(),
+        _ => return is_null(sql, value, operands),
+    };
+    let folded = |sql: &mut Sql| fold_column(sql, alias, field);
+    let normalized = |sql: &mut Sql| {
+        value(sql.push("nfc("));
+        sql.push(")");
+    };
+    match field.folded {
+        // What the program itself writes is ASCII.
+        None => compare(sql, filter.predicate(), value, text),
+        Some(_) if filter.predicate().ignores_case() => compare(sql, filter.predicate(), folded, text),
+        Some(_) => {
+            compare(sql, filter.predicate(), folded, &fold(text));
+            compare(sql.push(" AND "), filter.predicate(), normalized, text);
         }
+    }
+}
+
+/// Pushes the comparison of one text with another.
+fn compare(sql: &mut Sql, predicate: Predicate, compared: impl Fn(&mut Sql), text: &str) {
+    match predicate {
         Predicate::Contains | Predicate::Icontains => {
-            sql.push("strpos(");
-            compared(sql);
-            sql.push(", ").bind(first()).push(") > 0");
+            compared(sql.push("strpos("));
+            sql.push(", ").bind(text).push(") > 0");
         }
         Predicate::Startswith | Predicate::Istartswith => {
-            sql.push("substr(");
-            compared(sql);
-            sql.push(", 1, length(CAST(").bind(first()).push(" AS TEXT))) = ").bind(first());
+            compared(sql.push("substr("));
+            sql.push(", 1, length(CAST(").bind(text).push(" AS TEXT))) = ").bind(text);
         }
         Predicate::Endswith | Predicate::Iendswith => {
             // The position is counted from the start, since only SQLite counts from the end; the length is checked,
             // since the position would be wrong in a shorter text.
-            sql.push("(length(");
+            compared(sql.push("(length("));
+            compared(sql.push(") >= length(CAST(").bind(text).push(" AS TEXT)) AND substr("));
+            compared(sql.push(", length("));
+            sql.push(") - length(CAST(").bind(text).push(" AS TEXT)) + 1) = ").bind(text).push(")");
+        }
+        _ => {
             compared(sql);
-            sql.push(") >= length(CAST(").bind(first()).push(" AS TEXT)) AND substr(");
-            compared(sql);
-            sql.push(", length(");
-            compared(sql);
-            sql.push(") - length(CAST(").bind(first()).push(" AS TEXT)) + 1) = ").bind(first()).push(")");
+            sql.push(" = ").bind(text);
         }
     }
 }
@@ -370,30 +415,46 @@ pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: 
     sql.push(" ORDER BY ");
     let mut has_id = false;
     for order in ordering {
-        let direction = match (order.descending, order.field.may_be_null()) {
+        if order.field.order_column() == Some("id") {
+            has_id = true;
+            sql.push(alias).push(if order.descending { ".id DESC, " } else { ".id, " });
+            continue;
+        }
+        if !push_key(sql, alias, order) {
+            continue;
+        }
+        sql.push(match (order.descending, order.field.may_be_null()) {
             (false, true) => " NULLS FIRST, ",
             (true, true) => " DESC NULLS LAST, ",
             (false, false) => ", ",
             (true, false) => " DESC, ",
-        };
-        match order.field.order_column() {
-            Some("id") => {
-                has_id = true;
-                sql.push(alias).push(if order.descending { ".id DESC, " } else { ".id, " });
-            }
-            Some(name) => {
-                column(sql, alias, order.field, name);
-                sql.push(direction);
-            }
-            None => {
-                if let Source::Sql(expression) = &order.field.source {
-                    sql.push(expression).push(direction);
-                }
-            }
-        }
+        });
     }
     let descending = ordering.last().map_or(resource.is_newest_first, |order| order.descending);
     sql.push(alias).push(if descending && !has_id { ".id DESC" } else { ".id" });
+}
+
+/// Pushes what rows are sorted by. Returns whether there is something.
+fn push_key(sql: &mut Sql, alias: &'static str, order: &Order) -> bool {
+    let field = order.field;
+    match (field.order_column(), &field.kind, &field.source) {
+        (Some(name), Kind::Enum { choices }, _) if field.sorts_by_place => {
+            // Where each value stands in the text of all; none has a comma.
+            let mut all = String::from(",");
+            choices.iter().for_each(|choice| all.extend([choice.value.as_ref(), ","]));
+            sql.push("strpos(").bind(all).push(", ',' || ");
+            column(sql, alias, field, name);
+            sql.push(" || ',')");
+        }
+        (Some(name), ..) if order.is_natural => {
+            column(sql.push("natural_key("), alias, field, name);
+            sql.push(")");
+        }
+        (Some(name), ..) => column(sql, alias, field, name),
+        (None, _, Source::Sql(expression)) => drop(sql.push(expression)),
+        (None, ..) => return false,
+    }
+    true
 }
 
 /// A field's value as it is stored, as a statement's argument.
@@ -424,7 +485,8 @@ mod tests {
     fn customers() -> Resource {
         let name = Field::new("name", Kind::text(9)).column("f7").filter().sort().isnull();
         let city = Field::new("city", Kind::text(9)).column("f8").in_table(1).filter().isnull();
-        Resource::new("records", "Record", "r13", [Field::id(), name, city]).further_tables(["r13_1".into()])
+        let fields = [Field::id(), name, city];
+        Resource::new("records", "Record", "r13", fields).further_tables(["r13_1".into()]).complements()
     }
 
     fn orders() -> Resource {
@@ -434,7 +496,8 @@ mod tests {
         let customer = Field::new("customer", Kind::Reference { target }).column("f5").filter().isnull();
         let date = Field::new("date", Kind::Date).column("f6").in_table(2).filter().sort().isnull();
         let further = ["r12_1", "r12_2"].map(Name::from);
-        Resource::new("records", "Record", "r12", [Field::id(), number, customer, date]).further_tables(further)
+        let fields = [Field::id(), number, customer, date];
+        Resource::new("records", "Record", "r12", fields).further_tables(further).complements()
     }
 
     /// The tables, conditions and order of a query.
@@ -479,7 +542,7 @@ mod tests {
 
     #[test]
     fn an_indexed_copy_serves_exact_filters() {
-        assert_eq!(sql("number=A"), "FROM r12 t WHERE 1 = 1 AND t.f4_fold = $1 AND t.f4 = $2 ORDER BY t.id");
+        assert_eq!(sql("number=A"), "FROM r12 t WHERE 1 = 1 AND t.f4_fold = $1 AND nfc(t.f4) = $2 ORDER BY t.id");
         assert_eq!(sql("number__iexact=A"), "FROM r12 t WHERE 1 = 1 AND t.f4_fold = $1 ORDER BY t.id");
     }
 
@@ -494,6 +557,35 @@ mod tests {
             "FROM r12 t WHERE 1 = 1 AND NOT EXISTS (SELECT 1 FROM r13 u LEFT JOIN r13_1 u1 ON u1.id = u.id \
              WHERE (u.owner = $1) AND u.id = t.f5 AND (u1.f8 IS NOT NULL)) ORDER BY t.id"
         );
+    }
+
+    #[test]
+    fn complements_hold_where_there_is_no_value() {
+        assert_eq!(
+            sql("number__exclude=A&date__lt__exclude=2026-01-01"),
+            "FROM r12 t LEFT JOIN r12_2 t2 ON t2.id = t.id WHERE 1 = 1 AND (t.f4_fold = $1 AND nfc(t.f4) = $2) IS NOT TRUE \
+             AND (t2.f6 < $3) IS NOT TRUE ORDER BY t.id"
+        );
+        assert_eq!(
+            sql("customer.name__exclude=a&customer.city__isnull=true&customer__exclude=1"),
+            "FROM r12 t WHERE 1 = 1 AND (t.f5 = $1) IS NOT TRUE \
+             AND NOT EXISTS (SELECT 1 FROM r13 u LEFT JOIN r13_1 u1 ON u1.id = u.id \
+             WHERE (u.owner = $2) AND u.id = t.f5 AND ((u.f7 = $3) IS TRUE OR u1.f8 IS NOT NULL)) ORDER BY t.id"
+        );
+    }
+
+    #[test]
+    fn choices_are_sorted_by_their_places_and_texts_naturally() {
+        let mut level = Field::new("level", Kind::choices(&[("high", "High"), ("low", "Low")])).sort().nullable();
+        level.sorts_by_place = true;
+        let mut code = Field::new("code", Kind::text(9)).folded().sort();
+        code.sorts_naturally = true;
+        let books = Resource::new("books", "Book", "books", [Field::id(), level, code]);
+        let select = resource::select(&books, &Query::parse("ordering=-level,code__natural")).ok().unwrap();
+        let mut sql = Sql::new("");
+        order(&mut sql, OWN, &books, &select.ordering);
+        let expected = " ORDER BY strpos($1, ',' || t.level || ',') DESC NULLS LAST, natural_key(t.code_fold), t.id";
+        assert_eq!((sql.text(), sql.args()), (expected, [Arg::from(",high,low,")].as_slice()));
     }
 
     #[test]

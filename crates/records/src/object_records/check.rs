@@ -6,11 +6,11 @@ use super::held::viewable;
 use super::write::{each_stored, most_bytes};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;
+use crate::tables::{push_has_one_of, unique_key};
 use identity::assignees::Principals;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::stored;
-use resource::{Changes, Errors, Field, Kind, Lookup, Mode, Object, Value, accept, message};
+use resource::{Changes, Errors, Field, Kind, Lookup, Mode, Object, Value, accept, message, nfc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use store::{Conn, Sql};
@@ -284,7 +284,8 @@ fn answer_records(
     Ok(())
 }
 
-/// Refuses values of unique fields that another record has: a stored one, or one before it in the request.
+/// Refuses values of unique fields that another record has as things stand after the request: a stored one that keeps it, or
+/// one before it in the request.
 fn answer_unique(
     conn: &mut Conn,
     class: &Class,
@@ -292,6 +293,7 @@ fn answer_unique(
     questions: &[Questions],
     all: &mut [Checked],
 ) -> Result<(), Refusal> {
+    let places = places(sent);
     for field in class.fields.iter().filter(|field| field.is_unique) {
         let Some(declared) = class.declared(&field.alias) else { continue };
         let asked: Vec<(usize, &Value)> = questions
@@ -304,25 +306,28 @@ fn answer_unique(
         if asked.is_empty() {
             continue;
         }
-        let taken = holders(conn, class, field, declared, &asked)?;
-        let mut seen: HashSet<String> = HashSet::new();
+        let holders = holders(conn, class, field, declared, &asked)?;
+        let changed = |id: &i64| places.get(id).and_then(|place| all[*place].changes.value(&field.alias));
+        let keeps = |(key, id): &(&String, &i64)| {
+            changed(*id).is_none_or(|value| unique_key(declared, value).as_ref() == Some(*key))
+        };
+        let taken: HashMap<&String, &i64> = holders.iter().filter(keeps).collect();
+        let (mut seen, mut refused) = (HashSet::new(), Vec::new());
         for (at, value) in asked {
-            let key = match stored(declared, value) {
-                store::Arg::Text(text) => text,
-                store::Arg::Int(number) => number.to_string(),
-                _ => String::new(),
-            };
-            // A record of the same request that gives its value up does so only when all are written.
-            let is_others = taken.get(&key).is_some_and(|id| sent[at].id != Some(*id)) || !seen.insert(key);
-            if is_others {
-                all[at].refuse_field(&field.alias, message::UNIQUE.to_owned());
+            let key = unique_key(declared, value).unwrap_or_default();
+            let is_others = taken.get(&key).is_some_and(|id| sent[at].id != Some(**id));
+            if !seen.insert(key) || is_others {
+                refused.push(at);
             }
+        }
+        for at in refused {
+            all[at].refuse_field(&field.alias, message::UNIQUE.to_owned());
         }
     }
     Ok(())
 }
 
-/// The stored records that have one of these values in a unique field: their ids, by the stored values as texts.
+/// The stored records that have one of these values in a unique field: their ids, by what tells the values apart.
 fn holders(
     conn: &mut Conn,
     class: &Class,
@@ -334,14 +339,12 @@ fn holders(
     let mut holders = HashMap::new();
     for some in asked.chunks(500) {
         let mut sql = Sql::new("SELECT x.id, x.");
-        sql.name(&column).push(" FROM ").name(&table).push(" x WHERE x.").name(&column).push(" IN (");
-        for (n, (_, value)) in some.iter().enumerate() {
-            sql.push(if n > 0 { ", " } else { "" }).bind(stored(declared, value));
-        }
+        sql.name(&column).push(" FROM ").name(&table).push(" x WHERE ");
+        push_has_one_of(&mut sql, field, declared, &some.iter().map(|(_, value)| *value).collect::<Vec<_>>());
         let is_text = !matches!(some.first(), Some((_, Value::Int(_) | Value::Bool(_))));
-        conn.each(sql.push(")"), |row| {
-            let value = if is_text { row.text(1)?.to_owned() } else { row.int(1)?.to_string() };
-            holders.insert(value, row.int(0)?);
+        conn.each(&sql, |row| {
+            let key = if is_text { nfc(row.text(1)?).into_owned() } else { row.int(1)?.to_string() };
+            holders.insert(key, row.int(0)?);
             Ok(())
         })?;
     }

@@ -35,7 +35,7 @@ static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
         moment("modified_at"),
         user("modified_by"),
     ];
-    Resource::new("object_records", "ObjectRecordChild", "children", fields.map(Field::read_only))
+    Resource::new("object_records", "ObjectRecordChild", "children", fields.map(Field::read_only)).complements()
 });
 
 pub fn routes() -> Vec<Route> {

@@ -11,6 +11,7 @@ use super::write::{self, Former, New};
 use crate::classes::{Class, ClassField, table, table_of};
 use crate::field_type::{FieldType, MAX_INDEXED_LENGTH};
 use crate::rights::{of_class, owns_class};
+use crate::tables;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::app::App;
@@ -20,7 +21,6 @@ use kit::reactions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::sql::stored;
 use kit::rows::{self, Declaration, Shape};
 use resource::json::Writer;
 use resource::{Changes, Errors, Field, Kind, Resource, Select, Value, decimal, options, select};
@@ -224,8 +224,8 @@ fn is_taken(
     value: &Value,
 ) -> Result<bool, Error> {
     let mut sql = Sql::new("SELECT 1 FROM ");
-    sql.name(&table_of(class.id, field.table_number)).push(" x WHERE x.").name(&field.column());
-    sql.push(" = ").bind(stored(declared, value));
+    sql.name(&table_of(class.id, field.table_number)).push(" x WHERE ");
+    tables::push_has_one_of(&mut sql, field, declared, &[value]);
     Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
 }
 

@@ -17,7 +17,7 @@ use kit::rows::sql::{OWN, RELATED, conditions, joins, look_up_related, order};
 use kit::rows::{self, Related, Relations};
 use resource::json::Writer;
 use resource::select::{self, Select, select_related};
-use resource::{Filter, Query, RelatedRows, Resource, fold, openapi};
+use resource::{Field, Filter, Query, RelatedRows, Resource, fold, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -101,6 +101,19 @@ pub fn related_classes(
     Ok(fields.iter().filter_map(|field| Some((field.name.to_string(), of(&field.name)?))).collect())
 }
 
+/// What the filters over a relation look into; `None` of a field that is no relation.
+fn rows_of<'r>(related: &'r RelatedClasses, field: &Field) -> Option<RelatedRows<'r>> {
+    related.get(field.name.as_ref()).map(|of| match of {
+        Some((class, _)) => RelatedRows::Of(&class.record),
+        None => RelatedRows::Hidden,
+    })
+}
+
+/// Whether a parameter filters the records of a class.
+pub fn is_filter(class: &Class, related: &RelatedClasses, parameter: &str) -> bool {
+    select::is_filter_with(&class.record, |field| rows_of(related, field), parameter)
+}
+
 impl<'r> Wanted<'r> {
     /// Reads the parameters of a list: paging, filters, ordering and search.
     pub fn of(
@@ -112,11 +125,7 @@ impl<'r> Wanted<'r> {
     ) -> Result<Wanted<'r>, Refusal> {
         let class = &opened.class;
         let most = limits::value(conn, &RECORD_FILTERS)?;
-        let rows = |of: &'r Option<(Arc<Class>, Visible)>| match of {
-            Some((class, _)) => RelatedRows::Of(&class.record),
-            None => RelatedRows::Hidden,
-        };
-        let rows = |field: &resource::Field| related.get(field.name.as_ref()).map(rows);
+        let rows = |field: &Field| rows_of(related, field);
         let select = select_related(&class.record, query, rows, usize::try_from(most).unwrap_or(0))?;
         let mut visible = opened.visible.clone();
         let text = query.last("search").map(fold);
@@ -135,7 +144,7 @@ impl<'r> Wanted<'r> {
         };
         let is_searched = read.is_some() || found.is_some();
         if let Some(read) = read {
-            visible = Visible::OfAgent(Arc::new(read));
+            visible = visible.narrowed(read);
         }
         let (table, mut condition) = visible.rows(conn, &class.table(), OWN, "t.n");
         match found {

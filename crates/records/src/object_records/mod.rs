@@ -21,7 +21,8 @@ mod peek;
 pub(crate) mod read;
 mod relations;
 pub(crate) mod schemas;
-mod words;
+pub(crate) mod texts;
+pub(crate) mod words;
 pub(crate) mod write;
 
 use crate::classes::Class;

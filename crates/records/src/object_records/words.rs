@@ -1,12 +1,12 @@
-//! The search for words among the records of an agent. An index of words tells by the time that it takes of all records that
-//! have them, so it is the texts of those that the agent may view that are read.
+//! The search for words among the records of callers who may view few of a class. An index of words tells by the time that it
+//! takes of all records that have them, so the texts of those that the caller may view are read instead.
 
 use crate::bitmap::Bitmap;
 use crate::classes::Class;
 use crate::visible_records::{Visible, number};
 use kit::rows::sql::{OWN, fold_column, joins};
 use resource::Field;
-use store::{Conn, Error, Sql, Words, words};
+use store::{Conn, Error, Sought, Sql, Words, each_word, sought};
 
 /// How many records are read at a time.
 const AT_A_TIME: usize = 1_000;
@@ -17,11 +17,11 @@ const MAX_SOUGHT: usize = 32;
 /// A record with shorter texts has fewer words than count, each of which takes two bytes at least.
 const ALL_COUNT: usize = 40_000;
 
-/// Those of an agent's records that have all words of a folded text, one of them as a beginning: what [`Conn::search`] finds.
-/// `None`: there are no words, or this would take too long, so that the index is asked.
+/// Those of the caller's records that have all words of a folded text: what [`Conn::search`] finds. `None`: there are no words,
+/// the caller may view many records, or this would take too long, so that the index is asked.
 pub fn among(conn: &mut Conn, class: &Class, visible: &Visible, folded: &str) -> Result<Option<Bitmap>, Error> {
-    let sought: Vec<&str> = words(folded).take(MAX_SOUGHT + 1).collect();
-    let Some(numbers) = visible.numbers().filter(|_| visible.is_read_first()) else { return Ok(None) };
+    let Some(numbers) = visible.numbers().filter(|_| !visible.is_tested()) else { return Ok(None) };
+    let sought = sought(folded);
     if sought.is_empty() || sought.len() > MAX_SOUGHT {
         return Ok(None);
     }
@@ -50,22 +50,23 @@ pub fn among(conn: &mut Conn, class: &Class, visible: &Visible, folded: &str) ->
     Ok(Some(Bitmap::of(found)))
 }
 
-/// Whether texts have all of these words, the last one also as the beginning of one.
-fn has_all(texts: &[&str], sought: &[&str]) -> bool {
-    let Some((last, others)) = sought.split_last() else { return false };
-    let (mut others, mut has_last) = (others.to_vec(), false);
+/// Whether texts have all of these words.
+fn has_all(texts: &[&str], sought: &[Sought]) -> bool {
+    let mut missing: Vec<&Sought> = sought.iter().collect();
     let mut look_at = |word: &str| {
-        has_last |= word.starts_with(last);
-        others.retain(|other| *other != word);
+        missing.retain(|sought| match sought.is_beginning {
+            true => !word.starts_with(&sought.word),
+            false => word != sought.word,
+        });
     };
     if texts.iter().map(|text| text.len()).sum::<usize>() < ALL_COUNT {
-        texts.iter().flat_map(|text| words(text)).for_each(look_at);
+        texts.iter().for_each(|text| each_word(text, &mut look_at));
     } else {
         let mut counted = Words::default();
         texts.iter().for_each(|text| counted.add(text));
         counted.iter().for_each(&mut look_at);
     }
-    has_last && others.is_empty()
+    missing.is_empty()
 }
 
 #[cfg(test)]
@@ -74,17 +75,20 @@ mod tests {
 
     #[test]
     fn all_words_must_be_there_the_last_one_as_a_beginning() {
-        let texts = ["repair of a pump", "acme, inc."];
-        let has = |sought: &[&str]| has_all(&texts, sought);
-        assert!(has(&["acme"]) && has(&["acme", "repair"]) && has(&["pump", "pump", "rep"]));
-        assert!(!has(&["rep", "acme"]) && !has(&["acme", "other"]) && !has(&["epair"]));
+        let texts = ["repair of a pump", "acme, inc. garcía", "東京都"];
+        let has = |text: &str| has_all(&texts, &sought(text));
+        assert!(has("acme") && has("acme repair") && has("pump pump rep") && has("garcia inc") && has("garcí"));
+        assert!(!has("rep acme") && !has("acme other") && !has("epair"));
+        assert!(has("京都") && has("京 acme") && has("都") && !has("都京"));
         let long = "word ".repeat(20_000);
-        assert!(has_all(&[&long, "acme"], &["word", "acm"]) && !has_all(&[&long, "acme"], &["word", "other"]));
+        let has = |text: &str| has_all(&[&long, "acme"], &sought(text));
+        assert!(has("word acm") && !has("word other"));
     }
 
     #[test]
     fn of_a_long_text_as_many_words_count_as_in_the_index() {
         let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
-        assert!(has_all(&[&many, "last"], &["w19999"]) && !has_all(&[&many, "last"], &["last"]));
+        let has = |text: &str| has_all(&[&many, "last"], &sought(text));
+        assert!(has("w19999") && !has("last"));
     }
 }

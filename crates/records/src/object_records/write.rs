@@ -8,7 +8,7 @@ use crate::counts;
 use crate::field_type::FieldType;
 use crate::history_events::{self, Assignment, Events};
 use crate::object_records::read::shown;
-use crate::tables;
+use crate::tables::{self, unique_key};
 use crate::visible_records::Changed;
 use events::record_events::FieldValue;
 use kit::refusal::Refusal;
@@ -236,37 +236,6 @@ fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words
     words
 }
 
-/// Feeds the words of some records to the text search again, from the one behind the number `after`. Returns the number of
-/// the last one; `None`: there was none.
-pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> Result<Option<i64>, store::Error> {
-    let mut sql = Sql::new("SELECT t.n FROM ");
-    sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
-    let numbers = conn.all(&sql, |row| row.int(0))?;
-    let Some(last) = numbers.last().copied() else { return Ok(None) };
-    let mut sql = Sql::new("SELECT t.n FROM ");
-    sql.name(&class.table()).push(" t WHERE t.n").any(numbers.clone()).push(" ORDER BY t.id FOR UPDATE");
-    conn.each(&sql, |_| Ok(()))?;
-    let [_, declared, _] = class.record.parts();
-    let texts = || class.fields.iter().zip(declared).filter(|(field, _)| field.kind.is_text()).map(|(_, field)| field);
-    let mut sql = Sql::new("SELECT t.n");
-    for field in texts() {
-        value(sql.push(", "), OWN, field, 0);
-    }
-    sql.push(" FROM ").name(&class.table()).push(" t");
-    joins(&mut sql, OWN, &class.record, texts());
-    let words = conn.all(sql.push(" WHERE t.n").any(numbers), |row| {
-        let mut words = Words::default();
-        for (at, _) in texts().enumerate() {
-            if let Some(text) = row.opt_text(at + 1)? {
-                words.add(&fold(text));
-            }
-        }
-        Ok((row.int(0)?, words))
-    })?;
-    conn.set_words(&class.table(), &words)?;
-    Ok(Some(last))
-}
-
 /// The values of fields as events have them.
 fn event_values<'a>(
     class: &'a Class,
@@ -349,6 +318,7 @@ impl Change {
 pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), Refusal> {
     let owners = all.iter().filter_map(Change::new_owner).flatten().flatten();
     let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, owners)?);
+    free_unique_values(conn, class, all)?;
     let sent: HashSet<&str> = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias)).collect();
     let is_sent = |field: &ClassField| sent.contains(field.alias.as_str());
     // The words of a record are those of all its texts.
@@ -364,6 +334,42 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change])
     }
     events.put(request, conn)?;
     Ok(changed.note(conn, class.id)?)
+}
+
+/// Empties unique fields of records whose values other records of the request take over: an index refuses a value that two
+/// records have, though one of them gives it up in the next statement.
+fn free_unique_values(conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), store::Error> {
+    if all.len() < 2 {
+        return Ok(());
+    }
+    let [_, declared, _] = class.record.parts();
+    for (field, declared) in class.fields.iter().zip(declared).filter(|(field, _)| field.is_unique) {
+        let key = |change: &Change| unique_key(declared, change.values.value(&field.alias)?);
+        let keys: HashMap<String, i64> = all.iter().filter_map(|change| Some((key(change)?, change.id))).collect();
+        let changed: Vec<i64> =
+            all.iter().filter(|change| change.values.value(&field.alias).is_some()).map(|change| change.id).collect();
+        if keys.is_empty() || changed.len() < 2 {
+            continue;
+        }
+        let mut freed = Vec::new();
+        each_stored(
+            conn,
+            class,
+            changed,
+            |of| of.id == field.id,
+            |stored| {
+                let before = stored.values.value(&field.alias).and_then(|value| unique_key(declared, value));
+                let heir = before.and_then(|key| keys.get(&key));
+                freed.extend(heir.filter(|heir| **heir != stored.id).map(|_| stored.id));
+            },
+        )?;
+        if !freed.is_empty() {
+            let mut sql = Sql::new("UPDATE ");
+            sql.name(&table_of(class.id, field.table_number)).push(" SET ").name(&field.column());
+            conn.exec(sql.push(" = NULL WHERE id").any(freed))?;
+        }
+    }
+    Ok(())
 }
 
 /// Changes records that hold the values `before`, as far as these are others.

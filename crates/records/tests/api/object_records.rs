@@ -321,6 +321,13 @@ async fn filters_of_every_type_and_over_a_relation() {
     for (query, ids) in [
         ("number=Beta", vec![b]),
         ("number__icontains=A", vec![a, b, c]),
+        ("number__iexact=BETA", vec![b]),
+        ("number__contains=et", vec![b]),
+        ("number__startswith=Be", vec![b]),
+        ("number__istartswith=be", vec![b]),
+        ("number__endswith=mma", vec![c]),
+        ("number__iendswith=MA", vec![c]),
+        ("pages__gte=20", vec![b]),
         ("notes__icontains=STRASSE", vec![a]),
         ("notes__isnull=true", vec![b]),
         ("pages__range=1,20", vec![a, b]),
@@ -362,7 +369,28 @@ async fn filters_of_every_type_and_over_a_relation() {
         assert_eq!((&list["filtered_count"], &list["total_count"]), (&json!(ids.len()), &json!(3)), "{query}");
         let one = api.get(&format!("{records}?{query}&limit=1")).await;
         assert_eq!(one["filtered_count"], ids.len(), "{query}");
+        // The complement of a filter finds the others, those without a value too.
+        if let Some((name, value)) = query.split_once('=').filter(|(_, value)| !value.contains('='))
+            && !["search", "ordering"].contains(&name)
+        {
+            let others: Vec<i64> = [a, b, c].into_iter().filter(|id| !ids.contains(id)).collect();
+            let list = api.get(&format!("{records}?{name}__exclude={value}")).await;
+            assert_eq!(list.ids(), others, "{name}__exclude={value} {list:?}");
+        }
     }
+    for (query, ids) in [
+        ("number__exact__exclude=Beta&pages__exclude=1", vec![c]),
+        ("supplier.name__exclude=ACME&supplier.name__isnull__exclude=true", vec![b]),
+        ("supplier.name__exclude=ACME&supplier.id__exclude=2", vec![c]),
+        ("planet__exclude=Mars&supplier.planet__exclude=x", vec![a, b, c]),
+    ] {
+        assert_eq!(api.get(&format!("{records}?{query}")).await.ids(), ids, "{query}");
+    }
+    api.get(&format!("{records}?pages__exclude=x&number__gt__exclude=1&tags__exclude=pink")).await.refuses(json!({
+        "pages__exclude": ["A valid integer is required."],
+        "number__gt__exclude": ["Select a valid choice. gt is not one of the available choices."],
+        "tags__exclude": ["Select a valid choice. pink is not one of the available choices."],
+    }));
     api.get(&format!("{records}?ordering=notes&pages=x&supplier.name__gt=1&tags__gt=red&scans=1")).await.refuses(
         json!({
             "ordering": ["Select a valid choice. notes is not one of the available choices."],
@@ -372,7 +400,7 @@ async fn filters_of_every_type_and_over_a_relation() {
             "scans": ["Select a valid choice. exact is not one of the available choices."],
         }),
     );
-    let many = "number=a&".repeat(20) + "supplier.name=b";
+    let many = "number__exclude=a&".repeat(20) + "supplier.name=b";
     api.get(&format!("{records}?{many}")).await.is(400, json!({"detail": "Limit of 20 filters has been exceeded."}));
 }
 

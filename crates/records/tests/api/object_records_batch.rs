@@ -126,6 +126,52 @@ async fn all_errors_are_told_by_their_places_and_nothing_is_written() {
 }
 
 #[tokio::test]
+async fn unique_values_count_as_they_will_be_after_the_request() {
+    let server = Server::start().await;
+    let api = server.admin().await;
+    let fields = json!([
+        {"label": "Code", "type": "string", "is_unique": true},
+        {"label": "Number", "type": "integer", "is_unique": true},
+    ]);
+    class(&api, "Order", fields).await;
+    for (code, number) in [("A", 1), ("B", 2), ("C", 3), ("Zoë", 4)] {
+        api.post(RECORDS, json!({"fields": {"code": code, "number": number}})).await.created();
+    }
+    let codes = async || -> Vec<Value> {
+        let fields = api.get(RECORDS).await.column("fields");
+        fields.iter().map(|fields| fields["code"].clone()).collect()
+    };
+    let change = async |codes: &[(i64, Value)]| {
+        let items: Vec<Value> = codes.iter().map(|(id, code)| json!({"id": id, "fields": {"code": code}})).collect();
+        api.patch(BATCH, json!({"items": items})).await
+    };
+    // Two change places, three go round, and one takes over what another gives up.
+    change(&[(1, json!("B")), (2, json!("A"))]).await.is(200, json!({"ids": [1, 2]}));
+    assert_eq!(codes().await, ["B", "A", "C", "Zoë"]);
+    change(&[(3, json!("B")), (1, json!("A")), (2, json!("C"))]).await.is(200, json!({"ids": [3, 1, 2]}));
+    assert_eq!(codes().await, ["A", "C", "B", "Zoë"]);
+    change(&[(1, json!("Zoe\u{308}")), (4, json!(null))]).await.is(200, json!({"ids": [1, 4]}));
+    assert_eq!(codes().await, [json!("Zoe\u{308}"), json!("C"), json!("B"), json!(null)]);
+    change(&[(4, json!("A")), (1, json!("Zoë"))]).await.is(200, json!({"ids": [4, 1]}));
+    let numbers = json!({"items": [{"id": 1, "fields": {"number": 2}}, {"id": 2, "fields": {"number": 1}}]});
+    api.patch(&format!("{BATCH}?dry_run=true"), numbers.clone()).await.is(200, json!({"ids": [1, 2]}));
+    api.patch(BATCH, numbers).await.is(200, json!({"ids": [1, 2]}));
+    assert_eq!(api.get(&format!("{RECORDS}?number=1&code=C")).await.ids(), [2]);
+    // They are found by what they hold now.
+    assert_eq!(api.get(&format!("{RECORDS}?search=zoe")).await.ids(), [1]);
+    // What another record keeps is taken, and so is what an item before it takes.
+    let unique = |places: &[&str]| {
+        let wrong = |place: &&str| ((*place).to_owned(), json!({"fields": {"code": ["This field must be unique."]}}));
+        json!({"items": places.iter().map(wrong).collect::<serde_json::Map<_, _>>()})
+    };
+    change(&[(1, json!("C")), (3, json!("D"))]).await.refuses(unique(&["0"]));
+    change(&[(1, json!("C")), (2, json!("C"))]).await.refuses(unique(&["0"]));
+    change(&[(1, json!("X")), (2, json!("X"))]).await.refuses(unique(&["1"]));
+    change(&[(1, json!("C")), (2, json!("Zo\u{65}\u{308}")), (3, json!("C"))]).await.refuses(unique(&["2"]));
+    assert_eq!(codes().await, ["Zoë", "C", "B", "A"]);
+}
+
+#[tokio::test]
 async fn children_that_go_in_the_same_request_do_not_count() {
     let server = Server::start().await;
     let api = with_nodes(&server).await;

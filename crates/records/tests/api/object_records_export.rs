@@ -63,6 +63,70 @@ async fn a_csv_has_a_line_for_each_record() {
 }
 
 #[tokio::test]
+async fn a_csv_may_begin_with_a_byte_order_mark() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    make(&api, json!({"title": "Zoë"})).await;
+    let plain = api.get(EXPORT).await.text.clone();
+    assert!(plain.starts_with("id,"));
+    assert_eq!(api.get(&format!("{EXPORT}?bom=true")).await.text, format!("\u{feff}{plain}"));
+    assert_eq!(api.get(&format!("{EXPORT}?bom=false&format=csv")).await.text, plain);
+    let link = api.post(LINK, json!({"bom": true})).await;
+    assert_eq!(api.anonymous().get(&path_of(&link)).await.text, format!("\u{feff}{plain}"));
+    for (query, wrong) in [
+        ("bom=1", "Must be a valid boolean."),
+        ("bom=true&format=ndjson", "This field is not allowed here."),
+        ("bom=false&format=ndjson", "This field is not allowed here."),
+    ] {
+        api.get(&format!("{EXPORT}?{query}")).await.refuses(json!({"bom": [wrong]}));
+    }
+    let body = json!({"bom": true, "format": "ndjson"});
+    api.post(LINK, body).await.refuses(json!({"bom": ["This field is not allowed here."]}));
+}
+
+#[tokio::test]
+async fn people_whom_the_caller_may_not_list_stand_with_their_full_names() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    let person = server.as_type("external").await;
+    api.post(RECORDS, json!({"fields": {"title": "a", "person": 1}, "owner": person.id})).await.created();
+    let admin = api.get("/api/users/1/").await.ok();
+    let name = format!("{} {}", admin["first_name"].as_str().unwrap(), admin["last_name"].as_str().unwrap());
+    let columns = |text: &str| -> Vec<String> { text.lines().nth(1).unwrap().split(',').map(str::to_owned).collect() };
+    let seen = columns(&person.get(EXPORT).await.text);
+    assert_eq!([&seen[1], &seen[3], &seen[9]], ["external@example.com", &name, &name]);
+    let seen = columns(&api.get(EXPORT).await.text);
+    assert_eq!([&seen[1], &seen[3], &seen[9]], ["external@example.com", "admin@example.com", "admin@example.com"]);
+}
+
+#[tokio::test]
+async fn a_filter_that_the_class_does_not_have_is_refused() {
+    let server = Server::start().await;
+    let api = orders(&server).await;
+    for title in ["a", "b"] {
+        make(&api, json!({"title": title})).await;
+    }
+    assert_eq!(
+        ids_in(
+            &api.get(&format!(
+                "{EXPORT}?format=ndjson&title=a&fields=title&search=a&ordering=id&dry_run=1&delimiter=;"
+            ))
+            .await
+            .text
+        ),
+        [1]
+    );
+    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    let gone = json!({"title": ["This filter does not exist."], "x.y__in": ["This filter does not exist."]});
+    for format in ["csv", "ndjson"] {
+        api.get(&format!("{EXPORT}?title=a&x.y__in=1&format={format}")).await.refuses(gone.clone());
+    }
+    api.post(LINK, json!({"title": "a", "x.y__in": 1})).await.refuses(gone);
+    // Lists ignore it.
+    assert_eq!(api.get(&format!("{RECORDS}?title=a")).await.ids(), [1, 2]);
+}
+
+#[tokio::test]
 async fn ndjson_has_the_records_of_the_list_without_permissions() {
     let server = Server::start().await;
     let api = orders(&server).await;

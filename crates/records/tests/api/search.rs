@@ -18,8 +18,9 @@ async fn order(api: &Client, number: &str, note: &str) -> i64 {
 }
 
 async fn user(api: &Client, first_name: &str, last_name: &str) -> i64 {
+    let ascii: String = last_name.chars().filter(char::is_ascii).collect();
     let body = json!({
-        "username": format!("{}@example.com", last_name.to_lowercase()), "account_type": "external",
+        "username": format!("{}@example.com", ascii.to_lowercase()), "account_type": "external",
         "first_name": first_name, "last_name": last_name, "delay_activation": true,
     });
     api.post("/api/users/", body).await.id()
@@ -65,6 +66,24 @@ async fn labels_that_begin_with_the_text_come_first() {
     // People are found by their usernames, too.
     finds(&api, "clerk@example", json!([first[1]])).await;
     finds(&api, "nothing", json!([])).await;
+}
+
+#[tokio::test]
+async fn accents_make_no_difference_and_pairs_of_characters_are_found() {
+    let server = Server::start().await;
+    let api = with_orders(&server).await;
+    let (person, people) = (user(&api, "Ana", "Garci\u{301}a").await, group(&api, "Über García", &[]).await);
+    let order = order(&api, "Garcia 7", "東京都").await;
+    let all = json!([
+        of_order(order, "Garcia 7"),
+        of("user", person, "Ana Garci\u{301}a"),
+        of("user_group", people, "Über García")
+    ]);
+    for text in ["garcia", "GARC%C3%8DA", "garci%CC%81a"] {
+        finds(&api, text, all.clone()).await;
+    }
+    finds(&api, "uber", json!([of("user_group", people, "Über García")])).await;
+    finds(&api, "京都", json!([of_order(order, "Garcia 7")])).await;
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::row::{OnRow, QueryError, Row, Source};
 use crate::sql::{Arg, Insert, Sql, Value, sqlite_text};
 use crate::state_tag::{EngineTag, StateTag};
+use crate::text_functions::{self, TextFunction};
 
 /// How many prepared statements a connection keeps.
 const MAX_STATEMENTS: usize = 64;
@@ -62,6 +63,10 @@ impl Connection {
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
         handle.create_scalar_function("get_bit", 2, flags, get_bit).map_err(translate)?;
         handle.create_aggregate_function("bit_or", 1, flags, BitOr).map_err(translate)?;
+        for (name, function) in text_functions::ALL {
+            let of_text = move |context: &Context<'_>| changed_text(context, function);
+            handle.create_scalar_function(name, 1, flags, of_text).map_err(translate)?;
+        }
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Connection {
@@ -408,6 +413,12 @@ fn get_bit(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
     let (bytes, n) = (blob.as_blob()?, n.as_i64()?);
     let byte = usize::try_from(n / 8).ok().filter(|_| n >= 0).and_then(|at| bytes.get(at));
     Ok(Some(byte.map_or(0, |byte| i64::from(byte >> (n % 8) & 1))))
+}
+
+/// A function of a text; NULL of NULL.
+fn changed_text(context: &Context<'_>, function: TextFunction) -> rusqlite::Result<Option<String>> {
+    let text = context.get_raw(0);
+    if text == ValueRef::Null { Ok(None) } else { Ok(Some(function(text.as_str()?).into_owned())) }
 }
 
 /// The aggregate `bit_or` of PostgreSQL: NULL of no numbers.

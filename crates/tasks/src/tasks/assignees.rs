@@ -163,7 +163,14 @@ pub fn is_filter(name: &str) -> bool {
 
 /// The filters `assignees` of a list; `None`: there are none.
 pub fn filter(request: &Request) -> Result<Option<Assigned>, Refusal> {
-    const NAMES: [&str; 3] = ["assignees", "assignees__exact", "assignees__in"];
+    const NAMES: [&str; 6] = [
+        "assignees",
+        "assignees__exact",
+        "assignees__in",
+        "assignees__exclude",
+        "assignees__exact__exclude",
+        "assignees__in__exclude",
+    ];
     let caller = request.caller()?.user;
     let mut condition = Sql::new("");
     let mut errors = Errors::new();
@@ -175,7 +182,8 @@ pub fn filter(request: &Request) -> Result<Option<Assigned>, Refusal> {
             continue;
         }
         let (mut ids, mut includes_me) = (Vec::new(), false);
-        let items: Vec<&str> = if predicate == "in" { value.split(',').collect() } else { vec![value] };
+        let is_complement = name.ends_with("exclude");
+        let items: Vec<&str> = if predicate.starts_with("in") { value.split(',').collect() } else { vec![value] };
         for item in items {
             match item.trim().parse::<i64>() {
                 _ if item.trim() == "me" => includes_me = true,
@@ -183,9 +191,10 @@ pub fn filter(request: &Request) -> Result<Option<Assigned>, Refusal> {
                 Err(_) => errors.add(name, message::select_choice(item)),
             }
         }
-        is_mine &= includes_me && ids.is_empty();
+        is_mine &= includes_me && ids.is_empty() && !is_complement;
         condition.push(if condition.text().is_empty() { "" } else { " AND " });
-        condition.push("t.id IN (SELECT a.task FROM task_assignees a WHERE a.principal").any(ids);
+        condition.push(if is_complement { "t.id NOT IN (" } else { "t.id IN (" });
+        condition.push("SELECT a.task FROM task_assignees a WHERE a.principal").any(ids);
         if includes_me {
             tokens(condition.push(" OR a.principal IN "), PRINCIPALS, &[("{caller}", caller)]);
         }

@@ -16,7 +16,7 @@ use kit::rows;
 use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
 use resource::Object;
 use serde_json::{Map, json};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use store::{Conn, Sql};
 
 pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {

@@ -84,7 +84,8 @@ fn states(filters: &[Filter<'_>]) -> Option<Vec<&'static str>> {
         if !is_known {
             return None;
         }
-        states.retain(|state| filter.operands().iter().any(|wanted| *wanted == Value::from(*state)));
+        let is_named = |state: &str| filter.operands().iter().any(|wanted| *wanted == Value::from(state));
+        states.retain(|state| is_named(state) != filter.is_complement());
     }
     Some(states)
 }

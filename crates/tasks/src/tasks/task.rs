@@ -103,6 +103,7 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
             Field::new("form", Kind::Object).read_only().detail_only().schema(form_schema).stored_by_resource(),
         ],
     )
+    .complements()
     .unlogged()
     .shows(|_| {
         let group = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
@@ -175,7 +176,7 @@ pub fn document(conn: &mut Conn) -> Result<Json, Error> {
     }
     for column in document["list"]["columns"].as_array_mut().into_iter().flatten() {
         if column["alias"] == ASSIGNEES.name() {
-            column["predicates"] = json!(["exact", "in"]);
+            column["predicates"] = json!(["exact", "in", "exclude", "in__exclude"]);
         }
     }
     Ok(document)
@@ -191,6 +192,8 @@ pub fn parameters() -> Vec<Json> {
         text(),
     ));
     parameters.push(openapi::query("assignees__in", "Comma-separated ids of assignees, `me` among them", text()));
+    parameters.push(openapi::query("assignees__exclude", "Who is no assignee: an id, or `me`", text()));
+    parameters.push(openapi::query("assignees__in__exclude", "Comma-separated ids of none of the assignees", text()));
     parameters
 }
 

@@ -7,7 +7,7 @@ use testkit::{Client, Server, rounds};
 const TASKS: &str = "/api/tasks/";
 /// A filter that each task fulfils, and for which no counts are kept.
 const PLAIN: &str = "created_at__gte=2000-01-01T00:00:00Z";
-const QUERIES: [&str; 8] = [
+const QUERIES: [&str; 12] = [
     "assignees=me&status=open&ordering=due_at",
     "assignees=me&status=open&ordering=due_at&limit=2&offset=1",
     "assignees=me&status__in=open,canceled&ordering=-due_at",
@@ -16,6 +16,10 @@ const QUERIES: [&str; 8] = [
     "assignees=me&status=open&ordering=name",
     "status=open&ordering=due_at",
     "status__in=open,completed",
+    "status__exclude=open",
+    "assignees=me&status__in__exclude=open,canceled&ordering=due_at",
+    "assignees__exclude=me",
+    "assignees=me&assignees__in__exclude=2,3",
 ];
 /// Counts that are not those of the tasks.
 const WRONG_COUNTS: &str = "SELECT count(*) FROM (SELECT x.audience FROM (SELECT audience, class_id, status, n FROM task_counts \
@@ -164,6 +168,10 @@ async fn the_filter_of_assignees_counts_as_any_other() {
             "assignees__gt=1",
             json!({"assignees__gt": ["Select a valid choice. gt is not one of the available choices."]}),
         ),
+        (
+            "assignees__exclude=x",
+            json!({"assignees__exclude": ["Select a valid choice. x is not one of the available choices."]}),
+        ),
     ] {
         api.get(&list(query.to_owned())).await.refuses(wrong);
     }
@@ -199,6 +207,38 @@ async fn the_tasks_of_many_records_are_counted() {
             6 => admin.delete(&format!("/api/object-records/{record}/")).await.is_empty(),
             9 => compare(&server, &[&admin, &ann]).await,
             _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_filter_and_its_complement_make_the_whole_list() {
+    let mut office = office().await;
+    let (mut random, mut tasks) = (Random(7), vec![1]);
+    for _ in 0..30 {
+        office.step(&mut random, &mut tasks).await;
+    }
+    let Office { people, admin, records, .. } = &office;
+    let record = records[0];
+    for caller in people.iter().chain([admin]) {
+        let ids = async |query: &str| caller.get(&format!("{TASKS}?limit=1000&{query}")).await.ids();
+        let all = ids("").await;
+        for (name, value) in [
+            ("id__lte", "3".to_owned()),
+            ("name__icontains", "a".to_owned()),
+            ("task_template", "1".to_owned()),
+            ("object_record", record.to_string()),
+            ("object_record__gt", record.to_string()),
+            ("status", "open".to_owned()),
+            ("status__in", "open,completed".to_owned()),
+            ("due_at__lt", "2026-02-01T00:00:00Z".to_owned()),
+            ("due_at__isnull", "true".to_owned()),
+            ("assignees", "me".to_owned()),
+            ("assignees__in", "me,1,2".to_owned()),
+        ] {
+            let found = ids(&format!("{name}={value}")).await;
+            let others: Vec<i64> = all.iter().copied().filter(|id| !found.contains(id)).collect();
+            assert_eq!(ids(&format!("{name}__exclude={value}")).await, others, "{} {name}={value}", caller.username);
         }
     }
 }

@@ -536,3 +536,101 @@ async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
         process.stop();
     }
 }
+
+/// The rows that a statement reads of the first build, as one text, once they are these.
+async fn comes_to(stored: &Stored, statement: &str, expected: &str) {
+    let mut rows = String::new();
+    for _ in 0..400 {
+        let read = stored.installation.sql("build_1", statement);
+        rows = read.into_iter().flatten().flatten().collect::<Vec<_>>().join(",");
+        if rows == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{statement} reads {rows}, not {expected}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_compared_in_one_normal_form() {
+    let stored = of_0003().await;
+    let sql = |statement: String| drop(stored.installation.sql("build_1", &statement));
+    let roles = stored.installation.sql("build_1", "SELECT id FROM roles ORDER BY id LIMIT 2");
+    let [first, second] = [0, 1].map(|at: usize| roles[at][0].clone().unwrap());
+    let (composed, decomposed) = ("Caf\u{e9}", "Cafe\u{301}");
+    let folded = |name: &str| name.to_lowercase();
+    for (id, name) in [(&first, composed), (&second, decomposed)] {
+        sql(format!("UPDATE roles SET name = '{name}', name_fold = '{}' WHERE id = {id}", folded(name)));
+    }
+    let username = format!("{}@example.com", "ju\u{308}rgen");
+    sql(format!("UPDATE users SET username = '{username}', username_fold = '{username}' WHERE username = '{ADMIN}'"));
+    let process = stored.installation.serve_api();
+    // By both forms the same person signs in.
+    let client = process.client("localhost");
+    client.sign_in(&username, PASSWORD).await;
+    let api = client.sign_in("j\u{fc}rgen@example.com", PASSWORD).await;
+    // Two names that have become one stay as they are, and nobody makes a third one.
+    for (id, name) in [(&first, composed), (&second, decomposed)] {
+        assert_eq!(api.get(&format!("/api/roles/{id}/")).await.ok()["name"], name);
+    }
+    let third = json!({"name": composed, "permissions": {}});
+    api.post("/api/roles/", third).await.refuses(json!({"name": ["This field must be unique."]}));
+    process.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_compared_and_searched_in_one_normal_form() {
+    for stored in Stored::all().await {
+        let process = stored.installation.serve_api();
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        let class =
+            format!("/api/object-classes/{}/", api.post("/api/object-classes/", json!({"name": "Order"})).await.id());
+        for field in [
+            json!({"label": "Code", "type": "string", "is_unique": true, "is_indexed": true}),
+            json!({"label": "Name", "type": "string", "is_unique": true}),
+        ] {
+            api.post(&format!("{class}fields/"), field).await.created();
+        }
+        let records = format!("{class}object-records/");
+        let mut ids = Vec::new();
+        for (code, name) in [("Zoe\u{308}", "\u{e9}"), ("東京都", "other")] {
+            ids.push(api.post(&records, json!({"fields": {"code": code, "name": name}})).await.id());
+        }
+        comes_to(&stored, "SELECT is_indexed FROM object_class_fields ORDER BY id", "1,0").await;
+        process.stop();
+        // So a process of an older version has left them.
+        for statement in [
+            "DROP INDEX r1_f1_unique_nfc",
+            "DROP INDEX r1_f2_unique_nfc",
+            "CREATE UNIQUE INDEX r1_f1_unique ON r1 (f1) WHERE f1 IS NOT NULL",
+            "CREATE UNIQUE INDEX r1_f2_unique ON r1 (f2) WHERE f2 IS NOT NULL",
+            "UPDATE object_class_fields SET unique_in_nfc = 0",
+            "UPDATE r1 SET f1_fold = 'zoe\u{308}' WHERE f2 <> 'other'",
+            "UPDATE r1 SET f2 = 'e\u{301}', f2_fold = 'e\u{301}' WHERE f2 = 'other'",
+            "DELETE FROM r1_words",
+            "DELETE FROM text_passes",
+            "INSERT INTO text_passes(n, due_at, changed_since, class_id, after_n) VALUES (1, 0, 0, 0, 0), (2, 0, 0, 0, 0)",
+        ] {
+            stored.installation.sql("build_1", statement);
+        }
+        let process = stored.installation.serve_api();
+        comes_to(&stored, "SELECT n FROM text_passes", "").await;
+        let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+        for (query, found) in [
+            ("search=zoe", &ids[..1]),
+            ("search=京都", &ids[1..]),
+            ("code=Zo%C3%AB", &ids[..1]),
+            ("code__icontains=%C3%AB", &ids[..1]),
+            ("name=%C3%A9&ordering=id", &ids),
+        ] {
+            assert_eq!(api.get(&format!("{records}?{query}")).await.ids(), found, "{query}");
+        }
+        // The records whose names have become one stay, and the field is unique by what is stored.
+        comes_to(&stored, "SELECT unique_in_nfc FROM object_class_fields ORDER BY id", "1,0").await;
+        warnings_of(&process, "in several Unicode forms", 1).await;
+        let unique = |alias: &str| json!({"fields": {alias: ["This field must be unique."]}});
+        api.post(&records, json!({"fields": {"code": "Zo\u{eb}"}})).await.refuses(unique("code"));
+        api.post(&records, json!({"fields": {"name": "e\u{301}"}})).await.refuses(unique("name"));
+        process.stop();
+    }
+}

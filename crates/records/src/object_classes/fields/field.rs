@@ -236,6 +236,7 @@ pub fn class_field(id: i64, table_number: i64, after: &After<'_>) -> ClassField 
         default: after.get(&DEFAULT).filter(|default| !default.is_null()),
         is_required: after.get(&IS_REQUIRED).unwrap_or_default(),
         is_unique: after.get(&IS_UNIQUE).unwrap_or_default(),
+        is_unique_in_nfc: true,
         is_indexed: false,
         max_length: after.get(&MAX_LENGTH),
         min_value: after.get(&MIN_VALUE),

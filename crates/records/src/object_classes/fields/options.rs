@@ -4,7 +4,7 @@ use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS}
 use crate::classes::{ClassField, options_of, table_of};
 use crate::field_type::FieldType;
 use kit::rows::sql::{has_member, joined};
-use resource::{Body, Changes, Choice, Errors, Name, Value, message};
+use resource::{Body, Changes, Choice, Errors, Name, Value, message, nfc};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use store::{Conn, Error, Sql};
@@ -47,7 +47,7 @@ pub fn check(changes: &mut Changes, max_items: usize, errors: &mut Errors) {
         return errors.nest(OPTIONS.name(), wrong);
     }
     let mut values = HashSet::new();
-    if let Some((value, _)) = options.iter().find(|(value, _)| !values.insert(value.as_str())) {
+    if let Some((value, _)) = options.iter().find(|(value, _)| !values.insert(nfc(value))) {
         return errors.add(OPTIONS.name(), format!("Option {value} must be unique."));
     }
     let stored: Vec<Json> = options.iter().map(|(value, text)| json!({"value": value, "text": text})).collect();

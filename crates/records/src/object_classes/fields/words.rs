@@ -2,7 +2,7 @@
 //! may find a record by a word that it has no more.
 
 use crate::classes::class;
-use crate::object_records::write::words_of_page;
+use crate::object_records::texts::words_of_page;
 use crate::tables;
 use kit::app::App;
 use kit::build::Build;

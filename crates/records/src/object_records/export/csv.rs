@@ -5,6 +5,8 @@ use crate::classes::{Class, ClassField};
 use crate::field_type::FieldType;
 use crate::object_records::read::View;
 use crate::visible_records::number;
+use identity::visibility::visible_users;
+use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::rows::sql::{OWN, joins, value};
 use kit::rows::stored_value;
@@ -16,26 +18,33 @@ use store::{Conn, Error, Row, Sql};
 const OWN_COLUMNS: [&str; 6] = ["id", "owner", "created_at", "created_by", "modified_at", "modified_by"];
 /// What programs that open a CSV take for the beginning of a formula.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+const APOSTROPHE: char = '\'';
+/// What a file with the parameter `bom` begins with.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The columns of an export: aliases and ids of the fields, as the class had them when the export began.
-pub struct Columns(Vec<(String, i64)>);
+pub struct Columns {
+    fields: Vec<(String, i64)>,
+    has_bom: bool,
+}
 
 impl Columns {
-    pub fn of(view: &View) -> Columns {
-        Columns(view.fields().map(|field| (field.alias.clone(), field.id)).collect())
+    pub fn of(view: &View, has_bom: bool) -> Columns {
+        Columns { fields: view.fields().map(|field| (field.alias.clone(), field.id)).collect(), has_bom }
     }
 
-    /// The line of names.
+    /// The beginning of the file: the byte order mark that it may have, and the line of names.
     pub fn header(&self) -> String {
-        let names = OWN_COLUMNS.into_iter().chain(self.0.iter().map(|(alias, _)| alias.as_str()));
-        format!("{}\r\n", names.collect::<Vec<_>>().join(","))
+        let names = OWN_COLUMNS.into_iter().chain(self.fields.iter().map(|(alias, _)| alias.as_str()));
+        let mark = if self.has_bom { BYTE_ORDER_MARK } else { "" };
+        format!("{mark}{}\r\n", names.collect::<Vec<_>>().join(","))
     }
 
     /// The fields of the columns, as the class has them now; `None` for one that is gone.
     fn fields<'c>(&self, class: &'c Class) -> Vec<Option<(&'c ClassField, &'c Field)>> {
         let [_, declared, _] = class.record.parts();
         let known: HashMap<i64, _> = class.fields.iter().zip(declared).map(|both| (both.0.id, both)).collect();
-        self.0.iter().map(|(_, id)| known.get(id).copied()).collect()
+        self.fields.iter().map(|(_, id)| known.get(id).copied()).collect()
     }
 }
 
@@ -50,7 +59,13 @@ struct Lines {
 }
 
 /// The lines of the records with these numbers, in their order; `None` when they take too many bytes.
-pub fn piece(conn: &mut Conn, class: &Class, columns: &Columns, numbers: &[u32]) -> Result<Option<Vec<u8>>, Refusal> {
+pub fn piece(
+    caller: &Caller,
+    conn: &mut Conn,
+    class: &Class,
+    columns: &Columns,
+    numbers: &[u32],
+) -> Result<Option<Vec<u8>>, Refusal> {
     let fields = columns.fields(class);
     let there = || fields.iter().flatten();
     let mut sql = Sql::new("SELECT t.n, t.id, t.owner, t.created_at, t.created_by, t.modified_at, t.modified_by");
@@ -72,16 +87,17 @@ pub fn piece(conn: &mut Conn, class: &Class, columns: &Columns, numbers: &[u32])
         return Ok(None);
     }
     read?;
-    let names = usernames(conn, &lines)?;
+    let names = names(caller, conn, &lines)?;
     Ok(Some(lines.in_order(numbers, &names).into_bytes()))
 }
 
-/// The usernames of all people in these lines.
-fn usernames(conn: &mut Conn, lines: &Lines) -> Result<HashMap<i64, String>, Error> {
+/// What all people in these lines are called: by their usernames, or by their full names where the caller may not list them.
+fn names(caller: &Caller, conn: &mut Conn, lines: &Lines) -> Result<HashMap<i64, String>, Error> {
     let mut ids: Vec<i64> = lines.people.iter().map(|(_, id)| *id).collect();
     ids.sort_unstable();
     ids.dedup();
-    let mut sql = Sql::new("SELECT u.id, u.username FROM users u WHERE u.id");
+    let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
+    sql.append(&visible_users(caller)).push(" THEN t.username ELSE t.full_name END FROM users t WHERE t.id");
     Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
@@ -179,9 +195,11 @@ fn push_text(out: &mut String, text: &str) {
     push_cell(out, text);
 }
 
-/// Appends a text without the comma, with an apostrophe in front of one that could be taken for a formula.
+/// Appends a text without the comma, with an apostrophe in front of one that could be taken for a formula. One that has
+/// apostrophes there already gets one more, so that an import can take one away from each.
 fn push_cell(out: &mut String, text: &str) {
-    let guard = if text.starts_with(FORMULA) { "'" } else { "" };
+    let is_guarded = text.trim_start_matches(APOSTROPHE).starts_with(FORMULA);
+    let guard = if is_guarded { "'" } else { "" };
     if text.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
         out.push('"');
         out.push_str(guard);
@@ -212,6 +230,11 @@ mod tests {
             ("@a", "'@a"),
             ("\ta", "'\ta"),
             ("\ra", "\"'\ra\""),
+            ("'=x", "''=x"),
+            ("''+1", "'''+1"),
+            ("'", "'"),
+            ("'a", "'a"),
+            ("o'=x", "o'=x"),
             ("=a,\"b\"", "\"'=a,\"\"b\"\"\""),
         ] {
             let mut out = String::new();

@@ -2,7 +2,7 @@
 //! `/api/object-classes/{id}/object-records/export/link/`, they work once within a minute, for the rights that their maker
 //! has then (`docs/reference/object-records.md`).
 
-use super::{Format, OF_PAGES, begin, download as run, place};
+use super::{Format, OF_PAGES, begin, download as run, place, refuse_unknown_filters};
 use crate::object_records::list::{Wanted, open, related_classes};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
             "ExportParameters",
             json!({
                 "type": "object",
-                "description": "`format`, and the parameters of the list by their names",
+                "description": "`format`, `bom`, and the parameters of the list by their names",
                 "additionalProperties": true,
             }),
         )
@@ -66,8 +66,9 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let opened = open(request, conn)?;
     let text = query_text(&request.object()?)?;
     let query = Query::parse(&text).without(&OF_PAGES);
-    Format::of(&query)?;
+    Format::of(&query)?.has_bom(&query)?;
     let related = related_classes(request, conn, &opened.class, &query)?;
+    refuse_unknown_filters(&query, &opened.class, &related)?;
     Wanted::of(&query, conn, &opened, &related, request.now)?;
     let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
     let Claims { user, session, .. } = admission.claims;

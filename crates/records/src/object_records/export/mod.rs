@@ -7,8 +7,9 @@
 mod csv;
 mod link;
 
-use super::list::{RelatedClasses, Wanted, advised, open, related_classes};
+use super::list::{RelatedClasses, Wanted, advised, is_filter, open, related_classes};
 use super::read::{Records, View};
+use crate::classes::Class;
 use crate::visible_records::VisibleClass;
 use csv::Columns;
 use http::Method;
@@ -19,7 +20,7 @@ use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
 use kit::snapshot;
 use resource::json::Writer;
-use resource::{Query, message, openapi};
+use resource::{Errors, Query, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::io;
@@ -42,6 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/api/object-classes/{class_id}/object-records/export/";
 const FORMAT: &str = "format";
+const BOM: &str = "bom";
 /// The media types of both formats, without their parameters.
 const MEDIA_TYPES: [&str; 2] = ["text/csv", "application/x-ndjson"];
 
@@ -65,7 +67,29 @@ fn parameters() -> Vec<Json> {
     all.retain(|parameter| !OF_PAGES.iter().any(|name| parameter["name"] == *name));
     let formats = json!({"type": "string", "enum": ["csv", "ndjson"], "default": "csv"});
     all.push(openapi::query(FORMAT, "The format", formats));
+    let bom = json!({"type": "boolean", "default": false});
+    all.push(openapi::query(
+        BOM,
+        "Whether a CSV begins with a byte order mark, by which some programs know UTF-8",
+        bom,
+    ));
     all
+}
+
+/// The parameters of exports that are no filters: their own, those of lists, and `delimiter`.
+const NO_FILTERS: [&str; 9] =
+    [FORMAT, BOM, "delimiter", "fields", "search", "ordering", OF_PAGES[0], OF_PAGES[1], "dry_run"];
+
+/// Refuses filters by fields that the class does not have: an export without one of its filters has more records than were
+/// asked for.
+fn refuse_unknown_filters(query: &Query, class: &Class, related: &RelatedClasses) -> Result<(), Refusal> {
+    let mut errors = Errors::new();
+    for (name, _) in query.pairs().filter(|(name, _)| !NO_FILTERS.contains(name)) {
+        if !is_filter(class, related, name) {
+            errors.add(name, "This filter does not exist.");
+        }
+    }
+    Ok(errors.refuse()?)
 }
 
 /// The exports that a process sends.
@@ -110,6 +134,17 @@ impl Format {
             Some("ndjson") => Ok(Format::Ndjson),
             Some(other) => Err(Refusal::field(FORMAT, message::choice(other))),
         }
+    }
+
+    /// Whether the file begins with a byte order mark, which a CSV alone may have.
+    fn has_bom(self, query: &Query) -> Result<bool, Refusal> {
+        let has_bom = match query.last(BOM) {
+            None => return Ok(false),
+            Some("true") => true,
+            Some("false") => false,
+            Some(_) => return Err(Refusal::field(BOM, message::BOOLEAN)),
+        };
+        if self == Format::Csv { Ok(has_bom) } else { Err(Refusal::field(BOM, "This field is not allowed here.")) }
     }
 
     fn content_type(self) -> &'static str {
@@ -159,11 +194,13 @@ type Selected = (Format, String, Columns, Vec<u32>);
 fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<Selected, Refusal> {
     let opened = open(request, conn)?;
     let format = Format::of(query)?;
+    let has_bom = format.has_bom(query)?;
     let related: RelatedClasses = related_classes(request, conn, &opened.class, query)?;
+    refuse_unknown_filters(query, &opened.class, &related)?;
     let wanted = Wanted::of(query, conn, &opened, &related, request.now)?;
     let numbers =
         if opened.visible.is_none() { Vec::new() } else { wanted.numbers(conn, &opened.class, request.now)? };
-    let columns = Columns::of(&View::of_query(query, opened.class.clone()));
+    let columns = Columns::of(&View::of_query(query, opened.class.clone()), has_bom);
     Ok((format, opened.class.alias.clone(), columns, numbers))
 }
 
@@ -225,7 +262,7 @@ impl Export {
             let is_visible = |number: &u32| opened.visible.contains(i64::from(*number));
             let numbers: Vec<u32> = numbers.iter().copied().filter(is_visible).collect();
             match &shown {
-                Shown::Csv(columns) => csv::piece(conn, &opened.class, columns, &numbers),
+                Shown::Csv(columns) => csv::piece(request.caller()?, conn, &opened.class, columns, &numbers),
                 Shown::Ndjson(query) => ndjson(request, conn, &opened, query, &numbers),
             }
         })

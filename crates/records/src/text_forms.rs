@@ -1,0 +1,65 @@
+//! Brings records of older versions to the forms in which texts are compared: folded copies in form NFC, words without marks
+//! and by pairs of characters, and unique fields whose index compares form NFC (`platform/src/text_forms.rs` has the passes).
+
+use crate::classes::{ClassField, FIELD_COLUMNS, class, raise_version, read_field};
+use crate::object_records::texts::refold_page;
+use crate::tables;
+use kit::app::App;
+use kit::build::Build;
+use store::{Conn, Error, Sql};
+
+/// How many records one step reads.
+const RECORDS_IN_STEP: i64 = 200;
+
+/// Refolds some records of a class, from the one behind the number `after`. Records that were changed before the moment
+/// `since` are left out. Returns the number of the last one; `None`: there was none.
+pub fn refold_records(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    id: i64,
+    (after, since): (i64, i64),
+) -> Result<Option<i64>, Error> {
+    if class(app, build, conn, id)?.is_none() {
+        return Ok(None);
+    }
+    tables::lock_for_write(conn, id)?;
+    // It may have been changed while its lock was waited for.
+    match class(app, build, conn, id)? {
+        Some(class) => refold_page(conn, &class, after, RECORDS_IN_STEP, since),
+        None => Ok(None),
+    }
+}
+
+/// The next field behind this id that is unique by its stored texts, with its class.
+pub fn next_unique_by_stored_texts(conn: &mut Conn, after: i64) -> Result<Option<(i64, ClassField)>, Error> {
+    let at = FIELD_COLUMNS.split(',').count();
+    let mut sql = Sql::new("SELECT ");
+    sql.push(FIELD_COLUMNS).push(
+        ", f.class_id FROM object_class_fields f WHERE f.is_unique = 1 AND f.unique_in_nfc = 0 \
+         AND f.type IN ('string', 'email') AND f.id > ",
+    );
+    conn.opt(sql.bind(after).push(" ORDER BY f.id LIMIT 1"), |row| Ok((row.int(at)?, read_field(row)?)))
+}
+
+/// Makes the index of a field that compares form NFC. For [`store::Database::outside`]. Returns `false` if two records have
+/// one text in several forms: both stay, and the field stays unique by its stored texts.
+pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
+    match tables::make_unique_in_nfc(conn, class, field) {
+        Ok(()) => Ok(true),
+        Err(Error::Unique(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a field unique by the index of [`index_in_nfc`] alone. For [`store::Database::alter`].
+pub fn use_index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+    let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
+    conn.opt(&lock, |_| Ok(()))?;
+    let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE id = $1 AND is_unique = 1").arg(field.id);
+    match conn.opt(&sql, |_| Ok(()))? {
+        Some(()) => tables::replace_unique(conn, class, field)?,
+        None => tables::drop_unique(conn, class, field)?,
+    }
+    raise_version(conn, class)
+}
