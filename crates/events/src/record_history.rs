@@ -59,11 +59,11 @@ pub async fn history_of_record(request: &Request, record_id: i64) -> Result<Reco
     let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };
     let wanted = parameters.wanted(&request.query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
-        service.events_of_record(client_id, record_id, &wanted, PATIENCE).await
+        service.events_of_record(request, client_id, record_id, &wanted, PATIENCE).await
     };
     let events = read(request, ask).await?;
     let RecordEvents { total_count, filtered_count, results, .. } = &events;
-    let body = rows::envelope(request, wanted.limit, wanted.offset, *total_count, *filtered_count, results);
+    let body = rows::envelope(request, wanted.limit, wanted.offset, *total_count, *filtered_count, results.to_vec());
     Ok(RecordHistory { total_count: *total_count, answer: Answer::json(StatusCode::OK, body) })
 }
 
