@@ -48,5 +48,5 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable().bounded())
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }

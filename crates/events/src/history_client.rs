@@ -6,6 +6,7 @@ use futures_util::future::try_join;
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Method, StatusCode};
 use kit::outbound;
+use kit::request::Request;
 use reqwest::{Body, Client, RequestBuilder};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,7 +16,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store::blobs::pieces;
 use url::form_urlencoded;
-use web::room::{Room, Taken};
 
 /// The longest time that making a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -27,8 +27,6 @@ const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// The longest page of a list, in bytes: of texts the service puts at most 32 MiB on a page.
 const MAX_PAGE_BYTES: usize = 33 * 1024 * 1024;
-/// The memory for all pages of lists that are read at the same time.
-const PAGES_TOGETHER: usize = 4 * MAX_PAGE_BYTES;
 /// How long an idle connection is kept: less than the service keeps it, so that no call meets its end.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An offset behind the last event of every record.
@@ -107,7 +105,6 @@ pub struct HistoryClient {
     url: String,
     api_key: HeaderValue,
     identity: Mutex<Identity>,
-    pages: Room,
     /// Whether the database is to note the address.
     pub(crate) is_of_server: bool,
 }
@@ -136,8 +133,8 @@ impl HistoryClient {
             .user_agent("chancery")
             .build();
         let http = http.map_err(|error| format!("CHANCERY_HISTORY_URL: {error}"))?;
-        let (url, identity, pages) = (service.url.clone(), Mutex::default(), Room::new(PAGES_TOGETHER));
-        Ok(HistoryClient { http, url, api_key, identity, pages, is_of_server: true })
+        let (url, identity) = (service.url.clone(), Mutex::default());
+        Ok(HistoryClient { http, url, api_key, identity, is_of_server: true })
     }
 
     /// A client of a command, whose address may be right for this command alone, and is not noted.
@@ -221,48 +218,52 @@ impl HistoryClient {
     /// A page of the history events of one record, newest first.
     pub async fn events_of_record(
         &self,
+        of: &Request,
         client_id: &str,
         record_id: i64,
         wanted: &WantedEvents,
         patience: Duration,
     ) -> Result<RecordEvents, Failure> {
-        let page = self.history_events(client_id, record_id, wanted, patience);
+        let page = self.history_events(of, client_id, record_id, wanted, patience);
         if wanted.filters.is_empty() {
-            let (filtered_count, results, room) = page.await?;
-            return Ok(RecordEvents { total_count: filtered_count, filtered_count, results, _room: room });
+            let (filtered_count, results) = page.await?;
+            return Ok(RecordEvents { total_count: filtered_count, filtered_count, results });
         }
         // The service's own total is that of the tenant.
         let none = WantedEvents { filters: Vec::new(), limit: 1, offset: BEHIND_ALL };
-        let count = self.history_events(client_id, record_id, &none, patience);
-        let ((filtered_count, results, room), (total_count, ..)) = try_join(page, count).await?;
-        Ok(RecordEvents { total_count, filtered_count, results, _room: room })
+        let count = self.history_events(of, client_id, record_id, &none, patience);
+        let ((filtered_count, results), (total_count, _)) = try_join(page, count).await?;
+        Ok(RecordEvents { total_count, filtered_count, results })
     }
 
     /// A page of the system events of a tenant, newest first.
     pub async fn system_events(
         &self,
+        of: &Request,
         client_id: &str,
         wanted: &WantedEvents,
         patience: Duration,
     ) -> Result<ListPage, Failure> {
-        self.list(client_id, "/api/system-events?", None, wanted, patience).await
+        self.list(of, client_id, "/api/system-events?", None, wanted, patience).await
     }
 
-    /// How many history events of a record meet the filters, a page of them as a JSON array, and the memory that it takes.
+    /// How many history events of a record meet the filters, and a page of them as a JSON array.
     async fn history_events(
         &self,
+        of: &Request,
         client_id: &str,
         record_id: i64,
         wanted: &WantedEvents,
         patience: Duration,
-    ) -> Result<(i64, Bytes, Taken), Failure> {
-        let page = self.list(client_id, "/api/history/events?", Some(record_id), wanted, patience).await?;
-        Ok((page.filtered_count, page.results, page.room))
+    ) -> Result<(i64, Bytes), Failure> {
+        let page = self.list(of, client_id, "/api/history/events?", Some(record_id), wanted, patience).await?;
+        Ok((page.filtered_count, page.results))
     }
 
     /// A page of a list of the service, of one record or of the whole tenant.
     async fn list(
         &self,
+        of: &Request,
         client_id: &str,
         path: &str,
         record_id: Option<i64>,
@@ -277,17 +278,17 @@ impl HistoryClient {
             query.extend_pairs(&wanted.filters).finish()
         };
         let request = self.call(Method::GET, &path).header("x-client-id", client_id).timeout(patience);
-        let outcome = self.read_page(request, patience).await;
+        let outcome = self.read_page(of, request, patience).await;
         self.doubt_after(&outcome);
-        let (page, room) = outcome?;
+        let page = outcome?;
         let no_list = |_| Failure::Unavailable("the answer to a list of events is none".to_owned());
         let listed: Listed<'_> = serde_json::from_slice(&page).map_err(no_list)?;
         let Listed { total_count, filtered_count, results } = listed;
-        Ok(ListPage { total_count, filtered_count, results: page.slice_ref(results.get().as_bytes()), room })
+        Ok(ListPage { total_count, filtered_count, results: page.slice_ref(results.get().as_bytes()) })
     }
 
-    /// The body of a page. The memory that it takes, twice since it is copied into the answer, is taken before it is read.
-    async fn read_page(&self, request: RequestBuilder, patience: Duration) -> Result<(Bytes, Taken), Failure> {
+    /// The body of a page. The memory of the answer, twice since the page is copied into it, is reserved before it is read.
+    async fn read_page(&self, of: &Request, request: RequestBuilder, patience: Duration) -> Result<Bytes, Failure> {
         let response = request.send().await.map_err(|error| Failure::Unavailable(outbound::in_words(error)))?;
         let status = response.status();
         if status != StatusCode::OK {
@@ -300,13 +301,13 @@ impl HistoryClient {
         if length > MAX_PAGE_BYTES {
             return Err(Failure::PageTooLarge);
         }
-        let mut room = Taken::default();
-        if !self.pages.take(2 * length, patience, &mut room).await {
+        let until = Instant::now() + patience;
+        if of.reserve_answer(length).is_err() && of.await_room(2 * length, until.into()).await.is_err() {
             return Err(Failure::Unavailable("too many large pages at once".to_owned()));
         }
         let body = outbound::body(response, MAX_PAGE_BYTES).await;
         let body = body.ok_or_else(|| Failure::Unavailable("a page did not arrive".to_owned()))?;
-        Ok((body.into(), room))
+        Ok(body.into())
     }
 
     /// Asks for an address at which one file can be put.
@@ -388,10 +389,9 @@ pub struct RecordEvents {
     pub filtered_count: i64,
     /// The page as a JSON array.
     pub results: Bytes,
-    _room: Taken,
 }
 
-/// A page of a list, and the memory that it takes.
+/// A page of a list.
 pub struct ListPage {
     /// How many the tenant has.
     pub total_count: i64,
@@ -399,7 +399,6 @@ pub struct ListPage {
     pub filtered_count: i64,
     /// The page as a JSON array.
     pub results: Bytes,
-    room: Taken,
 }
 
 /// What is read of the service's answer to a list.

@@ -80,7 +80,7 @@ impl HistoryPage {
     /// The page with these events, in the envelope of lists.
     pub fn answer(&self, request: &Request, results: &[u8]) -> Answer {
         let RecordEvents { total_count, filtered_count, .. } = self.events;
-        let body = rows::envelope(request, self.limit, self.offset, total_count, filtered_count, results);
+        let body = rows::envelope(request, self.limit, self.offset, total_count, filtered_count, results.to_vec());
         Answer::json(StatusCode::OK, body)
     }
 }
@@ -95,7 +95,7 @@ pub async fn page_of_record(request: &Request, record_id: i64, query: &Query) ->
     let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };
     let wanted = parameters.wanted(query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
-        service.events_of_record(client_id, record_id, &wanted, PATIENCE).await
+        service.events_of_record(request, client_id, record_id, &wanted, PATIENCE).await
     };
     let events = read(request, ask).await?;
     Ok(HistoryPage { limit: wanted.limit, offset: wanted.offset, events })

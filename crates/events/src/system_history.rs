@@ -52,7 +52,7 @@ pub async fn system_events(
     let parameters = Parameters { resource, named_there, may_exclude: false, max_filters: MAX_FILTERS };
     let wanted = parameters.wanted(&request.query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
-        let page = service.system_events(client_id, &wanted, PATIENCE).await?;
+        let page = service.system_events(request, client_id, &wanted, PATIENCE).await?;
         let no_list = |_| Failure::Unavailable("the answer to a list of system events is none".to_owned());
         let results = serde_json::from_slice(&page.results).map_err(no_list)?;
         Ok(SystemEvents {

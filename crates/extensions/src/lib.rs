@@ -33,6 +33,7 @@ pub static DOMAIN: Domain = Domain {
         slots.put(store);
         slots.put(settings);
         slots.put(integrations::Webhooks::default());
+        slots.put(custom_components::Readings::default());
         slots.entry::<HistoryHooks>().0.push(integrations::take_events);
         Ok(())
     },

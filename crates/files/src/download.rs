@@ -6,6 +6,7 @@ use crate::storage::{Storage, key, stored};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use kit::answer::{Answer, Outcome, Tag, attachment, etag};
+use kit::download_place;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use std::ops::Range;
@@ -57,10 +58,12 @@ pub fn tag(file: &File) -> Tag {
 
 async fn content(request: &Request, file: &File, range: Option<Range<u64>>, length: u64) -> Outcome {
     let storage: &Storage = request.app.slot();
+    let place = download_place(request).await?;
     let found = storage.blobs.read(&key(&request.build, &file.uuid), range).await.map_err(stored)?;
     Ok(match found {
-        BlobContent::File { file, .. } => Answer::file(FORCE_DOWNLOAD, file, length),
+        BlobContent::File { file, .. } => Answer::file(FORCE_DOWNLOAD, file, length, Some(place)),
         BlobContent::Stream { mut stream, .. } => Answer::pieces(FORCE_DOWNLOAD, Some(length), async move |producer| {
+            let _place = place;
             while let Some(bytes) = stream.next().await {
                 // The bytes are a part of the connection's buffer.
                 producer.send_copied(&bytes?).await?;

@@ -8,13 +8,11 @@ use bytes::Bytes;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::{Body, Incoming};
-use std::collections::HashMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use uuid::Uuid;
 use web::listener::{BodyError, BodyReader};
-use web::room::{Room, Taken};
+use web::shares::{Account, Bounds, Holder, Permit, Shares};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -34,57 +32,33 @@ const MAX_STALL: Duration = Duration::from_secs(10);
 const MIN_BYTES_PER_SECOND: usize = 256 * KIB;
 /// How much is decompressed at a time. It grows a thousandfold at most, which bounds what one step adds.
 const PIECE: usize = 4 * KIB;
-/// A tenant's half is forgotten only when so many are remembered, and nothing of it is taken.
-const MAX_UNUSED_HALVES: usize = 1000;
 
-/// The memory for all bodies in flight.
+/// The memory for all bodies in flight. A tenant has half of each.
 pub struct Bodies {
-    small: Share,
-    large: Share,
+    small: Shares,
+    large: Shares,
 }
 
 impl Default for Bodies {
     fn default() -> Bodies {
-        Bodies { small: Share::new(SMALL_BODIES_TOGETHER), large: Share::new(LARGE_BODIES_TOGETHER) }
+        Bodies { small: halved(SMALL_BODIES_TOGETHER), large: halved(LARGE_BODIES_TOGETHER) }
     }
 }
 
-/// A part of the memory, of which each tenant may take half.
-struct Share {
-    bytes: usize,
-    all: Room,
-    /// By tenant; `None` stands for the requests that name no tenant.
-    halves: Mutex<HashMap<Option<Uuid>, Arc<Room>>>,
+/// Memory of which a tenant has half.
+pub(crate) fn halved(total: usize) -> Shares {
+    Shares::new(Bounds { total, build: total / 2, account: total / 2, kept: 0 })
 }
 
-impl Share {
-    fn new(bytes: usize) -> Share {
-        Share { bytes, all: Room::new(bytes), halves: Mutex::default() }
-    }
-
-    /// Waits for so many bytes: first of the tenant's half, so that a tenant who waits for that keeps nobody else
-    /// waiting.
-    async fn take(&self, tenant: Option<Uuid>, bytes: usize, max_wait: Duration) -> Option<Taken> {
-        let (until, mut taken) = (Instant::now() + max_wait, Taken::default());
-        let has_room = self.half(tenant).take(bytes, max_wait, &mut taken).await
-            && self.all.take(bytes, until.saturating_duration_since(Instant::now()), &mut taken).await;
-        has_room.then_some(taken)
-    }
-
-    fn half(&self, tenant: Option<Uuid>) -> Arc<Room> {
-        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
-        if halves.len() >= MAX_UNUSED_HALVES {
-            // A half is in use while somebody is about to take of it, and while something of it is taken.
-            halves.retain(|_, half| Arc::strong_count(half) > 1 || half.left() < self.bytes / 2);
-        }
-        halves.entry(tenant).or_insert_with(|| Arc::new(Room::new(self.bytes / 2))).clone()
-    }
+/// A tenant as the holder of memory; the requests that name none are one holder.
+pub(crate) fn holder(tenant: Option<Uuid>) -> Holder {
+    Holder { build: tenant.map_or(String::new(), |tenant| tenant.to_string()).into(), account: Account::Build }
 }
 
 /// A body, and the room that it takes until this is dropped.
 pub struct Held {
     pub bytes: Bytes,
-    pub room: Taken,
+    pub room: Permit,
 }
 
 /// The decoder of a content encoding, with what it has decoded.
@@ -111,7 +85,7 @@ impl Bodies {
         }
         let share = if expected <= SMALL_BODY { &self.small } else { &self.large };
         let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
-        let room = share.take(tenant, expected, MAX_WAIT).await.ok_or_else(busy)?;
+        let room = share.acquire(&holder(tenant), expected, MAX_WAIT).await.ok_or_else(busy)?;
         if let Decoder::Identity(out) = &mut decoder {
             out.reserve_exact(body.size_hint().exact().map_or(0, |_| expected));
         }
@@ -211,39 +185,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_leaves_half_of_the_room_to_others() {
-        let share = Share::new(SIZE);
+        let share = halved(SIZE);
         let [one, other] = [Some(Uuid::from_u128(1)), None];
-        let half = share.take(one, SIZE / 2, WAIT).await;
+        let half = share.acquire(&holder(one), SIZE / 2, WAIT).await;
         assert!(half.is_some());
-        let more = share.take(one, 1, WAIT);
+        let of_one = holder(one);
+        let more = share.acquire(&of_one, 1, WAIT);
         let mut more = std::pin::pin!(more);
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut more).await.is_err(), "it waits for itself");
-        assert!(share.take(other, SIZE / 2, WAIT).await.is_some());
+        assert!(share.acquire(&holder(other), SIZE / 2, WAIT).await.is_some());
         drop(half);
         assert!(more.await.is_some());
-        assert_eq!(share.all.left(), SIZE);
+        assert_eq!(share.free(), SIZE);
     }
 
     #[tokio::test]
     async fn a_body_waits_for_its_time_and_no_longer() {
-        let share = Share::new(SIZE);
+        let share = halved(SIZE);
         let [one, other, third] = [1, 2, 3].map(|n| Some(Uuid::from_u128(n)));
-        let _halves = [share.take(one, SIZE / 2, WAIT).await, share.take(other, SIZE / 2, WAIT).await];
+        let _halves =
+            [share.acquire(&holder(one), SIZE / 2, WAIT).await, share.acquire(&holder(other), SIZE / 2, WAIT).await];
         for tenant in [one, third] {
-            assert!(share.take(tenant, 1, Duration::from_millis(20)).await.is_none());
+            assert!(share.acquire(&holder(tenant), 1, Duration::from_millis(20)).await.is_none());
         }
-    }
-
-    #[tokio::test]
-    async fn tenants_are_forgotten() {
-        let share = Share::new(SIZE);
-        let kept = share.take(Some(Uuid::from_u128(0)), SIZE / 2, WAIT).await;
-        for n in 1..3000 {
-            drop(share.take(Some(Uuid::from_u128(n)), 1, WAIT).await);
-        }
-        let halves = share.halves.lock().unwrap();
-        assert!(halves.len() <= MAX_UNUSED_HALVES && halves[&Some(Uuid::from_u128(0))].left() == 0);
-        drop(kept);
     }
 
     #[test]

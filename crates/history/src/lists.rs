@@ -1,6 +1,7 @@
 //! `GET /api/history/events` and `GET /api/system-events` (`docs/reference/history.md`). Each list declares its
 //! filters; parameters and their description follow from them.
 
+use crate::body::holder;
 use crate::engine::Listed;
 use crate::event::{CATEGORIES, HISTORY_TYPES, HistoryEvent, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent, name_of};
 use crate::fields::moment;
@@ -16,6 +17,7 @@ use resource::time;
 use resource::{Query, SelectError};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
+use std::time::Duration;
 use uuid::Uuid;
 
 const MAX_LIMIT: i64 = 1000;
@@ -65,13 +67,21 @@ pub const SYSTEM_FILTERS: [Filter; 4] = [
     ("event_timestamp", Column::At, FilterType::Moment),
 ];
 
+/// The largest answer, in bytes, that is sent without reserving memory.
+const MAX_UNRESERVED: usize = 64 * 1024;
+/// How long an answer waits for memory.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
 /// Lists the history events of a tenant.
 pub async fn history_events(service: &Service, client_id: Uuid, query: &Query) -> Outcome {
     let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
     let page = page(&HISTORY_FILTERS, query)?;
     let (limit, offset) = (page.limit, page.offset);
-    let listed = service.engine.history_events(&tenant, page).await.map_err(Refusal::unreadable)?;
-    Ok(envelope(limit, offset, &listed, write_history_event))
+    let read = || async {
+        let listed = service.engine.history_events(&tenant, page.clone()).await.map_err(Refusal::unreadable)?;
+        Ok::<_, Refusal>(envelope(limit, offset, &listed, write_history_event))
+    };
+    within_room(service, client_id, read).await
 }
 
 /// Lists the system events of a tenant.
@@ -79,8 +89,31 @@ pub async fn system_events(service: &Service, client_id: Uuid, query: &Query) ->
     let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
     let page = page(&SYSTEM_FILTERS, query)?;
     let (limit, offset) = (page.limit, page.offset);
-    let listed = service.engine.system_events(&tenant, page).await.map_err(Refusal::unreadable)?;
-    Ok(envelope(limit, offset, &listed, write_system_event))
+    let read = || async {
+        let listed = service.engine.system_events(&tenant, page.clone()).await.map_err(Refusal::unreadable)?;
+        Ok::<_, Refusal>(envelope(limit, offset, &listed, write_system_event))
+    };
+    within_room(service, client_id, read).await
+}
+
+/// The answer to a read, which holds memory until it is sent. Where none is free, it is dropped, and read again once there
+/// is: nothing waits with an answer in memory.
+async fn within_room<F: Future<Output = Outcome>>(service: &Service, client_id: Uuid, read: impl Fn() -> F) -> Outcome {
+    let (reply, tenant) = (read().await?, holder(Some(client_id)));
+    let length = reply.length();
+    if length <= MAX_UNRESERVED {
+        return Ok(reply);
+    }
+    if let Some(permit) = service.answers.try_acquire(&tenant, length) {
+        return Ok(reply.holding(permit));
+    }
+    drop(reply);
+    let permit = service.answers.acquire(&tenant, 2 * length, MAX_WAIT).await;
+    let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
+    let mut permit = permit.ok_or_else(busy)?;
+    let reply = read().await?;
+    permit.shrink(reply.length());
+    Ok(reply.holding(permit))
 }
 
 /// The page that the parameters of a request ask for.

@@ -8,6 +8,8 @@ use http_body_util::Full;
 use serde::Serialize;
 use serde_json::json;
 use web::content::Content;
+use web::pace::{IN_MEMORY, Pace};
+use web::shares::Permit;
 use web::tag::{Tag, etag};
 use web::viewer::Served;
 
@@ -21,6 +23,8 @@ pub struct Reply {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
     tag: Option<Tag>,
+    /// The pace at which it must be taken.
+    pace: Option<Pace>,
 }
 
 impl From<Served> for Reply {
@@ -40,7 +44,7 @@ impl Reply {
 
     /// An answer with a body that is JSON already.
     pub fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> Reply {
-        Reply { status, headers: Vec::new(), body: body.into(), tag: None }
+        Reply { status, headers: Vec::new(), body: body.into(), tag: None, pace: None }
     }
 
     /// 204.
@@ -58,6 +62,19 @@ impl Reply {
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: &str) -> Reply {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self
+    }
+
+    /// The length of its body in bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The answer, which holds the permit for its memory until it is sent.
+    #[must_use]
+    pub(crate) fn holding(mut self, permit: Permit) -> Reply {
+        self.pace = Some(Pace { demand: permit.demand(), rates: IN_MEMORY });
+        self.body = permit.hold(self.body);
         self
     }
 
@@ -79,6 +96,9 @@ impl Reply {
         let has_type = !self.body.is_empty() || self.status == StatusCode::NOT_MODIFIED;
         let mut response = Response::new(Content::from(Full::new(self.body)));
         *response.status_mut() = self.status;
+        if let Some(pace) = self.pace {
+            response.extensions_mut().insert(pace);
+        }
         let headers = response.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));
         if has_type {

@@ -1,6 +1,6 @@
 //! What the endpoints stand on: the engine, the files, bodies of requests, and the tenants, which are cached.
 
-use crate::body::Bodies;
+use crate::body::{Bodies, halved};
 use crate::engine::{self, Engine, Tenant};
 use crate::files::Files;
 use crate::reply::Refusal;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
+use web::shares::Shares;
 
 /// How long a cached tenant is used without asking the engine, since another process may delete the tenant.
 const TENANT_MAX_AGE: Duration = Duration::from_millis(500);
@@ -17,6 +18,8 @@ const MAX_CACHED_TENANTS: usize = 10_000;
 /// A body of so many bytes or more is not parsed on the thread that received it, which would keep other requests
 /// waiting.
 const LONG_BODY: usize = 64 * 1024;
+/// The bytes of large answers until they are sent. A tenant has half.
+const ANSWERS_TOGETHER: usize = 128 << 20;
 /// How many batches and long bodies are parsed at a time.
 const PARSED_AT_A_TIME: usize = 1;
 
@@ -36,6 +39,8 @@ pub struct Service {
     /// The OpenAPI document for each audience, made once since anybody may ask for it.
     pub(crate) descriptions: [OnceLock<Vec<u8>>; 2],
     pub(crate) bodies: Bodies,
+    /// The memory of large answers until they are sent.
+    pub(crate) answers: Shares,
     id: OnceCell<String>,
     parsing: Semaphore,
     /// Tenants, and when the engine was asked for them.
@@ -53,6 +58,7 @@ impl Service {
             settings,
             descriptions: Default::default(),
             bodies: Bodies::default(),
+            answers: halved(ANSWERS_TOGETHER),
             id: OnceCell::new(),
             parsing: Semaphore::new(PARSED_AT_A_TIME),
             cached_tenants: Mutex::default(),

@@ -232,7 +232,7 @@ impl Collection {
     }
 
     /// The records of these ids as a JSON array, in the order of the ids.
-    fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Error> {
+    fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
         let mut condition = self.of_parent(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
         push_ids(&mut condition, ids).push(")");

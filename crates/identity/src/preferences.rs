@@ -64,7 +64,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list(COLLECTION, &PREFERENCE, |request, conn| {
             let own = of_user(request.caller()?.user);
-            rows::list(request, conn, &SHAPE, Scope::of(own).cacheable().bounded())
+            rows::list(request, conn, &SHAPE, Scope::of(own).cacheable())
         }),
         Route::options_below(COLLECTION, |_, conn| {
             let mut document = rows::document(conn, &PREFERENCE)?;

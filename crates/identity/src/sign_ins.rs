@@ -68,7 +68,7 @@ async fn list(request: Arc<Request>) -> Outcome {
     }
     out.raw("]");
     let SystemEvents { limit, offset, total_count, filtered_count, .. } = events;
-    let body = rows::envelope(&request, limit, offset, total_count, filtered_count, &out.into_bytes());
+    let body = rows::envelope(&request, limit, offset, total_count, filtered_count, out.into_bytes());
     Ok(Answer::json(StatusCode::OK, body))
 }
 

@@ -12,6 +12,7 @@ use std::io;
 use std::ops::Deref;
 use std::pin::Pin;
 use web::content::{self, Producer};
+use web::shares::Permit;
 pub use web::tag::{Tag, etag};
 
 /// The outcome of a handler.
@@ -45,6 +46,8 @@ pub enum AnswerBody {
     File {
         file: File,
         length: u64,
+        /// The permit for its descriptor.
+        permit: Option<Permit>,
     },
     /// Pieces that are made while they are sent, and how many bytes they have together, if that is known.
     Pieces {
@@ -164,9 +167,9 @@ impl Answer {
     pub fn empty() -> Answer {
         Answer::new(StatusCode::NO_CONTENT, None, Bytes::new())
     }
-    /// A file, from its current position.
-    pub fn file(content_type: &'static str, file: File, length: u64) -> Answer {
-        let body = AnswerBody::File { file, length };
+    /// A file, from its current position, with the permit for its descriptor ([`crate::download_place`]), which one that is not stored lacks.
+    pub fn file(content_type: &'static str, file: File, length: u64, permit: Option<Permit>) -> Answer {
+        let body = AnswerBody::File { file, length, permit };
         Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
     }
     /// A body that is made while it is sent, of so many bytes if that is known. HEAD does not have it made.

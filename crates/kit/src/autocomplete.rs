@@ -103,5 +103,5 @@ pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope)
         None => count(&scope.condition)?,
     };
     let filtered = if needles.is_empty() { total } else { count(&condition)? };
-    Ok(Answer::json(StatusCode::OK, rows::envelope(request, limit, offset, total, filtered, &out.into_bytes())))
+    Ok(Answer::json(StatusCode::OK, rows::envelope(request, limit, offset, total, filtered, out.into_bytes())))
 }

@@ -1,66 +1,78 @@
-//! The bounds on bodies in flight, in the process and in each build: memory, number and time.
+//! The bounds on bodies in flight: memory, places, descriptors and time, each shared by builds and accounts ([`Shares`]).
 
+use crate::app::App;
 use crate::refusal::Refusal;
+use crate::request::Request;
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use web::listener::BodyError;
-use web::room::Room;
+use web::pace::Rates;
+use web::shares::{Bounds, Permit, Shares, descriptors};
 
 /// How long a body may stand still before its request is refused.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The minimum rate of a long body, in bytes a second over all of it, since it holds memory that others wait for.
 pub(crate) const MIN_LONG_RATE: f64 = 16.0 * 1024.0;
+/// The minimum rate of a long body or an upload while others wait for what it holds.
+pub(crate) const PRESSED_RATE: Rates = Rates { usual: 0, pressed: 128 * 1024 };
+/// How long a request waits for memory.
+pub(crate) const ROOM_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long an upload or a download waits for its place.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum number of uploads in flight in a process. Each holds about 64 KiB of memory.
-const MAX_UPLOADS: usize = 256;
-/// The maximum number of uploads in flight of a build.
-const MAX_UPLOADS_OF_BUILD: usize = 64;
 /// How many of the larger bodies are parsed at a time.
 const PARSED_AT_A_TIME: usize = 2;
-/// The memory of a build's large answers until they are sent, in bytes.
-pub(crate) const ANSWERS_OF_BUILD: usize = 12 * 1024 * 1024;
+
+const MIB: usize = 1024 * 1024;
 
 /// The bounds on the bodies in flight of a process, those of requests and those of answers.
 pub struct Bodies {
-    /// The memory of bodies up to the size of a public one. One peer, with at most half the connections, cannot fill
-    /// it.
-    pub(crate) short: Room,
+    /// The memory of bodies up to the size of a public one.
+    pub(crate) short: Shares,
     /// The memory of longer bodies.
-    pub(crate) long: Room,
+    pub(crate) long: Shares,
     /// A permit for each larger body that is being parsed.
     pub(crate) parsing: Arc<Semaphore>,
-    /// The memory of large answers.
-    pub(crate) answers: Room,
-    /// A permit for each upload.
-    pub(crate) uploads: Arc<Semaphore>,
+    /// The memory of large answers, from their making until they are sent.
+    pub(crate) answers: Shares,
+    /// The places of uploads. Each holds about 64 KiB of memory, and a descriptor.
+    pub(crate) uploads: Shares,
+    /// The places of files that are sent. Each holds about 64 KiB of memory, and a descriptor.
+    downloads: Shares,
 }
 
 impl Default for Bodies {
     fn default() -> Bodies {
-        let [short, long, answers] = [96, 48, 48].map(|mebibytes| Room::new(mebibytes * 1024 * 1024));
-        let [parsing, uploads] = [PARSED_AT_A_TIME, MAX_UPLOADS].map(|permits| Arc::new(Semaphore::new(permits)));
-        Bodies { short, long, answers, parsing, uploads }
+        let shares = |total, build, account, kept| Shares::new(Bounds { total, build, account, kept });
+        // A sixteenth of the descriptors each; connections and databases have most of the others.
+        let most = (descriptors() / 16).max(8);
+        let (uploads, downloads) = (most.min(256), most.min(2048));
+        Bodies {
+            short: shares(96 * MIB, 64 * MIB, 32 * MIB, 16 * MIB),
+            long: shares(48 * MIB, 24 * MIB, 6 * MIB, 12 * MIB),
+            // While it is made, the largest page takes twice its 32 MiB.
+            answers: shares(168 * MIB, 100 * MIB, 68 * MIB, 68 * MIB),
+            uploads: shares(uploads, uploads / 2, uploads / 4, uploads / 6),
+            downloads: shares(downloads, downloads / 2, downloads / 4, downloads / 4),
+            parsing: Arc::new(Semaphore::new(PARSED_AT_A_TIME)),
+        }
     }
 }
 
-/// The bounds on the bodies in flight of a build, within those of the process.
-pub struct BodiesOfBuild {
-    pub(crate) long: Room,
-    pub(crate) answers: Room,
-    pub(crate) uploads: Arc<Semaphore>,
+/// A place for a file that is sent; 503 when none becomes free in time.
+pub async fn download_place(request: &Request) -> Result<Permit, Refusal> {
+    place(&request.app, request, |bodies| &bodies.downloads).await
 }
 
-impl Default for BodiesOfBuild {
-    fn default() -> BodiesOfBuild {
-        let (long, answers) = (Room::new(12 * 1024 * 1024), Room::new(ANSWERS_OF_BUILD));
-        BodiesOfBuild { long, answers, uploads: Arc::new(Semaphore::new(MAX_UPLOADS_OF_BUILD)) }
-    }
+/// A place of the uploads; 503 when none becomes free in time.
+pub(crate) async fn upload_place(request: &Request) -> Result<Permit, Refusal> {
+    place(&request.app, request, |bodies| &bodies.uploads).await
 }
 
-pub(crate) fn busy() -> Refusal {
-    Refusal::busy("The server is busy. Please try again.")
+async fn place(app: &App, request: &Request, shares: fn(&Bodies) -> &Shares) -> Result<Permit, Refusal> {
+    shares(&app.bodies).acquire(&request.holder(), 1, PLACE_TIMEOUT).await.ok_or_else(Refusal::overloaded)
 }
 
 /// The refusal of a body that is too large, too slow or incomplete.

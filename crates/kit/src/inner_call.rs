@@ -2,6 +2,7 @@
 //! as those of requests from outside, but for what only a connection has.
 
 use crate::answer::Outcome;
+use crate::answer_room::{checked, with_room};
 use crate::authenticate::Admission;
 use crate::caller::Caller;
 use crate::commit::write;
@@ -48,7 +49,8 @@ pub async fn call(outer: &Request, by: &Admitted, table: &'static Table, call: I
         path: call.path,
         query: Query::parse(&call.query),
         body: Ok(call.body),
-        room: Default::default(),
+        room: None,
+        answer_room: outer.answer_room.hand_on(),
         address: outer.address,
         origin: outer.origin.clone(),
         method: call.method,
@@ -58,11 +60,20 @@ pub async fn call(outer: &Request, by: &Admitted, table: &'static Table, call: I
         effects: Effects::default(),
     };
     let request = Arc::new(Request::new(Some(by.caller.clone()), received));
-    match route.handler {
+    let outcome = match route.handler {
         Handler::Write(handler) => {
-            let done = async move { write(&request, move |request, conn| around(request, conn, handler)).await };
+            let writing = request.clone();
+            let done = async move {
+                let attempt = || {
+                    let around = around.clone();
+                    write(&writing, move |request, conn| checked(request, around(request, conn, handler)))
+                };
+                with_room(&writing, attempt).await
+            };
             serve::detached(done).await
         }
-        _ => serve::run(route, request, None).await,
-    }
+        _ => serve::run(route, request.clone(), None).await,
+    };
+    outer.answer_room.take_back(&request.answer_room);
+    outcome
 }

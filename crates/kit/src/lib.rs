@@ -4,6 +4,7 @@
 pub mod address;
 pub mod answer;
 pub mod answer_cache;
+mod answer_room;
 pub mod app;
 pub mod authenticate;
 pub mod autocomplete;
@@ -44,5 +45,7 @@ pub mod table;
 pub mod unnamed_proxy;
 pub mod upload;
 
-pub use body::{of_answer, work_on};
+pub use answer_room::{AnswerRoom, with_room};
+pub use bodies::download_place;
+pub use body::work_on;
 pub use resource::account_type;

@@ -5,8 +5,8 @@
 //! ([`Form::admit`]). A part is read before the next one is asked for.
 
 use crate::app::App;
-use crate::bodies::{busy, refuse};
-use crate::body::{MAX_PUBLIC_BODY, ROOM_TIMEOUT};
+use crate::bodies::{ROOM_TIMEOUT, refuse};
+use crate::body::MAX_PUBLIC_BODY;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::upload::{Chunks, Upload, UploadError};
@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use web::listener::BodyError;
-use web::room::Taken;
+use web::shares::{Holder, Permit};
 
 /// The most bytes of all names and texts of a form together.
 pub const MAX_TEXTS: usize = 1 << 20;
@@ -35,14 +35,14 @@ const MAX_BOUNDARY: usize = 70;
 /// A form whose parts arrive one after the other.
 pub struct Form {
     app: App,
-    build: Arc<crate::build::Build>,
+    holder: Holder,
     /// `None` where there is no body.
     parts: Option<multer::Multipart<'static>>,
     gate: Arc<Gate>,
     count: usize,
     /// The bytes of names and texts that have come.
     texts: usize,
-    room: Taken,
+    room: Option<Permit>,
 }
 
 /// A part of a form.
@@ -58,8 +58,8 @@ impl Form {
     /// body needs no type, and has no part.
     pub fn of(request: &Request, body: Upload) -> Result<Form, Refusal> {
         let gate = Arc::new(Gate(Mutex::new(State { left: MAX_PUBLIC_BODY, ..State::default() })));
-        let (app, build) = (request.app.clone(), request.build.clone());
-        let mut form = Form { app, build, parts: None, gate, count: 0, texts: 0, room: Taken::default() };
+        let (app, holder) = (request.app.clone(), request.holder());
+        let mut form = Form { app, holder, parts: None, gate, count: 0, texts: 0, room: None };
         let sent = request.headers.get(header::CONTENT_TYPE);
         if sent.is_none() && body.is_empty() {
             return Ok(form);
@@ -116,11 +116,8 @@ impl Form {
         let taken = (self.texts - bytes).next_power_of_two();
         let needed = self.texts.next_power_of_two();
         if self.texts > MAX_PUBLIC_BODY && needed > taken {
-            for room in [&self.build.bodies.long, &self.app.bodies.long] {
-                if !room.take(needed - taken, ROOM_TIMEOUT, &mut self.room).await {
-                    return Err(busy());
-                }
-            }
+            let more = self.app.bodies.long.acquire(&self.holder, needed - taken, ROOM_TIMEOUT).await;
+            self.room = Some(more.ok_or_else(Refusal::overloaded)?.with(self.room.take()));
         }
         Ok(())
     }
@@ -267,7 +264,7 @@ fn pieces(body: Upload, gate: Arc<Gate>) -> impl Stream<Item = Result<Bytes, Sto
 async fn piece(body: &mut Upload, rest: &mut Bytes, gate: &Gate) -> Result<Option<Bytes>, Refusal> {
     let is_admitted = gate.state().is_admitted;
     if is_admitted {
-        body.admit()?;
+        body.admit().await?;
     }
     while rest.is_empty() {
         match body.next().await? {

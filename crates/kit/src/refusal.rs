@@ -7,6 +7,15 @@ use serde_json::{Value as Json, json};
 
 const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
 
+/// Why a refusal of a transaction is not the last word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Again {
+    /// See [`Refusal::outdated`].
+    Outdated,
+    /// See [`Refusal::without_room`].
+    Room,
+}
+
 /// A refusal of a request: an answer with a status of 400 or above.
 #[derive(Debug)]
 pub struct Refusal {
@@ -16,13 +25,13 @@ pub struct Refusal {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The error of the store, which is logged and not sent.
     pub cause: Option<Box<store::Error>>,
-    /// See [`Refusal::outdated`].
-    is_outdated: bool,
+    /// Why the work may come to another end when it is done again.
+    again: Option<Again>,
 }
 
 impl Refusal {
     fn new(status: StatusCode, body: Json) -> Refusal {
-        Refusal { status, body, headers: Vec::new(), cause: None, is_outdated: false }
+        Refusal { status, body, headers: Vec::new(), cause: None, again: None }
     }
     /// A refusal whose body is `{"detail": …}`.
     pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
@@ -83,6 +92,18 @@ impl Refusal {
     pub fn busy(detail: &str) -> Refusal {
         Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
     }
+    /// 503 when a shared place does not become free in time.
+    pub fn overloaded() -> Refusal {
+        Refusal::busy("The server is busy. Please try again.")
+    }
+    /// 503 of work whose answer finds no memory. A client gets it only if none becomes free in time.
+    pub(crate) fn without_room() -> Refusal {
+        Refusal { again: Some(Again::Room), ..Refusal::overloaded() }
+    }
+    /// Whether the answer found no memory, so that the work was undone.
+    pub fn lacks_room(&self) -> bool {
+        self.again == Some(Again::Room)
+    }
     /// 429 with a `Retry-After` of `wait` microseconds, at least a second.
     pub fn too_many(wait: i64) -> Refusal {
         let seconds = (wait / 1_000_000).max(1).to_string();
@@ -91,7 +112,7 @@ impl Refusal {
     /// 503 of a write that was decided by rights that have changed since. A client is told so only if a second attempt
     /// comes to the same end.
     pub fn outdated() -> Refusal {
-        Refusal { is_outdated: true, ..Refusal::busy("The server is busy. Please try again.") }
+        Refusal { again: Some(Again::Outdated), ..Refusal::overloaded() }
     }
     /// Whether a rule refuses the request, and not an error of the store.
     pub fn is_by_rule(&self) -> bool {
@@ -101,7 +122,7 @@ impl Refusal {
     /// were changed since, or another transaction has committed a value that must be unique.
     pub fn is_outdated(&self) -> bool {
         let of_store = matches!(self.cause.as_deref(), Some(store::Error::SchemaChanged(_) | store::Error::Unique(_)));
-        self.is_outdated || of_store
+        self.again == Some(Again::Outdated) || of_store
     }
     /// Adds a header.
     pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
@@ -126,7 +147,7 @@ impl From<store::Error> for Refusal {
     fn from(error: store::Error) -> Self {
         let mut refusal = match &error {
             store::Error::Slow => Refusal::busy("The query takes too long."),
-            store::Error::Busy => Refusal::busy("The server is busy. Please try again."),
+            store::Error::Busy => Refusal::overloaded(),
             store::Error::Full => Refusal::busy("The storage is full."),
             store::Error::Unavailable(_) | store::Error::FileStore(_) | store::Error::InUse => {
                 Refusal::busy("The storage is not available.")

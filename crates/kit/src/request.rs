@@ -1,6 +1,7 @@
 //! A request as handlers see it: the caller, what was received, and the effects that follow the commit of its write.
 
 use crate::answer::{Answer, Tag};
+use crate::answer_room::AnswerRoom;
 use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
@@ -15,6 +16,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
+use web::shares::{Account, Holder, Permit};
 
 /// How many undeclared names [`Request::undeclared`] returns at most.
 const MAX_UNDECLARED: usize = 100;
@@ -48,7 +50,9 @@ pub struct Received {
     /// is raised only when a handler asks for the body: 404 and 403 come first.
     pub body: Result<Body, (StatusCode, String)>,
     /// The memory reserved for the body, which is released with the request.
-    pub room: web::room::Taken,
+    pub room: Option<Permit>,
+    /// The memory reserved for the answer.
+    pub answer_room: AnswerRoom,
     pub headers: HeaderMap,
     /// The address of the client.
     pub address: IpAddr,
@@ -172,7 +176,8 @@ impl Request {
             path: String::new(),
             query: Query::parse(""),
             body: Ok(Body::of(&serde_json::Value::Null)),
-            room: Default::default(),
+            room: None,
+            answer_room: AnswerRoom::default(),
             headers: HeaderMap::new(),
             address: IpAddr::from([0, 0, 0, 0]),
             origin: String::new(),
@@ -185,6 +190,14 @@ impl Request {
     /// The same request with its caller read again.
     pub fn by(&self, caller: Arc<Caller>) -> Request {
         Request { caller: Some(caller), received: self.received.clone() }
+    }
+    /// The holder of what the request takes of shared places: its caller, else the network of its address.
+    pub fn holder(&self) -> Holder {
+        let account = match &self.caller {
+            Some(caller) => Account::Id(caller.user),
+            None => Account::of_address(self.address),
+        };
+        self.build.holder(account)
     }
     /// The caller; 401 when there is none.
     pub fn caller(&self) -> Result<&Caller, Refusal> {

@@ -4,6 +4,7 @@
 use crate::address::client_address;
 use crate::answer::{Answer, AnswerBody, Outcome, Produce, etag};
 use crate::answer_cache;
+use crate::answer_room::{AnswerRoom, checked, holding, settled, with_room};
 use crate::app::App;
 use crate::authenticate::{self, Admission};
 use crate::body::{self, has_body};
@@ -29,11 +30,13 @@ use serde_json::{Value as Json, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
+use store::Conn;
 use subtle::ConstantTimeEq;
 use web::compress::{Accepted, compress};
 use web::content::{self, Content};
+use web::pace::{IN_MEMORY, OF_FILE, Pace};
 use web::request_id::{REQUEST_ID, request_id};
-use web::room::Taken;
+use web::shares::Account;
 
 /// How much of a path is logged, in characters.
 const MAX_LOGGED: usize = 200;
@@ -64,8 +67,10 @@ pub async fn answer(
         Some(answer) => Ok(answer),
         None => respond(&app, table, parts, body, peer.ip(), &mut seen).await,
     };
-    let outcome = make_room(&app, &seen, &method, outcome).await;
-    let (response, cause) = render(outcome, seen.page_of(), &method, &id);
+    let (mut response, cause) = render(outcome, seen.page_of(), &method, &id);
+    if let Some(pace) = seen.pace.take() {
+        response.extensions_mut().insert(pace);
+    }
     let is_compressed = seen.route.is_none_or(Route::is_compressed) && !seen.is_front_end;
     let mut response = if is_compressed { compress(response, accepted) } else { response };
     if method == Method::HEAD && response.status() != StatusCode::NOT_MODIFIED {
@@ -114,6 +119,8 @@ struct Seen {
     is_open_to_browsers: bool,
     /// Whether the body was read to its end.
     body_is_read: bool,
+    /// The pace at which the answer must be taken, if others may wait for what it holds.
+    pace: Option<Pace>,
 }
 
 impl Seen {
@@ -216,9 +223,14 @@ async fn respond(
     }
     let is_upload = matches!(route.handler, Handler::Upload(..));
     let (body, room, unread) = match is_upload {
-        true => (Ok(Body::of(&Json::Null)), Taken::default(), Some(body)),
+        true => (Ok(Body::of(&Json::Null)), None, Some(body)),
         false => {
-            let (read, room) = body::read(app, &build, route, &parts.headers, body).await?;
+            let account = match &caller {
+                Some(caller) => Account::Id(caller.user),
+                None => Account::of_address(address),
+            };
+            let holder = build.holder(account);
+            let (read, room) = body::read(app, &holder, route, &parts.headers, body).await?;
             (read, room, None)
         }
     };
@@ -245,6 +257,7 @@ async fn respond(
         query: Query::parse(parts.uri.query().unwrap_or("")),
         body,
         room,
+        answer_room: AnswerRoom::default(),
         address,
         origin: format!("{}://{host}", origin::scheme(&parts, trusted)),
         method: parts.method,
@@ -264,7 +277,19 @@ async fn respond(
     );
     let answer = outcome?;
     seen.body_is_read |= is_upload;
-    Ok(if request.knows(&answer) { answer.not_modified() } else { answer })
+    if request.knows(&answer) {
+        return Ok(answer.not_modified());
+    }
+    let permit = request.answer_room.permit(answer.body.whole().len());
+    seen.pace = match (&permit, &answer.body) {
+        (Some(permit), _) => Some(Pace { demand: permit.demand(), rates: IN_MEMORY }),
+        (None, AnswerBody::File { permit: Some(permit), .. }) => Some(Pace { demand: permit.demand(), rates: OF_FILE }),
+        _ => None,
+    };
+    Ok(match permit {
+        Some(permit) => holding(answer, permit),
+        None => answer,
+    })
 }
 
 /// 404 for a page at a host whose pages are not served: as a page for a person.
@@ -285,6 +310,37 @@ fn is_open(route: &Route, headers: &HeaderMap) -> bool {
 /// Runs a handler where its kind belongs. What writes goes on when the client hangs up: a change that is committed has
 /// its effects, and steps are not left half-way.
 pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Option<Incoming>) -> Outcome {
+    // What anybody may ask for is small, or the same for everybody.
+    let is_own = request.caller.is_some() || route.answers_pages() || route.optional_sign_in;
+    match route.handler {
+        Handler::Write(handler) => detached(async move { run_write(route, &request, handler).await }).await,
+        Handler::Upload(most, handler) => {
+            let upload = Upload::begin(&request, most, unread).await?;
+            detached(handler(request, upload)).await
+        }
+        Handler::Async(handler) if route.method != Method::GET => {
+            let answer = detached(handler(request.clone())).await?;
+            if is_own { settled(&request, answer).await } else { Ok(answer) }
+        }
+        _ if is_own => {
+            let attempt = || async { checked(&request, read(route, request.clone()).await) };
+            with_room(&request, attempt).await
+        }
+        _ => read(route, request).await,
+    }
+}
+
+/// Runs a write, which reserves the memory of its answer before it is committed.
+async fn run_write(route: &Route, request: &Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
+    let script = move |request: &Request, conn: &mut Conn| checked(request, handler(request, conn));
+    match route.alters_tables {
+        true => with_room(request, || alter(request, script)).await,
+        false => with_room(request, || write(request, script)).await,
+    }
+}
+
+/// Runs a handler that changes nothing.
+async fn read(route: &'static Route, request: Arc<Request>) -> Outcome {
     let db = request.build.db.clone();
     match route.handler {
         Handler::NoDatabase(handler) => tagged(route, handler(&request)),
@@ -309,13 +365,8 @@ pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Op
             };
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
-        Handler::Write(handler) if route.alters_tables => detached(async move { alter(&request, handler).await }).await,
-        Handler::Write(handler) => detached(async move { write(&request, handler).await }).await,
         Handler::Async(handler) => detached(handler(request)).await,
-        Handler::Upload(most, handler) => {
-            let upload = Upload::begin(&request, most, unread).await?;
-            detached(handler(request, upload)).await
-        }
+        Handler::Write(_) | Handler::Upload(..) => Err(store::Error::Db("a write is no read".to_owned()).into()),
     }
 }
 
@@ -380,38 +431,26 @@ async fn readiness(app: &App) -> Outcome {
     Ok(Answer { status, ..Answer::value(&body) })
 }
 
-/// An answer with the room that it takes until it is sent. What a stranger gets is small, or the same for everybody, but for
-/// pages, which show what a link opens, and for what those who are signed in get, too; of a file, and of an answer in pieces, there is never much in memory.
-async fn make_room(app: &App, seen: &Seen, method: &Method, outcome: Outcome) -> Result<(Answer, Taken), Refusal> {
-    let answer = outcome?;
-    let is_own = seen.user.is_some() || seen.answers_pages || seen.route.is_some_and(|route| route.optional_sign_in);
-    let taken = match &seen.build {
-        Some(build) if is_own => body::of_answer(app, build, answer.body.whole().len(), method == Method::GET).await?,
-        _ => Taken::default(),
-    };
-    Ok((answer, taken))
-}
-
 /// The answer as a response, and the cause of a refusal. A refusal is a page of a build, in the colours of `page_of`, else JSON.
 fn render(
-    outcome: Result<(Answer, Taken), Refusal>,
+    outcome: Outcome,
     page_of: Option<(&Build, Theme)>,
     method: &Method,
     id: &HeaderValue,
 ) -> (Response<Content>, Option<Box<store::Error>>) {
-    let (answer, taken, cause) = match outcome {
-        Ok((answer, taken)) => (answer, taken, None),
+    let (answer, cause) = match outcome {
+        Ok(answer) => (answer, None),
         Err(refusal) => {
             let answer = match page_of {
                 Some((build, theme)) => html::refused(build, theme, &refusal),
                 None => Answer::refusal(&refusal),
             };
-            (answer, Taken::default(), refusal.cause)
+            (answer, refusal.cause)
         }
     };
     let content = match answer.body {
-        AnswerBody::Whole(bytes) => Content::Held(Full::new(bytes), taken),
-        AnswerBody::File { file, length } => Content::File { file: file.into(), left: length },
+        AnswerBody::Whole(bytes) => Content::Whole(Full::new(bytes)),
+        AnswerBody::File { file, length, permit } => Content::File { file: file.into(), left: length, permit },
         AnswerBody::Pieces { length, .. } if method == Method::HEAD => content::pieces(length).1,
         AnswerBody::Pieces { length, produce } => produced(length, produce, id.clone()),
     };

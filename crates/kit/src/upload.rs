@@ -1,13 +1,14 @@
 //! Uploads: bodies that a handler reads in chunks, because they are too long for memory.
 //!
 //! A chunk is read from the connection only when the handler asks for it, so that few of them are in memory. The number
-//! of uploads in flight is bounded in the process and in each build, and the time of each upload is bounded too.
+//! of uploads in flight is bounded in the process, in each build and of each account, and the time of each upload is bounded
+//! too.
 //!
 //! On a public route nobody is known yet who sends the body. It has the time of a short one, and no place among the uploads,
 //! until the handler has found out who sends it ([`Upload::admit`]).
 
-use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, busy, refuse};
-use crate::body::{MAX_PUBLIC_BODY, ROOM_TIMEOUT};
+use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse, upload_place};
+use crate::body::MAX_PUBLIC_BODY;
 use crate::caller::Access;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -15,11 +16,13 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use web::listener::{BodyError, BodyReader};
-use web::room::Taken;
+use web::pace::Pace;
+use web::shares::Permit;
 
+/// How often an upload is compared with its pace.
+const PACE_INTERVAL: Duration = Duration::from_secs(1);
 /// No body has more time than one of so many bytes.
 const LONGEST_FILE: u64 = 50 * 1024 * 1024;
 
@@ -41,10 +44,12 @@ pub struct Upload {
     handed_over: Instant,
     /// How long it is at most, in bytes.
     announced: u64,
+    /// How many bytes have come, and how long the client has taken for them.
+    received: (u64, Duration),
     /// The place among the uploads; `None` before it is admitted.
-    permits: Option<[OwnedSemaphorePermit; 2]>,
+    place: Option<Permit>,
     /// The memory of what is read before it is admitted.
-    room: Taken,
+    room: Option<Permit>,
 }
 
 /// The reason why an upload cannot be read further.
@@ -71,11 +76,13 @@ impl Upload {
     pub(crate) async fn begin(request: &Arc<Request>, most: u64, body: Option<Incoming>) -> Result<Upload, Refusal> {
         let announced = body.as_ref().and_then(|body| body.size_hint().exact()).unwrap_or(most).min(most);
         let reader = body.map(|body| BodyReader::new(body, most, IDLE_TIMEOUT)).transpose();
-        let (now, mut room) = (Instant::now(), Taken::default());
         let is_public = request.requirement.access == Access::Public;
-        if is_public && !request.app.bodies.short.take(MAX_PUBLIC_BODY, ROOM_TIMEOUT, &mut room).await {
-            return Err(busy());
+        let mut room = None;
+        if is_public {
+            let memory = request.app.bodies.short.acquire(&request.holder(), MAX_PUBLIC_BODY, ROOM_TIMEOUT).await;
+            room = Some(memory.ok_or_else(Refusal::overloaded)?);
         }
+        let now = Instant::now();
         let mut upload = Upload {
             request: request.clone(),
             is_too_large: reader.is_err(),
@@ -83,11 +90,12 @@ impl Upload {
             deadline: now + time_of(MAX_PUBLIC_BODY as u64),
             handed_over: now,
             announced,
-            permits: None,
+            received: (0, Duration::ZERO),
+            place: None,
             room,
         };
         if !is_public {
-            upload.admit()?;
+            upload.admit().await?;
         }
         Ok(upload)
     }
@@ -98,13 +106,16 @@ impl Upload {
     }
 
     /// Gives it a place among the uploads, and the time of its length from now on; 503 when too many are in flight.
-    pub fn admit(&mut self) -> Result<(), Refusal> {
-        if self.permits.is_none() {
-            let permit = |of: &Arc<Semaphore>| of.clone().try_acquire_owned().map_err(|_| busy());
-            let request = &self.request;
-            self.permits = Some([permit(&request.build.bodies.uploads)?, permit(&request.app.bodies.uploads)?]);
-            self.deadline = Instant::now() + time_of(self.announced);
-            self.room = Taken::default();
+    pub async fn admit(&mut self) -> Result<(), Refusal> {
+        if self.place.is_none() {
+            self.place = Some(upload_place(&self.request).await?);
+            self.handed_over = Instant::now();
+            self.deadline = self.handed_over + time_of(self.announced);
+            self.received = (0, Duration::ZERO);
+            self.room = None;
+            if let Some(reader) = &mut self.reader {
+                reader.begin_anew();
+            }
         }
         Ok(())
     }
@@ -129,8 +140,24 @@ impl Chunks for Upload {
         let wait = self.handed_over.elapsed();
         reader.extend(wait);
         self.deadline += wait;
-        let chunk = timeout_at(self.deadline, reader.chunk()).await.unwrap_or(Err(BodyError::Slow));
+        let pace = self.place.as_ref().map(|place| Pace { demand: place.demand(), rates: PRESSED_RATE });
+        let (asked, (bytes, before)) = (Instant::now(), self.received);
+        let chunk = loop {
+            let until = self.deadline.min(Instant::now() + PACE_INTERVAL);
+            if let Ok(chunk) = timeout_at(until, reader.chunk()).await {
+                break chunk;
+            }
+            let is_slow = pace.as_ref().is_some_and(|pace| pace.is_missed(bytes, before + asked.elapsed()));
+            if until == self.deadline || is_slow {
+                break Err(BodyError::Slow);
+            }
+        };
         self.handed_over = Instant::now();
+        let count = chunk.as_ref().ok().and_then(Option::as_ref).map_or(0, Bytes::len) as u64;
+        self.received = (bytes + count, before + asked.elapsed());
+        if pace.is_some_and(|pace| pace.is_missed(self.received.0, self.received.1)) {
+            return Err(UploadError::Refused(refuse(BodyError::Slow)));
+        }
         match chunk {
             Ok(Some(chunk)) => Ok(Some(chunk)),
             Ok(None) => {

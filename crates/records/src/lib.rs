@@ -24,7 +24,7 @@ pub mod visible_records;
 use classes::KnownClasses;
 use kit::domain::Domain;
 use kit::permissions::{PermissionResource, held_by_everybody};
-use object_records::export::{Exports, ExportsOfBuild};
+use object_records::export::Exports;
 use visible_records::KnownSets;
 
 /// The actions of the permission resource `object_classes`.
@@ -100,7 +100,6 @@ pub static DOMAIN: Domain = Domain {
         &object_records::leaving::UNASSIGN,
     ],
     object_rights: &[rights::holds_records],
-    build_slots: |slots| slots.put(ExportsOfBuild::default()),
     slots: |_, _, slots| {
         slots.put(KnownClasses::default());
         slots.put(KnownSets::default());

@@ -6,6 +6,7 @@ use crate::mails::Mail;
 use platform::Settings;
 use platform::builds;
 use platform::identity::hasher::HashCost;
+use platform::kit::AnswerRoom;
 use platform::kit::account_type::AccountType;
 use platform::kit::app::App;
 use platform::kit::authenticate::Admission;
@@ -26,7 +27,6 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use web::clock::Clock;
 use web::listener::{self, Limits};
-use web::room::Taken;
 
 /// A uuid that nothing has.
 pub const UUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
@@ -289,7 +289,8 @@ impl Tenant {
             path: route.path.to_owned(),
             query: Query::parse(query),
             body: Ok(Body::of(&names.into_iter().flatten().map(|name| (name.clone(), Json::from("x"))).collect())),
-            room: Taken::default(),
+            room: None,
+            answer_room: AnswerRoom::default(),
             headers: Default::default(),
             address: [127, 0, 0, 1].into(),
             origin: format!("http://{}", build.domain),

@@ -156,10 +156,6 @@ fn compressed(body: Content, coding: Coding) -> (Content, bool) {
             Ok(compressed) => (Content::Whole(compressed), true),
             Err(full) => (Content::Whole(full), false),
         },
-        Content::Held(full, taken) if is_short(&full) => match at_once(full, coding) {
-            Ok(compressed) => (Content::Held(compressed, taken), true),
-            Err(full) => (Content::Held(full, taken), false),
-        },
         body => match (PLACES.try_acquire(), Encoder::new(coding)) {
             (Ok(place), Ok(encoder)) => (Content::Compressed(Box::new(Compressed::new(body, encoder, place))), true),
             _ => (body, false),

@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
 use crate::compress::Compressed;
-use crate::room::Taken;
+use crate::shares::Permit;
 
 /// How many bytes of a file are read at a time. The runtime holds as many again, and hyper up to 32 KiB and a chunk, so that a
 /// slow reader of a file holds 64 KiB.
@@ -27,16 +27,16 @@ const PIECES: usize = 2;
 
 /// The body of an answer.
 pub enum Content {
-    /// Bytes.
+    /// Bytes. Those of a large answer hold the permit for their memory until they are sent ([`Permit::hold`]).
     Whole(Full<Bytes>),
-    /// Bytes, and the memory that is counted for them until they are sent, because a client may be slow to read them.
-    Held(Full<Bytes>, Taken),
     /// A file, from its current position.
     File {
         /// The file, open for reading.
         file: File,
         /// How many bytes are still to be sent. If the file ends before, that is an error, which closes the connection.
         left: u64,
+        /// The permit for its descriptor.
+        permit: Option<Permit>,
     },
     /// Pieces, as they are made.
     Pieces(Pieces),
@@ -149,13 +149,13 @@ impl Body for Content {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Content::Whole(body) | Content::Held(body, _) => {
+            Content::Whole(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
             Content::Pieces(pieces) => pieces.poll(cx),
             Content::Compressed(compressed) => compressed.poll(cx),
             Content::File { left: 0, .. } => Poll::Ready(None),
-            Content::File { file, left } => {
+            Content::File { file, left, .. } => {
                 let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(piece);
                 let mut room = (&mut bytes).limit(piece);
@@ -174,7 +174,7 @@ impl Body for Content {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Content::Whole(body) | Content::Held(body, _) => body.is_end_stream(),
+            Content::Whole(body) => body.is_end_stream(),
             Content::File { left, .. } => *left == 0,
             Content::Pieces(pieces) => pieces.is_over,
             Content::Compressed(compressed) => compressed.is_over(),
@@ -183,7 +183,7 @@ impl Body for Content {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Content::Whole(body) | Content::Held(body, _) => body.size_hint(),
+            Content::Whole(body) => body.size_hint(),
             Content::File { left, .. } => SizeHint::with_exact(*left),
             Content::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
             Content::Compressed(_) => SizeHint::default(),
@@ -194,7 +194,6 @@ impl Body for Content {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::room::Room;
     use http_body_util::BodyExt;
     use std::io::Write;
     use std::sync::Arc;
@@ -206,7 +205,7 @@ mod tests {
         let bytes: Vec<u8> = (0..length).map(|number| (number / 1000) as u8).collect();
         file.write_all(&bytes).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        Content::File { file: File::from_std(file), left: left as u64 }
+        Content::File { file: File::from_std(file), left: left as u64, permit: None }
     }
 
     #[tokio::test]
@@ -219,16 +218,6 @@ mod tests {
         }
         // A file may have grown meanwhile.
         assert_eq!(content(CHUNK + 10, CHUNK + 3).await.collect().await.unwrap().to_bytes().len(), CHUNK + 3);
-    }
-
-    #[tokio::test]
-    async fn memory_is_given_back_when_the_body_is_sent() {
-        let (room, mut taken) = (Room::new(2048), Taken::default());
-        assert!(room.take(2048, Duration::ZERO, &mut taken).await);
-        let body = Content::Held(Full::new(Bytes::from_static(b"bytes")), taken);
-        assert_eq!((body.size_hint().exact(), room.left()), (Some(5), 0));
-        assert_eq!(body.collect().await.unwrap().to_bytes(), "bytes");
-        assert_eq!(room.left(), 2048);
     }
 
     #[tokio::test]

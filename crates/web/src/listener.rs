@@ -4,7 +4,7 @@
 //! - a connection that sends nothing, or half a header: `header` (a header that came in part with the request before it has `idle`);
 //! - one that idles between requests: `idle`, and less when another one needs its place;
 //! - a body that stalls or drips: the pace of [`BodyReader`];
-//! - an answer that is not read: `write`;
+//! - an answer that is not read: `write`; one that is read slower than its [`Pace`], where it has one: a few seconds;
 //! - connections: `connections` in all, and half of them for one peer (`places.rs`); a further one takes the place of an
 //!   idle one, of the same peer if that has its half. If none is idle, it is told 503 and closed at once;
 //! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`Head`]);
@@ -39,6 +39,7 @@ use tokio::sync::watch;
 use tokio::task::{consume_budget, unconstrained};
 use tokio::time::Instant;
 
+use crate::pace::Pace;
 use crate::places::{Occupant, Places, SpeaksForMany};
 use crate::stream::{AT_A_TIME, HEADERS_TOGETHER, Head, Patience, Patient, Sending, Watch};
 
@@ -258,6 +259,7 @@ async fn converse<H, F, B>(
             head.is_complete();
             let mut response = answer(handler, request, peer).await;
             head.is_answered();
+            head.begin_pace(response.extensions_mut().remove::<Pace>());
             if *seen.borrow() != Stage::Serving {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

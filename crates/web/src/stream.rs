@@ -4,8 +4,8 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use crate::pace::Pace;
 use crate::places::Occupant;
 
 /// A header of this many bytes costs nobody else anything.
@@ -26,6 +27,9 @@ pub(crate) const HEADERS_TOGETHER: usize = 32 * 1024 * 1024;
 /// Bytes that are read from a connection in one go; fewer than hyper's first buffer has, which grows when it is filled
 /// and would never get smaller.
 pub(crate) const AT_A_TIME: usize = 8191;
+
+/// How often a client that stalls in an answer with a [`Pace`] is compared with it.
+const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a connection has of the header of its request, from the first byte until the request is answered: the handler
 /// has it until then.
@@ -43,6 +47,17 @@ pub(crate) struct Head {
     is_sending: AtomicBool,
     /// Whether some of the last answer waits until the client takes it.
     is_stalled: AtomicBool,
+    /// Whether the last answer has a pace.
+    is_paced: AtomicBool,
+    paced: Mutex<Option<Paced>>,
+}
+
+/// An answer with a minimum pace.
+struct Paced {
+    pace: Pace,
+    began: Instant,
+    /// How many bytes the client has taken.
+    bytes: u64,
 }
 
 impl Head {
@@ -55,7 +70,30 @@ impl Head {
             answered: AtomicUsize::new(0),
             is_sending: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
+            is_paced: AtomicBool::new(false),
+            paced: Mutex::new(None),
         }
+    }
+
+    /// Begins the pace of an answer, and ends that of the one before.
+    pub fn begin_pace(&self, pace: Option<Pace>) {
+        let was_paced = self.is_paced.swap(pace.is_some(), Ordering::Relaxed);
+        if was_paced || pace.is_some() {
+            let paced = pace.map(|pace| Paced { pace, began: Instant::now(), bytes: 0 });
+            *self.paced.lock().unwrap_or_else(PoisonError::into_inner) = paced;
+        }
+    }
+
+    /// Counts bytes that the client has taken; `false` when it is too slow for the pace of the answer.
+    fn keeps_pace(&self, count: usize) -> bool {
+        if !self.is_paced.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut paced = self.paced.lock().unwrap_or_else(PoisonError::into_inner);
+        paced.as_mut().is_none_or(|paced| {
+            paced.bytes += count as u64;
+            !paced.pace.is_missed(paced.bytes, paced.began.elapsed())
+        })
     }
 
     /// For what the connection waits to read.
@@ -204,11 +242,11 @@ impl Watch {
 }
 
 /// A stream that is read in small pieces, whose headers are counted, and whose writes fail when the client takes nothing
-/// for a while. The timer exists only while a write waits.
+/// for a while, or less than the pace of the answer. The timer exists only while a write waits.
 pub(crate) struct Patient {
     pub stream: TcpStream,
     patience: Duration,
-    stalled: Option<Pin<Box<Sleep>>>,
+    stalled: Option<Stalled>,
     head: Arc<Head>,
     occupant: Arc<Occupant>,
 }
@@ -218,18 +256,41 @@ impl Patient {
         Patient { stream, patience, stalled: None, head, occupant }
     }
 
-    fn timed<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if outcome.is_ready() {
+    fn timed(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(outcome) = outcome {
             if self.stalled.take().is_some() {
                 self.head.is_stalled.store(false, Ordering::Relaxed);
             }
-            return outcome;
+            let keeps_pace = outcome.as_ref().is_ok_and(|count| self.head.keeps_pace(*count));
+            return Poll::Ready(if keeps_pace || outcome.is_err() { outcome } else { too_slow() });
         }
         self.head.is_stalled.store(true, Ordering::Relaxed);
+        let is_paced = self.head.is_paced.load(Ordering::Relaxed);
+        let interval = if is_paced { self.patience.min(PACE_INTERVAL) } else { self.patience };
         let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let stalled = self.stalled.get_or_insert_with(|| Stalled {
+            until: Instant::now() + patience,
+            timer: Box::pin(tokio::time::sleep(interval)),
+        });
+        loop {
+            std::task::ready!(stalled.timer.as_mut().poll(cx));
+            let now = Instant::now();
+            if now >= stalled.until || !self.head.keeps_pace(0) {
+                return Poll::Ready(too_slow());
+            }
+            stalled.timer.as_mut().reset(stalled.until.min(now + interval));
+        }
     }
+}
+
+/// A write that waits.
+struct Stalled {
+    until: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+fn too_slow() -> io::Result<usize> {
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// Whether anything waits to be read, also what the runtime has not learnt of yet.

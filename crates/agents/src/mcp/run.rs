@@ -14,7 +14,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::table::Table;
-use kit::{of_answer, work_on};
+use kit::work_on;
 use resource::Body;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -211,11 +211,9 @@ impl Call {
         };
         let answer = self.answer(Method::GET, path, query, Body::of(&Json::Null)).await?;
         let AnswerBody::Whole(list) = answer.body else { return Err(Error::Db("a list is no text".to_owned()).into()) };
-        // A page may be much longer than what is told of it.
-        let app = &self.request.app;
-        let room = of_answer(app, &self.request.build, list.len(), true).await?;
-        let cut = work_on(app, list.len(), move || (page.cut(&list), room));
-        cut.await.map_err(|error| Error::Db(error.to_string()))?.0
+        // The request has reserved the memory of the page, which may be much longer than what is told of it.
+        let cut = work_on(&self.request.app, list.len(), move || page.cut(&list));
+        cut.await.map_err(|error| Error::Db(error.to_string()))?
     }
 
     /// A page of a list whose filters are the same for all, of which others are refused: the API ignores parameters that it does not

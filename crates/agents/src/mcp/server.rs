@@ -17,7 +17,7 @@ use kit::commit::write;
 use kit::inner_call::Admitted;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::{of_answer, work_on};
+use kit::{with_room, work_on};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData,
@@ -33,7 +33,6 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use store::Error;
-use web::room::Taken;
 
 /// What the server tells of itself.
 const INSTRUCTIONS: &str = "Records, tasks and their history of one organisation, for the person who has signed you in. You see and may do \
@@ -60,8 +59,8 @@ pub struct Agent {
     answer: OnceLock<Ran>,
 }
 
-/// The members of a result that a tool has made, and the memory that is counted for them.
-struct Ran(Bytes, #[expect(dead_code, reason = "it is given back when this is dropped")] Taken);
+/// The members of a result that a tool has made.
+struct Ran(Bytes);
 
 /// Why a tool has made no result.
 enum Ended {
@@ -151,13 +150,15 @@ impl Agent {
         };
         let reads = tool.effect == Effect::Reads;
         let ran = match arguments.check() {
-            Ok(()) if reads => run::read(&call, tool, arguments).await,
+            Ok(()) if reads => {
+                let read = || async {
+                    let told = run::read(&call, tool, arguments).await?;
+                    self.request.reserve_answer(told.members.len())?;
+                    Ok::<_, Refusal>(told)
+                };
+                with_room(&self.request, read).await
+            }
             Ok(()) => run::run(&call, tool, arguments).await,
-            Err(refusal) => Err(refusal),
-        };
-        // What is written is told even where there is no room.
-        let ran = match ran {
-            Ok(told) => of_answer(app, build, told.members.len(), reads).await.map(|room| (told, room)),
             Err(refusal) => Err(refusal),
         };
         if ran.as_ref().is_err_and(|refusal| refusal.status == StatusCode::UNAUTHORIZED) {
@@ -170,7 +171,7 @@ impl Agent {
                 Err(refusal) if refusal.status.is_server_error() => Outcome::Failed,
                 Err(_) => Outcome::Refused,
             };
-            let told = ran.as_ref().ok().map(|(told, _)| told);
+            let told = ran.as_ref().ok();
             let line = Line {
                 object_class: told.map_or(call.object_class.get().copied(), |told| told.object_class),
                 record: told.map_or(call.line.record, |told| told.record),
@@ -180,7 +181,7 @@ impl Agent {
             notes::note(app, build, line).await?;
         }
         match ran {
-            Ok((told, room)) => Ok(Ran(told.members, room)),
+            Ok(told) => Ok(Ran(told.members)),
             Err(_) if is_withdrawn => Err(Ended::Withdrawn),
             Err(refusal) => Err(Ended::Refused(refusal)),
         }
@@ -376,7 +377,7 @@ async fn answer_by_library(agent: Arc<Agent>, id: Option<&str>, message: String)
         return Ok(message::error(parts.status, id, &ErrorData::invalid_request(why, None)));
     }
     let body = match agent.answer.get() {
-        Some(Ran(answer, _)) => with_answer(&body, answer)?,
+        Some(Ran(answer)) => with_answer(&body, answer)?,
         None => body,
     };
     Ok(Answer { content_type: is_json.then_some("application/json"), ..Answer::json(parts.status, body) })

@@ -169,7 +169,7 @@ fn file(content_type: &'static str) -> Outcome {
     let mut file = tempfile::tempfile().unwrap();
     io::Write::write_all(&mut file, TEXT.as_bytes()).unwrap();
     io::Seek::rewind(&mut file).unwrap();
-    Ok(Answer::file(content_type, file, TEXT.len() as u64))
+    Ok(Answer::file(content_type, file, TEXT.len() as u64, None))
 }
 
 fn with_header(name: http::HeaderName, value: &'static str) -> Outcome {

@@ -83,7 +83,7 @@ fn hidden(page: &Reply, name: &str) -> String {
 }
 
 /// The path of a connector's server, and the token of an agent of the super admin.
-async fn agent(process: &Process, admin: &Client) -> (String, String) {
+pub async fn agent(process: &Process, admin: &Client) -> (String, String) {
     const CALLBACK: &str = "https://agent.example/callback";
     // A verifier and its challenge (RFC 7636).
     const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
@@ -155,7 +155,7 @@ async fn send(address: SocketAddr, head: Arc<String>, body: Arc<Vec<u8>>, patien
 }
 
 /// Honest calls, one after the other, until the others are done: how long each took.
-async fn honest(client: Client, done: watch::Receiver<bool>) -> Vec<Duration> {
+pub async fn honest(client: Client, done: watch::Receiver<bool>) -> Vec<Duration> {
     let mut times = Vec::new();
     while !*done.borrow() {
         for method in ["GET", "PATCH"] {
@@ -251,7 +251,7 @@ async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Durat
     (process.peak_memory() - before, times)
 }
 
-fn p99(sorted: &[Duration]) -> Duration {
+pub fn p99(sorted: &[Duration]) -> Duration {
     sorted[sorted.len() * 99 / 100]
 }
 

@@ -20,9 +20,11 @@ mod outlived;
 mod pages;
 mod readmission;
 mod routes;
+mod shared_places;
 mod statements;
 mod streams;
 mod tenancy;
+mod unread_answers;
 mod viewer;
 
 use testkit::{message, shown};

@@ -121,7 +121,7 @@ fn file(_: &Request) -> Outcome {
     let mut file = tempfile::tempfile().unwrap();
     io::Write::write_all(&mut file, &vec![b'f'; 300_000]).unwrap();
     io::Seek::rewind(&mut file).unwrap();
-    Ok(Answer::file("text/plain", file, 300_000))
+    Ok(Answer::file("text/plain", file, 300_000, None))
 }
 
 fn cached(_: &Request, _: &mut Conn) -> Outcome {

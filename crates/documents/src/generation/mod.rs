@@ -458,6 +458,6 @@ fn fields(request: &Request, conn: &mut Conn) -> Outcome {
     }
     out.raw("]");
     let total = all.len() as i64;
-    let body = rows::envelope(request, page.limit, page.offset, total, total, &out.into_bytes());
+    let body = rows::envelope(request, page.limit, page.offset, total, total, out.into_bytes());
     Ok(Answer::json(StatusCode::OK, body))
 }

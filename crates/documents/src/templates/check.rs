@@ -5,26 +5,24 @@ use crate::docx::{Refused, TemplateError};
 use crate::merge::{self, Survey};
 use files::held::File;
 use files::{Storage, storage_key, stored};
-use kit::app::App;
-use kit::build::Build;
 use kit::refusal::Refusal;
+use kit::request::Request;
 use std::io::BufReader;
-use std::sync::Arc;
 use std::time::Duration;
 use store::Error;
-use tokio::sync::Semaphore;
+use web::shares::{Bounds, Shares};
 
-/// How many templates a process reads at a time.
+/// How many templates a process reads at a time: one of a build.
 const AT_A_TIME: usize = 2;
 /// How long a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The turns to read templates.
-pub struct Readers(Arc<Semaphore>);
+pub struct Readers(Shares);
 
 impl Default for Readers {
     fn default() -> Readers {
-        Readers(Arc::new(Semaphore::new(AT_A_TIME)))
+        Readers(Shares::new(Bounds { total: AT_A_TIME, build: 1, account: 1, kept: 0 }))
     }
 }
 
@@ -37,29 +35,28 @@ pub struct Read {
 }
 
 /// Reads the merge fields of a stored file.
-pub async fn read(app: &App, build: &Build, file: &File) -> Result<Read, Refusal> {
+pub async fn read(request: &Request, file: &File) -> Result<Read, Refusal> {
     let tags = |local| merge::open(local).map(|template| template.tags().to_vec());
-    let fields = in_turn(app, build, file, tags).await?.ok().map(|tags| MergeField::of_tags(&tags));
+    let fields = in_turn(request, file, tags).await?.ok().map(|tags| MergeField::of_tags(&tags));
     Ok(Read { file: file.id, fields })
 }
 
 /// Reads what a stored file would be as a template.
-pub async fn survey(app: &App, build: &Build, file: &File) -> Result<Survey, Refusal> {
-    let survey = in_turn(app, build, file, merge::survey).await?;
+pub async fn survey(request: &Request, file: &File) -> Result<Survey, Refusal> {
+    let survey = in_turn(request, file, merge::survey).await?;
     Ok(survey.map_err(|error| Error::Unavailable(error.reason))?)
 }
 
 /// Reads a stored file when it is its turn. An error of the file is the inner one.
 async fn in_turn<T: Send + 'static>(
-    app: &App,
-    build: &Build,
+    request: &Request,
     file: &File,
     read: impl FnOnce(BufReader<std::fs::File>) -> Result<T, TemplateError> + Send + 'static,
 ) -> Result<Result<T, TemplateError>, Refusal> {
-    let busy = || Refusal::busy("The server is busy. Please try again.");
-    let turns = app.slot::<Readers>().0.clone();
-    let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned()).await.map_err(|_| busy())?.map_err(|_| busy())?;
-    let local = app.slot::<Storage>().blobs.local(&storage_key(build, &file.uuid)).await.map_err(stored)?;
+    let readers = &request.app.slot::<Readers>().0;
+    let turn = readers.acquire(&request.holder(), 1, PATIENCE).await.ok_or_else(Refusal::overloaded)?;
+    let storage: &Storage = request.app.slot();
+    let local = storage.blobs.local(&storage_key(&request.build, &file.uuid)).await.map_err(stored)?;
     let read = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         read(BufReader::new(local))

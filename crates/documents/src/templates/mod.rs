@@ -166,7 +166,7 @@ async fn read_sent(request: &Arc<Request>) -> Result<Option<Read>, Refusal> {
         Err(_) => Ok(None),
     };
     match snapshot::read(request, find).await?.filter(|file| is_docx(&file.name)) {
-        Some(file) => check::read(&request.app, &request.build, &file).await.map(Some),
+        Some(file) => check::read(request, &file).await.map(Some),
         None => Ok(None),
     }
 }

@@ -62,7 +62,7 @@ fn check(request: Arc<Request>) -> Pending {
         // Nothing is written, but the caller is looked at again as in a write: his body took its time.
         let (file, caller) = write(&request, file_sent).await?;
         let request = Arc::new(request.by(caller));
-        let survey = Arc::new(check::survey(&request.app, &request.build, &file).await?);
+        let survey = Arc::new(check::survey(&request, &file).await?);
         snapshot::read(&request, move |request, conn| report(request, conn, &survey)).await
     })
 }

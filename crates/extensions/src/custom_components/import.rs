@@ -24,7 +24,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
 use store::{Conn, Error, Sql, Value as SqlValue};
+use web::shares::{Account, Bounds, Shares};
 
+/// How many commits a process reads at a time. Each takes some 40 MiB; what a server sends takes little.
+const READ_AT_A_TIME: usize = 4;
+/// How long a commit that has come waits to be read.
+const READ_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a server may take to send a commit.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long reading what came may take.
@@ -36,7 +41,7 @@ const END_TIMEOUT_US: i64 = 600_000_000;
 /// storage fails.
 pub static IMPORT: JobKind = JobKind {
     name: "custom_component_import",
-    at_a_time: 4,
+    at_a_time: 16,
     of_build: 1,
     patience: Duration::from_secs(600),
     longest_pause: Duration::from_secs(300),
@@ -51,6 +56,15 @@ pub static IMPORT: JobKind = JobKind {
         }
     },
 };
+
+/// The places of the commits that a process reads.
+pub struct Readings(Shares);
+
+impl Default for Readings {
+    fn default() -> Readings {
+        Readings(Shares::new(Bounds { total: READ_AT_A_TIME, build: 1, account: 1, kept: 0 }))
+    }
+}
 
 /// Puts the job of a repository, in the transaction that asks for the import.
 pub fn put(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), Error> {
@@ -174,7 +188,12 @@ async fn import(app: &App, build: &Arc<Build>, id: i64, asked: Asked) -> Result<
     let commit = fetched?.ok_or_else(|| NotImported::Failed(missing(&[CONFIG, INDEX])))?;
     let (scratch, archive) =
         (storage.blobs.begin().await.map_err(stored)?, storage.blobs.begin().await.map_err(stored)?);
-    let read = tokio::task::spawn_blocking(move || read(pack, scratch, archive, commit));
+    let place = app.slot::<Readings>().0.acquire(&build.holder(Account::Id(id)), 1, READ_PATIENCE).await;
+    let place = place.ok_or_else(|| NotImported::Later("too many commits are read".to_owned()))?;
+    let read = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        read(pack, scratch, archive, commit)
+    });
     let imported = read.await.map_err(|error| NotImported::Later(format!("it ended early: {error}")))??;
     end(app, build, id, asked.n, imported).await
 }

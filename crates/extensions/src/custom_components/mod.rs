@@ -7,7 +7,7 @@ mod import;
 mod repository;
 mod serve;
 
-pub use import::{IMPORT, INSTALL};
+pub use import::{IMPORT, INSTALL, Readings};
 pub use repository::TOKEN_COLUMN;
 
 use http::Method;

@@ -9,6 +9,7 @@ use files::{Storage, storage_key, stored};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, header};
 use kit::answer::{Answer, Outcome, etag};
+use kit::download_place;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
@@ -98,14 +99,16 @@ fn send(request: Arc<Request>) -> Pending {
 async fn content(request: &Request, found: &Found, media_type: &'static str) -> Outcome {
     let storage: &Storage = request.app.slot();
     let range = found.start..found.start + found.size;
+    let place = download_place(request).await?;
     let read = storage.blobs.read(&storage_key(&request.build, &found.stored.uuid), Some(range)).await;
     Ok(match read {
         // Another import has just taken its place.
         Err(BlobError::Missing) => return Err(Refusal::not_found()),
         Err(error) => return Err(stored(error).into()),
-        Ok(BlobContent::File { file, length, .. }) => Answer::file(media_type, file, length),
+        Ok(BlobContent::File { file, length, .. }) => Answer::file(media_type, file, length, Some(place)),
         Ok(BlobContent::Stream { length, mut stream, .. }) => {
             Answer::pieces(media_type, Some(length), async move |producer| {
+                let _place = place;
                 while let Some(bytes) = stream.next().await {
                     producer.send_copied(&bytes?).await?;
                 }

@@ -6,15 +6,26 @@ use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use std::sync::LazyLock;
 use std::time::Duration;
 use store::blobs::{BlobContent, BlobError, BlobKey, Blobs};
 use web::content::Content;
 use web::listener::{BodyError, BodyReader};
+use web::pace::{OF_FILE, Pace};
+use web::shares::{Account, Bounds, Holder, Shares, descriptors};
 
 /// The most bytes of a file.
 const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// An upload of which nothing arrives for so long is refused.
 const MAX_STALL: Duration = Duration::from_secs(10);
+
+/// The descriptors of files that are sent and received. A tenant has half.
+static PLACES: LazyLock<Shares> = LazyLock::new(|| {
+    let total = (descriptors() / 16).clamp(8, 2048);
+    Shares::new(Bounds { total, build: total / 2, account: total / 2, kept: total / 4 })
+});
+/// How long a request waits for its place.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers a request for an address.
 pub async fn respond(
@@ -34,6 +45,8 @@ pub async fn respond(
     let query = head.uri.query().unwrap_or("");
     let (client_id, file_id) = addresses.verify(&method, head.uri.path(), query).ok_or(FileRefusal::Address)?;
     let key = BlobKey::new(client_id, file_id);
+    let holder = Holder { build: client_id.to_string().into(), account: Account::Build };
+    let place = PLACES.acquire(&holder, 1, PLACE_TIMEOUT).await.ok_or(FileRefusal::Busy)?;
     if method == Method::PUT {
         upload(blobs, &key, body).await?;
         return Ok(response(StatusCode::OK, Full::default().into()));
@@ -42,11 +55,13 @@ pub async fn respond(
     let BlobContent::File { file, length, .. } = blobs.read(&key, None).await? else {
         return Err(FileRefusal::Missing);
     };
+    let pace = Pace { demand: place.demand(), rates: OF_FILE };
     let content = match head.method {
         Method::HEAD => Full::default().into(),
-        _ => Content::File { file: file.into(), left: length },
+        _ => Content::File { file: file.into(), left: length, permit: Some(place) },
     };
     let mut response = response(StatusCode::OK, content);
+    response.extensions_mut().insert(pace);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CONTENT_LENGTH, length.into());
@@ -78,6 +93,8 @@ pub enum FileRefusal {
     Exists,
     /// No address is made for this method.
     Method(Method),
+    /// Too many files are sent and received.
+    Busy,
     Body(BodyError),
     Storage(BlobError),
 }
@@ -117,6 +134,9 @@ impl From<FileRefusal> for Response<Content> {
             FileRefusal::Storage(BlobError::Full(_)) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "The storage is full.".into())
             }
+            FileRefusal::Busy | FileRefusal::Storage(BlobError::Unavailable(_)) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "The server is busy. Please try again.".into())
+            }
             FileRefusal::Storage(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Internal server error.".into()),
         };
         if let FileRefusal::Storage(error) = &refusal {
@@ -130,7 +150,7 @@ impl From<FileRefusal> for Response<Content> {
             FileRefusal::Method(_) => {
                 headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
             }
-            FileRefusal::Storage(BlobError::Full(_)) => {
+            FileRefusal::Busy | FileRefusal::Storage(BlobError::Full(_) | BlobError::Unavailable(_)) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

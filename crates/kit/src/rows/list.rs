@@ -1,23 +1,15 @@
 //! Answers a page of a list in the envelope.
 
+use super::page::PageWriter;
 use super::shape::{Cell, Shape};
 use super::sql::{OWN, Relations, conditions, is_of_the_moment, joins, order};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
-use crate::refusal::Refusal;
 use crate::request::Request;
 use http::StatusCode;
 use resource::json::{Form, Writer};
 use resource::{Field, Filter, RelatedRows, Resource, Select, select_related};
 use store::{Conn, Error, Sql};
-
-/// The bytes of a page whose rows may be large. What is beyond it is refused, but for a single row.
-pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
-
-/// The refusal of a page of more than [`MAX_PAGE_BYTES`].
-pub fn page_too_large() -> Refusal {
-    Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
-}
 
 /// The rows of a list that the caller may see.
 pub struct Scope {
@@ -31,8 +23,6 @@ pub struct Scope {
     pub from: Option<Sql>,
     /// What filters may look into over relations.
     pub relations: Relations,
-    /// Whether a page of more than [`MAX_PAGE_BYTES`] is refused.
-    pub is_bounded: bool,
 }
 
 /// How long a list stays the same if nothing is written, for `answer_cache.rs`.
@@ -51,7 +41,7 @@ impl Scope {
     /// All rows that fulfil a condition. The list is not cached.
     pub fn of(condition: impl Into<Sql>) -> Scope {
         let (condition, relations) = (condition.into(), Relations::new());
-        Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations, is_bounded: false }
+        Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations }
     }
 
     /// All rows of a subselect that stands in place of the resource's table.
@@ -63,37 +53,18 @@ impl Scope {
     pub fn cacheable(self) -> Scope {
         Scope { cacheable: Cacheable::Always, ..self }
     }
-
-    /// Refuses a page of more than [`MAX_PAGE_BYTES`]: a row may be so large that a thousand of them do not fit into memory.
-    pub fn bounded(self) -> Scope {
-        Scope { is_bounded: true, ..self }
-    }
 }
 
 /// Answers a page of a list in its envelope, by at most three statements.
 pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> Outcome {
     let related = |field: &Field| scope.relations.get(&field.name).map(|related| RelatedRows::Of(&related.resource));
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
-    let mut out = Writer::with_capacity(1024 + 900 * select.limit.min(100) as usize);
-    out.raw("[");
+    let mut results = PageWriter::with_capacity(request, 1024 + 900 * select.limit.min(100) as usize);
     let sql = page(request, shape, &scope, &select);
-    let most = if scope.is_bounded { MAX_PAGE_BYTES } else { usize::MAX };
-    let (mut rows, mut is_too_large) = (0, false);
-    let read = conn.each(&sql, |row| {
-        out.comma();
-        show(&mut out, shape, Form::List, &Cell(row), 0, request)?;
-        rows += 1;
-        is_too_large = rows > 1 && out.bytes().len() > most;
-        // Any error ends the reading.
-        if is_too_large { Err(Error::NotFound) } else { Ok(()) }
-    });
-    if is_too_large {
-        return Err(page_too_large());
-    }
-    read?;
-    out.raw("]");
+    let read = conn.each(&sql, |row| results.item(|out| show(out, shape, Form::List, &Cell(row), 0, request)));
+    results.ended(read)?;
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
-    let body = envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
+    let body = results.envelope(select.limit, select.offset, total, filtered);
     let mut answer = Answer::json(StatusCode::OK, body);
     let compares =
         || shape.compares(Form::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
@@ -105,17 +76,29 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     Ok(answer)
 }
 
-/// Writes the envelope (`docs/reference/conventions.md`) around a page that is already written as a JSON array.
-pub fn envelope(request: &Request, limit: i64, offset: i64, total: i64, filtered: i64, results: &[u8]) -> Vec<u8> {
-    let mut out = Writer::with_capacity(results.len() + 512);
+/// Puts a page that is already written as a JSON array into its envelope (`docs/reference/conventions.md`), in place: a
+/// page may be large.
+pub fn envelope(
+    request: &Request,
+    limit: i64,
+    offset: i64,
+    total: i64,
+    filtered: i64,
+    mut results: Vec<u8>,
+) -> Vec<u8> {
+    let mut out = Writer::with_capacity(512);
     out.raw("{").name("limit").int(limit).name("offset").int(offset);
     out.name("total_count").int(total).name("filtered_count").int(filtered);
     let next = offset.checked_add(limit).filter(|next| *next < filtered);
     out.name("next").opt_text(next.map(|next| address(request, limit, next)).as_deref());
     let previous = (offset > 0).then(|| (offset - limit).max(0));
     out.name("previous").opt_text(previous.map(|previous| address(request, limit, previous)).as_deref());
-    out.name("results").raw_bytes(results).raw("}");
-    out.into_bytes()
+    out.name("results");
+    let head = out.into_bytes();
+    results.reserve(head.len() + 1);
+    results.splice(0..0, head);
+    results.push(b'}');
+    results
 }
 
 /// The address of another page: that of the request with a slash at the path's end and its other parameters.

@@ -5,6 +5,7 @@
 mod accept;
 mod change;
 mod list;
+mod page;
 mod sealed;
 mod shape;
 pub mod sql;
@@ -14,7 +15,8 @@ pub use accept::{accepted, accepted_within, existing};
 pub use change::{
     check_if_match, delete, insert, insert_row, load, load_for_change, load_shared, stored_value, update, update_row,
 };
-pub use list::{Cacheable, MAX_PAGE_BYTES, Scope, envelope, list, page_too_large};
+pub use list::{Cacheable, Scope, envelope, list};
+pub use page::{MAX_PAGE_BYTES, PageSize, PageWriter, page_too_large};
 pub use sealed::{has_secret, open as open_secret};
 pub use shape::{CALLER, Cell, Declaration, NOW, Shape, WriteMeta, write_permissions};
 pub use sql::{Related, Relations, arg};

@@ -1,6 +1,7 @@
 //! Writes one row as an instance, and rows as list items without the envelope.
 
 use super::list::{Scope, push_table};
+use super::page::PageSize;
 use super::shape::{Cell, Shape};
 use super::sql::{OWN, joins};
 use crate::answer::{Answer, Instance, Outcome};
@@ -41,29 +42,38 @@ pub fn records(
     shape: &Shape,
     key: &str,
     condition: &Sql,
-) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+) -> Result<Vec<(i64, Vec<u8>)>, Refusal> {
     items(request, conn, shape, key, &Scope::of(condition.clone()))
 }
 
-/// Reads the rows of a scope as list items, each with the id in its column `key`.
+/// Reads the rows of a scope as list items, each with the id in its column `key`; refuses more than a page may have.
 pub fn items(
     request: &Request,
     conn: &mut Conn,
     shape: &Shape,
     key: &str,
     scope: &Scope,
-) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+) -> Result<Vec<(i64, Vec<u8>)>, Refusal> {
     let mut sql = Sql::new("SELECT t.");
     sql.name(key).push(", ");
     shape.select(Form::List, &mut sql, request);
     push_table(sql.push(" FROM "), &shape.resource, scope).push(" t");
     joins(&mut sql, OWN, &shape.resource, shape.fields(Form::List));
     sql.push(" WHERE ").append(&scope.condition);
-    conn.all(&sql, |row| {
+    let (mut items, mut size, mut refusal) = (Vec::new(), PageSize::default(), None);
+    let read = conn.each(&sql, |row| {
         let mut out = Writer::with_capacity(512);
         show(&mut out, shape, Form::List, &Cell(row), 1, request)?;
-        Ok((row.int(0)?, out.into_bytes()))
-    })
+        items.push((row.int(0)?, out.into_bytes()));
+        size = PageSize { items: size.items + 1, bytes: size.bytes + items.last().map_or(0, |(_, item)| item.len()) };
+        refusal = size.check(request).err();
+        // Any error ends the reading.
+        if refusal.is_some() { Err(Error::NotFound) } else { Ok(()) }
+    });
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(read.map(|()| items)?),
+    }
 }
 
 /// The answer to a PATCH: the row as it is now.

@@ -13,7 +13,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql::{OWN, conditions};
-use kit::rows::{self, MAX_PAGE_BYTES, Relations, page_too_large};
+use kit::rows::{self, PageSize, Relations};
 use resource::json::Writer;
 use resource::{Field, Filter, Kind, Resource, options, select};
 use std::collections::{BTreeMap, HashMap};
@@ -86,7 +86,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
         write(request, conn, &classes, &ids, &mut out)?;
     }
     out.raw("]");
-    let body = rows::envelope(request, select.limit, select.offset, total, filtered, &out.into_bytes());
+    let body = rows::envelope(request, select.limit, select.offset, total, filtered, out.into_bytes());
     let mut answer = Answer::json(StatusCode::OK, body);
     answer.cacheable_until = Some(i64::MAX);
     Ok(answer)
@@ -151,11 +151,9 @@ fn write(
         view.select(&mut sql, request);
         view.from(&mut sql);
         sql.push(" WHERE t.id").any(ids);
-        let records = Records::read(&view, conn, &sql)?;
+        let records = Records::read(request, &view, conn, &sql)?;
         bytes += records.bytes();
-        if bytes > MAX_PAGE_BYTES && page.len() > 1 {
-            return Err(page_too_large());
-        }
+        PageSize { items: page.len(), bytes }.check(request)?;
         places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (read.len(), at))));
         let beside = records.look_up(request, conn, *on_class)?;
         read.push((records, beside));

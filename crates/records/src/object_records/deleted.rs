@@ -95,7 +95,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
         out.comma().raw_bytes(item);
     });
     out.raw("]");
-    let body = rows::envelope(request, limit, offset, total, total, &out.into_bytes());
+    let body = rows::envelope(request, limit, offset, total, total, out.into_bytes());
     Ok(Answer::json(StatusCode::OK, body))
 }
 

@@ -224,7 +224,7 @@ impl<'r> Wanted<'r> {
     fn matches(&self, request: &Request, conn: &mut Conn, view: &Arc<View>) -> Result<(Records, i64), Refusal> {
         if let Some(sql) = self.page_of_matches(request, view) {
             let mut matches = None;
-            let records = Records::read_with(view, conn, &sql, |row, at| {
+            let records = Records::read_with(request, view, conn, &sql, |row, at| {
                 matches = Some(row.int(at)?);
                 Ok(())
             })?;
@@ -233,7 +233,7 @@ impl<'r> Wanted<'r> {
                 return Ok((records, matches));
             }
         }
-        let records = Records::read(view, conn, &self.page(request, view))?;
+        let records = Records::read(request, view, conn, &self.page(request, view))?;
         let shown = records.items.len() as i64;
         // A page that is not full tells how many there are.
         let matches = match shown < self.select.limit && (self.select.offset == 0 || shown > 0) {
@@ -304,13 +304,14 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
                 filtered = matches;
                 records
             }
-            false => Records::read(&view, conn, &wanted.page(request, &view))?,
+            false => Records::read(request, &view, conn, &wanted.page(request, &view))?,
         };
         let beside = records.look_up(request, conn, opened.on_class)?;
         records.write(&beside, &mut out);
+        request.reserve_answer(out.bytes().len())?;
     }
     out.raw("]");
-    let body = rows::envelope(request, limit, offset, total, filtered, &out.into_bytes());
+    let body = rows::envelope(request, limit, offset, total, filtered, out.into_bytes());
     let mut answer = Answer::json(StatusCode::OK, body);
     answer.cacheable_until = Some(i64::MAX);
     Ok(answer)
@@ -357,6 +358,6 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     let mut counted = Sql::new("SELECT count(*)");
     from(&mut counted);
     let filtered = if needles.is_empty() { total } else { conn.one(&counted, |row| row.int(0)).map_err(too_slow)? };
-    let body = rows::envelope(request, limit, offset, total, filtered, &out.into_bytes());
+    let body = rows::envelope(request, limit, offset, total, filtered, out.into_bytes());
     Ok(Answer::json(StatusCode::OK, body))
 }

@@ -62,7 +62,7 @@ pub fn look(
     view.from(&mut sql);
     sql.push(" WHERE t.id = ").bind(id);
     let mut seen = None;
-    let records = Records::read_with(&view, conn, &sql, |row, at| {
+    let records = Records::read_with(request, &view, conn, &sql, |row, at| {
         seen = Some(question.read(row, at)?);
         Ok(())
     })?;

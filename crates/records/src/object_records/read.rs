@@ -12,7 +12,7 @@ use kit::answer::{Answer, Outcome, Tag, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, joins, value};
-use kit::rows::{Cell, Declaration, MAX_PAGE_BYTES, Shape, page_too_large};
+use kit::rows::{Cell, Declaration, PageSize, Shape};
 use resource::json::{Form, Writer, write_fields};
 use resource::{Query, Resource, time};
 use serde_json::Value as Json;
@@ -119,26 +119,36 @@ impl Records {
     }
 
     /// Reads the rows of a statement with the columns of [`View::select`]; refuses a page that is too large.
-    pub fn read(view: &Arc<View>, conn: &mut Conn, sql: &Sql) -> Result<Records, Refusal> {
-        Records::read_with(view, conn, sql, |_, _| Ok(()))
+    pub fn read(request: &Request, view: &Arc<View>, conn: &mut Conn, sql: &Sql) -> Result<Records, Refusal> {
+        Records::read_with(request, view, conn, sql, |_, _| Ok(()))
     }
 
     /// The same for a statement with further columns, whose first place `further` gets with each row.
     pub fn read_with(
+        request: &Request,
         view: &Arc<View>,
         conn: &mut Conn,
         sql: &Sql,
         further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
     ) -> Result<Records, Refusal> {
-        Records::read_within(view, conn, sql, MAX_PAGE_BYTES, further)?.ok_or_else(page_too_large)
+        let mut refusal = None;
+        let fits = |size: PageSize| {
+            refusal = size.check(request).err();
+            refusal.is_none()
+        };
+        let records = Records::read_while(view, conn, sql, fits, further)?;
+        match (records, refusal) {
+            (Some(records), None) => Ok(records),
+            (_, refusal) => Err(refusal.unwrap_or_else(Refusal::overloaded)),
+        }
     }
 
-    /// The same; `None` when more than one take more bytes than this.
-    pub fn read_within(
+    /// The same; `None` when `fits` is false of the records so far.
+    pub fn read_while(
         view: &Arc<View>,
         conn: &mut Conn,
         sql: &Sql,
-        most: usize,
+        mut fits: impl FnMut(PageSize) -> bool,
         mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
     ) -> Result<Option<Records>, store::Error> {
         let mut records = Records::new(view.clone());
@@ -146,7 +156,7 @@ impl Records {
         let read = conn.each(sql, |row| {
             let behind = records.push(row)?;
             further(row, behind)?;
-            is_too_large = records.items.len() > 1 && records.bytes.len() > most;
+            is_too_large = !fits(PageSize { items: records.items.len(), bytes: records.bytes.len() });
             // Any error ends the reading.
             if is_too_large { Err(store::Error::NotFound) } else { Ok(()) }
         });
@@ -428,7 +438,7 @@ fn one(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held:
     view.select(&mut sql, request);
     view.from(&mut sql);
     sql.push(" WHERE t.id = ").bind(held.id);
-    let records = Records::read(&view, conn, &sql)?;
+    let records = Records::read(request, &view, conn, &sql)?;
     if records.items.is_empty() {
         return Err(Refusal::not_found());
     }

@@ -16,6 +16,7 @@ use directory::{Arriving, Directory};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
 use http::Method;
+use rustix::io::Errno;
 use s3::S3;
 use std::fmt;
 use std::fs::File;
@@ -92,7 +93,7 @@ pub enum BlobError {
     Exists,
     /// There is no space left.
     Full(String),
-    /// S3 does not answer, or refuses. The text is one short line.
+    /// S3 does not answer, or refuses, or the process has no descriptor left. The text is one short line.
     Unavailable(String),
     /// The disk failed.
     Failed(String),
@@ -123,7 +124,10 @@ impl BlobError {
 
     /// What a failed operation on an open file, or on a directory that must be there, means.
     fn of_disk(error: io::Error) -> BlobError {
+        let has_no_descriptor =
+            [Errno::MFILE, Errno::NFILE].iter().any(|no| error.raw_os_error() == Some(no.raw_os_error()));
         match error.kind() {
+            _ if has_no_descriptor => BlobError::Unavailable(error.to_string()),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => BlobError::Full(error.to_string()),
             _ => BlobError::Failed(error.to_string()),
         }
@@ -395,4 +399,20 @@ pub fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Vec
 /// Does work on files in a thread that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_descriptors_is_unavailable_and_not_broken() {
+        for no in [Errno::MFILE, Errno::NFILE] {
+            let error = || io::Error::from_raw_os_error(no.raw_os_error());
+            assert!(matches!(BlobError::of_disk(error()), BlobError::Unavailable(_)));
+            assert!(matches!(BlobError::of_name(error()), BlobError::Unavailable(_)));
+        }
+        assert!(matches!(BlobError::of_disk(io::ErrorKind::StorageFull.into()), BlobError::Full(_)));
+        assert!(matches!(BlobError::of_disk(io::ErrorKind::Other.into()), BlobError::Failed(_)));
+    }
 }

@@ -149,7 +149,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     // A thousand configurations of a MiB each would be too much.
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable().bounded())
+    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {

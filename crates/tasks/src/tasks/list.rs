@@ -11,7 +11,7 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::{OWN, conditions, order};
-use kit::rows::{self, MAX_PAGE_BYTES, Relations, Scope, page_too_large};
+use kit::rows::{self, PageSize, Relations, Scope};
 use records::visible_records::read_first;
 use resource::json::Writer;
 use resource::select::{self, bound_filters};
@@ -68,7 +68,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
             conn.one(sql.append(&table).push(" WHERE ").append(&wanted), |row| row.int(0))?
         }
     };
-    let body = rows::envelope(request, select.limit, select.offset, total, filtered, &results);
+    let body = rows::envelope(request, select.limit, select.offset, total, filtered, results);
     let mut answer = Answer::json(StatusCode::OK, body);
     answer.cacheable_until = Some(i64::MAX);
     Ok(answer)
@@ -104,9 +104,7 @@ fn written(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u
             rows::items(request, conn, &shape, "id", &Scope::of(condition))?.into_iter().collect();
         for item in some.iter().filter_map(|task| items.get(&task.id)) {
             out.comma().raw_bytes(item);
-            if out.bytes().len() > MAX_PAGE_BYTES && page.len() > 1 {
-                return Err(page_too_large());
-            }
+            PageSize { items: page.len(), bytes: out.bytes().len() }.check(request)?;
         }
     }
     out.raw("]");

@@ -1,14 +1,17 @@
 //! Git's protocol over HTTP, version 2 (`gitprotocol-http`, `gitprotocol-v2`): which commit `HEAD` is, and a pack of it.
 
 use super::shared::{GitError, Id, MAX_RECEIVED};
+use bytes::Bytes;
 use kit::address::Ranges;
 use kit::outbound::{self, http_client_for};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
 
-/// How long a server may take for the next bytes.
-const PROGRESS_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a server may take to begin an answer, and for each [`MIN_PROGRESS`] of it.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
+/// 1 kB a second over [`PROGRESS_TIMEOUT`].
+const MIN_PROGRESS: usize = 5000;
 /// The most bytes of what is not the pack.
 const MAX_OTHER: u64 = 1024 * 1024;
 /// So many bytes are written to the disk at a time.
@@ -184,6 +187,9 @@ enum Packet {
 struct Packets {
     response: Response,
     received: Vec<u8>,
+    /// How many bytes came of the last [`MIN_PROGRESS`], and how long the server may take for the others.
+    progress: usize,
+    patience: Duration,
     /// How many bytes of these are used up.
     at: usize,
     left: u64,
@@ -191,7 +197,7 @@ struct Packets {
 
 impl Packets {
     fn of(response: Response, most: u64) -> Packets {
-        Packets { response, received: Vec::new(), at: 0, left: most }
+        Packets { response, received: Vec::new(), progress: 0, patience: PROGRESS_TIMEOUT, at: 0, left: most }
     }
 
     async fn next(&mut self) -> Result<Packet, GitError> {
@@ -209,14 +215,26 @@ impl Packets {
         }
     }
 
+    /// What comes next, within the time that the server has for [`MIN_PROGRESS`].
+    async fn chunk(&mut self) -> Result<Bytes, GitError> {
+        let asked = Instant::now();
+        let chunk = tokio::time::timeout(self.patience, self.response.chunk()).await;
+        let chunk = chunk.map_err(|_| GitError::Unreachable)?.map_err(|_| GitError::Unreachable)?;
+        let chunk = chunk.ok_or(GitError::Unreadable)?;
+        self.progress += chunk.len();
+        self.patience = self.patience.saturating_sub(asked.elapsed());
+        if self.progress >= MIN_PROGRESS {
+            (self.progress, self.patience) = (0, PROGRESS_TIMEOUT);
+        }
+        Ok(chunk)
+    }
+
     /// The next bytes, at most 64 KiB.
     async fn take(&mut self, count: usize) -> Result<Vec<u8>, GitError> {
         while self.received.len() - self.at < count {
             self.received.drain(..self.at);
             self.at = 0;
-            let chunk = tokio::time::timeout(PROGRESS_TIMEOUT, self.response.chunk()).await;
-            let chunk = chunk.map_err(|_| GitError::Unreachable)?.map_err(|_| GitError::Unreachable)?;
-            let chunk = chunk.ok_or(GitError::Unreadable)?;
+            let chunk = self.chunk().await?;
             self.left = self.left.checked_sub(chunk.len() as u64).ok_or(GitError::TooLarge)?;
             self.received.extend_from_slice(&chunk);
         }

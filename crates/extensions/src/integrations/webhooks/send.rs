@@ -2,7 +2,7 @@
 //!
 //! Receivers are tenants' servers, and each of them may be slow, away or hostile. An attempt has one deadline, from the
 //! lookup of the name to the head of the answer; of the body of an answer a few KB are read, and thrown away. How many
-//! attempts a process makes at once is bounded, and so are the bytes that they hold; those whose receivers answered late or
+//! attempts a process makes at once is bounded, and so are the bytes that they hold, each with a share for a build; those whose receivers answered late or
 //! not at all have half of the places. A connection is kept for a short while, and each new one looks the name up anew.
 
 use bytes::Bytes;
@@ -16,9 +16,9 @@ use kit::outbound;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 use url::Url;
+use web::shares::{Bounds, Holder, Permit, Shares};
 
 /// How long an attempt may take until the head of the answer.
 const MAX_ATTEMPT: Duration = Duration::from_secs(10);
@@ -32,8 +32,8 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 const MAX_ATTEMPTS: usize = 256;
 /// How many of these may be for receivers that answered late or not at all.
 const MAX_DOUBTFUL: usize = MAX_ATTEMPTS / 2;
-/// How many KiB the bodies of attempts take at a time.
-const MAX_KIB: usize = 32 * 1024;
+/// How many bytes the bodies of attempts take at a time.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// How many connections are kept.
 const MAX_IDLE: usize = 256;
 /// How long a connection is kept that is not used.
@@ -44,19 +44,17 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 /// The connections to receivers, and the bounds on attempts, of a process.
 pub struct Receivers {
     idle: Mutex<HashMap<(String, i64), Connection>>,
-    attempts: Semaphore,
-    doubtful: Semaphore,
-    kib: Semaphore,
+    attempts: Shares,
+    doubtful: Shares,
+    bytes: Shares,
 }
 
 impl Default for Receivers {
     fn default() -> Receivers {
-        Receivers {
-            idle: Mutex::default(),
-            attempts: Semaphore::new(MAX_ATTEMPTS),
-            doubtful: Semaphore::new(MAX_DOUBTFUL),
-            kib: Semaphore::new(MAX_KIB),
-        }
+        // A webhook has one attempt at a time, a build a quarter of all, and a quarter is for builds that have none.
+        let shares = |total| Shares::new(Bounds { total, build: total / 4, account: total / 8, kept: total / 4 });
+        let [attempts, doubtful, bytes] = [MAX_ATTEMPTS, MAX_DOUBTFUL, MAX_BYTES].map(shares);
+        Receivers { idle: Mutex::default(), attempts, doubtful, bytes }
     }
 }
 
@@ -73,7 +71,7 @@ pub struct Message<'a> {
 }
 
 /// A permit to make one attempt.
-pub struct Place<'a>(#[expect(dead_code, reason = "they are held")] [Option<SemaphorePermit<'a>>; 3]);
+pub struct Place(#[expect(dead_code, reason = "they are held")] [Option<Permit>; 3]);
 
 /// A connection to a receiver, closed when it is dropped.
 struct Connection {
@@ -97,13 +95,15 @@ impl Connection {
 }
 
 impl Receivers {
-    /// Waits for a permit to send so many bytes.
-    pub async fn place(&self, is_doubtful: bool, bytes: i64) -> Place<'_> {
-        // The semaphores are never closed.
-        let doubtful = if is_doubtful { self.doubtful.acquire().await.ok() } else { None };
-        let attempt = self.attempts.acquire().await.ok();
-        let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX).min(MAX_KIB as u32);
-        Place([doubtful, attempt, self.kib.acquire_many(kib).await.ok()])
+    /// Waits for a permit to send so many bytes to a webhook; `None` where there is none in time.
+    pub async fn place(&self, webhook: &Holder, is_doubtful: bool, bytes: i64, max_wait: Duration) -> Option<Place> {
+        let doubtful = match is_doubtful {
+            true => Some(self.doubtful.acquire(webhook, 1, max_wait).await?),
+            false => None,
+        };
+        let attempt = self.attempts.acquire(webhook, 1, max_wait).await?;
+        let bytes = self.bytes.acquire(webhook, usize::try_from(bytes).unwrap_or(usize::MAX), max_wait).await?;
+        Some(Place([doubtful, Some(attempt), Some(bytes)]))
     }
 
     /// Sends a message and returns the status of the answer; `None`: there was none in time.
@@ -215,4 +215,29 @@ async fn is_short(mut body: Incoming) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use web::shares::Account;
+
+    #[tokio::test]
+    async fn slow_receivers_of_a_build_leave_places_to_those_of_another() {
+        let (receivers, wait) = (Receivers::default(), Duration::from_millis(20));
+        let webhook = |build: &str, id: i64| Holder { build: build.into(), account: Account::Id(id) };
+        let largest = i64::try_from(MAX_BYTES).unwrap();
+        let mut held = Vec::new();
+        for id in 0.. {
+            let Some(place) = receivers.place(&webhook("a", id), true, largest, wait).await else { break };
+            held.push(place);
+        }
+        assert_eq!(held.len(), 2, "a delivery has an eighth of the bytes at most, a build a quarter");
+        for id in 0.. {
+            let Some(place) = receivers.place(&webhook("b", id), false, 1000, wait).await else { break };
+            held.push(place);
+        }
+        assert_eq!(held.len(), 2 + MAX_ATTEMPTS / 4);
+        assert!(receivers.place(&webhook("c", 1), true, 1000, wait).await.is_some());
+    }
 }

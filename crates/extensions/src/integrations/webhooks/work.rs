@@ -26,6 +26,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use url::Url;
 use web::clock::unique_id;
+use web::shares::Account;
 
 /// How many webhooks of a build are sent by a process at a time.
 const MAX_TURNS: usize = 32;
@@ -221,14 +222,14 @@ async fn send_turn(app: App, build: Arc<Build>, turn: Turn, is_crowded: bool) ->
         return done;
     }
     let receivers = &app.slot::<Webhooks>().receivers;
+    let holder = build.holder(Account::Id(turn.webhook));
     let mut is_doubtful = turn.is_doubtful;
     for delivery in turn.deliveries {
         if started.elapsed() > TURN_TIME || !jobs::is_on(&app) {
             break;
         }
-        let Ok(_place) = tokio::time::timeout(MAX_WAIT, receivers.place(is_doubtful, delivery.size)).await else {
-            break;
-        };
+        let place = receivers.place(&holder, is_doubtful, delivery.size, MAX_WAIT);
+        let Ok(Some(_place)) = tokio::time::timeout(MAX_WAIT, place).await else { break };
         let began = Instant::now();
         match send_one(&app, &build, receivers, turn.webhook, &delivery).await {
             Sent::Nothing => {}

@@ -18,6 +18,7 @@ use kit::authenticate::Admission;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Pending, Route, Schema};
+use kit::rows::PageSize;
 use kit::snapshot;
 use resource::json::Writer;
 use resource::{Errors, Query, message, openapi};
@@ -27,17 +28,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Sql};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use web::content::Producer;
+use web::shares::{Bounds, Permit, Shares};
 
 /// How many records are read at a time.
 const RECORDS_IN_PIECE: usize = 500;
 /// The most bytes of a piece that has more than one record.
 const MAX_PIECE_BYTES: usize = 1024 * 1024;
-/// How many exports a process sends at a time: in all, and of one build. Each holds the numbers of its records, 4 MB for a
+/// How many exports a process sends at a time: in all, of one build, and of one account. Each holds the numbers of its records, 4 MB for a
 /// million, and a piece.
 const EXPORTS: usize = 16;
 const EXPORTS_OF_BUILD: usize = 4;
+const EXPORTS_OF_ACCOUNT: usize = 3;
+/// How many of them are left for builds that have none.
+const EXPORTS_KEPT: usize = 4;
 /// How long an export waits for another to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -92,33 +96,19 @@ fn refuse_unknown_filters(query: &Query, class: &Class, related: &RelatedClasses
     Ok(errors.refuse()?)
 }
 
-/// The exports that a process sends.
-pub struct Exports(Arc<Semaphore>);
-
-/// The exports that a process sends of one build.
-pub struct ExportsOfBuild(Arc<Semaphore>);
+/// The places of the exports that a process sends.
+pub struct Exports(Shares);
 
 impl Default for Exports {
     fn default() -> Exports {
-        Exports(Arc::new(Semaphore::new(EXPORTS)))
+        let (build, account) = (EXPORTS_OF_BUILD, EXPORTS_OF_ACCOUNT);
+        Exports(Shares::new(Bounds { total: EXPORTS, build, account, kept: EXPORTS_KEPT }))
     }
 }
 
-impl Default for ExportsOfBuild {
-    fn default() -> ExportsOfBuild {
-        ExportsOfBuild(Arc::new(Semaphore::new(EXPORTS_OF_BUILD)))
-    }
-}
-
-/// A place among the exports of the build and of the process.
-type Place = [OwnedSemaphorePermit; 2];
-
-async fn place(request: &Request) -> Result<Place, Refusal> {
-    let (all, own) = (request.app.slot::<Exports>().0.clone(), request.build.slot::<ExportsOfBuild>().0.clone());
-    // The own place comes first, so that who waits for it takes none of the others'.
-    let places = async { Some([own.acquire_owned().await.ok()?, all.acquire_owned().await.ok()?]) };
-    let taken = tokio::time::timeout(PATIENCE, places).await.ok().flatten();
-    taken.ok_or_else(|| Refusal::busy("The server is busy. Please try again."))
+async fn place(request: &Request) -> Result<Permit, Refusal> {
+    let exports = &request.app.slot::<Exports>().0;
+    exports.acquire(&request.holder(), 1, PATIENCE).await.ok_or_else(Refusal::overloaded)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -170,7 +160,7 @@ async fn export(request: Arc<Request>) -> Outcome {
 }
 
 /// Begins an export of what the parameters ask for.
-async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place: Place) -> Outcome {
+async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place: Permit) -> Outcome {
     let query = Arc::new(query.without(&OF_PAGES));
     let selected = query.clone();
     let (format, name, columns, numbers) =
@@ -226,7 +216,7 @@ struct Export {
     admission: Admission,
     shown: Shown,
     numbers: Vec<u32>,
-    _place: Place,
+    _place: Permit,
 }
 
 impl Export {
@@ -284,7 +274,8 @@ fn ndjson(
     view.from(sql.push(", t.n"));
     sql.push(" WHERE t.n").any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
     let mut places = HashMap::new();
-    let read = Records::read_within(&view, conn, &sql, MAX_PIECE_BYTES, |row, at| {
+    let fits = |size: PageSize| size.items <= 1 || size.bytes <= MAX_PIECE_BYTES;
+    let read = Records::read_while(&view, conn, &sql, fits, |row, at| {
         places.insert(row.int(at)?, places.len());
         Ok(())
     })?;

@@ -1,0 +1,177 @@
+//! Large answers that nobody reads, many at once, take little memory and delay nobody (security, promise "resources stay
+//! bounded"). `reliability/answers` asks for 200 at once of each kind, of a release build.
+
+use crate::BINARY;
+use crate::hostile_bodies::{agent, honest, p99};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::{Conn, Error, Sql};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Server};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What memory may grow by, in MiB.
+const GROWTH: u64 = 256;
+/// The length of a long value, and how many a record has. Fifteen such records have 26 MiB.
+const LONG: usize = 65_000;
+const VALUES: usize = 28;
+const RECORDS: usize = 15;
+const SETS: usize = 20;
+
+/// A server, and callers who may ask it for much.
+struct Scene {
+    _installation: Installation,
+    process: Process,
+    admin: Client,
+    /// The path of a connector's server, and the token of an agent that may edit record 1.
+    agent: (String, String),
+}
+
+/// A server whose class 1 has a list of records of 26 MiB and a list of fields of 1.3 MiB.
+async fn prepared() -> Scene {
+    let installation = Installation::with_build(BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "0");
+    let process = installation.serve();
+    let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
+    admin.post("/api/object-classes/", json!({"name": "Class"})).await.created();
+    for n in 0..VALUES {
+        let field = json!({"label": format!("T {n}"), "type": "text"});
+        admin.post("/api/object-classes/1/fields/", field).await.created();
+    }
+    let long = "x".repeat(LONG);
+    let values = |count: usize| (0..count).map(|n| (format!("t_{n}"), json!(long))).collect::<serde_json::Map<_, _>>();
+    let agent = agent(&process, &admin).await;
+    let integration = admin.get("/api/integrations/").await.ok()["results"][0]["uuid"].as_str().unwrap().to_owned();
+    admin.patch(&format!("/api/integrations/{integration}/"), json!({"object_classes": [1]})).await.ok();
+    let rights = json!({"object_records": ["view", "edit"]});
+    let set = json!({"name": "All", "permissions": rights});
+    admin.post("/api/object-classes/1/record-permission-sets/", set).await.created();
+    let of_agents = json!({"mcp_permissions": [{"connector": 1, "permissions": rights}]});
+    admin.patch("/api/object-classes/1/record-permission-sets/1/", of_agents).await.ok();
+    let record = json!({"fields": values(14), "permission_sets": [{"permission_set": 1, "users": [1]}]});
+    admin.post("/api/object-classes/1/object-records/", record).await.created();
+    for _ in 0..RECORDS {
+        admin.post("/api/object-classes/1/object-records/", json!({"fields": values(VALUES)})).await.created();
+    }
+    for n in 0..SETS {
+        let options: Vec<_> = (0..500).map(|at| json!({"value": format!("v{at}"), "text": "y".repeat(100)})).collect();
+        let field = json!({"label": format!("Set {n}"), "type": "set", "options": options});
+        admin.post("/api/object-classes/1/fields/", field).await.created();
+    }
+    Scene { _installation: installation, process, admin, agent }
+}
+
+/// A request that is sent as it stands, by a client that reads a kilobyte a second of the answer.
+async fn read_slowly(process_api: std::net::SocketAddr, request: String, lasts: Duration) -> u16 {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(process_api).await.unwrap();
+    let mut head = [0; 12];
+    let reading = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.read_exact(&mut head).await?;
+        let mut piece = [0; 1000];
+        while stream.read(&mut piece).await? > 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        std::io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(lasts, reading).await;
+    std::str::from_utf8(&head).ok().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.parse().ok()).unwrap_or(0)
+}
+
+fn get(client: &Client, path: &str, more: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\n{more}\r\n", client.token)
+}
+
+/// Calls the tool `update_record`, which answers with the record of 0.9 MB twice.
+fn call_tool((path, token): &(String, String)) -> String {
+    let body = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "update_record", "arguments": {"object_record": 1, "fields": {"t_0": "z"}}},
+    })
+    .to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-06-18\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// So many slow readers of each answer, beside honest calls.
+async fn disturb(count: usize, lasts: Duration, most_p99: Option<Duration>) {
+    let Scene { process, admin, agent, .. } = &prepared().await;
+    let requests = [
+        ("records", get(admin, "/api/object-classes/1/object-records/?limit=1000", "")),
+        (
+            "records, compressed",
+            get(admin, "/api/object-classes/1/object-records/?limit=1000", "Accept-Encoding: gzip\r\n"),
+        ),
+        ("fields", get(admin, "/api/object-classes/1/fields/?limit=1000", "")),
+        ("one record", get(admin, "/api/object-records/2/", "")),
+        ("a tool of an agent", call_tool(agent)),
+    ];
+    for (name, request) in requests {
+        let before = process.held_memory();
+        let (tell, done) = watch::channel(false);
+        let honest = tokio::spawn(honest(admin.clone(), done));
+        let mut readers = JoinSet::new();
+        for _ in 0..count {
+            readers.spawn(read_slowly(process.api(), request.clone(), lasts));
+        }
+        let (mut most, mut statuses) = (before, BTreeMap::new());
+        while !readers.is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            most = most.max(process.held_memory());
+            while let Some(status) = readers.try_join_next() {
+                *statuses.entry(status.unwrap()).or_insert(0) += 1;
+            }
+        }
+        tell.send_replace(true);
+        let mut times = honest.await.unwrap();
+        times.sort();
+        println!(
+            "{count} slow readers of {name}: {statuses:?}; memory grew by {} MiB; {} honest calls, p99 {:.1?}",
+            most - before,
+            times.len(),
+            p99(&times)
+        );
+        assert!(statuses.keys().all(|status| [0, 200, 503].contains(status)), "{name}: {statuses:?}");
+        assert!(most - before <= GROWTH, "{name}: memory grew by {} MiB", most - before);
+        assert!(most_p99.is_none_or(|most| p99(&times) <= most), "{name}: p99 {:?}", p99(&times));
+        // A reader at its usual pace is served at once again.
+        admin.get("/api/object-classes/1/fields/?limit=1000").await.ok();
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_any_list_has_at_most_32_mib() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    for name in ["Clerk", "Auditor"] {
+        admin.post("/api/roles/", json!({"name": name, "permissions": {}})).await.created();
+    }
+    // Longer than any role that can be made.
+    let long = "x".repeat(17 * 1024 * 1024);
+    let write = move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE roles SET description = $1").arg(long.clone()));
+    server.build.db.write::<_, Error>(write).await.unwrap();
+
+    let refused = json!({"limit": ["Ensure that the page has at most 32 MiB."]});
+    admin.get("/api/roles/").await.is(400, refused);
+    // A single instance always fits.
+    let page = admin.get("/api/roles/?limit=1").await.ok();
+    assert_eq!(page["results"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads_take_little_memory() {
+    disturb(24, Duration::from_secs(3), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it is timed: reliability/answers"]
+async fn two_hundred_answers_that_nobody_reads_disturb_nobody() {
+    disturb(200, Duration::from_secs(30), Some(Duration::from_millis(250))).await;
+}

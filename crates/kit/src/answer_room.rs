@@ -1,0 +1,142 @@
+//! The memory of large answers (`docs/reference/conventions.md`): it is reserved while an answer grows, and held until the
+//! connection has sent its last byte.
+//!
+//! Where none is free, nothing waits with a half-made answer in memory: the work is undone, the request waits for memory,
+//! and the work is done again. A read can be repeated; a write reserves in its transaction, before the commit.
+
+use crate::answer::{Answer, AnswerBody, Outcome};
+use crate::bodies::ROOM_TIMEOUT;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
+use web::shares::Permit;
+
+/// The largest answer, in bytes, that is sent without reserving memory.
+const MAX_UNRESERVED: usize = 64 * 1024;
+/// What an answer reserves at first, and what one waits for that found no memory at its beginning.
+const FIRST_RESERVED: usize = 256 * 1024;
+const FIRST_AWAITED: usize = 8 * 1024 * 1024;
+
+/// The memory that is reserved for the answer to a request.
+#[derive(Default)]
+pub struct AnswerRoom(Mutex<Reserved>);
+
+#[derive(Default)]
+struct Reserved {
+    permit: Option<Permit>,
+    /// What was asked for in vain.
+    missing: usize,
+}
+
+impl AnswerRoom {
+    /// The room of an inner call, which takes over what is reserved.
+    pub(crate) fn hand_on(&self) -> AnswerRoom {
+        let permit = self.reserved().permit.take();
+        AnswerRoom(Mutex::new(Reserved { permit, missing: 0 }))
+    }
+
+    /// Takes back what an inner call has reserved.
+    pub(crate) fn take_back(&self, inner: &AnswerRoom) {
+        let permit = inner.reserved().permit.take();
+        self.reserved().permit = permit;
+    }
+
+    /// The permit for an answer of so many bytes; `None` for one that needs none.
+    pub(crate) fn permit(&self, bytes: usize) -> Option<Permit> {
+        let mut permit = self.reserved().permit.take().filter(|_| bytes > MAX_UNRESERVED)?;
+        permit.shrink(bytes);
+        Some(permit)
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, Reserved> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Request {
+    /// Reserves memory for an answer that has so many bytes so far and may be copied once more. It does not wait: where
+    /// none is free, the refusal has the work repeated once there is some.
+    pub fn reserve_answer(&self, bytes: usize) -> Result<(), Refusal> {
+        if bytes <= MAX_UNRESERVED { Ok(()) } else { self.reserve(2 * bytes) }
+    }
+
+    /// Reserves memory for an answer that is made.
+    fn reserve_made(&self, answer: &Answer) -> Result<(), Refusal> {
+        let bytes = answer.body.whole().len();
+        if bytes <= MAX_UNRESERVED { Ok(()) } else { self.reserve(bytes) }
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<(), Refusal> {
+        let shares = &self.app.bodies.answers;
+        let mut reserved = self.answer_room.reserved();
+        let amount = bytes.next_power_of_two().max(FIRST_RESERVED);
+        let has_room = match &mut reserved.permit {
+            Some(permit) => permit.amount() >= bytes.min(shares.of_account()) || permit.try_grow(amount),
+            none => {
+                *none = shares.try_acquire(&self.holder(), amount);
+                none.is_some()
+            }
+        };
+        if has_room {
+            return Ok(());
+        }
+        reserved.missing = bytes;
+        Err(Refusal::without_room())
+    }
+
+    /// Waits for memory, with what was reserved given back; 503 when none becomes free in time.
+    pub async fn await_room(&self, bytes: usize, until: Instant) -> Result<(), Refusal> {
+        let bytes = {
+            let mut reserved = self.answer_room.reserved();
+            reserved.permit = None;
+            reserved.missing.max(bytes)
+        };
+        let patience = until.saturating_duration_since(Instant::now());
+        let permit = self.app.bodies.answers.acquire(&self.holder(), bytes, patience).await;
+        let permit = permit.ok_or_else(Refusal::overloaded)?;
+        self.answer_room.reserved().permit = Some(permit);
+        Ok(())
+    }
+}
+
+/// Does work that can be repeated, once more when its answer finds memory.
+pub async fn with_room<T, F>(request: &Request, work: impl Fn() -> F) -> Result<T, Refusal>
+where
+    F: Future<Output = Result<T, Refusal>>,
+{
+    let until = Instant::now() + ROOM_TIMEOUT;
+    for awaited in [FIRST_AWAITED, usize::MAX] {
+        match work().await {
+            Err(refusal) if refusal.lacks_room() => request.await_room(awaited, until).await?,
+            outcome => return outcome,
+        }
+    }
+    work().await
+}
+
+/// A made answer with its memory reserved. For work that cannot be repeated; one that changed something is answered even
+/// where there is no memory.
+pub(crate) async fn settled(request: &Request, answer: Answer) -> Outcome {
+    let made = request.reserve_made(&answer);
+    if made.is_err() {
+        let _ = request.await_room(0, Instant::now() + ROOM_TIMEOUT).await;
+    }
+    Ok(answer)
+}
+
+/// A made answer, if there is memory for it.
+pub(crate) fn checked(request: &Request, outcome: Outcome) -> Outcome {
+    let answer = outcome?;
+    request.reserve_made(&answer)?;
+    Ok(answer)
+}
+
+/// The body of an answer, which holds its permit until it is sent.
+pub(crate) fn holding(answer: Answer, permit: Permit) -> Answer {
+    let body = match answer.body {
+        AnswerBody::Whole(bytes) => AnswerBody::Whole(permit.hold(bytes)),
+        other => other,
+    };
+    Answer { body, ..answer }
+}

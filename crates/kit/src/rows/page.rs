@@ -1,0 +1,72 @@
+//! Writes a page of a list: within [`MAX_PAGE_BYTES`], and within the memory that is reserved for its answer.
+
+use crate::refusal::Refusal;
+use crate::request::Request;
+use resource::json::Writer;
+use store::Error;
+
+/// The maximum size of a page in bytes. A larger one is refused, unless it has a single item.
+pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
+
+/// The refusal of a page of more than [`MAX_PAGE_BYTES`].
+pub fn page_too_large() -> Refusal {
+    Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
+}
+
+/// The bytes of a page so far, with their number of items.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageSize {
+    pub items: usize,
+    pub bytes: usize,
+}
+
+impl PageSize {
+    /// Refuses a page that is too large, or whose answer finds no memory.
+    pub fn check(self, request: &Request) -> Result<(), Refusal> {
+        if self.items > 1 && self.bytes > MAX_PAGE_BYTES {
+            return Err(page_too_large());
+        }
+        request.reserve_answer(self.bytes)
+    }
+}
+
+/// A page whose items are written one by one.
+pub struct PageWriter<'a> {
+    request: &'a Request,
+    out: Writer,
+    items: usize,
+    refusal: Option<Refusal>,
+}
+
+impl<'a> PageWriter<'a> {
+    /// An empty page with capacity for so many bytes.
+    pub fn with_capacity(request: &'a Request, bytes: usize) -> PageWriter<'a> {
+        let mut out = Writer::with_capacity(bytes);
+        out.raw("[");
+        PageWriter { request, out, items: 0, refusal: None }
+    }
+
+    /// Writes an item. An error ends the reading of rows; the refusal behind it is that of [`PageWriter::ended`].
+    pub fn item(&mut self, write: impl FnOnce(&mut Writer) -> Result<(), Error>) -> Result<(), Error> {
+        write(self.out.comma())?;
+        self.items += 1;
+        let size = PageSize { items: self.items, bytes: self.out.bytes().len() };
+        self.refusal = size.check(self.request).err();
+        // Any error ends the reading.
+        if self.refusal.is_some() { Err(Error::NotFound) } else { Ok(()) }
+    }
+
+    /// The outcome of reading the rows of the page.
+    pub fn ended(&mut self, read: Result<(), Error>) -> Result<(), Refusal> {
+        match self.refusal.take() {
+            Some(refusal) => Err(refusal),
+            None => Ok(read?),
+        }
+    }
+
+    /// The page in its envelope.
+    pub fn envelope(mut self, limit: i64, offset: i64, total: i64, filtered: i64) -> Vec<u8> {
+        self.out.raw("]");
+        super::envelope(self.request, limit, offset, total, filtered, self.out.into_bytes())
+    }
+}

@@ -1,0 +1,62 @@
+//! The pace at which a client must take an answer that holds what others need.
+
+use std::time::Duration;
+
+use crate::shares::Demand;
+
+/// How long a client has before its rate counts.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// The minimum rates of an answer that holds memory, in bytes a second.
+pub const IN_MEMORY: Rates = Rates { usual: 64 * 1024, pressed: 256 * 1024 };
+/// The minimum rates of a file, which holds a descriptor.
+pub const OF_FILE: Rates = Rates { usual: 1024, pressed: 64 * 1024 };
+
+/// Minimum rates over the whole answer, in bytes a second.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    pub usual: u64,
+    /// While a request waits for what the answer holds.
+    pub pressed: u64,
+}
+
+/// The minimum pace of an answer. The listener takes it from the extensions of the response.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    pub demand: Demand,
+    pub rates: Rates,
+}
+
+impl Pace {
+    /// Whether a client that has taken so many bytes in this time is slower.
+    pub fn is_missed(&self, bytes: u64, elapsed: Duration) -> bool {
+        let counted = elapsed.saturating_sub(GRACE).as_secs_f64();
+        let is_below = |rate: u64| (bytes as f64) < counted * rate as f64;
+        // The demand is asked for only where it decides.
+        is_below(self.rates.usual) || is_below(self.rates.pressed) && self.demand.is_pressing()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shares::{Account, Bounds, Holder, Shares};
+
+    #[tokio::test]
+    async fn a_rate_counts_after_the_grace_and_is_higher_while_somebody_waits() {
+        let shares = Shares::new(Bounds { total: 1, build: 1, account: 1, kept: 0 });
+        let holder = Holder { build: "a".into(), account: Account::Build };
+        let permit = shares.try_acquire(&holder, 1).unwrap();
+        let pace = Pace { demand: permit.demand(), rates: Rates { usual: 10, pressed: 100 } };
+        let after = |seconds| GRACE + Duration::from_secs(seconds);
+        assert!(!pace.is_missed(0, after(0)) && pace.is_missed(0, after(1)));
+        assert!(!pace.is_missed(10, after(1)) && pace.is_missed(10, after(2)));
+        let (waits, of) = (shares.clone(), holder.clone());
+        let waiting = tokio::spawn(async move { waits.acquire(&of, 1, Duration::from_secs(60)).await });
+        while !permit.demand().is_pressing() {
+            tokio::task::yield_now().await;
+        }
+        assert!(pace.is_missed(99, after(1)) && !pace.is_missed(100, after(1)));
+        drop(permit);
+        assert!(waiting.await.unwrap().is_some());
+    }
+}

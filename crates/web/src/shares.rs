@@ -1,0 +1,530 @@
+//! Divides what a process has of one thing (memory, places, descriptors) among builds and the accounts of each.
+//!
+//! An account has its share, a build has its share, and the last part is granted to builds that hold nothing. A request
+//! for more waits in a queue. A waiter that its own account or build blocks delays nobody else; among equals, the account
+//! with fewer waiters comes first.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// The maximum number of requests of an account that wait: as many as may hold something, within these bounds. Further
+/// ones are refused at once. A build has twice as many.
+const WAITERS: RangeInclusive<usize> = 16..=256;
+
+/// The bounds of [`Shares`], in bytes or places.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// What all hold together.
+    pub total: usize,
+    /// What a build holds.
+    pub build: usize,
+    /// What an account of a build holds. A larger request is cut to it.
+    pub account: usize,
+    /// What is left of the total for builds that hold nothing.
+    pub kept: usize,
+}
+
+/// The file descriptors that the process may have.
+pub fn descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// An account of a build.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Account {
+    /// A user, or another row of the build's database.
+    Id(i64),
+    /// A caller without an account, by the network of the address.
+    Network(IpAddr),
+    /// The build itself.
+    Build,
+}
+
+impl Account {
+    /// Callers without an account at an address. An IPv6 network is a /64, which one subscriber has.
+    pub fn of_address(address: IpAddr) -> Account {
+        Account::Network(match address.to_canonical() {
+            IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
+            v4 => v4,
+        })
+    }
+}
+
+/// Who holds a permit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    pub build: Arc<str>,
+    pub account: Account,
+}
+
+/// What a process has of one thing. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Shares(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    bounds: Bounds,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    builds: HashMap<Arc<str>, Usage>,
+    /// In the order in which they are granted.
+    waiters: Vec<Waiter>,
+    next_waiter: u64,
+}
+
+#[derive(Debug, Default)]
+struct Usage {
+    used: usize,
+    accounts: HashMap<Account, usize>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    holder: Holder,
+    amount: usize,
+    /// How many of the account's requests waited before it.
+    nth: usize,
+    blocked_by: Bound,
+    permit: oneshot::Sender<Permit>,
+}
+
+/// The bound for which a request waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    Account,
+    Build,
+    Total,
+}
+
+/// What somebody holds until this is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    shares: Shares,
+    holder: Holder,
+    amount: usize,
+}
+
+/// A view of the requests that wait for what a holder has.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    shares: Shares,
+    holder: Holder,
+}
+
+impl Demand {
+    /// Whether a request waits that this holder could let through.
+    pub fn is_pressing(&self) -> bool {
+        let state = self.shares.state();
+        state.waiters.iter().any(|waiter| waiter.waits_for(&self.holder))
+    }
+}
+
+impl Shares {
+    /// Shares of which nothing is held.
+    pub fn new(bounds: Bounds) -> Shares {
+        Shares(Arc::new(Inner { bounds, state: Mutex::default() }))
+    }
+
+    /// Waits for an amount, at most `max_wait`. It is cut to the share of an account.
+    pub async fn acquire(&self, holder: &Holder, amount: usize, max_wait: Duration) -> Option<Permit> {
+        if let Some(permit) = self.try_acquire(holder, amount) {
+            return Some(permit);
+        }
+        let (_place, permit) = self.queue(holder, amount)?;
+        timeout(max_wait, permit).await.ok()?.ok()
+    }
+
+    /// An amount, if it is free and nobody waits for it.
+    pub fn try_acquire(&self, holder: &Holder, amount: usize) -> Option<Permit> {
+        let amount = amount.min(self.0.bounds.account);
+        let mut state = self.state();
+        if !state.may_take(&self.0.bounds, holder, amount) {
+            return None;
+        }
+        state.add(holder, amount);
+        Some(Permit { shares: self.clone(), holder: holder.clone(), amount })
+    }
+
+    /// The largest amount of an account.
+    pub fn of_account(&self) -> usize {
+        self.0.bounds.account
+    }
+
+    /// What is free of the total.
+    pub fn free(&self) -> usize {
+        self.0.bounds.total - self.state().used
+    }
+
+    fn queue(&self, holder: &Holder, amount: usize) -> Option<(Place, oneshot::Receiver<Permit>)> {
+        let amount = amount.min(self.0.bounds.account);
+        let (permit, receiver) = oneshot::channel();
+        let mut state = self.state();
+        let of_build = state.waiters.iter().filter(|waiter| waiter.holder.build == holder.build).count();
+        let nth = state.waiters.iter().filter(|waiter| waiter.holder == *holder).count();
+        let most = self.0.bounds.account.clamp(*WAITERS.start(), *WAITERS.end());
+        if nth >= most || of_build >= 2 * most {
+            return None;
+        }
+        let number = state.next_waiter;
+        state.next_waiter += 1;
+        let at = state.waiters.partition_point(|waiter| waiter.nth <= nth);
+        let holder = holder.clone();
+        state.waiters.insert(at, Waiter { number, holder, amount, nth, blocked_by: Bound::Total, permit });
+        let granted = self.grant(&mut state);
+        drop(state);
+        hand_over(granted);
+        Some((Place { shares: self.clone(), number }, receiver))
+    }
+
+    /// Takes the waiters that may go on out of the queue. Their permits are handed over once the lock is released.
+    fn grant(&self, state: &mut State) -> Vec<(oneshot::Sender<Permit>, Permit)> {
+        let (mut granted, mut at) = (Vec::new(), 0);
+        // Whether a former waiter waits for the total, of a build that holds nothing and of one that holds something.
+        let mut is_awaited = [false; 2];
+        while let Some(waiter) = state.waiters.get(at) {
+            let holds = state.used_by(&waiter.holder).0 > 0;
+            match state.bound(&self.0.bounds, &waiter.holder, waiter.amount) {
+                None if !is_awaited[usize::from(holds)] => {
+                    let Waiter { holder, amount, permit, .. } = state.waiters.remove(at);
+                    if permit.is_closed() {
+                        continue;
+                    }
+                    state.add(&holder, amount);
+                    granted.push((permit, Permit { shares: self.clone(), holder, amount }));
+                    continue;
+                }
+                bound => {
+                    let bound = bound.unwrap_or(Bound::Total);
+                    if bound == Bound::Total {
+                        is_awaited[1] = true;
+                        is_awaited[0] |= !holds;
+                    }
+                    state.waiters[at].blocked_by = bound;
+                }
+            }
+            at += 1;
+        }
+        granted
+    }
+
+    fn release(&self, holder: &Holder, amount: usize) {
+        let mut state = self.state();
+        state.remove(holder, amount);
+        let granted = if state.waiters.is_empty() { Vec::new() } else { self.grant(&mut state) };
+        drop(state);
+        hand_over(granted);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A waiter that has left gives the permit back, which needs the lock.
+fn hand_over(granted: Vec<(oneshot::Sender<Permit>, Permit)>) {
+    for (waiter, permit) in granted {
+        drop(waiter.send(permit));
+    }
+}
+
+impl State {
+    /// What the build and the account hold.
+    fn used_by(&self, holder: &Holder) -> (usize, usize) {
+        let Some(usage) = self.builds.get(&holder.build) else { return (0, 0) };
+        (usage.used, usage.accounts.get(&holder.account).copied().unwrap_or(0))
+    }
+
+    /// The bound that an amount exceeds.
+    fn bound(&self, bounds: &Bounds, holder: &Holder, amount: usize) -> Option<Bound> {
+        let (of_build, of_account) = self.used_by(holder);
+        let free = if of_build > 0 { bounds.total.saturating_sub(bounds.kept) } else { bounds.total };
+        match () {
+            () if of_account + amount > bounds.account => Some(Bound::Account),
+            () if of_build + amount > bounds.build => Some(Bound::Build),
+            () if self.used + amount > free => Some(Bound::Total),
+            () => None,
+        }
+    }
+
+    /// Whether an amount is within all bounds, and no waiter of before waits for it.
+    fn may_take(&self, bounds: &Bounds, holder: &Holder, amount: usize) -> bool {
+        let holds = self.used_by(holder).0 > 0;
+        let overtakes = |waiter: &Waiter| match waiter.blocked_by {
+            Bound::Total => holds || self.used_by(&waiter.holder).0 == 0,
+            _ => waiter.waits_for(holder),
+        };
+        self.bound(bounds, holder, amount).is_none() && !self.waiters.iter().any(overtakes)
+    }
+
+    fn add(&mut self, holder: &Holder, amount: usize) {
+        self.used += amount;
+        let usage = self.builds.entry(holder.build.clone()).or_default();
+        usage.used += amount;
+        *usage.accounts.entry(holder.account.clone()).or_default() += amount;
+    }
+
+    fn remove(&mut self, holder: &Holder, amount: usize) {
+        self.used -= amount;
+        let Some(usage) = self.builds.get_mut(&holder.build) else { return };
+        usage.used -= amount;
+        if let Some(of_account) = usage.accounts.get_mut(&holder.account) {
+            *of_account -= amount;
+            if *of_account == 0 {
+                usage.accounts.remove(&holder.account);
+            }
+        }
+        if usage.used == 0 {
+            self.builds.remove(&holder.build);
+        }
+    }
+}
+
+impl Waiter {
+    /// Whether it waits for what a holder has.
+    fn waits_for(&self, holder: &Holder) -> bool {
+        match self.blocked_by {
+            Bound::Account => self.holder == *holder,
+            Bound::Build => self.holder.build == holder.build,
+            Bound::Total => true,
+        }
+    }
+}
+
+/// A place in the queue, which is left when this is dropped.
+struct Place {
+    shares: Shares,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.shares.state();
+        let at = state.waiters.iter().position(|waiter| waiter.number == self.number);
+        let granted = match at {
+            Some(at) => {
+                state.waiters.remove(at);
+                self.shares.grant(&mut state)
+            }
+            None => Vec::new(),
+        };
+        drop(state);
+        hand_over(granted);
+    }
+}
+
+impl Permit {
+    /// What it holds.
+    pub fn amount(&self) -> usize {
+        self.amount
+    }
+
+    /// Makes it hold as much, if that is free and nobody waits for it. It is cut to the share of an account.
+    pub fn try_grow(&mut self, to: usize) -> bool {
+        let bounds = &self.shares.0.bounds;
+        let more = to.min(bounds.account).saturating_sub(self.amount);
+        let mut state = self.shares.state();
+        if more > 0 && !state.may_take(bounds, &self.holder, more) {
+            return false;
+        }
+        state.add(&self.holder, more);
+        drop(state);
+        self.amount += more;
+        true
+    }
+
+    /// This with what another permit of the same holder holds.
+    #[must_use]
+    pub fn with(mut self, other: Option<Permit>) -> Permit {
+        if let Some(mut other) = other {
+            debug_assert!(Arc::ptr_eq(&self.shares.0, &other.shares.0) && self.holder == other.holder);
+            self.amount += std::mem::take(&mut other.amount);
+        }
+        self
+    }
+
+    /// Gives back what it holds beyond an amount.
+    pub fn shrink(&mut self, to: usize) {
+        let less = self.amount.saturating_sub(to);
+        if less > 0 {
+            self.amount = to;
+            self.shares.release(&self.holder, less);
+        }
+    }
+
+    /// Who waits for what it holds.
+    pub fn demand(&self) -> Demand {
+        Demand { shares: self.shares.clone(), holder: self.holder.clone() }
+    }
+
+    /// Bytes that hold the permit until their last part is dropped, which the connection does once it is sent.
+    pub fn hold(self, bytes: Bytes) -> Bytes {
+        struct Held(Bytes, #[expect(dead_code, reason = "it is released when this is dropped")] Permit);
+        impl AsRef<[u8]> for Held {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        Bytes::from_owner(Held(bytes, self))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.amount > 0 {
+            self.shares.release(&self.holder, self.amount);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    const BOUNDS: Bounds = Bounds { total: 10, build: 6, account: 4, kept: 3 };
+
+    fn holder(build: &str, account: i64) -> Holder {
+        Holder { build: build.into(), account: Account::Id(account) }
+    }
+
+    async fn take(shares: &Shares, holder: &Holder, amount: usize) -> Option<Permit> {
+        shares.acquire(holder, amount, Duration::from_millis(20)).await
+    }
+
+    /// Begins to wait, and returns once the request stands in the queue.
+    async fn waiting(shares: &Shares, of: Holder, amount: usize) -> tokio::task::JoinHandle<Option<Permit>> {
+        let (shares, before) = (shares.clone(), shares.state().waiters.len());
+        let waits = shares.clone();
+        let task = tokio::spawn(async move { waits.acquire(&of, amount, Duration::from_secs(60)).await });
+        while shares.state().waiters.len() == before {
+            tokio::task::yield_now().await;
+        }
+        task
+    }
+
+    #[tokio::test]
+    async fn accounts_and_builds_have_shares_and_the_last_part_is_for_builds_that_hold_nothing() {
+        let (shares, [a, a2, b, b2, c]) =
+            (Shares::new(BOUNDS), [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 1)].map(|(b, a)| holder(b, a)));
+        let first = take(&shares, &a, 4).await.unwrap();
+        assert!(take(&shares, &a, 1).await.is_none(), "the account has its share");
+        let second = take(&shares, &a2, 2).await.unwrap();
+        assert!(take(&shares, &a2, 1).await.is_none(), "the build has its share");
+        let third = take(&shares, &b, 1).await.unwrap();
+        assert!(take(&shares, &b2, 1).await.is_none(), "the last three are kept for builds that hold nothing");
+        let fourth = take(&shares, &c, 3).await.unwrap();
+        assert_eq!(shares.free(), 0);
+        drop((first, second, third, fourth));
+        assert_eq!((shares.free(), shares.state().builds.len()), (10, 0));
+    }
+
+    #[tokio::test]
+    async fn a_request_beyond_the_share_of_an_account_is_cut_to_it() {
+        let shares = Shares::new(BOUNDS);
+        assert_eq!(take(&shares, &holder("a", 1), 100).await.unwrap().amount(), 4);
+    }
+
+    #[tokio::test]
+    async fn permits_grow_and_shrink() {
+        let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
+        let mut permit = take(&shares, &a, 1).await.unwrap();
+        assert!(permit.try_grow(4) && permit.amount() == 4 && shares.free() == 6);
+        let mut other = take(&shares, &holder("a", 2), 1).await.unwrap();
+        assert!(!other.try_grow(3) && other.amount() == 1, "the build has its share");
+        permit.shrink(2);
+        assert!(other.try_grow(3) && shares.free() == 5);
+    }
+
+    #[tokio::test]
+    async fn a_waiter_goes_on_when_enough_is_free_and_one_that_left_keeps_nothing() {
+        let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
+        let mut permit = take(&shares, &a, 4).await.unwrap();
+        let left = waiting(&shares, a.clone(), 1).await;
+        let stays = waiting(&shares, a.clone(), 2).await;
+        assert!(permit.demand().is_pressing());
+        left.abort();
+        let _ = left.await;
+        permit.shrink(2);
+        assert_eq!(stays.await.unwrap().unwrap().amount(), 2);
+        assert!(!permit.demand().is_pressing());
+        drop(permit);
+        assert_eq!(shares.free(), 10);
+    }
+
+    #[tokio::test]
+    async fn waiters_of_one_account_or_build_delay_no_other() {
+        let shares = Shares::new(BOUNDS);
+        let held = take(&shares, &holder("a", 1), 4).await.unwrap();
+        let (mine, also_mine) = (waiting(&shares, holder("a", 1), 1).await, waiting(&shares, holder("a", 1), 1).await);
+        let begun = Instant::now();
+        let others = take(&shares, &holder("a", 2), 2).await.unwrap();
+        let build = take(&shares, &holder("b", 1), 1).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
+        // What one account could give up, another one does not.
+        assert!(held.demand().is_pressing() && !others.demand().is_pressing());
+        drop(others);
+        // An account that waits for the first time comes before one that waits twice.
+        let third = waiting(&shares, holder("a", 3), 4).await;
+        drop(held);
+        mine.await.unwrap();
+        assert_eq!(third.await.unwrap().unwrap().amount(), 4);
+        also_mine.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn small_requests_do_not_overtake_a_large_one_for_ever() {
+        let shares = Shares::new(Bounds { total: 4, build: 4, account: 4, kept: 0 });
+        let held = take(&shares, &holder("a", 1), 1).await.unwrap();
+        let large = waiting(&shares, holder("b", 1), 4).await;
+        assert!(take(&shares, &holder("c", 1), 1).await.is_none());
+        drop(held);
+        assert_eq!(large.await.unwrap().unwrap().amount(), 4);
+        assert_eq!(take(&shares, &holder("c", 1), 1).await.unwrap().amount(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_account_has_at_most_so_many_waiters() {
+        let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
+        let _held = take(&shares, &a, 4).await.unwrap();
+        let mut waiters = Vec::new();
+        for _ in 0..*WAITERS.start() {
+            waiters.push(waiting(&shares, a.clone(), 1).await);
+        }
+        let begun = Instant::now();
+        assert!(shares.acquire(&a, 1, Duration::from_secs(60)).await.is_none());
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+
+    #[tokio::test]
+    async fn bytes_hold_their_permit_until_the_last_part_is_gone() {
+        let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
+        let mut whole = take(&shares, &a, 4).await.unwrap().hold(Bytes::from_static(b"bytes"));
+        let part = whole.split_to(2);
+        drop(whole);
+        assert_eq!(shares.free(), 6);
+        drop(part);
+        assert_eq!(shares.free(), 10);
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_holder() {
+        let of = |text: &str| Account::of_address(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}
