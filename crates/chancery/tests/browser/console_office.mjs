@@ -102,6 +102,7 @@ await journey('an account that waits for its link, where no mail leaves the serv
   assert.equal(await page.getByText('The link was sent.').count(), 0)
   await main(page).getByRole('button', { name: 'Copy activation link' }).click()
   await page.getByRole('alertdialog').getByText('https://acme.example/activate/#abc').waitFor()
+  await page.getByRole('alertdialog').getByText('Valid until 31 Jan 2027').waitFor()
   await tab.isAccessible('the link')
 })
 

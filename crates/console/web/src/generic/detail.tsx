@@ -315,12 +315,16 @@ function About({ instance }: { instance: Instance }) {
 
 interface Shown extends Secret {
   value: string
+  /** When it ends; undefined for ever. */
+  end: string | undefined
 }
 
 /** What an answer holds that is shown once. */
 function shownOnce(secret: Secret | undefined, answer: Fields | undefined): Shown | undefined {
   const value = secret && answer?.[secret.field]
-  return secret && typeof value === 'string' ? { ...secret, value } : undefined
+  const end = secret?.until && answer?.[secret.until]
+  if (!secret || typeof value !== 'string') return undefined
+  return { ...secret, value, end: typeof end === 'string' ? end : undefined }
 }
 
 function ShownOnce({ shown, onClose }: { shown: Shown; onClose: () => void }) {
@@ -328,6 +332,11 @@ function ShownOnce({ shown, onClose }: { shown: Shown; onClose: () => void }) {
     <Dialog title={t(shown.title)} isOpen mustBeAnswered onClose={onClose}>
       <p>{t(shown.text)}</p>
       <Copyable text={shown.value} />
+      {shown.end && (
+        <p>
+          {t('secret.until')} <Moment value={shown.end} />
+        </p>
+      )}
       <div className={css.actions}>
         <Button look="primary" onPress={onClose}>
           {t('secret.done')}

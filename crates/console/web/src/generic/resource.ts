@@ -27,6 +27,8 @@ export interface Secret {
   field: string
   title: Key
   text: Key
+  /** The member that says when it ends. */
+  until?: string
 }
 
 export interface InputProps {

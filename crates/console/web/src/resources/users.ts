@@ -33,7 +33,12 @@ const activationLink: Action = {
   isShown: (user) => session()?.user?.account_type === 'super_admin' && offers(user, 'send_activation_link'),
   run: async (user) => (await call('POST', `/api/users/${user.id}/activation-link/`)).data,
   done: 'copied',
-  secret: { field: 'url', title: 'users.activation_link.title', text: 'users.activation_link.text' },
+  secret: {
+    field: 'url',
+    title: 'users.activation_link.title',
+    text: 'users.activation_link.text',
+    until: 'expires_at',
+  },
 }
 
 export const users: Resource = {
