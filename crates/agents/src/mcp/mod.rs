@@ -28,7 +28,8 @@ pub fn routes() -> Vec<Route> {
         "Model Context Protocol",
         Handler::Async(|request| Box::pin(post(request))),
     );
-    vec![post.takes(Schema::Json(message)).answers(200, Schema::Json(message)).admits(grants::ADMISSION).internal()]
+    let post = post.takes(Schema::Json(message)).answers(200, Schema::Json(message)).or(429, Schema::Json(message));
+    vec![post.admits(grants::ADMISSION).internal()]
 }
 
 /// The schema of a message, which the protocol describes.
