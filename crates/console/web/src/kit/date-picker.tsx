@@ -122,7 +122,6 @@ export function Picker(props: DateProps) {
   const anchor = useRef<HTMLDivElement>(null)
   const outer = useContext(MessagesContext)
   const messages = message === undefined ? outer : { ...outer, [name]: message }
-  const at = dayAndTime(value, kind)
   const close = (chosen: string | null) => {
     choose(chosen)
     setIsOpen(false)
@@ -167,21 +166,7 @@ export function Picker(props: DateProps) {
           <Popover className={css.popover ?? ''} triggerRef={anchor} placement="bottom start">
             <Dialog className={look.dialog ?? ''} aria-label={t('date.calendar', { label })}>
               <Layer>
-                <Month
-                  day={at?.day ?? null}
-                  zone={zone}
-                  onChoose={(day) => close(written(day, at?.time ?? new Time(), kind))}
-                />
-                <div className={look.ends}>
-                  <Button look="quiet" onPress={() => close(current(kind))}>
-                    {t(hasTime ? 'date.now' : 'date.today')}
-                  </Button>
-                  {!props.isRequired && (text !== '' || value !== '') && (
-                    <Button look="quiet" onPress={() => close(null)}>
-                      {t('date.clear')}
-                    </Button>
-                  )}
-                </div>
+                <Choice value={value} kind={kind} canClear={!props.isRequired && text !== ''} onChoose={close} />
               </Layer>
             </Dialog>
           </Popover>
@@ -194,6 +179,40 @@ export function Picker(props: DateProps) {
         )}
       </KitTextField>
     </MessagesContext>
+  )
+}
+
+/** What the calendar offers: the days of a month, today or this minute, and nothing. */
+function Choice({
+  value,
+  kind,
+  canClear,
+  onChoose,
+}: {
+  value: string
+  kind: DateKind
+  canClear: boolean
+  onChoose: (value: string | null) => void
+}) {
+  const at = dayAndTime(value, kind)
+  return (
+    <>
+      <Month
+        day={at?.day ?? null}
+        zone={kind.zone}
+        onChoose={(day) => onChoose(written(day, at?.time ?? new Time(), kind))}
+      />
+      <div className={look.ends}>
+        <Button look="quiet" onPress={() => onChoose(current(kind))}>
+          {t(kind.hasTime ? 'date.now' : 'date.today')}
+        </Button>
+        {canClear && (
+          <Button look="quiet" onPress={() => onChoose(null)}>
+            {t('date.clear')}
+          </Button>
+        )}
+      </div>
+    </>
   )
 }
 

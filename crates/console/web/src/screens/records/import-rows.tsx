@@ -17,7 +17,7 @@ import type { DayOrder } from '../../kit/written-dates.ts'
 import { labelOf, t } from '../../texts.ts'
 import { type OpenClass, RECORDS } from './class.ts'
 import { canMatch } from './import-match.ts'
-import { prepare, type Trouble, type Troubles } from './import-prepare.ts'
+import { prepare, type Reading, type Troubles } from './import-prepare.ts'
 import { type Row, type Table, written } from './import-read.ts'
 import { type Outcome, send, type Trial } from './import-send.ts'
 import {
@@ -57,50 +57,11 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
   const keys = fields.filter((field) => canMatch(field) && mapped.includes(field.alias))
   const [chosenMatch, setMatch] = useState('id')
   const match = keys.some(({ alias }) => alias === chosenMatch) ? chosenMatch : 'id'
-  const [state, setState] = useState<State>('mapping')
-  const [done, setDone] = useState(0)
-  const [outcome, setOutcome] = useState<Outcome | undefined>()
-  const [error, setError] = useState<unknown>()
-  const isStopped = useRef(false)
-  const isRunning = state === 'checking' || state === 'importing'
-  /** Drops the result of a check after a change. */
-  const begin = () => {
-    setState('mapping')
-    setOutcome(undefined)
-  }
-  const run = async (trial: Trial) => {
-    isStopped.current = false
-    setError(undefined)
-    setOutcome(undefined)
-    setDone(0)
-    setState(trial === 'trial' ? 'checking' : 'importing')
-    const stop = () => isStopped.current
-    try {
-      const list = found.resource.path
-      const prepared = await prepare(table.rows, { list, fields, mapped, notation, match }, stop)
-      const result = await send(list, fields, prepared, trial, setDone, stop)
-      setOutcome(result)
-      if (result.error !== undefined) setError(result.error)
-    } catch (failed) {
-      setError(failed)
-    }
-    setState(trial === 'trial' && !isStopped.current ? 'checked' : trial === 'trial' ? 'mapping' : 'over')
-    if (trial === 'real') void wrote(found.resource.path, RECORDS)
-  }
-  const troubles: Troubles = outcome?.troubles ?? new Map<number, Trouble[]>()
-  const saveRefused = () => {
-    const rows = [...troubles]
-      .toSorted(([a], [b]) => a - b)
-      .map(([n, all]) => ({ row: table.rows[n] as Row, error: all.map(({ text }) => text).join(' ') }))
-    saveAs(written(table, rows, t('import.problem')), `${t('import.refused-file')} ${name}`)
-  }
+  const run = useRun(table, { list: found.resource.path, fields, mapped, notation, match })
   const map = (n: number, alias: string) => {
     setMapped((before) => before.map((one, at) => (at === n ? alias : one === alias ? '' : one)))
-    begin()
+    run.reset()
   }
-  const isUsed = mapped.some(Boolean)
-  const isChecked = state === 'checked' && outcome !== undefined
-  const count = isChecked ? outcome.created + outcome.updated : table.rows.filter(({ flaw }) => !flaw).length
   return (
     <>
       <section className={look.step}>
@@ -115,103 +76,203 @@ export function ImportRows({ found, table, name }: { found: OpenClass; table: Ta
             fields={fields}
             alias={mapped[n] ?? ''}
             samples={table.rows.slice(0, 3).map(({ cells }) => cells[n] ?? '')}
-            isDisabled={isRunning}
+            isDisabled={run.isRunning}
             onChange={(alias) => map(n, alias)}
           />
         ))}
-        {keys.length > 0 && (
-          <div className={look.choices}>
-            <Select
-              name="match"
-              label={t('import.match')}
-              hint={match === 'id' ? undefined : t('import.match.hint')}
-              isRequired
-              isDisabled={isRunning}
-              value={match}
-              choices={[
-                { value: 'id', text: t('import.match.id') },
-                ...keys.map((field) => ({ value: field.alias, text: labelOf(field) })),
-              ]}
-              onChange={(value) => {
-                setMatch(`${value}`)
-                begin()
-              }}
-            />
-          </div>
-        )}
+        <Match
+          keys={keys}
+          match={match}
+          isDisabled={run.isRunning}
+          onChange={(alias) => {
+            setMatch(alias)
+            run.reset()
+          }}
+        />
         <Written
           table={table}
           mapped={mapped}
           fields={fields}
           notation={notation}
-          isDisabled={isRunning}
+          isDisabled={run.isRunning}
           onChange={(changed) => {
             setNotation(changed)
-            begin()
+            run.reset()
           }}
         />
       </section>
       <section className={look.step}>
         <h2>{t('import.do')}</h2>
-        {isRunning && (
-          <>
-            <progress value={done} max={table.rows.length} aria-label={t('progress')} />
-            <p role="status">{t('records.bulk.far', { count: done, of: table.rows.length })}</p>
-          </>
-        )}
-        {error !== undefined && <Failure error={error} />}
-        {outcome && (
-          <div className={css.notice} data-tone={troubles.size > 0 ? 'warn' : 'ok'} role="status">
-            <p>
-              {t(state === 'over' ? 'import.over' : 'import.checked', {
-                created: outcome.created,
-                updated: outcome.updated,
-                refused: troubles.size,
-              })}
-              {outcome.unchanged > 0 && ` ${t('import.unchanged', { count: outcome.unchanged })}`}
-            </p>
-            <Refused table={table} troubles={troubles} />
-          </div>
-        )}
-        <div className={css.actions}>
-          {isRunning && (
-            <Button
-              onPress={() => {
-                isStopped.current = true
-              }}
-            >
-              {t('records.stop')}
-            </Button>
-          )}
-          {!isRunning && state !== 'over' && (
-            <>
-              <Button
-                look={isChecked ? 'primary' : undefined}
-                isDisabled={!isUsed || count === 0}
-                onPress={() => void run('real')}
-              >
-                {t('import.start', { count })}
-              </Button>
-              <Button look={isChecked ? undefined : 'primary'} isDisabled={!isUsed} onPress={() => void run('trial')}>
-                {t('import.check')}
-              </Button>
-            </>
-          )}
-          {!isRunning && troubles.size > 0 && (
-            <Button icon="download" onPress={saveRefused}>
-              {t('import.refused')}
-            </Button>
-          )}
-          {state === 'over' && (
-            <Link className={css.button} to={found.resource.route}>
-              {t('back-to-list')}
-            </Link>
-          )}
-        </div>
+        <Report table={table} run={run} />
+        <Actions table={table} run={run} name={name} route={found.resource.route} isUsed={mapped.some(Boolean)} />
       </section>
-      <Leaving isChanged={() => isRunning} />
+      <Leaving isChanged={() => run.isRunning} />
     </>
   )
+}
+
+/** The check and the import of the rows: how far it is, its result, and what starts and stops it. */
+function useRun(table: Table, reading: Reading) {
+  const [state, setState] = useState<State>('mapping')
+  const [done, setDone] = useState(0)
+  const [outcome, setOutcome] = useState<Outcome | undefined>()
+  const [error, setError] = useState<unknown>()
+  const isStopped = useRef(false)
+  const start = async (trial: Trial) => {
+    isStopped.current = false
+    setError(undefined)
+    setOutcome(undefined)
+    setDone(0)
+    setState(trial === 'trial' ? 'checking' : 'importing')
+    const stop = () => isStopped.current
+    try {
+      const prepared = await prepare(table.rows, reading, stop)
+      const result = await send(reading.list, reading.fields, prepared, trial, setDone, stop)
+      setOutcome(result)
+      if (result.error !== undefined) setError(result.error)
+    } catch (failed) {
+      setError(failed)
+    }
+    setState(trial === 'trial' && !isStopped.current ? 'checked' : trial === 'trial' ? 'mapping' : 'over')
+    if (trial === 'real') void wrote(reading.list, RECORDS)
+  }
+  return {
+    state,
+    isRunning: state === 'checking' || state === 'importing',
+    done,
+    outcome,
+    error,
+    start,
+    stop: () => {
+      isStopped.current = true
+    },
+    /** Drops the result of a check after a change. */
+    reset: () => {
+      setState('mapping')
+      setOutcome(undefined)
+    },
+  }
+}
+
+type Run = ReturnType<typeof useRun>
+
+/** Chooses the field by which rows find the record that they change. */
+function Match({
+  keys,
+  match,
+  isDisabled,
+  onChange,
+}: {
+  keys: Field[]
+  match: string
+  isDisabled: boolean
+  onChange: (alias: string) => void
+}) {
+  if (keys.length === 0) return null
+  return (
+    <div className={look.choices}>
+      <Select
+        name="match"
+        label={t('import.match')}
+        hint={match === 'id' ? undefined : t('import.match.hint')}
+        isRequired
+        isDisabled={isDisabled}
+        value={match}
+        choices={[
+          { value: 'id', text: t('import.match.id') },
+          ...keys.map((field) => ({ value: field.alias, text: labelOf(field) })),
+        ]}
+        onChange={(value) => onChange(`${value}`)}
+      />
+    </div>
+  )
+}
+
+/** How far a run is, and its result. */
+function Report({ table, run: { state, isRunning, done, outcome, error } }: { table: Table; run: Run }) {
+  return (
+    <>
+      {isRunning && (
+        <>
+          <progress value={done} max={table.rows.length} aria-label={t('progress')} />
+          <p role="status">{t('records.bulk.far', { count: done, of: table.rows.length })}</p>
+        </>
+      )}
+      {error !== undefined && <Failure error={error} />}
+      {outcome && (
+        <div className={css.notice} data-tone={outcome.troubles.size > 0 ? 'warn' : 'ok'} role="status">
+          <p>
+            {t(state === 'over' ? 'import.over' : 'import.checked', {
+              created: outcome.created,
+              updated: outcome.updated,
+              refused: outcome.troubles.size,
+            })}
+            {outcome.unchanged > 0 && ` ${t('import.unchanged', { count: outcome.unchanged })}`}
+          </p>
+          <Refused table={table} troubles={outcome.troubles} />
+        </div>
+      )}
+    </>
+  )
+}
+
+/** Starts and stops a run, and saves the rows that it refused. */
+function Actions({
+  table,
+  run: { state, isRunning, outcome, start, stop },
+  name,
+  route,
+  isUsed,
+}: {
+  table: Table
+  run: Run
+  name: string
+  route: string
+  isUsed: boolean
+}) {
+  const isChecked = state === 'checked' && outcome !== undefined
+  const count = isChecked ? outcome.created + outcome.updated : table.rows.filter(({ flaw }) => !flaw).length
+  if (isRunning)
+    return (
+      <div className={css.actions}>
+        <Button onPress={stop}>{t('records.stop')}</Button>
+      </div>
+    )
+  return (
+    <div className={css.actions}>
+      {state !== 'over' && (
+        <>
+          <Button
+            look={isChecked ? 'primary' : undefined}
+            isDisabled={!isUsed || count === 0}
+            onPress={() => void start('real')}
+          >
+            {t('import.start', { count })}
+          </Button>
+          <Button look={isChecked ? undefined : 'primary'} isDisabled={!isUsed} onPress={() => void start('trial')}>
+            {t('import.check')}
+          </Button>
+        </>
+      )}
+      {outcome && outcome.troubles.size > 0 && (
+        <Button icon="download" onPress={() => saveRefused(table, outcome.troubles, name)}>
+          {t('import.refused')}
+        </Button>
+      )}
+      {state === 'over' && (
+        <Link className={css.button} to={route}>
+          {t('back-to-list')}
+        </Link>
+      )}
+    </div>
+  )
+}
+
+function saveRefused(table: Table, troubles: Troubles, name: string) {
+  const rows = [...troubles]
+    .toSorted(([a], [b]) => a - b)
+    .map(([n, all]) => ({ row: table.rows[n] as Row, error: all.map(({ text }) => text).join(' ') }))
+  saveAs(written(table, rows, t('import.problem')), `${t('import.refused-file')} ${name}`)
 }
 
 /** Chooses the field of a column, beside a few of its values. */
