@@ -64,20 +64,20 @@ pub struct FileCopy {
     pub file_id: String,
 }
 
-/// Returns whether a further event of a build may name a copy. Another history service, or another tenant there, does not have it.
-pub async fn is_stored(app: &App, build: &Build, copy: &FileCopy) -> Result<bool, Error> {
+/// The `X-Client-Id` of a build's tenant in the history service; `None` without a history service or a tenant there. Copies of
+/// another tenant cannot be named by events.
+pub async fn client_id(app: &App, build: &Build) -> Result<Option<String>, Error> {
     if client(app).is_none() {
-        return Ok(false);
+        return Ok(None);
     }
-    let tenant = history_tenants::find(app, &build.uid).await?;
-    Ok(tenant.is_some_and(|tenant| tenant.client_id == copy.client_id))
+    Ok(history_tenants::find(app, &build.uid).await?.map(|tenant| tenant.client_id))
 }
 
-/// Puts the first `size` bytes of a file into the history service and returns the copy, which an event is to
+/// Puts the first `size` bytes of a file into the history service and returns the id of the copy, which an event is to
 /// name; `None` if there is no history service. It is repeated as a whole: each attempt makes another copy.
 ///
 /// The service is the operator's choice, so it may be in a network that tenants may not reach.
-pub async fn put_copy(app: &App, build: &Build, file: File, size: u64) -> Result<Option<FileCopy>, CopyFailure> {
+pub async fn put_copy(app: &App, build: &Build, file: File, size: u64) -> Result<Option<String>, CopyFailure> {
     let Some(service) = client(app) else { return Ok(None) };
     if size > MAX_BYTES {
         return Err(CopyFailure::new("the file has more than 50 MB", false));
@@ -88,7 +88,7 @@ pub async fn put_copy(app: &App, build: &Build, file: File, size: u64) -> Result
     let put = service.put_file(&address.upload_url, file, size).await;
     let status = put.map_err(|why| CopyFailure::new(format_args!("the file was not uploaded: {why}"), true))?;
     if status.is_success() {
-        return Ok(Some(FileCopy { client_id: tenant.client_id, file_id: address.file_id }));
+        return Ok(Some(address.file_id));
     }
     Err(CopyFailure::new(format_args!("the upload of the file was answered with {status}"), may_pass(status)))
 }

@@ -147,6 +147,7 @@ impl Person {
             };
             if !is_viewable {
                 (grant.id, grant.name) = (None, None);
+                grant.group = grant.group.take().map(|_| GrantGroup::default());
             }
             if let Some(group) = grant.group.as_mut().filter(|group| group.id.is_some_and(|id| !groups.contains(&id))) {
                 *group = GrantGroup::default();

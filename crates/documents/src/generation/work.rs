@@ -6,7 +6,7 @@ use super::values::{NoValues, Values, gather};
 use crate::docx::Refused;
 use crate::merge::{self, Bounds, MergeError};
 use crate::templates::merge_fields::{MergeField, may_view_classes};
-use events::file_copies::{FileCopy, is_stored, put_copy};
+use events::file_copies::{FileCopy, client_id, put_copy};
 use events::outbox::put_history;
 use events::record_events::{Event, GeneratedDocument, Source};
 use files::file_name;
@@ -159,7 +159,7 @@ async fn equal(app: &App, build: &Build, run: &Run, hash: &str, size: i64) -> Re
     let equal = build.db.read(move |conn| runs::equal_document(conn, &of, &content, size)).await?;
     let Some(mut equal) = equal else { return Ok(None) };
     if let Some(copy) = &equal.copy
-        && !is_stored(app, build, copy).await?
+        && client_id(app, build).await?.as_ref() != Some(&copy.client_id)
     {
         equal.copy = None;
     }
@@ -201,10 +201,12 @@ async fn copy(app: &App, build: &Arc<Build>, blob: &mut NewBlob) -> Result<Optio
     let failed = |error: std::io::Error| NoFile::Later(error.to_string());
     let mut file = blob.file().try_clone().map_err(failed)?;
     file.rewind().map_err(failed)?;
-    put_copy(app, build, file, blob.size()).await.map_err(|failure| match failure.may_retry {
+    let put = put_copy(app, build, file, blob.size()).await.map_err(|failure| match failure.may_retry {
         true => NoFile::Later(failure.to_string()),
         false => NoFile::Failed("The document could not be put into the history.".to_owned()),
-    })
+    });
+    let Some(file_id) = put? else { return Ok(None) };
+    Ok(client_id(app, build).await?.map(|client_id| FileCopy { client_id, file_id }))
 }
 
 /// The requester as he is now; a run of somebody who is gone fails.

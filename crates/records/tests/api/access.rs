@@ -183,12 +183,22 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
     let ann = server.with_role(json!({"object_records": ["view"]})).await;
     let role = api.get("/api/roles/?ordering=-id").await["results"][0].clone();
     let team = group(&api, "Team", &[ann.id]).await;
-    let nothing = json!({"permissions": {"user_groups": []}});
-    api.patch(&format!("/api/user-groups/{team}/permission-sets/1/"), nothing).await.ok();
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
-    let owner = server.with_role(json!({"users": ["list"]})).await;
+    // Who may view no group but one of which all are members.
+    let (owner, keeper) = (server.as_type("external").await, server.as_type("external").await);
+    let shared = group(&api, "Shared", &[ann.id, owner.id, keeper.id]).await;
+    let view = json!({"permissions": {"user_groups": ["view"]}});
+    let sets = format!("/api/user-groups/{shared}/permission-sets/");
+    let members = api.get(&sets).await.ok()["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|set| set["type"] == "members")
+        .unwrap()["id"]
+        .clone();
+    api.patch(&format!("{sets}{members}/"), view).await.ok();
     api.patch(&format!("/api/object-records/{one}/"), json!({"owner": owner.id})).await.ok();
     let path = format!("{}?user={}", of_record(one), ann.id);
     let named = async |client: &Client, path: &str| {
@@ -216,7 +226,6 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
     with_class_set(&api, viewer.id, json!({"object_classes": ["view"], "object_records": ["edit_owners"]})).await;
     assert_eq!(named(&viewer, &path).await, all);
     // The same of a class.
-    let keeper = server.with_role(json!({"users": ["list"]})).await;
     with_class_set(&api, keeper.id, json!({"object_classes": ["edit_perm_set"]})).await;
     let of_ann = named(&keeper, &format!("{CLASS}?user={}", ann.id)).await;
     assert_eq!(of_ann, [json!(["role", null, null, null]), all[1].clone()]);
