@@ -92,6 +92,8 @@ pub struct Reading {
     pub may_be_plain: bool,
     /// Whether the revision of the protocol has batches.
     pub has_batches: bool,
+    /// Whether the revision has `initialize`. Where it has not, the library answers it as a method that there is not.
+    pub has_initialize: bool,
 }
 
 impl Messages {
@@ -110,7 +112,7 @@ impl Messages {
             true => batch(text, reading).unwrap_or_else(|wrong| Messages::One(Err(wrong))),
             false => {
                 let rest = Rest::of(text);
-                Messages::One(check_bounds(&rest.text).and_then(|()| rest.message()))
+                Messages::One(check_bounds(&rest.text).and_then(|()| rest.message(reading)))
             }
         }
     }
@@ -132,7 +134,7 @@ fn batch(text: &str, reading: Reading) -> Result<Messages, Wrong> {
     check_bounds(&format!("[{}]", texts.join(",")))?;
     let messages = rests.into_iter().map(|rest| {
         let begins = rest.method().as_deref() == Some("initialize");
-        match rest.message() {
+        match rest.message(reading) {
             Ok(message) if begins => Err(Wrong::no_message(message.id, "initialize is not sent in a batch.")),
             message => message,
         }
@@ -173,7 +175,7 @@ impl Rest {
     }
 
     /// Checks what every message has, and the parameters of the requests that this server knows.
-    fn message(self) -> Result<Message, Wrong> {
+    fn message(self, reading: Reading) -> Result<Message, Wrong> {
         let members = self.members().ok_or_else(|| Wrong::no_message(None, "A message is an object."))?;
         let id = match members.get("id") {
             Some(sent) if is_id(sent) => Some(sent.text().to_owned()),
@@ -185,7 +187,7 @@ impl Rest {
         }
         let is_call = match members.get("method").map(Sent::as_str) {
             Some(Some(method)) => {
-                check_params(&method, members.get("params")).map_err(|why| Wrong::params(id.clone(), why))?;
+                check_params(&method, members.get("params"), reading).map_err(|why| Wrong::params(id.clone(), why))?;
                 method == "tools/call"
             }
             // An answer to a request, of which this server sends none.
@@ -202,11 +204,12 @@ fn is_id(sent: Sent<'_>) -> bool {
 }
 
 /// Checks the form of the parameters of a method; says what is wrong with them.
-fn check_params(method: &str, params: Option<Sent<'_>>) -> Result<(), String> {
+fn check_params(method: &str, params: Option<Sent<'_>>, reading: Reading) -> Result<(), String> {
     if params.is_some_and(|params| !params.text().starts_with('{')) {
         return Err("params is an object.".to_owned());
     }
     match (method, params) {
+        ("initialize", _) if !reading.has_initialize => Ok(()),
         ("tools/call", Some(params)) => check_call(params),
         ("tools/call" | "initialize" | "prompts/get" | "resources/read", None) => Err("params is required.".to_owned()),
         ("initialize", Some(params)) => check_form::<InitializeRequestParams>(params),
