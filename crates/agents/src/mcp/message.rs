@@ -54,24 +54,28 @@ pub struct Called {
 pub struct Wrong {
     id: Option<String>,
     status: StatusCode,
-    error: ErrorData,
+    error: Box<ErrorData>,
 }
 
 impl Wrong {
     /// What was sent is no JSON.
     pub fn no_json(detail: &str) -> Wrong {
-        Wrong { id: None, status: StatusCode::BAD_REQUEST, error: ErrorData::parse_error(detail.to_owned(), None) }
+        Wrong {
+            id: None,
+            status: StatusCode::BAD_REQUEST,
+            error: Box::new(ErrorData::parse_error(detail.to_owned(), None)),
+        }
     }
 
     /// What was sent is no message, or none that may be sent so.
     pub fn no_message(id: Option<String>, why: impl Into<String>) -> Wrong {
-        Wrong { id, status: StatusCode::BAD_REQUEST, error: ErrorData::invalid_request(why.into(), None) }
+        Wrong { id, status: StatusCode::BAD_REQUEST, error: Box::new(ErrorData::invalid_request(why.into(), None)) }
     }
 
     /// The parameters of a request have another form. A notification has no answer but the status.
     fn params(id: Option<String>, why: impl Into<String>) -> Wrong {
         let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-        Wrong { id, status, error: ErrorData::invalid_params(why.into(), None) }
+        Wrong { id, status, error: Box::new(ErrorData::invalid_params(why.into(), None)) }
     }
 
     pub fn answer(&self) -> Answer {
