@@ -73,7 +73,7 @@ impl HistoryPage {
     }
 
     /// How long the events are, in bytes.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.events.results.len()
     }
 

@@ -113,18 +113,18 @@ struct StoredLine<'a> {
 
 impl StoredLine<'_> {
     fn stands(&self) -> Stands<'_> {
-        self.read_key.as_deref().map_or(Stands::ForCall, |key| Stands::ForReads(key, self.calls))
+        self.read_key.as_deref().map_or(Stands::Call, |key| Stands::Reads(key, self.calls))
     }
 }
 
 /// What a stored line stands for.
 enum Stands<'a> {
     /// A write, by its number in `agent_writes`.
-    ForWrite(i64),
+    Write(i64),
     /// A call that wrote nothing, of a tool that may write.
-    ForCall,
+    Call,
     /// Equal reads, by what identifies them, and their number.
-    ForReads(&'a str, i64),
+    Reads(&'a str, i64),
 }
 
 /// Lines with equal reads as one, in their order.
@@ -271,9 +271,9 @@ async fn write_waiting(app: &App, build: &Arc<Build>) -> Result<(), Error> {
 fn row<'a>(build: &'a str, line: [Value<'a>; 8], of: Stands<'a>) -> [Value<'a>; 12] {
     let [connector, at, user, client, tool, class, record, outcome] = line;
     let (write, read, calls) = match of {
-        Stands::ForWrite(id) => (Value::Int(id), Value::Null, 1),
-        Stands::ForCall => (Value::Null, Value::Null, 1),
-        Stands::ForReads(key, calls) => (Value::Null, Value::Text(key), calls),
+        Stands::Write(id) => (Value::Int(id), Value::Null, 1),
+        Stands::Call => (Value::Null, Value::Null, 1),
+        Stands::Reads(key, calls) => (Value::Null, Value::Text(key), calls),
     };
     [Value::Text(build), write, read, Value::Int(calls), connector, at, user, client, tool, class, record, outcome]
 }
@@ -331,7 +331,7 @@ async fn move_writes(app: &App, build: &Arc<Build>) -> Result<bool, Error> {
             return Ok(());
         }
         let rows: Vec<[Value<'_>; 12]> =
-            shared.iter().map(|line| row(&uid, line.values(), Stands::ForWrite(line.id))).collect();
+            shared.iter().map(|line| row(&uid, line.values(), Stands::Write(line.id))).collect();
         let then = "ON CONFLICT (build, write_id) WHERE write_id IS NOT NULL DO NOTHING";
         conn.insert_rows("agent_activity", &STORED, &rows, then).map(drop)
     };

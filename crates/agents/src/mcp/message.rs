@@ -54,24 +54,28 @@ pub struct Called {
 pub struct Wrong {
     id: Option<String>,
     status: StatusCode,
-    error: ErrorData,
+    error: Box<ErrorData>,
 }
 
 impl Wrong {
     /// What was sent is no JSON.
     pub fn no_json(detail: &str) -> Wrong {
-        Wrong { id: None, status: StatusCode::BAD_REQUEST, error: ErrorData::parse_error(detail.to_owned(), None) }
+        Wrong {
+            id: None,
+            status: StatusCode::BAD_REQUEST,
+            error: Box::new(ErrorData::parse_error(detail.to_owned(), None)),
+        }
     }
 
     /// What was sent is no message, or none that may be sent so.
     pub fn no_message(id: Option<String>, why: impl Into<String>) -> Wrong {
-        Wrong { id, status: StatusCode::BAD_REQUEST, error: ErrorData::invalid_request(why.into(), None) }
+        Wrong { id, status: StatusCode::BAD_REQUEST, error: Box::new(ErrorData::invalid_request(why.into(), None)) }
     }
 
     /// The parameters of a request have another form. A notification has no answer but the status.
     fn params(id: Option<String>, why: impl Into<String>) -> Wrong {
         let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-        Wrong { id, status, error: ErrorData::invalid_params(why.into(), None) }
+        Wrong { id, status, error: Box::new(ErrorData::invalid_params(why.into(), None)) }
     }
 
     pub fn answer(&self) -> Answer {
@@ -92,6 +96,8 @@ pub struct Reading {
     pub may_be_plain: bool,
     /// Whether the revision of the protocol has batches.
     pub has_batches: bool,
+    /// Whether the revision has `initialize`. Where it has not, the library answers it as a method that there is not.
+    pub has_initialize: bool,
 }
 
 impl Messages {
@@ -110,7 +116,7 @@ impl Messages {
             true => batch(text, reading).unwrap_or_else(|wrong| Messages::One(Err(wrong))),
             false => {
                 let rest = Rest::of(text);
-                Messages::One(check_bounds(&rest.text).and_then(|()| rest.message()))
+                Messages::One(check_bounds(&rest.text).and_then(|()| rest.message(reading)))
             }
         }
     }
@@ -132,7 +138,7 @@ fn batch(text: &str, reading: Reading) -> Result<Messages, Wrong> {
     check_bounds(&format!("[{}]", texts.join(",")))?;
     let messages = rests.into_iter().map(|rest| {
         let begins = rest.method().as_deref() == Some("initialize");
-        match rest.message() {
+        match rest.message(reading) {
             Ok(message) if begins => Err(Wrong::no_message(message.id, "initialize is not sent in a batch.")),
             message => message,
         }
@@ -173,7 +179,7 @@ impl Rest {
     }
 
     /// Checks what every message has, and the parameters of the requests that this server knows.
-    fn message(self) -> Result<Message, Wrong> {
+    fn message(self, reading: Reading) -> Result<Message, Wrong> {
         let members = self.members().ok_or_else(|| Wrong::no_message(None, "A message is an object."))?;
         let id = match members.get("id") {
             Some(sent) if is_id(sent) => Some(sent.text().to_owned()),
@@ -185,7 +191,7 @@ impl Rest {
         }
         let is_call = match members.get("method").map(Sent::as_str) {
             Some(Some(method)) => {
-                check_params(&method, members.get("params")).map_err(|why| Wrong::params(id.clone(), why))?;
+                check_params(&method, members.get("params"), reading).map_err(|why| Wrong::params(id.clone(), why))?;
                 method == "tools/call"
             }
             // An answer to a request, of which this server sends none.
@@ -202,11 +208,12 @@ fn is_id(sent: Sent<'_>) -> bool {
 }
 
 /// Checks the form of the parameters of a method; says what is wrong with them.
-fn check_params(method: &str, params: Option<Sent<'_>>) -> Result<(), String> {
+fn check_params(method: &str, params: Option<Sent<'_>>, reading: Reading) -> Result<(), String> {
     if params.is_some_and(|params| !params.text().starts_with('{')) {
         return Err("params is an object.".to_owned());
     }
     match (method, params) {
+        ("initialize", _) if !reading.has_initialize => Ok(()),
         ("tools/call", Some(params)) => check_call(params),
         ("tools/call" | "initialize" | "prompts/get" | "resources/read", None) => Err("params is required.".to_owned()),
         ("initialize", Some(params)) => check_form::<InitializeRequestParams>(params),

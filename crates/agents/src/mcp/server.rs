@@ -343,6 +343,7 @@ fn reading(headers: &HeaderMap) -> Reading {
     Reading {
         may_be_plain: is_frequent && is_json && !headers.contains_key("mcp-session-id"),
         has_batches: matches!(revision, Some("2025-03-26")) || !headers.contains_key(REVISION),
+        has_initialize: revision != Some(ProtocolVersion::V_2026_07_28.as_str()),
     }
 }
 

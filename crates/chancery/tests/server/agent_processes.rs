@@ -289,13 +289,13 @@ async fn the_calls_of_a_grant_are_bounded_over_all_processes() {
         let call = scene.at(process).call("POST", &scene.path).json(&batch(count));
         call.header("authorization", &format!("Bearer {access}")).send().await.status
     };
+    let begun = Instant::now();
     for process in [0, 1] {
         for _ in 0..14 {
             assert_eq!(send(process, 20).await, 200);
         }
     }
     // 560 calls are made. Each process learns of those of the other within a second or so, with its own.
-    let begun = Instant::now();
     for process in [0, 1].repeat(10) {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(send(process, 1).await, 200, "{:?}", begun.elapsed());
@@ -307,6 +307,11 @@ async fn the_calls_of_a_grant_are_bounded_over_all_processes() {
     }
     for process in [0, 1] {
         let status = send(process, 20).await;
-        assert!(status == 429 || begun.elapsed() > Duration::from_secs(40), "{process}: {status}");
+        // On a machine that takes so long, the minute is over.
+        assert!(
+            status == 429 || begun.elapsed() > Duration::from_secs(55),
+            "{process}: {status} {:?}",
+            begun.elapsed()
+        );
     }
 }

@@ -29,11 +29,11 @@ pub async fn history(request: &Arc<Request>, held: Held) -> Result<Answer, Refus
     let results = page.results();
     let read = move || Named::of(&results).map(|named| (named, results)).map_err(broken);
     let (named, results) =
-        work_on(&request.app, page.len(), read).await.map_err(|error| Error::Db(error.to_string()))??;
+        work_on(&request.app, page.size(), read).await.map_err(|error| Error::Db(error.to_string()))??;
     let shared = request.clone();
     let visible = request.build.db.read(move |conn| Visible::among(&shared, conn, &held, &named)).await?;
     let show = move || visible.show(&results).map_err(broken);
-    let shown = work_on(&request.app, page.len(), show).await.map_err(|error| Error::Db(error.to_string()))??;
+    let shown = work_on(&request.app, page.size(), show).await.map_err(|error| Error::Db(error.to_string()))??;
     Ok(page.answer(request, &shown))
 }
 
