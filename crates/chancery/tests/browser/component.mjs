@@ -86,7 +86,8 @@ await journey('in a frame of another origin', async (page, tab) => {
 
 // After the frames, whose files the browser keeps.
 await journey('as a page of its own it is refused', async (page, tab) => {
-  await page.setContent(front(SANDBOXES[0]))
+  await page.route(`${api}/front-end/`, (route) => route.fulfill({ contentType: 'text/html', body: front(SANDBOXES[0]) }))
+  await page.goto(`${api}/front-end/`)
   await framed(page, 'a frame')
   for (const file of [index, index.replace('index.html', 'app.js')]) assert.equal((await page.goto(file)).status(), 403)
   silence(tab)

@@ -68,7 +68,7 @@ await journey('a component beside a record is told of the fields that its item n
 for (const way of ['flood', 'beside']) {
   await journey(`a component that sends without an end is closed: ${way}`, async (page, tab) => {
     await open(page, where)
-    await page.frameLocator('main iframe').locator(`#${way}`).click()
+    await page.frameLocator('main iframe').locator(`body[data-told] #${way}`).click()
     await page.waitForSelector('text=This component sent more messages than this page can handle')
     assert.equal(await page.locator('main iframe').count(), 0)
     // The page goes on at once.

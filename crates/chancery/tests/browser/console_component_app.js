@@ -70,6 +70,7 @@ addEventListener('message', async ({ source, data, ports }) => {
   const [port] = ports
   port.postMessage({ type: 'ready' })
   const { type, ...told } = data
+  document.querySelector('#flood').onclick = () => flood((message) => port.postMessage(message))
   document.body.dataset.told = JSON.stringify(told)
   if (data.use === 'landing_page') {
     const found = await tries()
@@ -79,7 +80,6 @@ addEventListener('message', async ({ source, data, ports }) => {
     await pause(500)
     port.postMessage({ type: 'height', height: 321 })
   }
-  document.querySelector('#flood').onclick = () => flood((message) => port.postMessage(message))
   document.querySelector('#wrong').onclick = () => port.postMessage({ type: 'errors', errors: ['Not <b>there</b>.'] })
   document.querySelector('#choose').onclick = () => {
     port.postMessage({ type: 'value', value: 'Harbour' })
