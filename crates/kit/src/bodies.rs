@@ -1,15 +1,13 @@
 //! The bounds on bodies in flight: memory, places, descriptors and time, each shared by builds and accounts ([`Shares`]).
 
-use crate::app::App;
 use crate::refusal::Refusal;
-use crate::request::Request;
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use web::listener::BodyError;
 use web::pace::Rates;
-use web::shares::{Bounds, Permit, Shares, descriptors};
+use web::shares::{Bounds, Shares, descriptors};
 
 /// How long a body may stand still before its request is refused.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,8 +17,6 @@ pub(crate) const MIN_LONG_RATE: f64 = 16.0 * 1024.0;
 pub(crate) const PRESSED_RATE: Rates = Rates { usual: 0, pressed: 128 * 1024 };
 /// How long a request waits for memory.
 pub(crate) const ROOM_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long an upload or a download waits for its place.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many of the larger bodies are parsed at a time.
 const PARSED_AT_A_TIME: usize = 2;
@@ -40,7 +36,7 @@ pub struct Bodies {
     /// The places of uploads. Each holds about 64 KiB of memory, and a descriptor.
     pub(crate) uploads: Shares,
     /// The places of files that are sent. Each holds about 64 KiB of memory, and a descriptor.
-    downloads: Shares,
+    pub(crate) downloads: Shares,
 }
 
 impl Default for Bodies {
@@ -59,20 +55,6 @@ impl Default for Bodies {
             parsing: Arc::new(Semaphore::new(PARSED_AT_A_TIME)),
         }
     }
-}
-
-/// A place for a file that is sent; 503 when none becomes free in time.
-pub async fn download_place(request: &Request) -> Result<Permit, Refusal> {
-    place(&request.app, request, |bodies| &bodies.downloads).await
-}
-
-/// A place of the uploads; 503 when none becomes free in time.
-pub(crate) async fn upload_place(request: &Request) -> Result<Permit, Refusal> {
-    place(&request.app, request, |bodies| &bodies.uploads).await
-}
-
-async fn place(app: &App, request: &Request, shares: fn(&Bodies) -> &Shares) -> Result<Permit, Refusal> {
-    shares(&app.bodies).acquire(&request.holder(), 1, PLACE_TIMEOUT).await.ok_or_else(Refusal::overloaded)
 }
 
 /// The refusal of a body that is too large, too slow or incomplete.

@@ -29,6 +29,7 @@ pub mod outbound;
 pub mod path;
 pub mod permission_set;
 pub mod permissions;
+mod places;
 pub mod reactions;
 pub mod refusal;
 pub mod request;
@@ -46,6 +47,6 @@ pub mod unnamed_proxy;
 pub mod upload;
 
 pub use answer_room::{AnswerRoom, with_room};
-pub use bodies::download_place;
 pub use body::work_on;
+pub use places::download_place;
 pub use resource::account_type;

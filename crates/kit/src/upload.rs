@@ -7,9 +7,10 @@
 //! On a public route nobody is known yet who sends the body. It has the time of a short one, and no place among the uploads,
 //! until the handler has found out who sends it ([`Upload::admit`]).
 
-use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse, upload_place};
+use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
 use crate::body::MAX_PUBLIC_BODY;
 use crate::caller::Access;
+use crate::places::upload_place;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use bytes::Bytes;

@@ -1,0 +1,25 @@
+//! The places of uploads and of files that are sent, each of which holds a descriptor.
+
+use crate::bodies::Bodies;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use std::time::Duration;
+use web::shares::{Permit, Shares};
+
+/// How long a request waits for its place.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A place for a file that is sent; 503 when none becomes free in time.
+pub async fn download_place(request: &Request) -> Result<Permit, Refusal> {
+    place(request, |bodies| &bodies.downloads).await
+}
+
+/// A place of the uploads; 503 when none becomes free in time.
+pub(crate) async fn upload_place(request: &Request) -> Result<Permit, Refusal> {
+    place(request, |bodies| &bodies.uploads).await
+}
+
+async fn place(request: &Request, shares: fn(&Bodies) -> &Shares) -> Result<Permit, Refusal> {
+    let shares = shares(&request.app.bodies);
+    shares.acquire(&request.holder(), 1, PLACE_TIMEOUT).await.ok_or_else(Refusal::overloaded)
+}
