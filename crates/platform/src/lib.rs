@@ -62,6 +62,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0018_agents", include_str!("../migrations/build/0018_agents.sql")),
         Migration::sql("0019_agent_activity", include_str!("../migrations/build/0019_agent_activity.sql")),
         Migration::sql("0020_browser_sessions", include_str!("../migrations/build/0020_browser_sessions.sql")),
+        Migration::sql("0021_document_requests", include_str!("../migrations/build/0021_document_requests.sql")),
     ],
 };
 
