@@ -80,8 +80,8 @@ pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
     bounds: Bounds<'_>,
 ) -> Result<(), MergeError<S::Error>> {
     let Template { package, tags, parts } = template;
-    let has_loops = tags.iter().any(|tag| tag.kind == Kind::Loop);
-    let numbering = package.numbering().filter(|index| has_loops && parts.iter().all(|part| part.index != *index));
+    let has_lists = parts.iter().any(|part| has_list_numbers(&part.nodes));
+    let numbering = package.numbering().filter(|index| has_lists && parts.iter().all(|part| part.index != *index));
     let numbering = match numbering {
         Some(index) => package.read_text(index).ok().map(|xml| (index, xml)),
         None => None,
@@ -119,6 +119,15 @@ pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
         }
     }
     archive.finish().map_err(|error| failed(error.into()))?.flush().map_err(failed)
+}
+
+/// Whether lists begin again in a part.
+fn has_list_numbers(nodes: &[Node]) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::ListNumber { .. } => true,
+        Node::Region { nodes, .. } | Node::Table { rows: nodes, .. } => has_list_numbers(nodes),
+        _ => false,
+    })
 }
 
 fn failed<E>(error: io::Error) -> MergeError<E> {
