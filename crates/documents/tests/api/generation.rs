@@ -218,7 +218,7 @@ async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let second = template(&api, "Letter", &["{{ number }}"]).await;
     platform::kit::jobs::stop(&server.app);
-    let begin = async |template: i64| {
+    let begin = async |api: &Client, template: i64| {
         let reply = api.post(GENERATE, body(invoice, template)).await;
         if reply.status == 201 {
             let cancel = format!("/api/object-records/{invoice}/documents/{template}/cancel/");
@@ -227,13 +227,13 @@ async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
         reply
     };
     for _ in 0..30 {
-        begin(id).await.created();
+        begin(&api, id).await.created();
         server.advance(SECOND);
-        begin(second).await.created();
+        begin(&api, second).await.created();
         // What is refused is no run.
         api.post(GENERATE, body(99, second)).await.expect(400);
     }
-    let refused = begin(id).await;
+    let refused = begin(&api, id).await;
     refused.is(429, message::detail("Too many requests."));
     assert_eq!(refused.header("retry-after"), (3600 - 30).to_string());
     // Other records and other people have their own.
@@ -243,8 +243,9 @@ async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
     api.post(&cancel, json!({})).await.created();
     // The first one is an hour ago.
     server.advance(HOUR - 30 * SECOND);
-    begin(id).await.created();
-    begin(second).await.is(429, message::detail("Too many requests."));
+    let api = server.admin().await;
+    begin(&api, id).await.created();
+    begin(&api, second).await.is(429, message::detail("Too many requests."));
 }
 
 #[tokio::test]
@@ -407,14 +408,14 @@ async fn loops_stand_in_loops() {
     for (name, line) in [("bulb", lines[0]), ("leg", lines[1]), ("shade", lines[0]), ("seat", lines[2])] {
         parts.push(record(&api, 5, json!({"name": name, "line": line})).await);
     }
-    record(&api, 6, json!({"name": "Lux", "part": parts[0]})).await;
+    let maker = record(&api, 6, json!({"name": "Lux", "part": parts[0]})).await;
     let id = template(&api, "Parts", &[PARTS]).await;
     let run = generated(&api, invoice, id, None).await;
     let all = "1 Lamp of R-1, bulb by Lux (Lamp), shade; 2 Desk of R-1, leg; no amount";
     assert_eq!(file(&api, &run).await, [all]);
 
     // Children that somebody may not view are left out, with what is below them.
-    let seen = [invoice, lines[0], lines[1], parts[1], parts[2]];
+    let seen = [invoice, lines[0], lines[1], parts[1], parts[2], maker];
     let viewer = viewer_of(&server, &api, &seen, &[1, 3, 5, 6]).await;
     let own = generated(&viewer, invoice, id, None).await;
     assert_eq!(file(&viewer, &own).await, ["1 Lamp of R-1, shade; 2 Desk of R-1, leg; no amount"]);
@@ -444,6 +445,7 @@ async fn a_document_shows_what_each_record_has() {
     let customer = record(&api, 2, json!({"name": "Ada"})).await;
     let invoice = record(&api, 1, json!({"number": "R-1", "customer": customer, "amount": "1234.5"})).await;
     server.advance(15 * HOUR);
+    let api = server.admin().await;
     let line = record(&api, 3, json!({"text": "Lamp", "invoice": invoice})).await;
     let id = template(
         &api,
