@@ -70,6 +70,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         Migration::sql("0023_task_links", include_str!("../migrations/build/0023_task_links.sql")),
         Migration::sql("0024_text_forms", include_str!("../migrations/build/0024_text_forms.sql"))
             .then(text_forms::migrate),
+        Migration::sql("0025_document_requests", include_str!("../migrations/build/0025_document_requests.sql")),
     ],
 };
 

@@ -32,7 +32,7 @@ pub enum Shown {
 /// What a record shows of itself.
 #[derive(Default)]
 pub struct ShownRecord {
-    /// By alias.
+    /// By alias; with them `id`, `created_at` and `modified_at`.
     pub values: HashMap<String, Shown>,
     /// The related records, by the aliases of the relations.
     pub related: HashMap<String, i64>,
@@ -129,6 +129,9 @@ impl Names {
     fn show(&self, class: &Class, stored: Stored) -> Result<ShownRecord, Unshowable> {
         let mut shown =
             ShownRecord { owner: stored.owner.and_then(|owner| self.users.get(&owner).cloned()), ..Default::default() };
+        shown.values.insert("id".to_owned(), Shown::Number(stored.id.to_string()));
+        shown.values.insert("created_at".to_owned(), Shown::DateTime(stored.created_at));
+        shown.values.insert("modified_at".to_owned(), Shown::DateTime(stored.modified_at));
         for (alias, value) in stored.values.iter() {
             let Some(field) = class.field(alias) else { continue };
             if let (FieldType::Relation, Value::Int(id)) = (field.kind, value) {
@@ -194,26 +197,36 @@ pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64])
     }
 }
 
-/// The records of a class, at most so many, that point at a parent over a relation and that the caller may view, by their
-/// ids.
+/// A record that points at another.
+pub struct ChildOf {
+    pub parent: i64,
+    pub id: i64,
+}
+
+/// The records of a class, at most so many, that point at one of these parents over a relation and that the caller may view,
+/// by their ids.
 pub fn children_of(
     request: &Request,
     conn: &mut Conn,
     child_class: i64,
     relation: &ClassField,
-    parent: i64,
+    parents: Vec<i64>,
     most: usize,
-) -> Result<Vec<i64>, Refusal> {
+) -> Result<Vec<ChildOf>, Refusal> {
     let Some(VisibleClass { class, visible, .. }) = classes_with_visible(request, conn, vec![child_class])?.pop()
     else {
         return Ok(Vec::new());
     };
-    let mut sql = Sql::new("SELECT t.id FROM ");
-    sql.name(&class.table()).push(" t WHERE t.id IN (SELECT x.id FROM ");
-    sql.name(&table_of(child_class, relation.table_number)).push(" x WHERE x.").name(&relation.column());
-    visible.condition(sql.push(" = ").bind(parent).push(") AND "), "t.n");
+    if parents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let column = relation.column();
+    let mut sql = Sql::new("SELECT x.");
+    sql.name(&column).push(", t.id FROM ").name(&table_of(child_class, relation.table_number));
+    sql.push(" x JOIN ").name(&class.table()).push(" t ON t.id = x.id WHERE x.").name(&column).any(parents);
+    visible.condition(sql.push(" AND "), "t.n");
     sql.push(" ORDER BY t.id LIMIT ").bind(most as i64);
-    Ok(conn.all(&sql, |row| row.int(0))?)
+    Ok(conn.all(&sql, |row| Ok(ChildOf { parent: row.int(0)?, id: row.int(1)? }))?)
 }
 
 /// A class while the transaction changes it, which no other may come to know yet.

@@ -1,9 +1,15 @@
 //! Word documents as files: the archive and its bounds (`package`), the parts in it and how they refer to each other
-//! (`relationships`), and the paragraphs of a part with the bytes they take (`text`).
+//! (`relationships`), the paragraphs of a part with the bytes they take (`text`), what in a part must not be there twice
+//! (`identities`), and numbered lists (`lists`).
 
+pub(crate) mod attributes;
+mod directory;
+pub(crate) mod identities;
+pub(crate) mod lists;
 mod package;
 mod relationships;
 mod scan;
+mod styles;
 pub mod text;
 
 pub use package::{Package, Part};
@@ -23,8 +29,12 @@ pub const ATTRIBUTES: usize = 256;
 pub const NAMESPACES: usize = 512;
 /// How many elements and pieces of text are held of paragraphs with tags at most, and of those that are being read.
 pub const HELD: usize = 300_000;
-/// How many bookmarks and the like a part has at most.
+/// How many bookmarks, marks of fields and the like a part has at most, of each.
 pub const MARKS: usize = 100_000;
+/// How many tags a template has at most, not counting those that end a loop or a condition.
+pub const TAGS: usize = 10_000;
+/// How many paragraphs with tags a part has at most.
+const TAGGED: usize = 2 * TAGS;
 
 /// Why a file cannot be a template. People are shown one sentence for all of them, which is what `Display` writes;
 /// `reason` and `place` are for somebody who checks his template.

@@ -1,19 +1,25 @@
 //! The archive of a Word document, checked before anything of it is believed.
 
 use std::collections::HashSet;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, Write};
 
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+use super::directory::Directory;
 use super::relationships::{self, Relationships};
-use super::{ALL_BYTES, PART_BYTES, PARTS, TemplateError};
+use super::styles::of_new_pages;
+use super::{ALL_BYTES, PART_BYTES, Refused, TemplateError};
 
 /// A document whose archive is sound, whose parts are within their bounds, and that loads nothing by itself.
 pub struct Package<R> {
     archive: ZipArchive<R>,
     texts: Vec<Part>,
+    /// The parts that attach the document to a template, which is left out of what is made.
+    attached: Vec<usize>,
+    styles: Option<usize>,
+    numbering: Option<usize>,
 }
 
 /// A part that holds text which people read.
@@ -30,16 +36,42 @@ pub struct Part {
 impl<R: Read + Seek> Package<R> {
     /// Reads the directory of the archive and unpacks each part once, so that its real size is known.
     pub fn open(mut file: R) -> Result<Self, TemplateError> {
-        check_number_of_entries(&mut file)?;
+        let directory = Directory::read(&mut file)?;
         let mut archive = ZipArchive::new(file).map_err(unreadable)?;
-        if archive.len() > PARTS {
-            return Err(TemplateError::too_large(format!("more than {PARTS} parts")));
+        if archive.central_directory_start() != directory.start {
+            return Err(TemplateError::unreadable("no archive: it has two directories"));
         }
         let names = checked_names(&mut archive)?;
-        let mut package = Self { archive, texts: Vec::new() };
+        let mut package = Self { archive, texts: Vec::new(), attached: Vec::new(), styles: None, numbering: None };
         package.check_sizes(&names)?;
-        package.texts = package.find_texts(&names)?;
+        package.find_texts(&names)?;
         Ok(package)
+    }
+
+    /// The ids of the styles whose paragraphs begin a page.
+    pub fn page_styles(&mut self) -> Result<HashSet<String>, TemplateError> {
+        match self.styles.map(|index| self.read_text(index)) {
+            Some(Ok(xml)) => Ok(of_new_pages(&xml)),
+            Some(Err(error)) if error.kind == Refused::Io => Err(error),
+            _ => Ok(HashSet::new()),
+        }
+    }
+
+    /// The index of the part that holds the lists.
+    pub fn numbering(&self) -> Option<usize> {
+        self.numbering
+    }
+
+    /// A part that holds no text as it is in what is made, where that is not what it is here.
+    pub fn changed(&mut self, index: usize) -> io::Result<Option<String>> {
+        if !self.attached.contains(&index) {
+            return Ok(None);
+        }
+        match self.read_text(index) {
+            Ok(xml) => Ok(relationships::without_attached_template(&xml)),
+            Err(error) if error.kind == Refused::Io => Err(io::Error::other(error.reason)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The parts that hold text, the document first.
@@ -49,8 +81,8 @@ impl<R: Read + Seek> Package<R> {
 
     /// Unpacks a part that is XML in UTF-8.
     pub fn read_text(&mut self, index: usize) -> Result<String, TemplateError> {
-        let mut bytes = Vec::new();
         let entry = self.archive.by_index(index).map_err(unreadable)?;
+        let mut bytes = Vec::with_capacity(usize::try_from(entry.size().min(PART_BYTES)).unwrap_or_default());
         entry.take(PART_BYTES).read_to_end(&mut bytes).map_err(|error| unreadable(error.into()))?;
         String::from_utf8(bytes).map_err(|_| TemplateError::unreadable("XML that is not UTF-8"))
     }
@@ -114,24 +146,28 @@ impl<R: Read + Seek> Package<R> {
     }
 
     /// Follows the relationships from the package to the document and from there to its headers and the like.
-    fn find_texts(&mut self, names: &[String]) -> Result<Vec<Part>, TemplateError> {
+    fn find_texts(&mut self, names: &[String]) -> Result<(), TemplateError> {
         let mut relationships = Relationships::default();
         for (index, name) in names.iter().enumerate().filter(|(_, name)| relationships::is_relationships(name)) {
             let xml = self.read_text(index).map_err(|error| error.in_part(name))?;
-            relationships.read(name, &xml).map_err(|error| error.in_part(name))?;
+            if relationships.read(name, &xml).map_err(|error| error.in_part(name))? {
+                self.attached.push(index);
+                self.attached.extend(index_of(names, &relationships::source_of(name)));
+            }
         }
         let types = index_of(names, "[Content_Types].xml").ok_or_else(|| no_document("no [Content_Types].xml"))?;
         let types = self.read_text(types)?;
         let document = relationships.document().ok_or_else(|| no_document("no relationship to a document"))?;
         relationships::check_content_types(&types, &document)?;
-        let mut texts = Vec::new();
+        self.styles = relationships.styles_of(&document).and_then(|name| index_of(names, name));
+        self.numbering = relationships.numbering_of(&document).and_then(|name| index_of(names, name));
         for (name, place) in relationships.texts_of(&document) {
             let index = index_of(names, &name).ok_or_else(|| no_document("a part that is not there").in_part(&name))?;
-            if texts.iter().all(|part: &Part| part.index != index) {
-                texts.push(Part { index, name: names[index].clone(), place });
+            if self.texts.iter().all(|part| part.index != index) {
+                self.texts.push(Part { index, name: names[index].clone(), place });
             }
         }
-        Ok(texts)
+        Ok(())
     }
 }
 
@@ -141,30 +177,6 @@ fn no_document(reason: &str) -> TemplateError {
 
 fn index_of(names: &[String], name: &str) -> Option<usize> {
     names.iter().position(|other| other.eq_ignore_ascii_case(name))
-}
-
-/// The bytes of the record that ends an archive, without its comment.
-const END_RECORD: usize = 22;
-
-/// Refuses an archive of very many entries before memory is taken for them.
-fn check_number_of_entries<R: Read + Seek>(file: &mut R) -> Result<(), TemplateError> {
-    let io = |error: io::Error| unreadable(error.into());
-    let length = file.seek(SeekFrom::End(0)).map_err(io)?;
-    let start = length.saturating_sub((END_RECORD + usize::from(u16::MAX)) as u64);
-    file.seek(SeekFrom::Start(start)).map_err(io)?;
-    let mut tail = Vec::new();
-    file.take(length - start).read_to_end(&mut tail).map_err(io)?;
-    file.seek(SeekFrom::Start(0)).map_err(io)?;
-    let records = tail.windows(END_RECORD).filter(|bytes| bytes.starts_with(b"PK\x05\x06"));
-    // Each of them, as readers differ in which one they take.
-    for record in records {
-        let entries =
-            usize::from(u16::from_le_bytes([record[8], record[9]]).max(u16::from_le_bytes([record[10], record[11]])));
-        if entries > PARTS {
-            return Err(TemplateError::too_large(format!("more than {PARTS} parts")));
-        }
-    }
-    Ok(())
 }
 
 /// The names of all entries in their order, none of them twice, hidden from a reader or leading out of the archive.
@@ -244,13 +256,13 @@ impl Doctype {
 }
 
 /// A file that cannot be read is told from one that is broken.
-fn unreadable(error: ZipError) -> TemplateError {
+pub(super) fn unreadable(error: ZipError) -> TemplateError {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     let mut refused = TemplateError::unreadable(format!("no archive: {error}"));
     if let ZipError::Io(error) = error
         && !matches!(error.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
     {
-        refused.kind = super::Refused::Io;
+        refused.kind = Refused::Io;
     }
     refused
 }

@@ -5,12 +5,16 @@ use std::collections::HashMap;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use super::{ATTRIBUTES, DEPTH, TemplateError};
+use super::attributes::without;
+use super::{ATTRIBUTES, DEPTH, PARTS, TemplateError};
 
-/// All relationships of a package by the part that has them; the package itself is "".
+/// The relationships of a package that say which of its parts hold text and how that looks, by the part that has them; the
+/// package itself is "".
 #[derive(Default)]
 pub struct Relationships {
     of: HashMap<String, Vec<Relationship>>,
+    /// How many there are.
+    count: usize,
 }
 
 struct Relationship {
@@ -28,15 +32,22 @@ const KINDS: [&str; 2] = [
 const TEXTS: [(&str, &str); 4] =
     [("header", "header"), ("footer", "footer"), ("footnotes", "footnotes"), ("endnotes", "endnotes")];
 
+const DOCUMENT: &str = "officeDocument";
+const STYLES: &str = "styles";
+const NUMBERING: &str = "numbering";
+/// The longest target in bytes. No name of a part is longer.
+const LONGEST_TARGET: usize = 1_000;
+
 pub fn is_relationships(name: &str) -> bool {
     name.to_ascii_lowercase().ends_with(".rels")
 }
 
 impl Relationships {
-    /// Reads a part such as `word/_rels/document.xml.rels`.
-    pub fn read(&mut self, name: &str, xml: &str) -> Result<(), TemplateError> {
+    /// Reads a part such as `word/_rels/document.xml.rels`, and says whether it names a template to which the document is
+    /// attached.
+    pub fn read(&mut self, name: &str, xml: &str) -> Result<bool, TemplateError> {
         let source = source_of(name);
-        let mut read = Vec::new();
+        let (mut read, mut is_attached) = (Vec::new(), false);
         each_element(xml, |element| {
             if element.local_name().as_ref() != b"Relationship" {
                 return Ok(());
@@ -55,24 +66,48 @@ impl Relationships {
                 // A link waits for a click; everything else outside is loaded when the document is opened.
                 return match known.as_deref() {
                     Some("hyperlink") => Ok(()),
+                    Some(ATTACHED) if is_settings(&source) => {
+                        is_attached = true;
+                        Ok(())
+                    }
                     _ => Err(TemplateError::unreadable(format!("refers to the outside by {kind}"))),
                 };
             }
             if kind.contains("vbaProject") {
                 return Err(TemplateError::unreadable("macros"));
             }
-            if let Some(kind) = known {
+            if let Some(kind) = known.filter(|kind| is_of_text(kind)) {
+                self.count += 1;
+                if self.count > PARTS || target.len() > LONGEST_TARGET {
+                    return Err(TemplateError::too_large("too many relationships, or one that is too long"));
+                }
                 read.push(Relationship { kind, target: resolve(&source, &target) });
             }
             Ok(())
         })?;
         self.of.entry(source.to_ascii_lowercase()).or_default().extend(read);
-        Ok(())
+        Ok(is_attached)
+    }
+
+    /// The name of the first part to which the document has a relationship of a kind.
+    fn first_of(&self, document: &str, kind: &str) -> Option<&str> {
+        let mut all = self.of.get(&document.to_ascii_lowercase())?.iter();
+        all.find(|other| other.kind == kind).map(|other| other.target.as_str())
+    }
+
+    /// The name of the part that holds the document's styles.
+    pub fn styles_of(&self, document: &str) -> Option<&str> {
+        self.first_of(document, STYLES)
+    }
+
+    /// The name of the part that holds the document's lists.
+    pub fn numbering_of(&self, document: &str) -> Option<&str> {
+        self.first_of(document, NUMBERING)
     }
 
     /// The name of the part that is the document.
     pub fn document(&self) -> Option<String> {
-        let mut documents = self.of.get("")?.iter().filter(|other| other.kind == "officeDocument");
+        let mut documents = self.of.get("")?.iter().filter(|other| other.kind == DOCUMENT);
         let first = documents.next()?;
         documents.next().is_none().then(|| first.target.clone())
     }
@@ -91,7 +126,7 @@ impl Relationships {
 
 /// Refuses a package whose document is none of Word's, or that may hold macros.
 pub fn check_content_types(xml: &str, document: &str) -> Result<(), TemplateError> {
-    const DOCUMENT: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
+    const CONTENT_TYPE: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml";
     let mut is_document = false;
     each_element(xml, |element| {
         let mut part = String::new();
@@ -108,7 +143,7 @@ pub fn check_content_types(xml: &str, document: &str) -> Result<(), TemplateErro
         if lower.contains("macroenabled") || lower.contains("vbaproject") {
             return Err(TemplateError::unreadable("macros"));
         }
-        if part.trim_start_matches('/').eq_ignore_ascii_case(document) && content_type == DOCUMENT {
+        if part.trim_start_matches('/').eq_ignore_ascii_case(document) && content_type == CONTENT_TYPE {
             is_document = true;
         }
         Ok(())
@@ -158,8 +193,30 @@ fn attributes(element: &BytesStart<'_>) -> Result<Vec<(String, String)>, Templat
     Ok(all)
 }
 
+fn is_of_text(kind: &str) -> bool {
+    [DOCUMENT, STYLES, NUMBERING].contains(&kind) || TEXTS.iter().any(|(text, _)| *text == kind)
+}
+
+/// The relationship to the template from which somebody began to write, and the element of the settings that names it. It is
+/// no use to those who get a document, and Word would load it.
+const ATTACHED: &str = "attachedTemplate";
+
+fn is_settings(part: &str) -> bool {
+    part.to_ascii_lowercase().ends_with("settings.xml")
+}
+
+/// Relationships, or settings, without what attaches the document to a template. None where they are no XML.
+pub fn without_attached_template(xml: &str) -> Option<String> {
+    without(xml, |element| match element.local_name().as_ref() {
+        b"Relationship" => attributes(element).unwrap_or_default().iter().any(|(key, value)| {
+            key == "Type" && KINDS.iter().any(|family| value.strip_prefix(family) == Some(ATTACHED))
+        }),
+        name => name == ATTACHED.as_bytes(),
+    })
+}
+
 /// `word/_rels/document.xml.rels` belongs to `word/document.xml`, `_rels/.rels` to the package.
-fn source_of(name: &str) -> String {
+pub fn source_of(name: &str) -> String {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let end = file.len().saturating_sub(".rels".len());
     let parent = folder.get(..folder.len().saturating_sub("_rels".len())).unwrap_or_default();

@@ -6,8 +6,9 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::reader::NsReader;
 
-use super::text::{Block, BlockKind, Inline, InlineKind, Paragraph, Segment, Sibling, Text};
-use super::{ATTRIBUTES, DEPTH, HELD, MARKS, NAMESPACES, TemplateError};
+use super::attributes::{attribute, is_on};
+use super::text::{Binding, Block, BlockKind, FieldMark, Inline, InlineKind, Paragraph, Segment, Sibling, Text};
+use super::{ATTRIBUTES, DEPTH, HELD, MARKS, NAMESPACES, TAGGED, TemplateError};
 
 /// Word's namespace, and that of the strict standard.
 const WORD: [Namespace<'static>; 2] = [
@@ -23,7 +24,7 @@ pub fn scan(xml: &str) -> Result<Text, TemplateError> {
         return Err(TemplateError::unreadable("no XML: two byte order marks"));
     }
     let mut reader = NsReader::from_str(&xml[mark..]);
-    let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0 };
+    let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0, bindings: 0 };
     let wrong = |error: &dyn std::fmt::Display| TemplateError::unreadable(format!("no XML: {error}"));
     let (mut at, mut is_words) = (mark, None);
     loop {
@@ -62,7 +63,7 @@ pub fn scan(xml: &str) -> Result<Text, TemplateError> {
             Event::Eof => return Err(TemplateError::unreadable("an element that never ends")),
             Event::CData(_) | Event::Comment(_) | Event::PI(_) => (),
         }
-        if scan.held > HELD || scan.text.marks.len() > MARKS {
+        if scan.is_full() {
             return Err(TemplateError::too_large("too many elements"));
         }
         at = end;
@@ -88,6 +89,8 @@ struct Scan<'a> {
     paragraphs: Vec<usize>,
     /// How many elements and segments there are in all paragraphs that are kept or open.
     held: usize,
+    /// How many elements there are that fill content controls.
+    bindings: usize,
 }
 
 /// An element that has not ended.
@@ -107,6 +110,8 @@ struct Open {
     rows: usize,
     all_rows: Range<usize>,
     filled: bool,
+    /// Of a content control: what fills it from elsewhere.
+    bindings: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +121,10 @@ enum Kind {
     Control,
     Inline(InlineKind),
     RunProperties,
+    ParagraphProperties,
     Properties,
+    /// What fills a content control from elsewhere.
+    Binding,
     Section,
     Deleted,
     /// A place that something else refers to, such as a bookmark.
@@ -124,15 +132,24 @@ enum Kind {
     /// An element that is a character.
     Character(char),
     Break,
-    /// Something that is seen and no text.
-    Content,
+    /// The beginning, the middle or the end of a field.
+    Field,
+    /// Something that is seen and no text: what people call it.
+    Content(&'static str),
     Other,
 }
 
+/// What is no element of Word's and is called nothing else.
+const SOMETHING: &str = "something that is no text";
+
 impl Kind {
     fn of(element: &BytesStart<'_>, is_word: bool) -> Self {
-        if !is_word {
-            return Self::Content;
+        match element.local_name().as_ref() {
+            b"dataBinding" => return Self::Binding,
+            b"oMath" | b"oMathPara" if !is_word => return Self::Content("a formula"),
+            _ if !is_word => return Self::Content(SOMETHING),
+            b"showingPlcHdr" => return Self::Binding,
+            _ => (),
         }
         match element.local_name().as_ref() {
             b"body" => Self::Block(BlockKind::Body),
@@ -146,25 +163,38 @@ impl Kind {
             b"t" => Self::Inline(InlineKind::Text),
             b"ins" | b"moveTo" | b"hyperlink" | b"smartTag" | b"dir" | b"bdo" => Self::Inline(InlineKind::Wrapper),
             b"rPr" => Self::RunProperties,
+            b"pPr" => Self::ParagraphProperties,
             b"sectPr" => Self::Section,
             b"del" | b"moveFrom" => Self::Deleted,
-            b"bookmarkStart" | b"bookmarkEnd" | b"commentRangeStart" | b"commentRangeEnd" | b"commentReference"
-            | b"permStart" | b"permEnd" => Self::Mark,
+            b"bookmarkStart"
+            | b"bookmarkEnd"
+            | b"commentRangeStart"
+            | b"commentRangeEnd"
+            | b"commentReference"
+            | b"permStart"
+            | b"permEnd"
+            | b"moveFromRangeStart"
+            | b"moveFromRangeEnd"
+            | b"moveToRangeStart"
+            | b"moveToRangeEnd" => Self::Mark,
             b"tab" | b"ptab" => Self::Character('\t'),
             b"cr" => Self::Character('\n'),
             b"br" => Self::Break,
             b"noBreakHyphen" => Self::Character('-'),
             b"softHyphen" => Self::Character('\u{ad}'),
-            b"drawing" | b"pict" | b"object" | b"footnoteReference" | b"endnoteReference" | b"sym" | b"fldChar" => {
-                Self::Content
-            }
+            b"drawing" | b"pict" => Self::Content("a picture"),
+            b"object" => Self::Content("an object"),
+            b"footnoteReference" => Self::Content("the mark of a footnote"),
+            b"endnoteReference" => Self::Content("the mark of an endnote"),
+            b"sym" => Self::Content("a symbol"),
+            b"fldChar" => Self::Field,
             name if name.ends_with(b"Pr") => Self::Properties,
             _ => Self::Other,
         }
     }
 
     fn is_properties(self) -> bool {
-        matches!(self, Self::Properties | Self::RunProperties | Self::Section)
+        matches!(self, Self::Properties | Self::ParagraphProperties | Self::RunProperties | Self::Section)
     }
 }
 
@@ -196,18 +226,27 @@ impl Scan<'_> {
             rows: 0,
             all_rows: 0..0,
             filled: false,
+            bindings: Vec::new(),
         };
         match kind {
-            Kind::Section => self.fill_paragraph(),
-            _ if inside_properties => (),
+            Kind::Section => self.fill_paragraph("a section break"),
+            _ if inside_properties => self.read_property(element, is_word, &open.source),
             Kind::Block(BlockKind::Paragraph) => {
                 self.paragraphs.push(self.open.len());
                 open.paragraph = Some(Box::new(Paragraph::empty()));
             }
             Kind::Block(BlockKind::Row) => open.rows = self.table().map_or(0, |table| table.rows),
-            Kind::Content if !deleted => self.fill_paragraph(),
-            Kind::Break if !deleted && is_of_page(element) => self.fill_paragraph(),
-            Kind::Break if !deleted => self.put('\n', &open.source, None),
+            Kind::Field => {
+                self.text.fields.extend(field_mark(element).map(|mark| (open.source.start, mark)));
+                if !deleted {
+                    self.fill_paragraph("a field");
+                }
+            }
+            Kind::Content(what) if !deleted => self.fill_paragraph(what),
+            Kind::Break if !deleted => match kind_of_break(element) {
+                Some(what) => self.fill_paragraph(what),
+                None => self.put('\n', &open.source, None),
+            },
             Kind::Character(character) if !deleted => self.put(character, &open.source, None),
             _ => (),
         }
@@ -244,6 +283,19 @@ impl Scan<'_> {
         }
         if open.kind == Kind::Mark && !open.in_properties {
             self.text.marks.push(source.clone());
+        }
+        match open.kind {
+            Kind::ParagraphProperties if self.is_child_of_paragraph() => {
+                if let Some(paragraph) = self.paragraph() {
+                    paragraph.properties.get_or_insert(source.clone());
+                }
+            }
+            Kind::Binding => self.end_binding(source.clone()),
+            Kind::Control if !open.bindings.is_empty() => {
+                let elements = std::mem::take(&mut open.bindings);
+                self.text.bindings.push(Binding { control: source.clone(), elements });
+            }
+            _ => (),
         }
         let is_paragraph = open.kind == Kind::Block(BlockKind::Paragraph);
         if (is_paragraph || matches!(open.kind, Kind::Block(BlockKind::Table) | Kind::Control))
@@ -305,10 +357,56 @@ impl Scan<'_> {
         self.open.iter_mut().rev().find(|open| open.kind == Kind::Block(BlockKind::Table))
     }
 
-    fn fill_paragraph(&mut self) {
-        if let Some(paragraph) = self.paragraph() {
-            paragraph.filled = true;
+    fn fill_paragraph(&mut self, what: &'static str) {
+        if let Some(paragraph) = self.paragraph()
+            && paragraph.beside.is_none_or(|before| before == SOMETHING)
+        {
+            paragraph.beside = Some(what);
         }
+    }
+
+    /// Whether the element that begins or has ended here stands directly in a paragraph.
+    fn is_child_of_paragraph(&self) -> bool {
+        self.paragraphs.last().is_some_and(|at| at + 1 == self.open.len())
+    }
+
+    /// Reads a property of the paragraph itself.
+    fn read_property(&mut self, element: &BytesStart<'_>, is_word: bool, source: &Range<usize>) {
+        let is_own = self.paragraphs.last().is_some_and(|at| at + 2 == self.open.len());
+        let is_of_paragraph = self.open.last().is_some_and(|parent| parent.kind == Kind::ParagraphProperties);
+        if !(is_word && is_own && is_of_paragraph) {
+            return;
+        }
+        let value = attribute(self.xml, source, "val");
+        match element.local_name().as_ref() {
+            b"pageBreakBefore" => {
+                let is_on = value.is_none_or(|at| is_on(&self.xml[at]));
+                if let Some(paragraph) = self.paragraph() {
+                    paragraph.starts_page = Some(is_on);
+                }
+            }
+            b"pStyle" => {
+                if let Some(paragraph) = self.paragraph() {
+                    paragraph.style = value;
+                }
+            }
+            _ => (),
+        }
+    }
+
+    /// Notes of the content control in whose properties an element has ended that it is filled from elsewhere.
+    fn end_binding(&mut self, source: Range<usize>) {
+        let [.., control, properties] = &mut self.open[..] else { return };
+        if control.kind == Kind::Control && properties.kind == Kind::Properties {
+            control.bindings.push(source);
+            self.bindings += 1;
+        }
+    }
+
+    /// Whether more is held than any template needs.
+    fn is_full(&self) -> bool {
+        let marks = self.text.marks.len().max(self.text.fields.len()).max(self.bindings);
+        self.held > HELD || marks > MARKS || self.text.paragraphs.len() > TAGGED
     }
 
     fn push_inline(&mut self, kind: Kind, element: &BytesStart<'_>, source: &Range<usize>) -> Option<usize> {
@@ -338,16 +436,19 @@ impl Scan<'_> {
     fn end_paragraph(&mut self, mut paragraph: Paragraph, open: &mut Open) {
         if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
             self.held -= paragraph.elements.len() + paragraph.segments.len();
-            if paragraph.filled || !paragraph.text.trim().is_empty() {
+            if paragraph.beside.is_some() || !paragraph.text.trim().is_empty() {
                 for around in &mut self.open {
                     around.filled = true;
                 }
             }
             return;
         }
+        paragraph.elements.shrink_to_fit();
+        paragraph.segments.shrink_to_fit();
         let mut parent = None;
         for around in self.open.iter_mut().chain([open]) {
             parent = Some(*around.block.get_or_insert_with(|| {
+                self.held += 1;
                 self.text.blocks.push(Block {
                     kind: match around.kind {
                         Kind::Block(kind) => kind,
@@ -371,15 +472,40 @@ impl Scan<'_> {
 
 impl Paragraph {
     fn empty() -> Self {
-        Self { block: 0, text: String::new(), segments: Vec::new(), elements: Vec::new(), filled: false }
+        Self {
+            block: 0,
+            text: String::new(),
+            segments: Vec::new(),
+            elements: Vec::new(),
+            beside: None,
+            properties: None,
+            starts_page: None,
+            style: None,
+        }
     }
 }
 
-fn is_of_page(element: &BytesStart<'_>) -> bool {
-    let is_type = |key: &[u8]| key.rsplit(|byte| *byte == b':').next() == Some(b"type");
-    element
-        .attributes()
-        .with_checks(false)
-        .flatten()
-        .any(|other| is_type(other.key.as_ref()) && other.value.as_ref() != b"textWrapping")
+/// What a break breaks, unless it is one of the line.
+fn kind_of_break(element: &BytesStart<'_>) -> Option<&'static str> {
+    match value_of(element, b"type")?.as_ref() {
+        b"textWrapping" => None,
+        b"column" => Some("a column break"),
+        _ => Some("a page break"),
+    }
+}
+
+fn field_mark(element: &BytesStart<'_>) -> Option<FieldMark> {
+    match value_of(element, b"fldCharType")?.as_ref() {
+        b"begin" => Some(FieldMark::Begin),
+        b"separate" => Some(FieldMark::Separate),
+        b"end" => Some(FieldMark::End),
+        _ => None,
+    }
+}
+
+/// The value of the attribute of a local name.
+fn value_of<'a>(element: &'a BytesStart<'_>, name: &[u8]) -> Option<std::borrow::Cow<'a, [u8]>> {
+    let mut attributes = element.attributes();
+    let mut attributes = attributes.with_checks(false).flatten();
+    attributes.find(|other| other.key.local_name().as_ref() == name).map(|other| other.value)
 }

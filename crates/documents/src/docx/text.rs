@@ -12,6 +12,26 @@ pub struct Text {
     pub blocks: Vec<Block>,
     /// Where bookmarks, comments and permissions begin and end. None of them may be there twice.
     pub marks: Vec<Range<usize>>,
+    /// Where fields begin, show their result and end.
+    pub fields: Vec<(usize, FieldMark)>,
+    /// Content controls whose text comes from elsewhere.
+    pub bindings: Vec<Binding>,
+}
+
+/// What a `w:fldChar` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldMark {
+    Begin,
+    Separate,
+    End,
+}
+
+/// A content control that Word fills when it opens the file: from a property of the document, or with a prompt.
+#[derive(Debug)]
+pub struct Binding {
+    pub control: Range<usize>,
+    /// The elements that say so.
+    pub elements: Vec<Range<usize>>,
 }
 
 /// A paragraph as people read it.
@@ -23,8 +43,14 @@ pub struct Paragraph {
     pub segments: Vec<Segment>,
     /// The elements inside it, each after the one that it stands in.
     pub elements: Vec<Inline>,
-    /// Whether it holds something beside text: a picture, a page break, a note, the end of a section.
-    pub filled: bool,
+    /// What it holds beside text, such as `a picture`.
+    pub beside: Option<&'static str>,
+    /// The `w:pPr`.
+    pub properties: Option<Range<usize>>,
+    /// Whether it says of itself that it begins a page, or that it does not.
+    pub starts_page: Option<bool>,
+    /// The value of its `w:pStyle`.
+    pub style: Option<Range<usize>>,
 }
 
 /// Characters of a text that stand together in the XML.

@@ -73,6 +73,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/object-records/documents/", "Generate a document", Handler::Write(generate))
             .takes(Schema::Json(body_schema))
             .answers(201, Schema::Json(started_schema))
+            .or(429, Schema::Refusal)
             .action("create")
             .instance(viewer),
         Route::list(ALL, &DOCUMENT, list).instance("object_records.list"),
@@ -156,6 +157,7 @@ fn generate(request: &Request, conn: &mut Conn) -> Outcome {
     // How large the document is will be known when it is made.
     storage_limit::check(conn, 1)?;
     let (requester, field) = (request.caller()?.user, asked.field.as_ref());
+    runs::count(request, conn, asked.held.id, requester)?;
     let run = runs::begin(request, conn, asked.held.id, asked.template, field.map(|field| field.id), requester);
     if let Err(Error::Unique(_)) = run {
         return Err(already());

@@ -7,6 +7,7 @@ use events::file_copies::FileCopy;
 use files::held::{Ending, FILE_COLUMNS, File, release_by_job};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::reactions::Removal;
+use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ use store::{Conn, Error, Sql};
 
 /// How many runs are removed in one transaction.
 const PAGE: i64 = 500;
+const HOUR_US: i64 = 3_600_000_000;
+/// How many runs an account begins for one record within an hour at most.
+const RUNS_AN_HOUR: i64 = 60;
 
 pub const PROCESSING: &str = "processing";
 pub const CANCELED: &str = "canceled";
@@ -59,6 +63,23 @@ pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option
         let (record, template) = (row.int(1)?, row.int(2)?);
         Ok(Run { id: row.int(0)?, record, template, field: row.opt_int(3)?, requester: row.int(4)? })
     })
+}
+
+/// Counts a run that an account begins for a record, or refuses it with 429. Runs that are gone count, too.
+pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) -> Result<(), Refusal> {
+    // Requests of one account are counted one after the other.
+    let lock = Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(requester);
+    conn.opt(&lock, |_| Ok(()))?;
+    let forget = Sql::new("DELETE FROM document_requests WHERE requester = $1 AND at <= $2");
+    conn.exec(&forget.arg(requester).arg(request.now - HOUR_US))?;
+    let recent =
+        Sql::new("SELECT count(*), COALESCE(min(at), 0) FROM document_requests WHERE requester = $1 AND record = $2");
+    let (runs, first) = conn.one(&recent.arg(requester).arg(record), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    if runs >= RUNS_AN_HOUR {
+        return Err(Refusal::too_many(first + HOUR_US - request.now));
+    }
+    let sql = Sql::new("INSERT INTO document_requests(requester, record, at) VALUES ($1, $2, $3)");
+    Ok(conn.exec(&sql.arg(requester).arg(record).arg(request.now)).map(drop)?)
 }
 
 /// Begins a run, in the transaction of the request. [`Error::Unique`]: one is processing.

@@ -250,7 +250,7 @@ fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(N
     let end = Instant::now() + MERGE_TIMEOUT;
     let mut time_left = || Instant::now() < end;
     let failed = |error: &dyn std::fmt::Display| NoFile::Failed(error.to_string());
-    let mut template = merge::open(BufReader::new(template)).map_err(|error| match error.kind {
+    let mut template = merge::open_stored(BufReader::new(template)).map_err(|error| match error.kind {
         Refused::Io => NoFile::Later(error.reason),
         _ => failed(&error),
     })?;

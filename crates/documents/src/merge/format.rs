@@ -17,6 +17,8 @@ pub enum Value {
     Date(Date),
     /// Microseconds since 1970 in UTC.
     DateTime(i64),
+    /// The day of a moment, in microseconds since 1970.
+    Day(i64),
     Bool(bool),
 }
 
@@ -30,12 +32,12 @@ impl Value {
         matches!(self, Self::Empty) || matches!(self, Self::Text(text) | Self::Number(text) if text.is_empty())
     }
 
-    fn moment(&self) -> Option<DateTime> {
+    /// Its day and hour in a zone; a date has none.
+    fn moment(&self, zone: &TimeZone) -> Option<DateTime> {
         match self {
             Self::Date(date) => Some(date.at(0, 0, 0, 0)),
-            Self::DateTime(microseconds) => {
-                Some(TimeZone::UTC.to_datetime(Timestamp::from_microsecond(*microseconds).ok()?))
-            }
+            Self::DateTime(microseconds) => Some(zone.to_datetime(Timestamp::from_microsecond(*microseconds).ok()?)),
+            Self::Day(microseconds) => Some(Self::DateTime(*microseconds).moment(zone)?.date().at(0, 0, 0, 0)),
             _ => None,
         }
     }
@@ -46,7 +48,8 @@ impl Value {
             Self::Empty => String::new(),
             Self::Text(text) | Self::Number(text) => text,
             Self::Date(date) => date.to_string(),
-            Self::DateTime(_) => self.moment().map(|at| format!("{at:.6}Z")).unwrap_or_default(),
+            Self::DateTime(_) => self.moment(&TimeZone::UTC).map(|at| format!("{at:.6}Z")).unwrap_or_default(),
+            Self::Day(_) => self.moment(&TimeZone::UTC).map(|at| at.date().to_string()).unwrap_or_default(),
             Self::Bool(true) => "Yes".to_owned(),
             Self::Bool(false) => "No".to_owned(),
         }
@@ -60,7 +63,7 @@ pub fn shown(value: Value, filters: &[Filter]) -> String {
 
 fn filtered(value: Value, filter: &Filter) -> Value {
     match filter {
-        Filter::Date(pattern) => value.moment().map(|at| Value::Text(pattern.format(at))).unwrap_or(value),
+        Filter::Date(format) => value.moment(&format.zone).map(|at| Value::Text(format.format(at))).unwrap_or(value),
         Filter::Number(pattern) => match &value {
             Value::Number(number) => pattern.format(number).map(Value::Text).unwrap_or(value),
             _ => value,

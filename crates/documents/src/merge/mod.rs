@@ -1,7 +1,9 @@
-//! Filling templates: `syntax` and `pattern` read what a tag says, `paragraphs` finds tags in a part, `regions` decides
-//! what a loop or a condition takes in, `nodes` makes of both what is written; `template` is a checked template,
-//! `render` writes a document, `format` is what values look like in it.
+//! Filling templates: `syntax`, `date` and `pattern` read what a tag says, `paragraphs` finds tags in a part, `regions`
+//! decides what a loop or a condition takes in, `nodes` makes of both what is written; `template` is a checked template,
+//! `render` writes a document, `tables` keeps its tables apart, `format` is what values look like in it.
 
+mod date;
+mod date_names;
 pub mod format;
 mod nodes;
 mod paragraphs;
@@ -9,10 +11,11 @@ pub mod pattern;
 mod regions;
 pub mod render;
 pub mod syntax;
+mod tables;
 mod tag;
 pub mod template;
 
 pub use format::Value;
 pub use render::{Bounds, MergeError, Source, merge};
 pub use tag::{Kind, Tag};
-pub use template::{Survey, Template, open, survey, tags_of_part};
+pub use template::{Survey, Template, open, open_stored, survey, tags_of_part};

@@ -1,22 +1,45 @@
 //! What is written for a part: bytes of the template as they are, and what comes in between.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::paragraphs::{self, Placed};
-use super::regions::{self, Regions};
-use super::syntax::Syntax;
+use super::regions::{self, FRESH, LOOPS, Region, Regions, Rules};
+use super::syntax::{PASS_NUMBER, Syntax};
 use super::tag::{Kind, Tag};
-use crate::docx::TemplateError;
+use crate::docx::identities::{self, Identity};
+use crate::docx::lists::{self, ListItem};
 use crate::docx::text::Text;
+use crate::docx::{MARKS, TemplateError};
 
 /// Ranges are bytes of the part's XML, tags are indices of the template's.
 #[derive(Debug)]
 pub enum Node {
     Raw(Range<usize>),
-    /// Only in the first repetition of a loop.
+    /// Only the first time.
     Once(Range<usize>),
+    /// A mark that stays of something that vanishes; it makes no row of a table.
+    Mark {
+        mark: Range<usize>,
+        is_once: bool,
+    },
+    /// A number that nothing else in the part has: the first time its own, then others.
+    Number(Range<usize>),
+    /// A number that nothing else in the part has, another each time.
+    FreshNumber,
+    /// The number of a list that begins again in each pass of a loop, which counts from 1 on the outside.
+    ListNumber {
+        list: Range<usize>,
+        level: usize,
+    },
+    /// What ends the name before it, so that it is another in each pass but the first one that writes it.
+    NameEnding(usize),
+    /// An empty paragraph where two tables would become one; its name, and the properties that it may have.
+    Apart {
+        name: Range<usize>,
+        properties: Option<Range<usize>>,
+    },
     Text(Box<str>),
     /// A value in the middle of a `w:t`, whose name is `element`.
     Value {
@@ -37,12 +60,28 @@ pub enum Node {
 }
 
 /// Makes the nodes of a part, whose tags are added to `tags`.
-pub fn compile(xml: &str, text: &Text, place: &'static str, tags: &mut Vec<Tag>) -> Result<Vec<Node>, TemplateError> {
+pub fn compile(
+    xml: &str,
+    text: &Text,
+    place: &'static str,
+    rules: Rules<'_>,
+    tags: &mut Vec<Tag>,
+) -> Result<Vec<Node>, TemplateError> {
     let (placed, only_tags) = paragraphs::tags(text)?;
-    let found = regions::find(xml, text, &placed, &only_tags)?;
+    let found = regions::find(xml, text, &placed, &only_tags, rules)?;
     let ids = add_tags(&placed, place, tags);
-    let mut builder = Builder { items: items(xml, text, &placed, &ids, &found), next: 0, found, tags };
-    builder.items.sort_by_key(|item| (item.range.start, item.what.is_edit(), Reverse(item.range.end), item.order));
+    let mut items = items(xml, text, &placed, &ids, &found);
+    if found.regions.iter().any(|region| matches!(placed[region.open].syntax, Syntax::Loop(_))) {
+        let loops = Loops::of(&placed, &found);
+        put_identities(xml, &loops, &found, &mut items)?;
+        loops.put_lists(xml, &found, &mut items);
+    }
+    // What stands at one place is written before what begins there.
+    items.sort_by_key(|item| {
+        let is_edit = item.what.is_edit();
+        (item.range.start, is_edit, is_edit && !item.range.is_empty(), Reverse(item.range.end), item.order)
+    });
+    let mut builder = Builder { xml, text, items, next: 0, found, tags };
     builder.nodes(0, xml.len(), None)
 }
 
@@ -55,9 +94,10 @@ fn add_tags(placed: &[Placed], place: &'static str, tags: &mut Vec<Tag>) -> Vec<
                 Syntax::Value(path, filters) => (Kind::Value, path, filters.clone()),
                 Syntax::Loop(path) => (Kind::Loop, path, Vec::new()),
                 Syntax::Condition(path) => (Kind::Condition, path, Vec::new()),
+                Syntax::Absence(path) => (Kind::Absence, path, Vec::new()),
                 Syntax::End(_) => return usize::MAX,
             };
-            tags.push(Tag { kind, path: path.clone(), within: None, filters, place });
+            tags.push(Tag { kind, path: path.clone(), within: Vec::new(), filters, place });
             tags.len() - 1
         })
         .collect()
@@ -76,6 +116,10 @@ enum What {
     Put(&'static str),
     Value { tag: usize, element: Range<usize> },
     Once,
+    Mark,
+    Number,
+    ListNumber(usize),
+    NameEnding,
     Region { region: usize, tag: usize },
     Table(usize),
 }
@@ -91,7 +135,21 @@ fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regio
     // What is no region is inside one of the same bytes.
     let mut put = |range: Range<usize>, what| items.push(Item { range, order: usize::MAX, what });
     for &(start, end) in &found.removed {
-        put(start..end, What::Cut);
+        // What refers to a bookmark finds it where its paragraph was.
+        let first = text.marks.partition_point(|mark| mark.start < start);
+        let marks = text.marks[first..].iter().take_while(|mark| mark.start < end);
+        let mut at = start;
+        for mark in marks.filter(|mark| is_bookmark(xml, mark) && mark.end <= end) {
+            put(at..mark.start, What::Cut);
+            put(mark.clone(), What::Mark);
+            at = mark.end;
+        }
+        put(at..end, What::Cut);
+    }
+    for binding in text.bindings.iter().filter(|binding| is_filled(placed, &binding.control)) {
+        for element in binding.elements.iter().filter(|element| !is_removed(&found.removed, element.start)) {
+            put(element.clone(), What::Cut);
+        }
     }
     let mut preserved = BTreeSet::new();
     for (placed, id) in placed.iter().zip(ids) {
@@ -129,6 +187,117 @@ fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regio
     items
 }
 
+fn is_bookmark(xml: &str, mark: &Range<usize>) -> bool {
+    let name = &xml[regions::name(xml, mark.start)];
+    name.rsplit(':').next().is_some_and(|local| local.starts_with("bookmark"))
+}
+
+/// Whether a tag stands in a content control.
+fn is_filled(placed: &[Placed], control: &Range<usize>) -> bool {
+    let first = placed.partition_point(|tag| tag.start() < control.start);
+    placed.get(first).is_some_and(|tag| tag.start() < control.end)
+}
+
+/// Adds what must not be in a document twice, where it stands in a loop.
+fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<Item>) -> Result<(), TemplateError> {
+    let (mut sweep, mut count) = (Sweep::default(), 0);
+    identities::each(xml, |identity| {
+        let (range, what) = match identity {
+            Identity::Number(range) => (range, What::Number),
+            Identity::Name(range) => (range.end..range.end, What::NameEnding),
+            Identity::Dropped(range) => (range, What::Once),
+        };
+        if loops.innermost(&mut sweep, range.start).is_some() && !is_removed(&found.removed, range.start) {
+            count += 1;
+            if count <= MARKS {
+                items.push(Item { range, order: usize::MAX, what });
+            }
+        }
+    });
+    if count > MARKS { Err(TemplateError::too_large("too many elements")) } else { Ok(()) }
+}
+
+/// The bodies of the loops of a part, those outside before those inside, each with the one around it.
+struct Loops(Vec<(Range<usize>, Option<usize>)>);
+
+/// Where one stands who asks for ascending positions.
+#[derive(Default)]
+struct Sweep {
+    next: usize,
+    open: Vec<usize>,
+}
+
+impl Loops {
+    fn of(placed: &[Placed], found: &Regions) -> Loops {
+        let is_loop = |region: &&Region| matches!(placed[region.open].syntax, Syntax::Loop(_));
+        let mut bodies: Vec<_> = found.regions.iter().filter(is_loop).map(|region| region.body.clone()).collect();
+        bodies.sort_by_key(|body| (body.start, Reverse(body.end)));
+        let mut loops = Loops(Vec::with_capacity(bodies.len()));
+        let mut open: Vec<usize> = Vec::new();
+        for body in bodies {
+            while open.last().is_some_and(|last| loops.0[*last].0.end <= body.start) {
+                open.pop();
+            }
+            loops.0.push((body, open.last().copied()));
+            open.push(loops.0.len() - 1);
+        }
+        loops
+    }
+
+    /// The innermost loop around a position.
+    fn innermost(&self, sweep: &mut Sweep, position: usize) -> Option<usize> {
+        while self.0.get(sweep.next).is_some_and(|(body, _)| body.start <= position) {
+            while sweep.open.last().is_some_and(|last| self.0[*last].0.end <= self.0[sweep.next].0.start) {
+                sweep.open.pop();
+            }
+            sweep.open.push(sweep.next);
+            sweep.next += 1;
+        }
+        while sweep.open.last().is_some_and(|last| self.0[*last].0.end <= position) {
+            sweep.open.pop();
+        }
+        sweep.open.last().copied()
+    }
+
+    /// A loop and those around it, from the inside.
+    fn chain(&self, of: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(of, |one| self.0[*one].1)
+    }
+
+    /// Adds the numbers of lists that begin again in each pass. A list of one item in each pass is counted through: its items
+    /// are the passes.
+    fn put_lists(&self, xml: &str, found: &Regions, items: &mut Vec<Item>) {
+        let mut sweep = Sweep::default();
+        let mut lists: HashMap<&str, Vec<(ListItem, Option<usize>)>> = HashMap::new();
+        for item in lists::items(xml, MARKS) {
+            let within = self.innermost(&mut sweep, item.list.start);
+            if !is_removed(&found.removed, item.list.start) {
+                lists.entry(&xml[item.list.clone()]).or_default().push((item, within));
+            }
+        }
+        for of_list in lists.into_values() {
+            let Some(level) = self.level_of_list(&of_list) else { continue };
+            let numbers = of_list.into_iter().map(|(item, _)| item.list);
+            items.extend(numbers.map(|range| Item { range, order: usize::MAX, what: What::ListNumber(level) }));
+        }
+    }
+
+    /// In which loop a list begins again, counted from 1 on the outside: in the innermost one that holds all of it and more than
+    /// one item in a pass.
+    fn level_of_list(&self, items: &[(ListItem, Option<usize>)]) -> Option<usize> {
+        let (_, first) = items.first()?;
+        let end = items.last()?.0.list.end;
+        let top = items.iter().map(|(item, _)| item.level).min()?;
+        let is_many = |of: &usize| {
+            let mut at_top = items.iter().filter(|(item, _)| item.level == top);
+            let is_inside = |within: &Option<usize>| *within != Some(*of);
+            at_top.clone().count() > 1 || at_top.any(|(_, within)| is_inside(within))
+        };
+        let innermost = self.chain(*first).filter(|one| self.0[*one].0.end >= end).find(is_many)?;
+        Some(self.chain(Some(innermost)).count())
+    }
+}
+
 /// Whether a region goes with the row of tags that it stands in. One without a body may stand beside such a row.
 fn is_gone(removed: &BTreeSet<(usize, usize)>, body: &Range<usize>) -> bool {
     let around = removed.range(..(body.start, usize::MAX)).next_back();
@@ -140,6 +309,8 @@ fn is_removed(removed: &BTreeSet<(usize, usize)>, at: usize) -> bool {
 }
 
 struct Builder<'a> {
+    xml: &'a str,
+    text: &'a Text,
     items: Vec<Item>,
     next: usize,
     found: Regions,
@@ -161,8 +332,15 @@ impl Builder<'_> {
             match item.what {
                 What::Cut => (),
                 What::Once if within.is_some() => nodes.push(Node::Once(range)),
-                What::Once => raw(range, &mut nodes),
+                What::Number if within.is_some() => nodes.push(Node::Number(range)),
+                What::Once | What::Number => raw(range, &mut nodes),
+                What::ListNumber(level) => nodes.push(Node::ListNumber { list: range, level }),
+                What::Mark => nodes.push(Node::Mark { mark: range, is_once: within.is_some() }),
+                What::NameEnding => nodes.push(Node::NameEnding(range.start)),
                 What::Put(text) => nodes.push(Node::Text(text.into())),
+                What::Value { tag, .. } if within.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
+                    return Err(TemplateError::syntax(format!("{{{{ {PASS_NUMBER} }}}} outside of a loop")));
+                }
                 What::Value { tag, ref element } => {
                     nodes.push(Node::Value { tag, element: element.clone() });
                     self.put_in(tag, within);
@@ -182,26 +360,33 @@ impl Builder<'_> {
         within: Option<usize>,
         nodes: &mut Vec<Node>,
     ) -> Result<(), TemplateError> {
-        let is_loop = self.tags[tag].kind == Kind::Loop;
-        if is_loop && within.is_some() {
-            return Err(TemplateError::syntax(format!(
-                "{{{{#{}}}}} inside another loop",
-                self.tags[tag].path.join(".")
-            )));
-        }
         self.put_in(tag, within);
+        let is_loop = self.tags[tag].kind == Kind::Loop;
+        if is_loop && self.tags[tag].within.len() == LOOPS {
+            return Err(regions::too_deep(&Syntax::Loop(self.tags[tag].path.clone())));
+        }
         let region = &mut self.found.regions[region];
-        let body = region.body.clone();
+        let (body, vanished) = (region.body.clone(), region.vanished);
         let [before, begin, end, after, instead] =
             [&mut region.before, &mut region.begin, &mut region.end, &mut region.after, &mut region.instead]
-                .map(|text| std::mem::take(text).into_boxed_str());
-        let mut inside = vec![Node::Text(begin)];
+                .map(std::mem::take);
+        let mut inside = Vec::new();
+        inside.extend(vanished.map(|vanished| self.apart(vanished.open)));
+        text(&begin, &mut inside);
         inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { within })?);
-        inside.push(Node::Text(end));
-        nodes.push(Node::Text(before));
-        nodes.push(Node::Region { tag, nodes: without_empty(inside), instead });
-        nodes.push(Node::Text(after));
+        text(&end, &mut inside);
+        text(&before, nodes);
+        nodes.push(Node::Region { tag, nodes: inside, instead: instead.into_boxed_str() });
+        text(&after, nodes);
+        nodes.extend(vanished.map(|vanished| self.apart(vanished.close)));
         Ok(())
+    }
+
+    /// What keeps tables apart where a paragraph vanishes.
+    fn apart(&self, paragraph: usize) -> Node {
+        let paragraph = &self.text.paragraphs[paragraph];
+        let start = self.text.blocks[paragraph.block].source.start;
+        Node::Apart { name: regions::name(self.xml, start), properties: paragraph.properties.clone() }
     }
 
     fn table(&mut self, table: usize, within: Option<usize>) -> Result<Node, TemplateError> {
@@ -221,7 +406,10 @@ impl Builder<'_> {
     }
 
     fn put_in(&mut self, tag: usize, within: Option<usize>) {
-        self.tags[tag].within = within.map(|outer| self.tags[outer].path.clone());
+        if let Some(outer) = within {
+            let Tag { path, within, .. } = &self.tags[outer];
+            self.tags[tag].within = within.iter().chain([path]).cloned().collect();
+        }
     }
 }
 
@@ -235,6 +423,14 @@ fn raw(range: Range<usize>, nodes: &mut Vec<Node>) {
     }
 }
 
-fn without_empty(nodes: Vec<Node>) -> Vec<Node> {
-    nodes.into_iter().filter(|node| !matches!(node, Node::Text(text) if text.is_empty())).collect()
+/// A text with its fresh numbers.
+fn text(text: &str, nodes: &mut Vec<Node>) {
+    for (at, piece) in text.split(FRESH).enumerate() {
+        if at > 0 {
+            nodes.push(Node::FreshNumber);
+        }
+        if !piece.is_empty() {
+            nodes.push(Node::Text(piece.into()));
+        }
+    }
 }

@@ -4,11 +4,8 @@ use std::ops::Range;
 
 use super::syntax::{self, Syntax};
 use super::tag::Tag;
-use crate::docx::TemplateError;
 use crate::docx::text::Text;
-
-/// How many tags a template has at most, not counting those that end a loop or a condition.
-const TAGS: usize = 10_000;
+use crate::docx::{TAGS, TemplateError};
 
 /// A tag where it stands in a part.
 pub struct Placed {
@@ -42,12 +39,14 @@ pub fn tags(text: &Text) -> Result<(Vec<Placed>, Vec<bool>), TemplateError> {
     let mut placed = Vec::new();
     let mut only_tags = Vec::new();
     for (index, paragraph) in text.paragraphs.iter().enumerate() {
-        let found = syntax::find(&paragraph.text).map_err(TemplateError::syntax)?;
-        if placed.len() + found.len() > 2 * TAGS {
+        // Those that end a loop or a condition are as many at most.
+        let most = 2 * TAGS - placed.len();
+        let found = syntax::find(&paragraph.text, most).map_err(TemplateError::syntax)?;
+        if found.len() > most {
             return Err(too_many());
         }
         let mut at = 0;
-        let mut blank = !paragraph.filled;
+        let mut blank = paragraph.beside.is_none();
         for tag in &found {
             blank &= is_blank(&paragraph.text[at..tag.start]) && !matches!(tag.syntax, Syntax::Value(..));
             at = tag.end;

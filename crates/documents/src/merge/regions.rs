@@ -1,15 +1,18 @@
 //! What a loop or a condition takes in: runs of a paragraph, whole paragraphs, or rows of a table.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use super::paragraphs::Placed;
 use super::syntax::Syntax;
 use crate::docx::TemplateError;
-use crate::docx::text::{BlockKind, InlineKind, Paragraph, Text};
+use crate::docx::identities::{self, Identity};
+use crate::docx::text::{BlockKind, FieldMark, InlineKind, Paragraph, Text};
 
 /// How many conditions and loops stand in each other at most.
 const DEPTH: usize = 32;
+/// How many loops stand in each other at most.
+pub const LOOPS: usize = 3;
 /// How many bytes are written in all to end and begin runs around regions, where each is written once.
 const COPIED: usize = 4 << 20;
 
@@ -26,7 +29,27 @@ pub struct Region {
     pub after: String,
     /// What is written in its place when nothing of it is.
     pub instead: String,
+    /// The paragraphs of its tags in `Text::paragraphs`, where these vanish. They kept apart what stands around them.
+    pub vanished: Option<Vanished>,
 }
+
+#[derive(Clone, Copy, Debug)]
+pub struct Vanished {
+    pub open: usize,
+    pub close: usize,
+}
+
+/// Which rules hold for a template.
+#[derive(Clone, Copy)]
+pub enum Rules<'a> {
+    /// All of them, with the styles that begin a page.
+    Upload { page_styles: &'a HashSet<String> },
+    /// Those that held when it was taken.
+    Stored,
+}
+
+/// Stands in what begins an element again in the place of a number that nothing else in the part has.
+pub const FRESH: char = '\0';
 
 /// Rows of a table that may all be gone, and then the table is too.
 pub struct VanishingTable {
@@ -43,9 +66,18 @@ pub struct Regions {
 }
 
 /// Finds the regions of a part, or says of the first pair of tags that makes none what is wrong.
-pub fn find(xml: &str, text: &Text, tags: &[Placed], only_tags: &[bool]) -> Result<Regions, TemplateError> {
+pub fn find(
+    xml: &str,
+    text: &Text,
+    tags: &[Placed],
+    only_tags: &[bool],
+    rules: Rules<'_>,
+) -> Result<Regions, TemplateError> {
     let pairs = pairs(tags)?;
-    let mut finder = Finder { xml, text, alone: only_tags.to_vec(), filled: BTreeSet::new() };
+    let mut finder = Finder { xml, text, rules, alone: only_tags.to_vec(), filled: BTreeSet::new() };
+    for (alone, paragraph) in finder.alone.iter_mut().zip(&text.paragraphs) {
+        *alone &= !starts_page(xml, paragraph, rules);
+    }
     for &(open, close) in &pairs {
         if tags[open].paragraph == tags[close].paragraph {
             finder.alone[tags[open].paragraph] = false;
@@ -57,14 +89,18 @@ pub fn find(xml: &str, text: &Text, tags: &[Placed], only_tags: &[bool]) -> Resu
     let mut rows = HashMap::new();
     let mut of_paragraphs = Vec::new();
     for &(open, close) in &pairs {
-        let shape = finder.shape(&tags[open], &tags[close]).ok_or_else(|| misplaced(&tags[open]))?;
+        let shape =
+            finder.shape(&tags[open], &tags[close]).ok_or_else(|| finder.misplaced(&tags[open], &tags[close]))?;
         let region = match shape {
-            Shape::Runs => finder.runs(open, &tags[open], &tags[close]).ok_or_else(|| misplaced(&tags[open]))?,
+            Shape::Runs => finder
+                .runs(open, &tags[open], &tags[close])
+                .ok_or_else(|| finder.misplaced(&tags[open], &tags[close]))?,
             Shape::Paragraphs(first, last) => {
                 let (first, last) = (&text.blocks[first].source, &text.blocks[last].source);
                 found.removed.extend([(first.start, first.end), (last.start, last.end)]);
-                of_paragraphs.push((found.regions.len(), tags[open].paragraph, tags[close].paragraph));
-                Region::plain(open, first.end..last.start)
+                let vanished = Vanished { open: tags[open].paragraph, close: tags[close].paragraph };
+                of_paragraphs.push((found.regions.len(), vanished));
+                Region { vanished: Some(vanished), ..Region::plain(open, first.end..last.start) }
             }
             Shape::Rows(first, last) => {
                 let body = finder.rows(first, last, &mut found.removed);
@@ -75,14 +111,20 @@ pub fn find(xml: &str, text: &Text, tags: &[Placed], only_tags: &[bool]) -> Resu
                 Region::plain(open, body)
             }
         };
+        if matches!(rules, Rules::Upload { .. }) && takes_half_a_field(text, &region.body) {
+            let tag = written(&tags[open].syntax);
+            return Err(TemplateError::syntax(format!(
+                "{tag} and its end take in one part of a field and not the other"
+            )));
+        }
         copied += region.before.len() + region.begin.len() + region.end.len() + region.after.len();
         if copied > COPIED {
             return Err(TemplateError::too_large("runs that are too large"));
         }
         found.regions.push(region);
     }
-    for (region, first, last) in of_paragraphs {
-        finder.keep_a_paragraph(&mut found, region, first, last);
+    for (region, vanished) in of_paragraphs {
+        finder.keep_a_paragraph(&mut found, region, vanished);
     }
     for (table, taken) in rows {
         let block = &text.blocks[table];
@@ -108,7 +150,7 @@ fn without_inner(removed: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)>
 impl Region {
     fn plain(open: usize, body: Range<usize>) -> Self {
         let none = String::new;
-        Self { open, body, before: none(), begin: none(), end: none(), after: none(), instead: none() }
+        Self { open, body, before: none(), begin: none(), end: none(), after: none(), instead: none(), vanished: None }
     }
 }
 
@@ -119,13 +161,13 @@ fn pairs(tags: &[Placed]) -> Result<Vec<(usize, usize)>, TemplateError> {
     for (at, tag) in tags.iter().enumerate() {
         match &tag.syntax {
             Syntax::Value(..) => (),
-            Syntax::Loop(path) if open.iter().any(|other| matches!(tags[*other].syntax, Syntax::Loop(_))) => {
-                return Err(TemplateError::syntax(format!("{{{{#{}}}}} inside another loop", path.join("."))));
+            Syntax::Loop(_) if open.iter().filter(|other| is_loop(&tags[**other])).count() == LOOPS => {
+                return Err(too_deep(&tag.syntax));
             }
-            Syntax::Loop(_) | Syntax::Condition(_) if open.len() == DEPTH => {
+            Syntax::Loop(_) | Syntax::Condition(_) | Syntax::Absence(_) if open.len() == DEPTH => {
                 return Err(TemplateError::syntax("conditions too deep in each other"));
             }
-            Syntax::Loop(_) | Syntax::Condition(_) => open.push(at),
+            Syntax::Loop(_) | Syntax::Condition(_) | Syntax::Absence(_) => open.push(at),
             Syntax::End(path) => {
                 let matching = open.pop().filter(|other| ends(&tags[*other].syntax, path));
                 let Some(other) = matching else {
@@ -145,11 +187,42 @@ fn pairs(tags: &[Placed]) -> Result<Vec<(usize, usize)>, TemplateError> {
     Ok(pairs)
 }
 
+fn is_loop(tag: &Placed) -> bool {
+    matches!(tag.syntax, Syntax::Loop(_))
+}
+
+/// Why a loop is refused that stands in too many others.
+pub fn too_deep(syntax: &Syntax) -> TemplateError {
+    TemplateError::syntax(format!("{} inside {LOOPS} other loops", written(syntax)))
+}
+
+/// Whether a paragraph begins a page, of itself or by its style.
+fn starts_page(xml: &str, paragraph: &Paragraph, rules: Rules<'_>) -> bool {
+    let Rules::Upload { page_styles } = rules else { return false };
+    let by_style = || paragraph.style.clone().is_some_and(|at| page_styles.contains(&xml[at]));
+    paragraph.starts_page.unwrap_or_else(by_style)
+}
+
+/// Whether bytes hold the beginning of a field without its end, or what follows its beginning without that.
+fn takes_half_a_field(text: &Text, body: &Range<usize>) -> bool {
+    let first = text.fields.partition_point(|(at, _)| *at < body.start);
+    let mut depth = 0_usize;
+    for (_, mark) in text.fields[first..].iter().take_while(|(at, _)| *at < body.end) {
+        match mark {
+            FieldMark::Begin => depth += 1,
+            _ if depth == 0 => return true,
+            FieldMark::Separate => (),
+            FieldMark::End => depth -= 1,
+        }
+    }
+    depth > 0
+}
+
 /// A loop with a dot may also be closed by the name before the dot.
 fn ends(open: &Syntax, path: &[String]) -> bool {
     match open {
         Syntax::Loop(opened) => opened == path || (path.len() == 1 && opened[0] == path[0]),
-        Syntax::Condition(opened) => opened == path,
+        Syntax::Condition(opened) | Syntax::Absence(opened) => opened == path,
         _ => false,
     }
 }
@@ -158,17 +231,10 @@ fn written(syntax: &Syntax) -> String {
     match syntax {
         Syntax::Loop(path) => format!("{{{{#{}}}}}", path.join(".")),
         Syntax::Condition(path) => format!("{{{{?{}}}}}", path.join(".")),
+        Syntax::Absence(path) => format!("{{{{^{}}}}}", path.join(".")),
         Syntax::Value(path, _) => format!("{{{{ {} }}}}", path.join(".")),
         Syntax::End(path) => format!("{{{{/{}}}}}", path.join(".")),
     }
-}
-
-fn misplaced(open: &Placed) -> TemplateError {
-    TemplateError::syntax(format!(
-        "{} and its end stand neither in one paragraph, nor in one table row or rows of one table, nor each alone in a \
-         paragraph of one place",
-        written(&open.syntax)
-    ))
 }
 
 enum Shape {
@@ -180,6 +246,7 @@ enum Shape {
 struct Finder<'a> {
     xml: &'a str,
     text: &'a Text,
+    rules: Rules<'a>,
     /// Of each paragraph: whether it goes when its tags do.
     alone: Vec<bool>,
     /// Rows that show something beside tags.
@@ -210,6 +277,33 @@ impl Finder<'_> {
         let rows = (self.text.around(first, BlockKind::Row)?, self.text.around(last, BlockKind::Row)?);
         let cells = (self.text.around(first, BlockKind::Cell)?, self.text.around(last, BlockKind::Cell)?);
         (blocks[rows.0].parent == blocks[rows.1].parent && cells.0 != cells.1).then_some(Shape::Rows(rows.0, rows.1))
+    }
+
+    /// Why two tags make no region, with what else stands in the paragraphs that would be theirs alone.
+    fn misplaced(&self, open: &Placed, close: &Placed) -> TemplateError {
+        let mut reason = format!(
+            "{} and its end stand neither in one paragraph, nor in one table row or rows of one table, nor each alone in a \
+             paragraph of one place",
+            written(&open.syntax)
+        );
+        let parent = |tag: &Placed| self.text.blocks[self.text.paragraphs[tag.paragraph].block].parent;
+        let is_of_paragraphs = open.paragraph != close.paragraph && parent(open) == parent(close);
+        for tag in [open, close].into_iter().filter(|_| is_of_paragraphs) {
+            if let Some(what) = self.beside(tag.paragraph) {
+                reason.push_str(&format!("; beside {} stands {what}", written(&tag.syntax)));
+            }
+        }
+        TemplateError::syntax(reason)
+    }
+
+    /// What stands in a paragraph beside tags of loops and conditions.
+    fn beside(&self, paragraph: usize) -> Option<&'static str> {
+        let of = &self.text.paragraphs[paragraph];
+        match of.beside {
+            None if starts_page(self.xml, of, self.rules) => Some("a page break"),
+            None if !self.alone[paragraph] => Some("other text"),
+            beside => beside,
+        }
     }
 
     /// Rows that hold only the tags go; a row with more is part of what is repeated.
@@ -263,14 +357,14 @@ impl Finder<'_> {
                 InlineKind::Run => start.push_str(element.properties.clone().map_or("", |at| &self.xml[at])),
                 InlineKind::Wrapper => (),
             }
-            begun.insert_str(0, &start);
+            begun.insert_str(0, &with_fresh_numbers(&start));
         }
         Some((ended, begun))
     }
 
     /// A cell, a text box, a header and a note must end with a paragraph: one is written where all may go.
-    fn keep_a_paragraph(&self, found: &mut Regions, region: usize, first: usize, last: usize) {
-        let (first, last) = (&self.text.paragraphs[first], &self.text.paragraphs[last]);
+    fn keep_a_paragraph(&self, found: &mut Regions, region: usize, vanished: Vanished) {
+        let (first, last) = (&self.text.paragraphs[vanished.open], &self.text.paragraphs[vanished.close]);
         let (opening, closing) = (&self.text.blocks[first.block], &self.text.blocks[last.block]);
         let Some(parent) = closing.parent.map(|id| &self.text.blocks[id]) else { return };
         let is_last = parent.last.is_some_and(|sibling| sibling.start == closing.source.start);
@@ -290,6 +384,20 @@ impl Finder<'_> {
             found.regions[region].instead = empty;
         }
     }
+}
+
+/// What begins elements again: the numbers in it are others each time.
+fn with_fresh_numbers(start: &str) -> String {
+    let (mut out, mut at) = (String::with_capacity(start.len()), 0);
+    identities::each(start, |identity| {
+        if let Identity::Number(number) = identity {
+            out.push_str(&start[at..number.start]);
+            out.push(FRESH);
+            at = number.end;
+        }
+    });
+    out.push_str(&start[at..]);
+    out
 }
 
 /// An element inside a paragraph and all around it, from the inside.

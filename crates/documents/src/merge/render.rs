@@ -1,26 +1,33 @@
 //! Writing a document: the template with its tags filled.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use zip::ZipWriter;
 
 use super::format::{Value, shown};
 use super::nodes::Node;
+use super::syntax::PASS_NUMBER;
+use super::tables::{self, Edge};
 use super::tag::{Kind, Tag};
 use super::template::{TaggedPart, Template};
+use crate::docx::identities::FreshNumbers;
+use crate::docx::lists::Lists;
 
-/// Where the values of a document come from: a record, its parents and its children.
+/// Where the values of a document come from: a record, its parents, its children and theirs.
 pub trait Source {
     /// One child inside a loop.
     type Child;
     type Error;
 
-    /// The value of a path. Inside a loop `child` has the first word: only what it does not know is asked of the record.
-    fn value(&self, path: &[String], child: Option<&Self::Child>) -> Result<Value, Self::Error>;
+    /// The value of a path. Inside loops the innermost child has the first word, then the one around it: only what none of
+    /// them knows is asked of the record.
+    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<Value, Self::Error>;
 
-    /// The children of a loop in their order. They are taken one by one, and no more than `Bounds` allows and one.
-    fn children(&self, path: &[String]) -> impl Iterator<Item = Result<Self::Child, Self::Error>>;
+    /// The children of a loop in their order, inside the children of the loops around it.
+    fn children(&self, path: &[String], within: &[Self::Child]) -> Result<Vec<Self::Child>, Self::Error>;
 }
 
 /// What one merge may cost.
@@ -73,19 +80,54 @@ pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
     bounds: Bounds<'_>,
 ) -> Result<(), MergeError<S::Error>> {
     let Template { package, tags, parts } = template;
+    let has_lists = parts.iter().any(|part| has_list_numbers(&part.nodes));
+    let numbering = package.numbering().filter(|index| has_lists && parts.iter().all(|part| part.index != *index));
+    let numbering = match numbering {
+        Some(index) => package.read_text(index).ok().map(|xml| (index, xml)),
+        None => None,
+    };
     let mut archive = ZipWriter::new(Bounded { out, at: 0, bytes: bounds.bytes, has_failed: false });
-    let mut render = Render { source, tags, bounds, repetitions: 0, unpacked: 0, buffer: Vec::new() };
-    for index in 0..package.len() {
+    let mut render = Render {
+        source,
+        tags,
+        bounds,
+        repetitions: 0,
+        unpacked: 0,
+        buffer: Vec::new(),
+        children: Vec::new(),
+        passes: Vec::new(),
+        lists: numbering.as_ref().map(|(_, xml)| Lists::read(xml)),
+        begun: HashSet::new(),
+    };
+    // Lists are made while texts are written.
+    let last = numbering.as_ref().map(|(index, _)| *index);
+    for index in (0..package.len()).filter(|index| Some(*index) != last).chain(last) {
         render.check_time()?;
-        match parts.iter().find(|part| part.index == index) {
-            None => package.copy(index, &mut archive).map_err(failed)?,
-            Some(part) => {
-                package.start(index, &mut archive).map_err(failed)?;
-                render.part(part, &mut archive)?;
-            }
+        let lists = render.lists.as_ref().filter(|lists| Some(index) == last && lists.has_made());
+        if let (Some(lists), Some((_, xml))) = (lists, &numbering) {
+            package.start(index, &mut archive).map_err(failed)?;
+            archive.write_all(lists.write(xml).as_bytes()).map_err(failed)?;
+        } else if let Some(part) = parts.iter().find(|part| part.index == index) {
+            let xml = package.read_text(index).map_err(|error| MergeError::Io(io::Error::other(error.reason)))?;
+            package.start(index, &mut archive).map_err(failed)?;
+            render.part(part, &xml, &mut archive)?;
+        } else if let Some(xml) = package.changed(index).map_err(failed)? {
+            package.start(index, &mut archive).map_err(failed)?;
+            archive.write_all(xml.as_bytes()).map_err(failed)?;
+        } else {
+            package.copy(index, &mut archive).map_err(failed)?;
         }
     }
     archive.finish().map_err(|error| failed(error.into()))?.flush().map_err(failed)
+}
+
+/// Whether lists begin again in a part.
+fn has_list_numbers(nodes: &[Node]) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::ListNumber { .. } => true,
+        Node::Region { nodes, .. } | Node::Table { rows: nodes, .. } => has_list_numbers(nodes),
+        _ => false,
+    })
 }
 
 fn failed<E>(error: io::Error) -> MergeError<E> {
@@ -97,66 +139,89 @@ fn failed<E>(error: io::Error) -> MergeError<E> {
 
 /// How much is gathered before it is compressed.
 const BUFFER: usize = 64 << 10;
+/// How much is held back at most until it is seen whether a table follows.
+const HELD_BACK: usize = 8 << 10;
 
-struct Render<'a, 'b, S> {
+struct Render<'a, 'b, S: Source> {
     source: &'a S,
     tags: &'a [Tag],
     bounds: Bounds<'b>,
     repetitions: usize,
     unpacked: u64,
     buffer: Vec<u8>,
+    /// The children of the loops that are being written, from the outside, and their passes.
+    children: Vec<S::Child>,
+    passes: Vec<Pass>,
+    /// The lists of the document, and the numbers of those that have begun and begin again in a loop.
+    lists: Option<Lists>,
+    begun: HashSet<u32>,
 }
 
-/// Where the renderer stands: in which child, in which repetition, with what still unwritten.
-struct Place<'a, C> {
-    child: Option<&'a C>,
-    is_first: bool,
+/// One pass of a loop.
+struct Pass {
+    /// From 1.
+    number: usize,
+    /// What names in it end with, once it is asked for.
+    ending: Option<u32>,
+    /// The lists that began again in it, by the numbers of those that they look like.
+    lists: HashMap<u32, u32>,
 }
-
-impl<C> Clone for Place<'_, C> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C> Copy for Place<'_, C> {}
 
 impl<S: Source> Render<'_, '_, S> {
-    fn part(&mut self, part: &TaggedPart, out: &mut impl Write) -> Result<(), MergeError<S::Error>> {
-        let mut writer = PartWriter { xml: &part.xml, out, heads: Vec::new() };
-        self.nodes(&part.nodes, Place { child: None, is_first: true }, &mut writer)?;
+    fn part(&mut self, part: &TaggedPart, xml: &str, out: &mut impl Write) -> Result<(), MergeError<S::Error>> {
+        let mut writer = PartWriter {
+            xml,
+            out,
+            heads: Vec::new(),
+            written: HashSet::new(),
+            numbers: part.numbers.clone(),
+            ends_with_table: false,
+            held_back: None,
+        };
+        self.nodes(&part.nodes, &mut writer)?;
+        if let Some(held_back) = writer.held_back.take() {
+            self.put(&held_back.xml, &mut writer)?;
+        }
         self.flush(&mut writer)
     }
 
-    fn nodes<W: Write>(
-        &mut self,
-        nodes: &[Node],
-        place: Place<'_, S::Child>,
-        writer: &mut PartWriter<'_, W>,
-    ) -> Result<(), MergeError<S::Error>> {
+    fn nodes<W: Write>(&mut self, nodes: &[Node], writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
         for node in nodes {
             match node {
                 Node::Raw(range) => self.write(&writer.xml[range.clone()], writer)?,
-                Node::Once(range) if place.is_first => self.write(&writer.xml[range.clone()], writer)?,
+                Node::Once(range) if writer.written.insert(range.start) => {
+                    self.write(&writer.xml[range.clone()], writer)?;
+                }
                 Node::Once(_) => (),
+                Node::Mark { mark, is_once } => self.mark(mark, *is_once, writer)?,
+                Node::Number(range) if writer.written.insert(range.start) => {
+                    self.write(&writer.xml[range.clone()], writer)?;
+                }
+                Node::Number(_) | Node::FreshNumber => {
+                    let number = writer.numbers.take();
+                    self.write(&number.to_string(), writer)?;
+                }
+                Node::ListNumber { list, level } => self.list_number(list, *level, writer)?,
+                Node::NameEnding(at) => self.name_ending(*at, writer)?,
+                Node::Apart { name, properties } => writer.keep_tables_apart(name, properties.as_ref()),
                 Node::Text(text) => self.write(text, writer)?,
                 Node::Value { tag, element } => {
                     let tag = &self.tags[*tag];
-                    let value = self.source.value(&tag.path, place.child).map_err(MergeError::Source)?;
                     let element = &writer.xml[element.clone()];
-                    self.write(&escaped(&shown(value, &tag.filters), element), writer)?;
+                    let text = escaped(&shown(self.value(tag)?, &tag.filters), element);
+                    self.write(&text, writer)?;
                 }
                 Node::Region { tag, nodes, instead } => {
-                    if !self.region(&self.tags[*tag], nodes, place, writer)? {
+                    if !self.region(&self.tags[*tag], nodes, writer)? {
                         self.write(instead, writer)?;
                     }
                 }
                 Node::Table { head, rows, tail } => {
-                    writer.heads.push(head.clone());
                     let outside = writer.heads.len();
-                    self.nodes(rows, place, writer)?;
-                    if writer.heads.len() == outside {
-                        writer.heads.pop();
+                    writer.heads.push(head.clone());
+                    self.nodes(rows, writer)?;
+                    if writer.heads.len() > outside {
+                        writer.heads.truncate(outside);
                     } else {
                         self.write(&writer.xml[tail.clone()], writer)?;
                     }
@@ -166,33 +231,90 @@ impl<S: Source> Render<'_, '_, S> {
         Ok(())
     }
 
+    fn value(&self, tag: &Tag) -> Result<Value, MergeError<S::Error>> {
+        if tag.path == [PASS_NUMBER] {
+            return Ok(self.passes.last().map_or(Value::Empty, |pass| Value::Number(pass.number.to_string())));
+        }
+        self.source.value(&tag.path, &self.children).map_err(MergeError::Source)
+    }
+
     /// Says whether it wrote anything.
     fn region<W: Write>(
         &mut self,
         tag: &Tag,
         nodes: &[Node],
-        place: Place<'_, S::Child>,
         writer: &mut PartWriter<'_, W>,
     ) -> Result<bool, MergeError<S::Error>> {
-        if tag.kind == Kind::Condition {
-            let holds = self.source.value(&tag.path, place.child).map_err(MergeError::Source)?.holds();
-            if holds {
-                self.nodes(nodes, place, writer)?;
+        if tag.kind != Kind::Loop {
+            let is_shown = self.value(tag)?.holds() == (tag.kind == Kind::Condition);
+            if is_shown {
+                self.nodes(nodes, writer)?;
             }
-            return Ok(holds);
+            return Ok(is_shown);
         }
-        let mut is_first = true;
-        for child in self.source.children(&tag.path) {
-            let child = child.map_err(MergeError::Source)?;
+        let children = self.source.children(&tag.path, &self.children).map_err(MergeError::Source)?;
+        let is_empty = children.is_empty();
+        for (at, child) in children.into_iter().enumerate() {
             if self.repetitions == self.bounds.repetitions {
                 return Err(MergeError::TooManyRepetitions);
             }
             self.repetitions += 1;
             self.check_time()?;
-            self.nodes(nodes, Place { child: Some(&child), is_first }, writer)?;
-            is_first = false;
+            self.children.push(child);
+            self.passes.push(Pass { number: at + 1, ending: None, lists: HashMap::new() });
+            self.nodes(nodes, writer)?;
+            self.passes.pop();
+            self.children.pop();
         }
-        Ok(!is_first)
+        Ok(!is_empty)
+    }
+
+    fn mark<W: Write>(
+        &mut self,
+        mark: &Range<usize>,
+        is_once: bool,
+        writer: &mut PartWriter<'_, W>,
+    ) -> Result<(), MergeError<S::Error>> {
+        if is_once && !writer.written.insert(mark.start) {
+            return Ok(());
+        }
+        if writer.heads.is_empty() {
+            return self.gather(&writer.xml[mark.clone()], writer);
+        }
+        writer.heads.push(mark.clone());
+        Ok(())
+    }
+
+    fn list_number<W: Write>(
+        &mut self,
+        list: &Range<usize>,
+        level: usize,
+        writer: &mut PartWriter<'_, W>,
+    ) -> Result<(), MergeError<S::Error>> {
+        let own = &writer.xml[list.clone()];
+        let number = own.parse::<u32>().ok();
+        let (Some(number), Some(lists), Some(pass)) = (number, &mut self.lists, self.passes.get_mut(level - 1)) else {
+            return self.write(own, writer);
+        };
+        if !lists.counts(number) {
+            return self.write(own, writer);
+        }
+        let is_first = self.begun.insert(number);
+        let in_pass = pass.lists.entry(number).or_insert_with(|| match is_first {
+            true => number,
+            false => lists.begin_again(number),
+        });
+        let in_pass = in_pass.to_string();
+        self.write(&in_pass, writer)
+    }
+
+    fn name_ending<W: Write>(&mut self, at: usize, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
+        if writer.written.insert(at) {
+            return Ok(());
+        }
+        let Some(pass) = self.passes.last_mut() else { return Ok(()) };
+        let ending = *pass.ending.get_or_insert_with(|| writer.numbers.take());
+        self.write(&format!("_{ending}"), writer)
     }
 
     fn write<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
@@ -208,7 +330,29 @@ impl<S: Source> Render<'_, '_, S> {
         self.gather(text, writer)
     }
 
+    /// Writes, unless it must be seen first whether a table follows another.
     fn gather<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
+        let Some(mut held_back) = writer.held_back.take() else { return self.put(text, writer) };
+        held_back.xml.push_str(text);
+        match tables::beginning(&held_back.xml) {
+            Edge::Nothing if held_back.xml.len() <= HELD_BACK => {
+                writer.held_back = Some(held_back);
+                return Ok(());
+            }
+            Edge::Table => {
+                let paragraph = held_back.empty_paragraph(writer.xml);
+                self.put(&paragraph, writer)?;
+            }
+            _ => (),
+        }
+        self.put(&held_back.xml, writer)
+    }
+
+    fn put<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
+        match tables::ending(text) {
+            Edge::Nothing => (),
+            edge => writer.ends_with_table = edge == Edge::Table,
+        }
         self.unpacked += text.len() as u64;
         if self.unpacked > self.bounds.bytes {
             return Err(MergeError::TooLarge);
@@ -238,8 +382,35 @@ impl<S: Source> Render<'_, '_, S> {
 struct PartWriter<'a, W> {
     xml: &'a str,
     out: &'a mut W,
-    /// Beginnings of tables that have no row yet.
-    heads: Vec<std::ops::Range<usize>>,
+    /// Beginnings of tables that have no row yet, and marks between them.
+    heads: Vec<Range<usize>>,
+    /// Where those pieces stand that are written once, and were.
+    written: HashSet<usize>,
+    numbers: FreshNumbers,
+    /// Whether a table ended, and nothing was seen since.
+    ends_with_table: bool,
+    held_back: Option<HeldBack>,
+}
+
+/// What follows a table and the place of a paragraph that has vanished, until it is seen whether that is a table too.
+struct HeldBack {
+    name: Range<usize>,
+    properties: Option<Range<usize>>,
+    xml: String,
+}
+
+impl HeldBack {
+    fn empty_paragraph(&self, xml: &str) -> String {
+        tables::empty_paragraph(&xml[self.name.clone()], self.properties.clone().map(|at| &xml[at]))
+    }
+}
+
+impl<W> PartWriter<'_, W> {
+    fn keep_tables_apart(&mut self, name: &Range<usize>, properties: Option<&Range<usize>>) {
+        if self.ends_with_table && self.held_back.is_none() && self.heads.is_empty() {
+            self.held_back = Some(HeldBack { name: name.clone(), properties: properties.cloned(), xml: String::new() });
+        }
+    }
 }
 
 /// A text inside a `w:t`, whose name is `element`. Line breaks and tabs are elements beside it; what XML does not allow

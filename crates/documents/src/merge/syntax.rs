@@ -1,12 +1,15 @@
 //! The tags of a template as they are written: where they stand in a text, and what each says.
 
-use super::pattern::{DatePattern, NumberPattern};
+use super::date::{DateFormat, Language, zone};
+use super::pattern::NumberPattern;
 
 /// The longest tag in characters, so that a `{{` without its `}}` costs little.
 const LONGEST_TAG: usize = 2_000;
 const MOST_FILTERS: usize = 16;
 /// The longest name in a tag in bytes. No alias is longer.
 const LONGEST_NAME: usize = 50;
+/// The name by which a loop tells the number of its pass.
+pub const PASS_NUMBER: &str = "@number";
 
 /// One tag between `{{` and `}}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +20,8 @@ pub enum Syntax {
     Loop(Vec<String>),
     /// `{{?alias}}`
     Condition(Vec<String>),
+    /// `{{^alias}}`
+    Absence(Vec<String>),
     /// `{{/alias}}`
     End(Vec<String>),
 }
@@ -24,7 +29,7 @@ pub enum Syntax {
 /// What happens to a value before it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
-    Date(DatePattern),
+    Date(DateFormat),
     Number(NumberPattern),
     Upper,
     Lower,
@@ -39,18 +44,19 @@ pub struct Found {
     pub syntax: Syntax,
 }
 
-/// Finds all tags of a text in their order, or says in plain words what is wrong with one.
-pub fn find(text: &str) -> Result<Vec<Found>, String> {
+/// Finds the tags of a text in their order, one more than `most` at most, or says in plain words what is wrong with one.
+pub fn find(text: &str, most: usize) -> Result<Vec<Found>, String> {
     let mut wrong = Vec::new();
-    let found = find_each(text, 1, &mut wrong);
+    let found = find_each(text, most, 1, &mut wrong);
     wrong.pop().map_or(Ok(found), Err)
 }
 
-/// Finds the tags of a text that can be read, and says what is wrong with the others, until so much is.
-pub fn find_each(text: &str, most: usize, wrong: &mut Vec<String>) -> Vec<Found> {
+/// Finds the tags of a text that can be read, one more than `most` at most, and says what is wrong with the others, until so
+/// much is.
+pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<String>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut at = 0;
-    while wrong.len() < most {
+    while wrong.len() < most_wrong && found.len() <= most {
         let opens = text[at..].find("{{").map(|i| at + i);
         let plain = &text[at..opens.unwrap_or(text.len())];
         if plain.contains("}}") {
@@ -68,7 +74,7 @@ pub fn find_each(text: &str, most: usize, wrong: &mut Vec<String>) -> Vec<Found>
         }
         at = end;
     }
-    wrong.truncate(most);
+    wrong.truncate(most_wrong);
     found
 }
 
@@ -76,8 +82,11 @@ pub fn find_each(text: &str, most: usize, wrong: &mut Vec<String>) -> Vec<Found>
 pub fn parse(inside: &str) -> Result<Syntax, String> {
     let mut lexer = Lexer { rest: inside };
     lexer.skip_blanks();
-    let marked = ['#', '?', '/'].into_iter().find(|mark| lexer.take(*mark));
+    let marked = ['#', '?', '^', '/'].into_iter().find(|mark| lexer.take(*mark));
     lexer.skip_blanks();
+    if marked.is_none() && lexer.take('@') {
+        return lexer.pass_number();
+    }
     let path = lexer.path()?;
     let Some(mark) = marked else {
         let filters = lexer.filters()?;
@@ -93,18 +102,20 @@ pub fn parse(inside: &str) -> Result<Syntax, String> {
     Ok(match mark {
         '#' => Syntax::Loop(path),
         '?' => Syntax::Condition(path),
+        '^' => Syntax::Absence(path),
         _ => Syntax::End(path),
     })
 }
 
 /// The bytes before the `}}` that ends a tag; one in quotes does not.
 fn length_inside(text: &str) -> Option<usize> {
-    let mut quoted = false;
+    let mut open = None;
     for (at, c) in text.char_indices().take(LONGEST_TAG) {
-        if is_quote(c) {
-            quoted = !quoted;
-        } else if !quoted && text[at..].starts_with("}}") {
-            return Some(at);
+        match (Quote::of(c), open) {
+            (Some(quote), None) => open = Some(quote),
+            (Some(quote), Some(opened)) if quote == opened => open = None,
+            (_, None) if text[at..].starts_with("}}") => return Some(at),
+            _ => (),
         }
     }
     None
@@ -152,6 +163,14 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// `{{ @number }}`, whose `@` is read.
+    fn pass_number(&mut self) -> Result<Syntax, String> {
+        match self.word() {
+            Some("number") => Ok(Syntax::Value(vec![PASS_NUMBER.to_owned()], self.filters()?)),
+            _ => Err("unbalanced or unknown syntax".to_owned()),
+        }
+    }
+
     fn filters(&mut self) -> Result<Vec<Filter>, String> {
         let mut filters = Vec::new();
         loop {
@@ -176,26 +195,58 @@ impl<'a> Lexer<'a> {
             "upper" => Filter::Upper,
             "lower" => Filter::Lower,
             "default" => Filter::Default(self.quoted(name)?.to_owned()),
-            "date" => Filter::Date(DatePattern::parse(self.quoted(name)?)?),
+            "date" => self.date(name)?,
             "number" => Filter::Number(NumberPattern::parse(self.quoted(name)?)?),
             _ => return Err(format!("unknown filter {name}")),
         })
     }
 
-    /// A text in quotes. Word makes typographic quotes of straight ones, so any of them opens and closes.
+    /// `date "format" "zone" "language"`, of which the last two may be left out.
+    fn date(&mut self, name: &str) -> Result<Filter, String> {
+        let mut format = DateFormat::parse(self.quoted(name)?)?;
+        if self.is_at_quote() {
+            format.zone = zone(self.quoted(name)?)?;
+        }
+        if self.is_at_quote() {
+            format.language = Language::parse(self.quoted(name)?)?;
+        }
+        Ok(Filter::Date(format))
+    }
+
+    fn is_at_quote(&mut self) -> bool {
+        self.skip_blanks();
+        self.rest.chars().next().and_then(Quote::of).is_some()
+    }
+
+    /// A text in quotes, which one of the same kind ends.
     fn quoted(&mut self, filter: &str) -> Result<&'a str, String> {
         self.skip_blanks();
         let missing = || format!("{filter} needs a text in quotes");
-        let rest = self.rest.strip_prefix(is_quote).ok_or_else(missing)?;
-        let end = rest.find(is_quote).ok_or_else(missing)?;
+        let quote = self.rest.chars().next().and_then(Quote::of).ok_or_else(missing)?;
+        let is_end = |c: char| Quote::of(c) == Some(quote);
+        let rest = self.rest.strip_prefix(is_end).unwrap_or_default();
+        let end = rest.find(is_end).ok_or_else(missing)?;
         let quoted = &rest[..end];
-        self.rest = rest[end..].strip_prefix(is_quote).unwrap_or_default();
+        self.rest = rest[end..].strip_prefix(is_end).unwrap_or_default();
         Ok(quoted)
     }
 }
 
-fn is_quote(c: char) -> bool {
-    matches!(c, '"' | '“' | '”' | '„' | '‟' | '«' | '»')
+/// The kinds of quotes. Word makes typographic quotes of straight ones, so any one of a kind opens and closes.
+#[derive(Clone, Copy, PartialEq)]
+enum Quote {
+    Single,
+    Double,
+}
+
+impl Quote {
+    fn of(c: char) -> Option<Quote> {
+        match c {
+            '"' | '“' | '”' | '„' | '‟' | '«' | '»' => Some(Quote::Double),
+            '\'' | '‘' | '’' | '‚' | '‛' | '‹' | '›' => Some(Quote::Single),
+            _ => None,
+        }
+    }
 }
 
 /// Blanks, the non-breaking ones among them, and marks that nobody sees: soft hyphens and the direction of text.

@@ -8,16 +8,18 @@ pub struct Tag {
     pub kind: Kind,
     /// `supplier.name` as `["supplier", "name"]`.
     pub path: Vec<String>,
-    /// The path of the loop around it.
-    pub within: Option<Vec<String>>,
+    /// The paths of the loops around it, from the outside.
+    pub within: Vec<Vec<String>>,
     pub filters: Vec<Filter>,
     /// The part it stands in: document, header, footer, footnotes or endnotes.
     pub place: &'static str,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Value,
     Loop,
     Condition,
+    /// What is shown where the condition would show nothing.
+    Absence,
 }

@@ -36,8 +36,8 @@ pub struct Read {
 
 /// Reads the merge fields of a stored file.
 pub async fn read(request: &Request, file: &File) -> Result<Read, Refusal> {
-    let tags = |local| merge::open(local).map(|template| template.tags().to_vec());
-    let fields = in_turn(request, file, tags).await?.ok().map(|tags| MergeField::of_tags(&tags));
+    let survey = survey(request, file).await?;
+    let fields = survey.errors.is_empty().then(|| MergeField::of_tags(&survey.tags));
     Ok(Read { file: file.id, fields })
 }
 

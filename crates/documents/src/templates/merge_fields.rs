@@ -1,6 +1,7 @@
 //! What the tags of a template mean to a class: which fields of which records they name, and which of them do not exist
 //! (`docs/reference/document-templates.md`).
 
+use crate::merge::syntax::PASS_NUMBER;
 use crate::merge::{Kind, Tag};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -9,7 +10,7 @@ use records::field_type::FieldType;
 use records::record_values::{changing_class, class_of_id};
 use records::rights;
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::{Conn, Sql};
 
@@ -18,8 +19,8 @@ use store::{Conn, Sql};
 pub struct MergeField {
     pub kind: Kind,
     pub path: Vec<String>,
-    /// The path of the loop around it.
-    pub within: Option<Vec<String>>,
+    /// The paths of the loops around it, from the outside.
+    pub within: Vec<Vec<String>>,
 }
 
 impl From<&Tag> for MergeField {
@@ -28,7 +29,12 @@ impl From<&Tag> for MergeField {
     }
 }
 
-const KINDS: [(Kind, &str); 3] = [(Kind::Value, "value"), (Kind::Loop, "loop"), (Kind::Condition, "condition")];
+const KINDS: [(Kind, &str); 4] =
+    [(Kind::Value, "value"), (Kind::Loop, "loop"), (Kind::Condition, "condition"), (Kind::Absence, "absence")];
+/// Stands between the loops around a tag; no name is empty. Those who know of one loop alone take several for an unknown one.
+const BETWEEN_LOOPS: &str = "";
+/// What each record has beside its fields. No field has such an alias.
+const OF_EACH_RECORD: [&str; 3] = ["id", "created_at", "modified_at"];
 
 impl MergeField {
     /// What it is called in messages.
@@ -39,7 +45,11 @@ impl MergeField {
     /// The tags of a template without repetitions, as JSON.
     pub fn to_json(all: &[MergeField]) -> Json {
         let kind = |kind: Kind| KINDS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name);
-        all.iter().map(|field| json!([kind(field.kind), field.path, field.within])).collect()
+        let within = |field: &MergeField| {
+            let between = [BETWEEN_LOOPS.to_owned()];
+            (!field.within.is_empty()).then(|| field.within.join(&between[..]))
+        };
+        all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
     }
 
     /// Reads what [`MergeField::to_json`] wrote.
@@ -47,6 +57,9 @@ impl MergeField {
         let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = serde_json::from_str(text).unwrap_or_default();
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
             let kind = KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)?;
+            let within = within.unwrap_or_default();
+            let within = within.split(|name| name == BETWEEN_LOOPS).filter(|path| !path.is_empty());
+            let within = within.map(<[String]>::to_vec).collect();
             Some(MergeField { kind, path, within })
         };
         stored.into_iter().filter_map(field).collect()
@@ -54,13 +67,9 @@ impl MergeField {
 
     /// The tags of a template, each once.
     pub fn of_tags(tags: &[Tag]) -> Vec<MergeField> {
-        let mut all: Vec<MergeField> = Vec::new();
-        for field in tags.iter().map(MergeField::from) {
-            if !all.contains(&field) {
-                all.push(field);
-            }
-        }
-        all
+        let mut before = HashSet::new();
+        let first = tags.iter().filter(|tag| before.insert((tag.kind, &tag.path, &tag.within)));
+        first.map(MergeField::from).collect()
     }
 }
 
@@ -80,15 +89,15 @@ pub enum Of {
 /// What a tag means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
-    /// A value of the record.
-    Record(Of),
-    /// A value of the child of the loop around it.
-    Child(Of),
+    /// A value of the child of a loop around it, which counts from 1 on the outside; 0 is the record.
+    Value { level: usize, of: Of },
     /// The day on which the document is made.
     Today,
     /// The e-mail address of the company's administrator.
     CompanyAddress,
-    /// The children of a class that name the record over a relation.
+    /// The number of the pass of the loop around it.
+    PassNumber,
+    /// The children of a class that name the record, or the child of the loop around it, over a relation.
     Children { class: i64, relation: String },
 }
 
@@ -97,8 +106,8 @@ pub enum Meaning {
 pub enum Meaningless {
     /// Nothing has the name, or nothing that the caller may view.
     Unknown,
-    /// It names a class that is not related to the template's.
-    Unrelated(i64),
+    /// It names a class that is not related to the one around it.
+    Unrelated { class: i64, around: i64 },
 }
 
 /// Looks up what tags mean to a class.
@@ -110,17 +119,20 @@ pub struct Meanings<'a> {
     /// A class and a field that are being deleted.
     leaving: [Option<i64>; 2],
     known: HashMap<i64, Option<Arc<Class>>>,
+    /// What loops mean, by the class around them and their path.
+    loops: HashMap<(i64, Vec<String>), Result<Meaning, Meaningless>>,
 }
 
 impl<'a> Meanings<'a> {
     /// Those for the caller, who may view only some classes.
     pub fn of_caller(request: &'a Request, class: Arc<Class>) -> Meanings<'a> {
-        Meanings { request, class, as_caller: true, leaving: [None; 2], known: HashMap::new() }
+        let (known, loops) = (HashMap::new(), HashMap::new());
+        Meanings { request, class, as_caller: true, leaving: [None; 2], known, loops }
     }
 
     /// Those for everybody, when this class or this field is about to be deleted.
     pub fn without(request: &'a Request, class: Arc<Class>, leaving: [Option<i64>; 2]) -> Meanings<'a> {
-        Meanings { request, class, as_caller: false, leaving, known: HashMap::new() }
+        Meanings { as_caller: false, leaving, ..Meanings::of_caller(request, class) }
     }
 
     /// The other classes that these tags name.
@@ -128,10 +140,7 @@ impl<'a> Meanings<'a> {
         let mut classes = BTreeSet::new();
         for field in fields {
             match self.meaning(conn, field)? {
-                Ok(Meaning::Record(Of::Parent { class, .. }) | Meaning::Child(Of::Parent { class, .. })) => {
-                    classes.insert(class);
-                }
-                Ok(Meaning::Children { class, .. }) => {
+                Ok(Meaning::Value { of: Of::Parent { class, .. }, .. } | Meaning::Children { class, .. }) => {
                     classes.insert(class);
                 }
                 _ => {}
@@ -146,21 +155,13 @@ impl<'a> Meanings<'a> {
 
     /// The class of the related record whose label a tag shows.
     pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
-        let (class, alias) = match self.meaning(conn, field)? {
-            Ok(Meaning::Record(Of::Field(alias))) => (self.class.clone(), alias),
-            Ok(Meaning::Child(Of::Field(alias))) => match self.children(conn, field.within.as_deref())? {
-                Some((class, _)) => (class, alias),
-                None => return Ok(None),
-            },
-            Ok(Meaning::Record(Of::Parent { class, field, .. }) | Meaning::Child(Of::Parent { class, field, .. })) => {
-                match self.class(conn, class)? {
-                    Some(class) => (class, field),
-                    None => return Ok(None),
-                }
-            }
-            _ => return Ok(None),
+        let Ok(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
+        let (class, alias) = match of {
+            Of::Field(alias) => (self.around(conn, &field.within)?.get(level).cloned(), alias),
+            Of::Parent { class, field, .. } => (self.class(conn, class)?, field),
+            Of::Owner => return Ok(None),
         };
-        Ok(class.field(&alias).and_then(|field| field.related_object_class))
+        Ok(class.and_then(|class| class.field(&alias).and_then(|field| field.related_object_class)))
     }
 
     /// The class whose field a tag of this meaning names, or over whose records it loops; `None` where that is of no class, or
@@ -172,79 +173,116 @@ impl<'a> Meanings<'a> {
         meaning: &Result<Meaning, Meaningless>,
     ) -> Result<Option<i64>, Refusal> {
         Ok(match meaning {
-            Ok(Meaning::Record(Of::Field(_))) => Some(self.class.id),
-            Ok(Meaning::Child(Of::Field(_))) => {
-                self.children(conn, field.within.as_deref())?.map(|(class, _)| class.id)
+            Ok(Meaning::Value { level, of: Of::Field(_) }) => {
+                self.around(conn, &field.within)?.get(*level).map(|class| class.id)
             }
+            Ok(Meaning::Value { of: Of::Parent { class, .. }, .. } | Meaning::Children { class, .. })
+            | Err(Meaningless::Unrelated { class, .. }) => Some(*class),
             Ok(
-                Meaning::Record(Of::Parent { class, .. })
-                | Meaning::Child(Of::Parent { class, .. })
-                | Meaning::Children { class, .. },
+                Meaning::Value { of: Of::Owner, .. } | Meaning::Today | Meaning::CompanyAddress | Meaning::PassNumber,
             )
-            | Err(Meaningless::Unrelated(class)) => Some(*class),
-            Ok(Meaning::Record(Of::Owner) | Meaning::Child(Of::Owner) | Meaning::Today | Meaning::CompanyAddress)
             | Err(Meaningless::Unknown) => None,
         })
     }
 
     /// What a tag means.
     pub fn meaning(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Result<Meaning, Meaningless>, Refusal> {
-        if field.kind == Kind::Loop {
-            return self.meaning_of_loop(conn, &field.path);
-        }
         match field.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["today"] => return Ok(Ok(Meaning::Today)),
             ["company", "admin_email_address"] => return Ok(Ok(Meaning::CompanyAddress)),
+            [PASS_NUMBER] => return Ok(Ok(Meaning::PassNumber)),
             _ => {}
         }
-        if let Some((child, _)) = self.children(conn, field.within.as_deref())?
-            && let Some(of) = self.of(conn, &child, &field.path)?
-        {
-            return Ok(Ok(Meaning::Child(of)));
+        let classes = self.around(conn, &field.within)?;
+        if field.kind == Kind::Loop {
+            return match classes.get(field.within.len()) {
+                Some(class) => self.meaning_of_loop(conn, class, &field.path),
+                None => Ok(Err(Meaningless::Unknown)),
+            };
         }
-        let class = self.class.clone();
-        Ok(self.of(conn, &class, &field.path)?.map(Meaning::Record).ok_or(Meaningless::Unknown))
+        // What is nearest has the first word.
+        for (level, class) in classes.iter().enumerate().rev() {
+            if let Some(of) = self.of(conn, class, &field.path)? {
+                return Ok(Ok(Meaning::Value { level, of }));
+            }
+        }
+        Ok(Err(Meaningless::Unknown))
+    }
+
+    /// The classes whose records are at hand inside loops: the template's, then those of the loops from the outside, up to the
+    /// first one that means nothing.
+    fn around(&mut self, conn: &mut Conn, within: &[Vec<String>]) -> Result<Vec<Arc<Class>>, Refusal> {
+        let mut classes = vec![self.class.clone()];
+        for path in within {
+            let Some(around) = classes.last().cloned() else { break };
+            let Ok(Meaning::Children { class, .. }) = self.meaning_of_loop(conn, &around, path)? else { break };
+            let Some(class) = self.class(conn, class)? else { break };
+            classes.push(class);
+        }
+        Ok(classes)
     }
 
     fn of(&mut self, conn: &mut Conn, class: &Class, path: &[String]) -> Result<Option<Of>, Refusal> {
         match path {
-            [alias] => Ok(self.field(class, alias).map(|field| Of::Field(field.alias.clone()))),
+            [alias] => Ok(self.field(class, alias).map(Of::Field)),
             [owner, name] if owner == "owner" && name == "full_name" => Ok(Some(Of::Owner)),
             [relation, alias] => {
-                let Some(related) = self.field(class, relation).and_then(|field| field.related_object_class) else {
+                let is_there = |field: &&ClassField| self.leaving[1] != Some(field.id);
+                let relation_field = class.field(relation).filter(is_there);
+                let Some(related) = relation_field.and_then(|field| field.related_object_class) else {
                     return Ok(None);
                 };
                 let Some(parent) = self.class(conn, related)? else { return Ok(None) };
-                let field = self.field(&parent, alias).map(|field| field.alias.clone());
+                let field = self.field(&parent, alias);
                 Ok(field.map(|field| Of::Parent { relation: relation.clone(), class: related, field }))
             }
             _ => Ok(None),
         }
     }
 
-    /// A field that is there and stays.
-    fn field<'c>(&self, class: &'c Class, alias: &str) -> Option<&'c ClassField> {
-        class.field(alias).filter(|field| self.leaving[1] != Some(field.id))
+    /// The alias of a field that is there and stays, or of what each record has.
+    fn field(&self, class: &Class, alias: &str) -> Option<String> {
+        let field = class.field(alias).filter(|field| self.leaving[1] != Some(field.id));
+        field.map(|field| field.alias.clone()).or_else(|| OF_EACH_RECORD.contains(&alias).then(|| alias.to_owned()))
     }
 
-    fn meaning_of_loop(&mut self, conn: &mut Conn, path: &[String]) -> Result<Result<Meaning, Meaningless>, Refusal> {
+    fn meaning_of_loop(
+        &mut self,
+        conn: &mut Conn,
+        around: &Class,
+        path: &[String],
+    ) -> Result<Result<Meaning, Meaningless>, Refusal> {
+        let key = (around.id, path.to_vec());
+        if let Some(meaning) = self.loops.get(&key) {
+            return Ok(meaning.clone());
+        }
+        let meaning = self.read_meaning_of_loop(conn, around, path)?;
+        self.loops.insert(key, meaning.clone());
+        Ok(meaning)
+    }
+
+    fn read_meaning_of_loop(
+        &mut self,
+        conn: &mut Conn,
+        around: &Class,
+        path: &[String],
+    ) -> Result<Result<Meaning, Meaningless>, Refusal> {
         let Some(alias) = path.first() else { return Ok(Err(Meaningless::Unknown)) };
         let sql = Sql::new("SELECT id FROM object_classes WHERE alias = $1").arg(alias);
         let Some(id) = conn.opt(&sql, |row| row.int(0))? else { return Ok(Err(Meaningless::Unknown)) };
         let Some(class) = self.class(conn, id)? else { return Ok(Err(Meaningless::Unknown)) };
-        let own = self.class.id;
         let points_here = |field: &&ClassField| {
             field.kind == FieldType::Relation
-                && field.related_object_class == Some(own)
+                && field.related_object_class == Some(around.id)
                 && self.leaving[1] != Some(field.id)
         };
         let relations: Vec<&ClassField> = class.fields.iter().filter(points_here).collect();
         let relation = match (path, &relations[..]) {
             (_, []) => {
                 // A parent is related, but has no children here.
-                let is_parent = self.class.fields.iter().any(|field| field.related_object_class == Some(id));
-                let why = if is_parent { Meaningless::Unknown } else { Meaningless::Unrelated(id) };
-                return Ok(Err(why));
+                let is_parent = around.fields.iter().any(|field| field.related_object_class == Some(id));
+                let unrelated = Meaningless::Unrelated { class: id, around: around.id };
+                return Ok(Err(if is_parent { Meaningless::Unknown } else { unrelated }));
             }
             ([_], [relation]) => Some(relation),
             ([_, alias], _) => relations.iter().find(|relation| relation.alias == *alias),
@@ -252,15 +290,6 @@ impl<'a> Meanings<'a> {
         };
         let meaning = relation.map(|relation| Meaning::Children { class: id, relation: relation.alias.clone() });
         Ok(meaning.ok_or(Meaningless::Unknown))
-    }
-
-    /// The class of the children of a loop, and the alias of the relation over which they are found.
-    fn children(&mut self, conn: &mut Conn, path: Option<&[String]>) -> Result<Option<(Arc<Class>, String)>, Refusal> {
-        let Some(path) = path else { return Ok(None) };
-        match self.meaning_of_loop(conn, path)? {
-            Ok(Meaning::Children { class, relation }) => Ok(self.class(conn, class)?.map(|class| (class, relation))),
-            _ => Ok(None),
-        }
     }
 
     fn class(&mut self, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Refusal> {

@@ -256,7 +256,7 @@ fn accept(
     let mut locked = Sql::new("SELECT id FROM object_classes WHERE id");
     locked.any(named.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
     conn.all(&locked, |_| Ok(()))?;
-    check_meanings(request, conn, &mut meanings, fields)?;
+    check_meanings(conn, &mut meanings, fields)?;
     let (name, _) = split(&file.name);
     let extra = vec![
         ("template_file_name", name.into()),
@@ -290,28 +290,23 @@ fn file_sent(
 }
 
 /// Refuses merge fields that mean nothing to the caller.
-fn check_meanings(
-    request: &Request,
-    conn: &mut Conn,
-    meanings: &mut Meanings<'_>,
-    fields: &[MergeField],
-) -> Result<(), Refusal> {
+fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeField]) -> Result<(), Refusal> {
     for field in fields {
         match meanings.meaning(conn, field)? {
             Ok(_) => {}
             Err(Meaningless::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
-            Err(Meaningless::Unrelated(class)) => {
-                return Err(Refusal::field("error", unrelated(field, class, request.id())));
+            Err(Meaningless::Unrelated { class, around }) => {
+                return Err(Refusal::field("error", unrelated(field, class, around)));
             }
         }
     }
     Ok(())
 }
 
-/// What is told of a merge field of a class that is not related to the template's own.
-fn unrelated(field: &MergeField, class: i64, own: i64) -> String {
+/// What is told of a merge field of a class that is not related to the one around it.
+fn unrelated(field: &MergeField, class: i64, around: i64) -> String {
     let name = field.name();
-    format!("Merge field {name} refers to object class {class}, which is not related to object class {own}.")
+    format!("Merge field {name} refers to object class {class}, which is not related to object class {around}.")
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {

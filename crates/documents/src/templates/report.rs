@@ -102,7 +102,7 @@ fn report(request: &Request, conn: &mut Conn, survey: &Survey) -> Outcome {
                 _ => None,
             },
             Err(Meaningless::Unknown) => Some(unknown(&name)),
-            Err(Meaningless::Unrelated(class)) => Some(unrelated(&field, *class, request.id())),
+            Err(Meaningless::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
         };
         let object_class = meanings.class_named(conn, &field, &meaning)?;
         let is_known = error.is_none();

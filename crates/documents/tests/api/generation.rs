@@ -6,7 +6,7 @@ use crate::set_up::{
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, page, user};
-use testkit::{Client, Server, at_once, message, one_wins};
+use testkit::{Client, HOUR, SECOND, Server, at_once, message, one_wins};
 
 fn body(record: i64, template: i64) -> Value {
     json!({"object_record": record, "document_template": template})
@@ -212,6 +212,59 @@ async fn of_many_requests_for_one_document_one_runs() {
 }
 
 #[tokio::test]
+async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let (invoice, other) = (record(&api, 1, json!({"number": "R-1"})).await, record(&api, 1, json!({})).await);
+    let id = template(&api, "Invoice", &["{{ number }}"]).await;
+    let second = template(&api, "Letter", &["{{ number }}"]).await;
+    platform::kit::jobs::stop(&server.app);
+    let begin = async |api: &Client, template: i64| {
+        let reply = api.post(GENERATE, body(invoice, template)).await;
+        if reply.status == 201 {
+            let cancel = format!("/api/object-records/{invoice}/documents/{template}/cancel/");
+            api.post(&cancel, json!({})).await.created();
+        }
+        reply
+    };
+    for _ in 0..30 {
+        begin(&api, id).await.created();
+        server.advance(SECOND);
+        begin(&api, second).await.created();
+        // What is refused is no run.
+        api.post(GENERATE, body(99, second)).await.expect(400);
+    }
+    let refused = begin(&api, id).await;
+    refused.is(429, message::detail("Too many requests."));
+    assert_eq!(refused.header("retry-after"), (3600 - 30).to_string());
+    // Other records and other people have their own.
+    api.post(GENERATE, body(other, id)).await.created();
+    server.as_type("super_admin").await.post(GENERATE, body(invoice, id)).await.created();
+    let cancel = format!("/api/object-records/{invoice}/documents/{id}/cancel/");
+    api.post(&cancel, json!({})).await.created();
+    // The first one is an hour ago.
+    server.advance(HOUR - 30 * SECOND);
+    let api = server.admin().await;
+    begin(&api, id).await.created();
+    begin(&api, second).await.is(429, message::detail("Too many requests."));
+}
+
+#[tokio::test]
+async fn of_many_requests_at_once_sixty_begin() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let mut bodies = Vec::new();
+    for n in 0..66 {
+        bodies.push(body(invoice, template(&api, &format!("T{n}"), &["x"]).await));
+    }
+    platform::kit::jobs::stop(&server.app);
+    let replies = at_once(bodies.iter().map(|body| api.call("POST", GENERATE).json(body))).await;
+    let with = |status| replies.iter().filter(|reply| reply.status == status).count();
+    assert_eq!((with(201), with(429)), (60, 6));
+}
+
+#[tokio::test]
 async fn a_run_is_canceled_for_good() {
     let server = Server::start().await;
     let api = with_classes(&server).await;
@@ -324,6 +377,96 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     api.get(&address(&without).replace(&format!("/documents/{lines}/"), &format!("/documents/{city}/")))
         .await
         .is(404, message::not_found());
+}
+
+/// Classes 5 `Part` (name, line) below the lines of [`with_classes`], and 6 `Maker` (name, part) below the parts.
+async fn with_parts(api: &Client) {
+    for (class, above) in [(5, 3), (6, 5)] {
+        let (name, relation) = [("Part", "Line"), ("Maker", "Part")][class - 5];
+        api.post("/api/object-classes/", json!({"name": name})).await.created();
+        let fields = format!("/api/object-classes/{class}/fields/");
+        api.post(&fields, json!({"label": "Name", "type": "string"})).await.created();
+        let relation = json!({"label": relation, "type": "relation", "related_object_class": above});
+        api.post(&fields, relation).await.created();
+    }
+}
+
+const PARTS: &str = "{{#line}}{{ @number }} {{ text }} of {{ number }}{{#part}}, {{ name }}{{#maker}} by {{ name }} ({{ text }})\
+                     {{/maker}}{{/part}}; {{/line}}{{^amount}}no amount{{/amount}}";
+
+#[tokio::test]
+async fn loops_stand_in_loops() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    with_parts(&api).await;
+    let invoice = record(&api, 1, json!({"number": "R-1"})).await;
+    let second = record(&api, 1, json!({"number": "R-2"})).await;
+    let mut lines = Vec::new();
+    for (text, invoice) in [("Lamp", invoice), ("Desk", invoice), ("Chair", second)] {
+        lines.push(record(&api, 3, json!({"text": text, "invoice": invoice})).await);
+    }
+    let mut parts = Vec::new();
+    for (name, line) in [("bulb", lines[0]), ("leg", lines[1]), ("shade", lines[0]), ("seat", lines[2])] {
+        parts.push(record(&api, 5, json!({"name": name, "line": line})).await);
+    }
+    let maker = record(&api, 6, json!({"name": "Lux", "part": parts[0]})).await;
+    let id = template(&api, "Parts", &[PARTS]).await;
+    let run = generated(&api, invoice, id, None).await;
+    let all = "1 Lamp of R-1, bulb by Lux (Lamp), shade; 2 Desk of R-1, leg; no amount";
+    assert_eq!(file(&api, &run).await, [all]);
+
+    // Children that somebody may not view are left out, with what is below them.
+    let seen = [invoice, lines[0], lines[1], parts[1], parts[2], maker];
+    let viewer = viewer_of(&server, &api, &seen, &[1, 3, 5, 6]).await;
+    let own = generated(&viewer, invoice, id, None).await;
+    assert_eq!(file(&viewer, &own).await, ["1 Lamp of R-1, shade; 2 Desk of R-1, leg; no amount"]);
+    // What somebody else may view more of is not for them.
+    let all = generated(&api, invoice, id, None).await;
+    viewer.get(&address(&all)).await.is(403, message::forbidden());
+    // The classes of inner loops are named by the template.
+    let stranger = viewer_of(&server, &api, &seen, &[1, 3]).await;
+    let text = format!("Invalid pk {id} - You do not have permission for this Document.");
+    stranger.post(GENERATE, body(invoice, id)).await.refuses(json!({"document_template": [text]}));
+    // All repetitions count together.
+    for _ in 0..5 {
+        let items: Vec<Value> = (0..1000).map(|_| json!({"fields": {"line": lines[0]}})).collect();
+        api.post("/api/object-classes/5/object-records/batch/", json!({"items": items})).await.created();
+    }
+    let failed = generated(&api, invoice, id, None).await;
+    assert_eq!(
+        (&failed["status"], &failed["error_message"]),
+        (&json!("failed"), &json!("The document has too many repetitions."))
+    );
+}
+
+#[tokio::test]
+async fn a_document_shows_what_each_record_has() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let customer = record(&api, 2, json!({"name": "Ada"})).await;
+    let invoice = record(&api, 1, json!({"number": "R-1", "customer": customer, "amount": "1234.5"})).await;
+    server.advance(15 * HOUR);
+    let api = server.admin().await;
+    let line = record(&api, 3, json!({"text": "Lamp", "invoice": invoice})).await;
+    let id = template(
+        &api,
+        "Own",
+        &[
+            "{{ id }} {{ created_at }} {{ modified_at | date \"d MMMM yyyy HH:mm\" \"Europe/Berlin\" \"de\" }} {{ customer.id }}",
+            "{{#line}}{{ id }} {{ created_at | date 'dd.MM.yyyy HH:mm' 'Europe/Berlin' }}{{/line}}",
+            "{{ today }} {{ today | date \"d MMMM\" \"Europe/Berlin\" \"pl\" }} {{ amount | number '#.##0,00' }} {{ paid | default ‘n/a’ }}",
+        ],
+    )
+    .await;
+    let run = generated(&api, invoice, id, None).await;
+    assert_eq!(
+        file(&api, &run).await,
+        [
+            format!("{invoice} 2026-01-31T09:30:00.000000Z 31 Januar 2026 10:30 {customer}"),
+            format!("{line} 01.02.2026 01:30"),
+            "2026-02-01 1 lutego 1.234,50 n/a".to_owned(),
+        ]
+    );
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ async fn merge_fields_must_be_there() {
         vec!["{{ number"],
         vec!["{{#line}}"],
         vec!["{{ number | shout }}"],
-        vec!["{{#line}}{{#line}}{{/line}}{{/line}}"],
+        vec!["{{#line}}{{#a}}{{#b}}{{#c}}{{/c}}{{/b}}{{/a}}{{/line}}"],
         vec!["{{ owner }}"],
         vec!["{{ owner.password }}"],
         vec!["{{ company.name }}"],

@@ -162,3 +162,55 @@ async fn it_is_for_those_who_may_change_the_class_and_tells_what_they_may_view()
     });
     assert_eq!(check(&owner, &["{{ customer.city }} {{ customer }} {{ number }}"]).await, report);
 }
+
+#[tokio::test]
+async fn loops_in_loops_name_their_classes() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let part = api.post("/api/object-classes/", json!({"name": "Part"})).await.id();
+    for field in [
+        json!({"label": "Code", "type": "string"}),
+        json!({"label": "Line", "type": "relation", "related_object_class": 3}),
+    ] {
+        api.post(&format!("/api/object-classes/{part}/fields/"), field).await.created();
+    }
+    let texts = [
+        "{{#line}}{{ @number }}{{ id }}{{#part}}{{ code }}{{ text }}{{ created_at }}{{/part}}{{^amount}}-{{/amount}}{{/line}}",
+    ];
+    let report = json!({
+        "merge_fields": [
+            known("line", 3), known("@number", null()), known("id", 3), known("part", part), known("code", part),
+            known("text", 3), known("created_at", part), known("amount", 1),
+        ],
+        "errors": [],
+    });
+    assert_eq!(check(&api, &texts).await, report);
+    // Each class is related to the one around it; the template's own is not enough.
+    let report = check(
+        &api,
+        &["{{#line}}{{#line}}{{/line}}{{/line}}{{#part}}{{/part}}{{#line}}{{#other}}{{ id }}{{/other}}{{/line}}"],
+    )
+    .await;
+    assert_eq!(
+        report["errors"],
+        json!([
+            "Merge field line refers to object class 3, which is not related to object class 3.",
+            format!("Merge field part refers to object class {part}, which is not related to object class 1."),
+            "Merge field other refers to object class 4, which is not related to object class 3.",
+        ])
+    );
+    let token = api.upload("a.docx", docx(["{{#line}}{{#other}}{{/other}}{{/line}}"])).await;
+    let unrelated =
+        json!({"error": ["Merge field other refers to object class 4, which is not related to object class 3."]});
+    api.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.refuses(unrelated);
+    // A class inside that the caller may not view is as if it were not there.
+    let owner = server.as_type("internal").await;
+    for class in [1, 3] {
+        api.post(&format!("/api/object-classes/{class}/owners/"), json!([owner.id])).await.created();
+    }
+    let report = check(&owner, &["{{#line}}{{ text }}{{#part}}{{/part}}{{/line}}"]).await;
+    assert_eq!(report["errors"], json!(["Merge field part does not exist."]));
+    let token = owner.upload("a.docx", docx(["{{#line}}{{#part}}{{/part}}{{/line}}"])).await;
+    let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
+    owner.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.refuses(unreadable);
+}

@@ -54,6 +54,35 @@ async fn relations_and_classes_that_go_are_warned_of() {
 }
 
 #[tokio::test]
+async fn fields_and_relations_of_loops_in_loops_are_warned_of() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let part = api.post("/api/object-classes/", json!({"name": "Part"})).await.id();
+    let fields = format!("/api/object-classes/{part}/fields/");
+    let relation = json!({"label": "Line", "type": "relation", "related_object_class": 3});
+    let code = api.post(&fields, json!({"label": "Code", "type": "string"})).await.id();
+    let line = api.post(&fields, relation.clone()).await.id();
+    let text = "{{#line}}{{#part}}{{ code }}{{ @number }}{{ id }}{{^text}}-{{/text}}{{/part}}{{/line}}";
+    let id = template(&api, "A", &[text]).await;
+    api.delete(&format!("{fields}{code}/")).await.is_empty();
+    assert_eq!(warning(&api, id).await, "Merge fields code do not exist.");
+    api.delete(&format!("{fields}{line}/")).await.is_empty();
+    assert_eq!(warning(&api, id).await, "Merge fields part, code do not exist.");
+    api.delete("/api/object-classes/3/fields/8/").await.is_empty();
+    assert_eq!(warning(&api, id).await, "Merge fields part, code, text do not exist.");
+    for (class, field) in [
+        (part, relation),
+        (part, json!({"label": "Code", "type": "string"})),
+        (3, json!({"label": "Text", "type": "string"})),
+    ] {
+        api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+    }
+    assert_eq!(warning(&api, id).await, "");
+    api.delete(&format!("/api/object-classes/{part}/")).await.is_empty();
+    assert_eq!(warning(&api, id).await, "Merge fields part, code do not exist.");
+}
+
+#[tokio::test]
 async fn a_new_file_takes_the_warning_away() {
     let server = Server::start().await;
     let api = with_classes(&server).await;

@@ -25,7 +25,7 @@ fn source() -> Data {
             ("first".to_owned(), Value::Bool(first)),
         ])
     };
-    let mut source = data(&[
+    let source = data(&[
         ("name", "Ada Lovelace"),
         ("city", "Zürich"),
         ("owner.full_name", "Grace Hopper"),
@@ -36,8 +36,7 @@ fn source() -> Data {
     .with("paid", Value::Bool(true))
     .with("unpaid", Value::Bool(false));
     let items = vec![item("Lamp", "1200.5", true), item("Desk & chair", "80", false), item("<Pen>", "0.99", false)];
-    source.children.insert("item".to_owned(), items);
-    source
+    source.with_children("item", items.into_iter().map(Data::from).collect())
 }
 
 /// Every template of the folder by its name.

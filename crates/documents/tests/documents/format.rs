@@ -43,6 +43,11 @@ fn texts() {
     assert_eq!(show("a\u{a0}|\u{a0}default\u{a0}«}}»", Value::Empty), "}}");
     assert_eq!(show("a | default \"none\"", Value::Bool(false)), "No");
     assert_eq!(show("a | upper", Value::Empty), "");
+    // A quote of one kind is a character between those of the other.
+    assert_eq!(show("a | default 'n/a'", Value::Empty), "n/a");
+    assert_eq!(show("a | default ‘say \"}}\"’", Value::Empty), "say \"}}\"");
+    assert_eq!(show("a | default ‚x‘ | upper", Value::Empty), "X");
+    assert_eq!(show("a | default \"it's\"", Value::Empty), "it's");
 }
 
 #[test]
@@ -51,10 +56,47 @@ fn dates() {
     assert_eq!(show("a | date \"dd MMMM yyyy\"", day.clone()), "05 March 2026");
     assert_eq!(show("a | date ”EEEE, d. MMM yy, M/MM EEE”", day.clone()), "Thursday, 5. Mar 26, 3/03 Thu");
     assert_eq!(show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", Value::DateTime(MOMENT)), "15:04:05 3 PM o'clock '");
-    assert_eq!(show("a | date \"hh H a\"", day), "12 0 AM");
+    assert_eq!(show("a | date \"hh H a\"", day.clone()), "12 0 AM");
+    assert_eq!(show("a | date 'dd.MM.yyyy'", day), "05.03.2026");
     // What is no date is left as it is.
     assert_eq!(show("a | date \"yyyy\"", text("x")), "x");
     assert_eq!(show("a | date \"yyyy\" | default \"–\"", Value::Empty), "–");
+}
+
+#[test]
+fn zones_and_languages_of_dates() {
+    let at = |filter: &str| show(&format!("a | date {filter}"), Value::DateTime(MOMENT));
+    assert_eq!(at("\"d MMMM yyyy HH:mm\" \"Europe/Berlin\" \"de\""), "22 November 2026 16:04");
+    assert_eq!(at("\"HH:mm\" 'America/New_York'"), "10:04");
+    assert_eq!(at("\"EEEE EEE MMMM MMM\" \"UTC\" \"de-AT\""), "Sonntag So. November Nov.");
+    assert_eq!(at("\"EEEE d MMMM\" \"UTC\" \"FR\""), "dimanche 22 novembre");
+    // A date has no zone; the day on which a document is made has.
+    let march = Value::Date(date(2026, 3, 5));
+    let month =
+        |language: &str| show(&format!("a | date \"d MMMM\" \"Pacific/Auckland\" \"{language}\""), march.clone());
+    let months = ["en", "de", "fr", "es", "it", "nl", "pt-BR", "pl"].map(month);
+    assert_eq!(
+        months,
+        ["5 March", "5 März", "5 mars", "5 marzo", "5 marzo", "5 maart", "5 março", "5 marca"].map(str::to_owned)
+    );
+    let late = Value::Day(MOMENT + 8 * 3_600_000_000);
+    assert_eq!(show("a", late.clone()), "2026-11-22");
+    assert_eq!(show("a | date \"d HH\" \"Europe/Berlin\"", late), "23 00");
+}
+
+#[test]
+fn numbers_with_other_separators() {
+    assert_eq!(number("#.##0,00", "1234567.895"), "1.234.567,90");
+    assert_eq!(number("# ##0,00 €", "1234.5"), "1 234,50 €");
+    assert_eq!(number("#\u{202f}##0,00", "1234.5"), "1\u{202f}234,50");
+    assert_eq!(number("#’##0.00", "-1234.5"), "-1’234.50");
+    assert_eq!(number("0,00", "1234.5"), "1234,50");
+    assert_eq!(number("0,0#", "0.125"), "0,13");
+    assert_eq!(number("#.##0", "1234.5"), "1.235");
+    assert_eq!(number("#.###.##0", "1234567"), "1.234.567");
+    // As ever: one comma and three digits are a group, one point and three digits are decimals.
+    assert_eq!(number("#,###", "1234"), "1,234");
+    assert_eq!(number("0.000", "1.5"), "1.500");
 }
 
 #[test]
@@ -95,6 +137,14 @@ fn mistakes() {
     assert_eq!(wrong("a | date \"'x\""), "a single quote that is never closed in the pattern of a date");
     assert_eq!(wrong("a | number \"0#\""), "\"0#\" is no pattern of a number, such as #,##0.00");
     assert_eq!(wrong("a | number \"x\""), "\"x\" is no pattern of a number, such as #,##0.00");
+    assert_eq!(wrong("a | number \"#.##0.00\""), "\"#.##0.00\" is no pattern of a number, such as #,##0.00");
+    assert_eq!(wrong("a | number \"#, ##0.00\""), "\"#, ##0.00\" is no pattern of a number, such as #,##0.00");
+    assert_eq!(wrong("a | date \"d\" \"Berlin\""), "unknown time zone \"Berlin\", which is none such as Europe/Berlin");
+    assert_eq!(
+        wrong("a | date \"d\" \"UTC\" \"xx\""),
+        "unknown language \"xx\", which is none of en, de, fr, es, it, nl, pt, pl"
+    );
+    assert_eq!(wrong("a | default 'x\""), "default needs a text in quotes");
     assert_eq!(wrong("#a.b.c"), "a loop has at most one dot");
     assert_eq!(wrong("#a | upper"), "unbalanced or unknown syntax");
 }

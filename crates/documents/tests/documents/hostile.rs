@@ -121,6 +121,31 @@ fn archives_that_lie() {
 }
 
 #[test]
+fn archives_whose_directory_and_end_disagree() {
+    let disagrees = "no archive: its directory and its end disagree".to_owned();
+    const END: &[u8] = b"PK\x05\x06";
+    let ends_with = |offset, bytes: &[u8]| reason(patched(plain(), END, 0, offset, bytes));
+    // One entry fewer than there are: some readers would not see the last one, others would.
+    assert_eq!(ends_with(8, &[2, 0, 2, 0]), disagrees);
+    assert_eq!(ends_with(8, &[4, 0, 4, 0]), disagrees);
+    assert_eq!(ends_with(8, &[2]), disagrees);
+    assert_eq!(ends_with(12, &[1, 0, 0, 0]), disagrees);
+    assert_eq!(ends_with(16, &[1, 0, 0, 0]), disagrees);
+    // Something before the directory's end that no entry is.
+    let mut longer = plain();
+    let end = longer.windows(4).position(|bytes| bytes == END).unwrap();
+    longer.splice(end..end, [0; 50]);
+    assert_eq!(reason(longer.clone()), disagrees);
+    let bytes = u32::from_le_bytes(longer[end + 62..end + 66].try_into().unwrap()) + 50;
+    assert_eq!(reason(patched(longer, END, 0, 12, &bytes.to_le_bytes())), disagrees);
+    // An archive behind something else, and an archive behind another.
+    assert_eq!(reason([b"MZ".to_vec(), plain()].concat()), disagrees);
+    assert_eq!(reason([plain(), plain()].concat()), disagrees);
+    let long = archive(&[(&"a".repeat(1_001), b"")]);
+    assert_eq!(reason(long), "a name that no part may have");
+}
+
+#[test]
 fn names_of_parts() {
     let named = |name: &str| {
         let long = archive(&[("word/aaaa", b"")]);
@@ -158,8 +183,10 @@ fn what_a_document_would_load_from_outside() {
         );
         template(docx_with("", &[(part, &xml)])).err().map(|error| error.reason)
     };
+    let parts = ["word/_rels/document.xml.rels", "word/_rels/settings.xml.rels", "customXml/_rels/item1.xml.rels"];
     for kind in ["attachedTemplate", "image", "oleObject", "frame", "subDocument", "externalLink", "header", "x"] {
-        for part in ["word/_rels/document.xml.rels", "word/_rels/settings.xml.rels", "customXml/_rels/item1.xml.rels"] {
+        // That of the settings is left out of what is made.
+        for part in parts.into_iter().filter(|part| kind != "attachedTemplate" || *part != parts[1]) {
             assert_eq!(with(part, kind, "External"), Some(format!("refers to the outside by {family}/{kind}")));
             assert_eq!(with(part, kind, "&#69;xternal"), Some(format!("refers to the outside by {family}/{kind}")));
         }
@@ -175,6 +202,12 @@ fn tags_that_never_end_are_found_at_once() {
     assert_eq!(refused(docx(&quoted)).0, Refused::Syntax);
     let many = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{a}}".repeat(10_001));
     assert_eq!(refused(docx(&many)), (Refused::TooLarge, "more than 10000 tags in word/document.xml".to_owned()));
+    // 20 MB of them, which are 28 KB in the archive.
+    let many = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{a}}".repeat(3_900_000));
+    assert_eq!(refused(docx(&many)), (Refused::TooLarge, "more than 10000 tags in word/document.xml".to_owned()));
+    let survey = documents::merge::survey(Cursor::new(docx(&many))).unwrap();
+    assert_eq!(survey.errors.len(), 1);
+    assert_eq!(survey.errors[0].reason, "more than 10000 tags");
     let deep = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{?a}}".repeat(10_000));
     assert_eq!(reason(docx(&deep)), "conditions too deep in each other in word/document.xml");
     // Each run is one character, so that a tag is over thousands of them.
@@ -195,12 +228,32 @@ fn parts_that_would_take_much_memory() {
     assert_eq!(refused(docx(&format!("{}<w:p/>", text(&"&amp;".repeat(3_000_000))))), too_many);
     assert_eq!(refused(docx(&"<w:bookmarkEnd/>".repeat(1_000_000))), too_many);
     assert!(template(docx(&text("a").repeat(500_000))).is_ok());
+    // Each paragraph with a tag stands in elements of its own, two hundred deep.
+    let nested = format!("{}{}{}", "<a>".repeat(200), text("{{a}}"), "</a>".repeat(200));
+    assert_eq!(refused(docx(&nested.repeat(5_000))), too_many);
+    assert_eq!(refused(docx(&text("{{a}}").repeat(30_000))), too_many);
+    let field = "<w:r><w:fldChar w:fldCharType=\"end\"/></w:r>".repeat(200_000);
+    assert_eq!(refused(docx(&format!("<w:p>{field}</w:p>"))), too_many);
     // Properties of a run come again with each condition that ends in another run.
     let properties = format!("<w:rPr><w:b a=\"{}\"/></w:rPr>", "b".repeat(1 << 20));
     let opened = format!("<w:r>{properties}<w:t>{}</w:t></w:r>", "{{?a}}".repeat(30));
     let closed = format!("<w:r><w:t>{}</w:t></w:r>", "{{/a}}".repeat(30));
     let reason = reason(docx(&format!("<w:p>{opened}{closed}</w:p>")));
     assert_eq!(reason, "runs that are too large in word/document.xml");
+}
+
+#[test]
+fn relationships_that_would_take_much_memory() {
+    let family = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let with = |relationships: &str| {
+        let xml = format!("<Relationships>{relationships}</Relationships>");
+        refused(docx_with("", &[("word/_rels/document.xml.rels", &xml)]))
+    };
+    let too_large = "too many relationships, or one that is too long in word/_rels/document.xml.rels".to_owned();
+    let header = format!("<Relationship Type=\"{family}/header\" Target=\"a\"/>");
+    assert_eq!(with(&header.repeat(100_000)), (Refused::TooLarge, too_large.clone()));
+    let far = header.replace("\"a\"", &format!("\"{}\"", "a/".repeat(5_000_000)));
+    assert_eq!(with(&far), (Refused::TooLarge, too_large));
 }
 
 #[test]
@@ -217,6 +270,14 @@ fn a_merge_has_bounds() {
     let loops = "<w:p><w:r><w:t>{{#item}}{{ name }}{{/item}}{{#item}}{{ name }}{{/item}}</w:t></w:r></w:p>";
     let names = vec!["a"; 2_500];
     assert!(merged_file(docx(loops), &data(&[]).children("item", "name", &names)).is_ok());
+    // Those of loops in loops count together.
+    let nested = "<w:p><w:r><w:t>{{#item}}{{#line}}{{ name }}{{/line}}{{/item}}</w:t></w:r></w:p>";
+    let items = |count| {
+        let item = data(&[]).children("line", "name", &vec!["a"; 99]);
+        data(&[]).with_children("item", vec![item; count])
+    };
+    assert!(merged_file(docx(nested), &items(50)).is_ok());
+    assert!(matches!(merged_file(docx(nested), &items(51)), Err(MergeError::TooManyRepetitions)));
     let names = vec!["a"; 2_501];
     let many = merged_file(docx(loops), &data(&[]).children("item", "name", &names)).unwrap_err();
     assert_eq!(many.to_string(), "The document has too many repetitions.");
@@ -240,12 +301,14 @@ fn a_merge_has_bounds() {
 
 #[test]
 fn random_tags_are_read_or_refused() {
-    let pieces =
-        ["{{", "}}", "#", "?", "/", "a", ".b", " ", "|", "date", "number", "\"", "“", "'", "yy", "#,##0.0", "é", "0"];
+    let pieces = [
+        "{{", "}}", "#", "?", "^", "@number", "/", "a", ".b", " ", "|", "date", "number", "\"", "“", "'", "yy",
+        "#,##0.0", "é", "0",
+    ];
     let mut random = Random(7);
     for _ in 0..20_000 {
         let text: String = (0..random.below(14)).map(|_| pieces[random.below(pieces.len())]).collect();
-        let found = syntax::find(&text).unwrap_or_default();
+        let found = syntax::find(&text, 100).unwrap_or_default();
         assert!(found.iter().all(|tag| text[tag.start..tag.end].starts_with("{{") && text[..tag.end].ends_with("}}")));
         drop(syntax::parse(&text));
     }

@@ -179,9 +179,68 @@ fn what_makes_no_region_is_refused() {
     assert!(inside(&refused(&[paragraph("a {{#item}}"), paragraph("{{/item}}")].concat())));
     let table = format!("<w:tbl><w:tr>{}</w:tr></w:tbl>", cell("{{/item}}"));
     assert!(inside(&refused(&[paragraph("{{#item}}"), table].concat())));
-    assert_eq!(refused(&paragraph("{{#a}}{{#b}}{{/b}}{{/a}}")), "{{#b}} inside another loop");
+    let four = "{{#a}}{{#b}}{{#c}}{{#d}}{{/d}}{{/c}}{{/b}}{{/a}}";
+    assert_eq!(refused(&paragraph(four)), "{{#d}} inside 3 other loops");
+    assert_eq!(refused(&paragraph("{{ @number }}")), "{{ @number }} outside of a loop");
+    assert_eq!(refused(&paragraph("{{#a}}{{ @count }}{{/a}}")), "unbalanced or unknown syntax in \"{{ @count }}\"");
+    assert_eq!(refused(&paragraph("{{^a}}")), "{{^a}} is never closed");
     assert_eq!(refused(&paragraph("{{#a}}")), "{{#a}} is never closed");
     assert_eq!(refused(&paragraph("{{/a}}")), "{{/a}} where something else is open, or nothing");
     assert_eq!(refused(&paragraph("{{ a")), "a tag that never ends: \"{{ a\"");
     assert_eq!(refused(&paragraph("{{ a b }}")), "unbalanced or unknown syntax in \"{{ a b }}\"");
+}
+
+/// Two orders of which the first has two lines, and the first of these two parts.
+fn orders() -> crate::support::Data {
+    let part = |name: &str| data(&[("part", name)]);
+    let line = |text: &str, parts| data(&[("text", text)]).with_children("part", parts);
+    let order =
+        |number: &str, lines| data(&[("number", number), ("text", "of the order")]).with_children("line", lines);
+    data(&[("name", "Ada"), ("part", "of Ada")]).with_children(
+        "order",
+        vec![
+            order("O-1", vec![line("Lamp", vec![part("bulb"), part("shade")]), line("Desk", vec![])]),
+            order("O-2", vec![]),
+        ],
+    )
+}
+
+#[test]
+fn loops_stand_in_loops_to_three_levels() {
+    let text = "{{#order}}[{{ number }} {{ text }}{{#line}}; {{ text }} of {{ number }}{{#part}}, {{ part }} of {{ text }}\
+                {{/part}}{{/line}} {{ part }} {{ name }}]{{/order}}";
+    let expected = "[O-1 of the order; Lamp of O-1, bulb of Lamp, shade of Lamp; Desk of O-1 of Ada Ada]\
+                    [O-2 of the order of Ada Ada]";
+    assert_eq!(merged(&paragraph(text), &orders()), paragraph(expected));
+    // In paragraphs and in rows of a table.
+    let row = |text: &str| format!("<w:tr>{}</w:tr>", cell(text));
+    let body = [
+        paragraph("{{#order}}"),
+        paragraph("{{ number }}"),
+        format!("<w:tbl>{}{}{}</w:tbl>", row("{{#line}}"), row("{{ @number }} {{ text }}"), row("{{/line}}")),
+        paragraph("{{/order}}"),
+    ];
+    let expected =
+        [paragraph("O-1"), format!("<w:tbl>{}{}</w:tbl>", row("1 Lamp"), row("2 Desk")), paragraph("O-2")].concat();
+    assert_eq!(merged(&body.concat(), &orders()), expected);
+}
+
+#[test]
+fn a_pass_has_a_number() {
+    let text = "{{#order}}{{ @number }}{{#line}}.{{ @number | number \"00\" }}{{?text}}({{ @number }}){{/text}}{{/line}} \
+                {{ @number }};{{/order}}";
+    assert_eq!(merged(&paragraph(text), &orders()), paragraph("1.01(1).02(2) 1;2 2;"));
+}
+
+#[test]
+fn what_is_not_set_shows_the_text_for_it() {
+    let body = paragraph("{{?city}}{{ city }}{{/city}}{{^city}}no city{{/city}}{{^ off }}, off{{/off}}");
+    assert_eq!(merged(&body, &data(&[("city", "Bern"), ("off", "x")])), paragraph("Bern"));
+    assert_eq!(merged(&body, &data(&[])), paragraph("no city, off"));
+    // As the other side of the condition, which a false value does not meet.
+    let off = data(&[("city", "")]).with("off", documents::merge::Value::Bool(false));
+    assert_eq!(merged(&body, &off), paragraph("no city, off"));
+    let whole = [paragraph("{{^city}}"), paragraph("none"), paragraph("{{/city}}"), paragraph("end")].concat();
+    assert_eq!(merged(&whole, &children()), paragraph("end"));
+    assert_eq!(merged(&whole, &data(&[])), [paragraph("none"), paragraph("end")].concat());
 }

@@ -25,6 +25,8 @@ pub const NAMESPACES: &str = "xmlns:w=\"http://schemas.openxmlformats.org/wordpr
     xmlns:mc=\"http://schemas.openxmlformats.org/markup-compatibility/2006\" \
     xmlns:wp=\"http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing\" \
     xmlns:wps=\"http://schemas.microsoft.com/office/word/2010/wordprocessingShape\" \
+    xmlns:w14=\"http://schemas.microsoft.com/office/word/2010/wordml\" \
+    xmlns:o=\"urn:schemas-microsoft-com:office:office\" \
     xmlns:v=\"urn:schemas-microsoft-com:vml\"";
 
 /// An archive of these parts in their order.
@@ -62,11 +64,11 @@ fn document(body: &str) -> String {
     format!("<?xml version=\"1.0\"?><w:document {NAMESPACES}><w:body>{body}</w:body></w:document>")
 }
 
-/// A source of plain data: values by their path with dots, children of loops with values of their own.
-#[derive(Default)]
+/// A source of plain data: values by their path with dots, children of loops with values and children of their own.
+#[derive(Clone, Default)]
 pub struct Data {
     pub values: BTreeMap<String, Value>,
-    pub children: BTreeMap<String, Vec<BTreeMap<String, Value>>>,
+    pub children: BTreeMap<String, Vec<Data>>,
 }
 
 pub fn data(values: &[(&str, &str)]) -> Data {
@@ -77,6 +79,12 @@ pub fn data(values: &[(&str, &str)]) -> Data {
     data
 }
 
+impl From<BTreeMap<String, Value>> for Data {
+    fn from(values: BTreeMap<String, Value>) -> Data {
+        Data { values, children: BTreeMap::new() }
+    }
+}
+
 impl Data {
     pub fn with(mut self, path: &str, value: Value) -> Self {
         self.values.insert(path.to_owned(), value);
@@ -84,25 +92,28 @@ impl Data {
     }
 
     /// Children of which each has one value.
-    pub fn children(mut self, path: &str, alias: &str, texts: &[&str]) -> Self {
-        let child = |text: &&str| BTreeMap::from([(alias.to_owned(), Value::Text((*text).to_owned()))]);
-        self.children.insert(path.to_owned(), texts.iter().map(child).collect());
+    pub fn children(self, path: &str, alias: &str, texts: &[&str]) -> Self {
+        self.with_children(path, texts.iter().map(|text| data(&[(alias, text)])).collect())
+    }
+
+    pub fn with_children(mut self, path: &str, children: Vec<Data>) -> Self {
+        self.children.insert(path.to_owned(), children);
         self
     }
 }
 
 impl Source for Data {
-    type Child = BTreeMap<String, Value>;
+    type Child = Data;
     type Error = Infallible;
 
-    fn value(&self, path: &[String], child: Option<&Self::Child>) -> Result<Value, Infallible> {
+    fn value(&self, path: &[String], within: &[Data]) -> Result<Value, Infallible> {
         let path = path.join(".");
-        let found = child.and_then(|child| child.get(&path)).or_else(|| self.values.get(&path));
+        let found = within.iter().rev().find_map(|child| child.values.get(&path)).or_else(|| self.values.get(&path));
         Ok(found.cloned().unwrap_or(Value::Empty))
     }
 
-    fn children(&self, path: &[String]) -> impl Iterator<Item = Result<Self::Child, Infallible>> {
-        self.children.get(&path.join(".")).cloned().unwrap_or_default().into_iter().map(Ok)
+    fn children(&self, path: &[String], within: &[Data]) -> Result<Vec<Data>, Infallible> {
+        Ok(within.last().unwrap_or(self).children.get(&path.join(".")).cloned().unwrap_or_default())
     }
 }
 

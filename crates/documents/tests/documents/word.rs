@@ -106,9 +106,9 @@ fn inserted_text_is_text_and_deleted_text_stays() {
     assert_eq!(merged(&body("{{ na", "me }", "}!"), &ada()), body("Ada", "", "!"));
     // A loop that begins in inserted text and ends outside of it: the insertion ends and begins again.
     let body = format!("<w:p><w:ins w:id=\"2\">{}</w:ins>{}</w:p>", run("{{#item}}a"), run("b{{/item}}c"));
-    let each = format!("<w:ins w:id=\"2\">{}</w:ins>{}", run("a"), run("b"));
+    let each = |id: u32| format!("<w:ins w:id=\"{id}\">{}</w:ins>{}", run("a"), run("b"));
     let before = format!("<w:ins w:id=\"2\">{}</w:ins>", run(""));
-    assert_eq!(merged(&body, &ada()), format!("<w:p>{before}{each}{each}{}</w:p>", run("c")));
+    assert_eq!(merged(&body, &ada()), format!("<w:p>{before}{}{}{}</w:p>", each(1), each(3), run("c")));
 }
 
 #[test]
@@ -247,18 +247,302 @@ fn a_template_tells_its_tags_in_order() {
     let told: Vec<_> = template
         .tags()
         .iter()
-        .map(|tag| (tag.kind, tag.path.join("."), tag.within.as_ref().map(|path| path.join(".")), tag.place))
+        .map(|tag| {
+            (tag.kind, tag.path.join("."), tag.within.iter().map(|path| path.join(".")).collect::<Vec<_>>(), tag.place)
+        })
         .collect();
-    let inside = Some("item.owner".to_owned());
+    let inside = vec!["item.owner".to_owned()];
     assert_eq!(
         told,
         [
-            (Kind::Loop, "item.owner".to_owned(), None, "document"),
+            (Kind::Loop, "item.owner".to_owned(), vec![], "document"),
             (Kind::Value, "title".to_owned(), inside.clone(), "document"),
             (Kind::Condition, "due".to_owned(), inside, "document"),
-            (Kind::Value, "owner.full_name".to_owned(), None, "document"),
-            (Kind::Value, "title".to_owned(), None, "document"),
+            (Kind::Value, "owner.full_name".to_owned(), vec![], "document"),
+            (Kind::Value, "title".to_owned(), vec![], "document"),
         ]
     );
     assert_eq!(template.tags()[1].filters, [documents::merge::syntax::Filter::Upper]);
+}
+
+/// A picture, as a paragraph holds it.
+fn picture(id: &str) -> String {
+    format!("<w:r><w:drawing><wp:inline><wp:docPr id=\"{id}\" name=\"Text Box {id}\"/></wp:inline></w:drawing></w:r>")
+}
+
+#[test]
+fn pictures_in_a_loop_have_ids_of_their_own() {
+    let body = |pictures: &str| format!("<w:p>{}</w:p>{pictures}", picture("2"));
+    let of = |id: &str| format!("<w:p>{}</w:p>", picture(id));
+    let inside = [paragraph("{{#item}}"), of("1"), of("4294967295"), paragraph("{{/item}}")].concat();
+    let three = data(&[]).children("item", "title", &["Lamp", "Desk", "Chair"]);
+    let expected: String = ["1", "4294967295", "3", "4", "5", "6"]
+        .into_iter()
+        .zip(["1", "4294967295"].into_iter().cycle())
+        .map(|(id, name)| of(id).replace(&format!("Text Box {id}"), &format!("Text Box {name}")))
+        .collect();
+    assert_eq!(merged(&body(&inside), &three), body(&expected));
+    // A condition repeats nothing.
+    let shown = [paragraph("{{?name}}"), of("1"), paragraph("{{/name}}")].concat();
+    assert_eq!(merged(&body(&shown), &ada()), body(&of("1")));
+}
+
+#[test]
+fn shapes_and_what_refers_to_them_have_names_of_their_own() {
+    let object = |id: &str, spid: &str| {
+        format!(
+            "<w:p><w:r><w:object><v:shapetype id=\"_x0000_t75\"/><v:shape id=\"{id}\"{spid} type=\"#_x0000_t75\"/>\
+             <o:OLEObject ShapeID=\"{id}\"/></w:object></w:r></w:p>"
+        )
+    };
+    let spid = " o:spid=\"_x0000_s1026\"";
+    let body = [paragraph("{{#item}}"), object("_x0000_i1025", spid), paragraph("{{/item}}"), object("shape_1", "")];
+    let expected = [object("_x0000_i1025", spid), object("_x0000_i1025_2", ""), object("shape_1", "")];
+    assert_eq!(merged(&body.concat(), &ada()), expected.concat());
+}
+
+#[test]
+fn paragraphs_controls_and_tracked_changes_in_a_loop_are_no_copies() {
+    let row = |ids: &str, id: &str, control: &str| {
+        format!(
+            "<w:tr{ids}><w:tc><w:p{ids}><w:ins w:id=\"{id}\" w:author=\"A\">{}</w:ins></w:p></w:tc><w:tc><w:sdt><w:sdtPr>{control}\
+             <w:tag w:val=\"x\"/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt></w:tc></w:tr>",
+            run("T"),
+            paragraph("C")
+        )
+    };
+    let (ids, control) = (" w14:paraId=\"0A1B2C3D\" w14:textId=\"77777777\"", "<w:id w:val=\"5\"/>");
+    let template = row(ids, "7", control).replace("T</w:t>", "{{#item}}{{ title }}</w:t>");
+    let template = template.replace("C</w:t>", "{{ city }}{{/item}}</w:t>");
+    let filled = |row: &str, title: &str| row.replace(">T<", &format!(">{title}<")).replace(">C<", ">Bern<");
+    assert_eq!(
+        merged(&format!("<w:tbl>{template}</w:tbl>"), &ada()),
+        format!("<w:tbl>{}{}</w:tbl>", filled(&row(ids, "7", control), "one"), filled(&row("", "1", ""), "two"))
+    );
+}
+
+/// A table of one cell.
+fn table(text: &str) -> String {
+    format!("<w:tbl><w:tr><w:tc>{}</w:tc></w:tr></w:tbl>", paragraph(text))
+}
+
+#[test]
+fn tables_that_a_tag_kept_apart_stay_apart() {
+    let items = |texts: &[&str]| data(&[("name", "Ada")]).children("item", "title", texts);
+    let empty = "<w:p></w:p>".to_owned();
+    let body = [paragraph("{{#item}}"), table("{{ title }}"), paragraph("{{/item}}")].concat();
+    let three = items(&["Lamp", "Desk", "Chair"]);
+    let apart = [table("Lamp"), empty.clone(), table("Desk"), empty.clone(), table("Chair")].concat();
+    assert_eq!(merged(&body, &three), apart);
+    // Around the loop as well, and where a condition shows nothing; not where there is something else already.
+    let around = [table("before"), body.clone(), table("after")].concat();
+    let all = [table("before"), empty.clone(), apart.clone(), empty.clone(), table("after")].concat();
+    assert_eq!(merged(&around, &three), all);
+    assert_eq!(merged(&around, &items(&[])), [table("before"), empty.clone(), table("after")].concat());
+    let beside = [table("before"), paragraph("x"), body.clone(), paragraph("y")].concat();
+    let expected = [table("before"), paragraph("x"), apart, paragraph("y")].concat();
+    assert_eq!(merged(&beside, &three), expected);
+    // It looks as the paragraph of the tag did, but has no number and begins no page.
+    let styled = "<w:p><w:pPr><w:pStyle w:val=\"Small\"/><w:numPr><w:numId w:val=\"1\"/></w:numPr><w:spacing w:after=\"0\"/>\
+                  <w:rPr><w:ins w:id=\"1\"/><w:sz w:val=\"2\"/></w:rPr></w:pPr>";
+    let body = [styled, &run("{{#item}}"), "</w:p>", &table("{{ title }}"), &paragraph("{{/item}}")].concat();
+    let between = "<w:p><w:pPr><w:pStyle w:val=\"Small\"/><w:spacing w:after=\"0\"/><w:rPr><w:sz w:val=\"2\"/></w:rPr></w:pPr></w:p>";
+    assert_eq!(merged(&body, &items(&["a", "b"])), [table("a"), between.to_owned(), table("b")].concat());
+    // Content controls around tables keep nothing apart.
+    let control = |inside: &str| {
+        format!("<w:sdt><w:sdtPr><w:tag w:val=\"t\"/></w:sdtPr><w:sdtContent>{inside}</w:sdtContent></w:sdt>")
+    };
+    let body = [paragraph("{{#item}}"), control(&table("{{ title }}")), paragraph("{{/item}}")].concat();
+    assert_eq!(merged(&body, &items(&["a", "b"])), [control(&table("a")), empty, control(&table("b"))].concat());
+}
+
+#[test]
+fn a_paragraph_that_begins_a_page_is_no_place_for_a_tag_alone() {
+    let tag = |properties: &str, tag: &str| format!("<w:p><w:pPr>{properties}</w:pPr>{}</w:p>", run(tag));
+    let body =
+        |properties: &str| [tag(properties, "{{?name}}"), paragraph("{{ name }}"), paragraph("{{/name}}")].concat();
+    let page = |place: &str| {
+        format!(
+            "{{{{?name}}}} and its end stand neither in one paragraph, nor in one table row or rows of one table, nor each \
+             alone in a paragraph of one place; beside {place} stands a page break"
+        )
+    };
+    assert_eq!(refused(&body("<w:pageBreakBefore/>")), page("{{?name}}"));
+    assert_eq!(refused(&body("<w:pageBreakBefore w:val=\"0\"/>")), "nothing");
+    // By a style, and by the one that it is based on.
+    let relationships = "<Relationships><Relationship Id=\"s\" Target=\"styles.xml\" \
+        Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles\"/></Relationships>";
+    let styles = format!(
+        "<w:styles {NAMESPACES}><w:style w:styleId=\"Chapter\"><w:pPr><w:pageBreakBefore/></w:pPr></w:style>\
+         <w:style w:styleId=\"Title\"><w:basedOn w:val=\"Chapter\"/></w:style>\
+         <w:style w:styleId=\"Part\"><w:basedOn w:val=\"Chapter\"/><w:pPr><w:pageBreakBefore w:val=\"false\"/></w:pPr></w:style>\
+         </w:styles>"
+    );
+    let others = [("word/_rels/document.xml.rels", relationships), ("word/styles.xml", styles.as_str())];
+    let with = |style: &str| {
+        let file = docx_with(&body(&format!("<w:pStyle w:val=\"{style}\"/>")), &others);
+        template(file).err().map(|error| error.reason)
+    };
+    assert_eq!(with("Chapter"), Some(page("{{?name}}")));
+    assert_eq!(with("Title"), Some(page("{{?name}}")));
+    assert_eq!(with("Part"), None);
+    assert_eq!(with("Other"), None);
+    // A template that was taken before is filled as it was.
+    let stored = documents::merge::open_stored(Cursor::new(docx(&body("<w:pageBreakBefore/>"))));
+    assert_eq!(stored.unwrap().tags().len(), 2);
+}
+
+#[test]
+fn what_stands_beside_a_tag_is_told() {
+    let beside = |opening: &str, what: &str| {
+        let body = [&format!("<w:p>{opening}{}</w:p>", run("{{?name}}")), &paragraph("x"), &paragraph("{{/name}}")];
+        let reason = refused(&body.map(String::as_str).concat());
+        assert!(reason.ends_with(&format!("; beside {{{{?name}}}} stands {what}")), "{reason}");
+    };
+    beside("<w:r><w:br w:type=\"page\"/></w:r>", "a page break");
+    beside("<w:r><w:br w:type=\"column\"/></w:r>", "a column break");
+    beside(&picture("1"), "a picture");
+    beside("<w:r><mc:AlternateContent><mc:Choice><w:drawing/></mc:Choice></mc:AlternateContent></w:r>", "a picture");
+    beside("<w:r><w:footnoteReference w:id=\"1\"/></w:r>", "the mark of a footnote");
+    beside("<w:r><w:fldChar w:fldCharType=\"begin\"/><w:fldChar w:fldCharType=\"end\"/></w:r>", "a field");
+    beside(&run("Note: "), "other text");
+    // At the end as well: a section break.
+    let section = format!("<w:p><w:pPr><w:sectPr/></w:pPr>{}</w:p>", run("{{/name}}"));
+    let reason = refused(&[paragraph("{{?name}}"), paragraph("wide"), section].concat());
+    assert!(reason.ends_with("; beside {{/name}} stands a section break"), "{reason}");
+}
+
+#[test]
+fn bookmarks_of_a_paragraph_that_vanishes_stay() {
+    let mark = "<w:bookmarkStart w:id=\"1\" w:name=\"_Ref1\"/>";
+    let end = "<w:bookmarkEnd w:id=\"1\"/>";
+    let tag = |text: &str| format!("<w:p>{mark}{}{end}</w:p>", run(text));
+    let body = [paragraph("x"), tag("{{?name}}"), paragraph("{{ name }}"), paragraph("{{/name}}")].concat();
+    let kept = format!("{mark}{end}");
+    assert_eq!(merged(&body, &ada()), [paragraph("x"), kept.clone(), paragraph("Ada")].concat());
+    assert_eq!(merged(&body, &data(&[])), [paragraph("x"), kept.clone()].concat());
+    // Inside a loop once; a table whose rows are all gone is gone with those of its rows of tags.
+    let rows = |text: &str| format!("<w:tr><w:tc>{}</w:tc></w:tr>", paragraph(text));
+    let row = format!("<w:tr><w:tc>{}</w:tc></w:tr>", tag("{{#item}}"));
+    let body = format!("<w:tbl>{row}{}{}</w:tbl>", rows("{{ title }}"), rows("{{/item}}"));
+    assert_eq!(merged(&body, &ada()), format!("<w:tbl>{kept}{}{}</w:tbl>", rows("one"), rows("two")));
+    assert_eq!(merged(&body, &data(&[])), "");
+}
+
+#[test]
+fn a_control_that_is_filled_is_bound_to_nothing() {
+    let control = |bound: &str, text: &str| {
+        format!(
+            "<w:sdt><w:sdtPr><w:alias w:val=\"Title\"/>{bound}<w:text/></w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt>",
+            paragraph(text)
+        )
+    };
+    let bound = "<w:showingPlcHdr/><w:dataBinding w:xpath=\"/ns1:coreProperties[1]/ns0:title[1]\" \
+                 w:storeItemID=\"{6C3C8BC8-F283-45AE-878A-BAB7291924A1}\"/>";
+    let body = [control(bound, "{{ name }}"), control(bound, "no tag")].concat();
+    assert_eq!(merged(&body, &ada()), [control("", "Ada"), control(bound, "no tag")].concat());
+    // Inside a paragraph, in the newer namespace, and where a tag stands deeper.
+    let inline = |bound: &str, text: &str| {
+        format!("<w:p><w:sdt><w:sdtPr>{bound}</w:sdtPr><w:sdtContent>{}</w:sdtContent></w:sdt></w:p>", run(text))
+    };
+    let newer = "<x:dataBinding xmlns:x=\"http://schemas.microsoft.com/office/word/2012/wordml\" x:xpath=\"/a\"/>";
+    assert_eq!(merged(&inline(newer, "{{ name }}"), &ada()), inline("", "Ada"));
+    let header = format!("<w:hdr {NAMESPACES}>{}</w:hdr>", control(bound, "{{ name }}"));
+    let relationships = "<Relationships><Relationship Id=\"h\" Target=\"header1.xml\" \
+        Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/header\"/></Relationships>";
+    let others = [("word/_rels/document.xml.rels", relationships), ("word/header1.xml", header.as_str())];
+    let out = merged_file(docx_with(&paragraph("x"), &others), &ada());
+    assert_eq!(part(&out, "word/header1.xml"), format!("<w:hdr {NAMESPACES}>{}</w:hdr>", control("", "Ada")));
+}
+
+#[test]
+fn half_a_field_is_refused() {
+    let mark = |kind: &str| format!("<w:r><w:fldChar w:fldCharType=\"{kind}\"/></w:r>");
+    let (begin, separate, end) = (mark("begin"), mark("separate"), mark("end"));
+    let code = "<w:r><w:instrText> DATE </w:instrText></w:r>";
+    let one = |pieces: &[&str]| format!("<w:p>{}</w:p>", pieces.concat());
+    let why = "{{?name}} and its end take in one part of a field and not the other";
+    let (open, close) = (run("a{{?name}}"), run("r{{/name}}s"));
+    assert_eq!(refused(&one(&[&open, &begin, code, &separate, &close, &end])), why);
+    assert_eq!(refused(&one(&[&begin, code, &open, &separate, &close, &end])), why);
+    assert_eq!(refused(&one(&[&begin, code, &separate, &open, &end, &close])), why);
+    // A whole one, and the text that one shows, are taken.
+    assert_eq!(refused(&one(&[&open, &begin, code, &separate, &end, &close])), "nothing");
+    assert_eq!(refused(&one(&[&begin, code, &separate, &open, &close, &end])), "nothing");
+    // Over paragraphs and rows, in a loop.
+    let first = one(&[&begin, code, &separate]);
+    let body = [paragraph("{{#item}}"), first.clone(), paragraph("{{/item}}"), one(&[&end])].concat();
+    assert_eq!(refused(&body), why.replace('?', "#").replace("name", "item"));
+    let row = |inside: &str| format!("<w:tr><w:tc>{inside}</w:tc></w:tr>");
+    let rows = [row(&paragraph("{{#item}}")), row(&first), row(&paragraph("{{/item}}")), row(&one(&[&end]))].concat();
+    assert_eq!(refused(&format!("<w:tbl>{rows}</w:tbl>")), why.replace('?', "#").replace("name", "item"));
+    // A template that was taken before is filled as it was.
+    let file = docx(&one(&[&open, &begin, code, &separate, &close, &end]));
+    assert!(documents::merge::open_stored(Cursor::new(file)).is_ok());
+}
+
+#[test]
+fn an_attached_template_is_left_out() {
+    let family = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let link = |id: &str| {
+        format!("<Relationship Id=\"{id}\" Type=\"{family}/hyperlink\" Target=\"https://a/\" TargetMode=\"External\"/>")
+    };
+    let attached = format!(
+        "<Relationship Id=\"rId1\" Type=\"{family}/attachedTemplate\" Target=\"file:///C:/Letter.dotx\" TargetMode=\"External\"/>"
+    );
+    let relationships = |inside: &str| format!("<Relationships>{inside}</Relationships>");
+    let settings = |inside: &str| format!("<w:settings {NAMESPACES}><w:zoom/>{inside}<w:proofState/></w:settings>");
+    let (before, before_settings) =
+        (relationships(&[attached, link("rId2")].concat()), settings("<w:attachedTemplate r:id=\"rId1\"/>"));
+    let others = [("word/_rels/settings.xml.rels", before.as_str()), ("word/settings.xml", before_settings.as_str())];
+    let out = merged_file(docx_with(&paragraph("{{ name }}"), &others), &ada());
+    assert_eq!(part(&out, "word/_rels/settings.xml.rels"), relationships(&link("rId2")));
+    assert_eq!(part(&out, "word/settings.xml"), settings(""));
+    assert_eq!(body_of(&out), paragraph("Ada"));
+}
+
+#[test]
+fn a_numbered_list_begins_again_in_each_pass() {
+    let item = |list: &str, text: &str| {
+        let properties = format!("<w:numPr><w:ilvl w:val=\"0\"/><w:numId w:val=\"{list}\"/></w:numPr>");
+        format!("<w:p><w:pPr>{properties}</w:pPr>{}</w:p>", run(text))
+    };
+    let number = |id: &str, overrides: &str| {
+        format!("<w:num w:numId=\"{id}\"><w:abstractNumId w:val=\"0\"/>{overrides}</w:num>")
+    };
+    let again = "<w:lvlOverride w:ilvl=\"0\"><w:startOverride w:val=\"1\"/></w:lvlOverride>\
+                 <w:lvlOverride w:ilvl=\"1\"><w:startOverride w:val=\"5\"/></w:lvlOverride>";
+    let numbering = |lists: &str| {
+        format!(
+            "<w:numbering {NAMESPACES}><w:abstractNum w:abstractNumId=\"0\"><w:lvl w:ilvl=\"0\"><w:start w:val=\"1\"/>\
+             <w:numFmt w:val=\"decimal\"/></w:lvl><w:lvl w:ilvl=\"1\"><w:start w:val=\"5\"/></w:lvl></w:abstractNum>{lists}\
+             <w:numIdMacAtCleanup w:val=\"9\"/></w:numbering>"
+        )
+    };
+    let relationships = "<Relationships><Relationship Id=\"n\" Target=\"numbering.xml\" \
+        Type=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships/numbering\"/></Relationships>";
+    let own = numbering(&[number("3", ""), number("7", "")].concat());
+    let made = |body: &str, data: &Data| {
+        let others = [("word/numbering.xml", own.as_str()), ("word/_rels/document.xml.rels", relationships)];
+        let out = merged_file(docx_with(body, &others), data);
+        (body_of(&out), part(&out, "word/numbering.xml"))
+    };
+    // Two steps in each pass: the second pass has a list of its own.
+    let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), item("3", "then"), paragraph("{{/item}}")].concat();
+    let expected = [item("3", "one"), item("3", "then"), item("8", "two"), item("8", "then")].concat();
+    let lists = numbering(&[number("3", ""), number("7", ""), number("8", again)].concat());
+    assert_eq!(made(&body, &ada()), (expected, lists));
+    // One item in each pass is one list, also where it began before.
+    let body = [paragraph("{{#item}}"), item("3", "{{ title }}"), paragraph("x"), paragraph("{{/item}}")].concat();
+    let expected = [item("3", "one"), paragraph("x"), item("3", "two"), paragraph("x")].concat();
+    assert_eq!(made(&body, &ada()), (expected, own.clone()));
+    let body = [item("3", "first"), body].concat();
+    assert_eq!(made(&body, &ada()).0.matches("w:numId w:val=\"3\"").count(), 3);
+    // The list of an inner loop is one of the pass around it.
+    let body = ["{{#order}}", "{{#item}}"].map(paragraph).concat()
+        + &item("7", "{{ title }}")
+        + &["{{/item}}", "{{/order}}"].map(paragraph).concat();
+    let orders = data(&[]).with_children("order", vec![ada(), ada()]);
+    let expected = [item("7", "one"), item("7", "two"), item("8", "one"), item("8", "two")].concat();
+    assert_eq!(made(&body, &orders).0, expected);
 }

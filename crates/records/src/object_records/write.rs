@@ -65,6 +65,7 @@ pub struct Stored {
     pub owner: Option<i64>,
     pub created_at: i64,
     pub created_by: Option<i64>,
+    pub modified_at: i64,
     pub values: Changes,
 }
 
@@ -260,7 +261,7 @@ pub fn each_stored(
     let [_, declared, _] = class.record.parts();
     let wanted = class.fields.iter().zip(declared).filter(|(field, _)| is_wanted(field));
     let declared: Vec<&Field> = wanted.map(|(_, declared)| declared).collect();
-    let mut sql = Sql::new("SELECT t.id, t.owner, t.created_at, t.created_by");
+    let mut sql = Sql::new("SELECT t.id, t.owner, t.created_at, t.created_by, t.modified_at");
     for field in &declared {
         value(sql.push(", "), OWN, field, 0);
     }
@@ -268,13 +269,13 @@ pub fn each_stored(
     joins(&mut sql, OWN, &class.record, declared.iter().copied());
     conn.each(sql.push(" WHERE t.id").any(ids), |row| {
         let mut values = Changes::new();
-        for (at, field) in declared.iter().enumerate().map(|(n, field)| (n + 4, field)) {
+        for (at, field) in declared.iter().enumerate().map(|(n, field)| (n + 5, field)) {
             let is_null = matches!(field.kind, Kind::Set { .. } | Kind::Files { .. }) && row.opt_text(at)?.is_none();
             let value = if is_null { Value::Null } else { stored_value(field, row, at)? };
             values.insert(field.name.clone(), value);
         }
         let (owner, created_at, created_by) = (row.opt_int(1)?, row.int(2)?, row.opt_int(3)?);
-        done(Stored { id: row.int(0)?, owner, created_at, created_by, values });
+        done(Stored { id: row.int(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
         Ok(())
     })
 }

@@ -281,6 +281,8 @@ async fn files_and_documents_are_made_in_it() {
         }
         let shown = api.get(&format!("/api/object-records/{record}/")).await.ok();
         assert_eq!(shown["fields"]["papers"].as_array().map(Vec::len), Some(1), "{shown}");
+        let counted = stored.installation.sql("build_1", "SELECT count(*) FROM document_requests");
+        assert_eq!(counted[0][0].as_deref(), Some("1"));
         let anybody = api.anonymous();
         let public = format!("/api/files/public-storage/{}/", public["uuid"].as_str().unwrap());
         assert_eq!(anybody.get(&public).await.text, "a;b");

@@ -1,0 +1,75 @@
+//! Where attributes stand in the bytes of a start tag, and XML without some of its elements.
+
+use std::ops::Range;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+/// Whether a value of an on-off property means on.
+pub fn is_on(value: &str) -> bool {
+    !matches!(value, "0" | "false" | "off")
+}
+
+/// An attribute in the bytes of a part.
+pub struct Attribute {
+    /// Its name, from the blank before it to the quote behind its value.
+    pub all: Range<usize>,
+    /// The name without a prefix.
+    pub name: Range<usize>,
+    pub value: Range<usize>,
+}
+
+/// The attributes of the element whose start tag begins where `tag` does. What is no attribute ends them.
+pub fn attributes(xml: &str, tag: &Range<usize>) -> impl Iterator<Item = Attribute> {
+    let tag = tag.clone();
+    let is_blank = |c: char| c.is_ascii_whitespace();
+    let mut at = tag.start + xml[tag.clone()].find(|c: char| is_blank(c) || c == '>').unwrap_or(0);
+    std::iter::from_fn(move || {
+        let rest = &xml[at..tag.end];
+        let name = at + (rest.len() - rest.trim_start_matches(is_blank).len());
+        let equals = name + xml[name..tag.end].find(['=', '>'])?;
+        let behind = xml[equals..tag.end].strip_prefix('=')?.trim_start_matches(is_blank);
+        let quote = behind.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        let value = tag.end - behind.len() + 1;
+        let end = value + xml[value..tag.end].find(quote)?;
+        let all = at..end + 1;
+        at = all.end;
+        let qualified = xml[name..equals].trim_end_matches(is_blank);
+        let local = name + qualified.rfind(':').map_or(0, |colon| colon + 1);
+        Some(Attribute { all, name: local..name + qualified.len(), value: value..end })
+    })
+}
+
+/// The value of the attribute of a local name.
+pub fn attribute(xml: &str, tag: &Range<usize>, name: &str) -> Option<Range<usize>> {
+    attributes(xml, tag).find(|attribute| &xml[attribute.name.clone()] == name).map(|attribute| attribute.value)
+}
+
+/// XML without the elements for which `is_gone` says so. None where it is no XML.
+pub fn without(xml: &str, is_gone: impl Fn(&BytesStart<'_>) -> bool) -> Option<String> {
+    let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut reader = Reader::from_str(&xml[mark..]);
+    let mut out = String::with_capacity(xml.len());
+    let (mut at, mut gone) = (0, 0_usize);
+    loop {
+        let event = reader.read_event().ok()?;
+        let end = mark + usize::try_from(reader.buffer_position()).ok()?;
+        let is_kept = match event {
+            Event::Start(element) if gone > 0 || is_gone(&element) => {
+                gone += 1;
+                false
+            }
+            Event::Empty(element) => gone == 0 && !is_gone(&element),
+            Event::End(_) if gone > 0 => {
+                gone -= 1;
+                false
+            }
+            Event::Eof => return Some(out),
+            _ => gone == 0,
+        };
+        if is_kept {
+            out.push_str(&xml[at..end]);
+        }
+        at = end;
+    }
+}

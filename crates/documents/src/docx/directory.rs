@@ -1,0 +1,92 @@
+//! The directory of an archive, checked before anything is read by it. Readers differ in what they believe: some the number
+//! of entries, some the bytes of the directory. Where the two disagree, others would see other parts than are checked here.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use super::package::unreadable;
+use super::{PARTS, TemplateError};
+
+/// The bytes of the record that ends an archive, without its comment.
+const END_RECORD: usize = 22;
+/// The bytes of an entry of the directory, without its name, its extra fields and its comment.
+const ENTRY: usize = 46;
+/// The longest name of a part in bytes.
+const LONGEST_NAME: usize = 1_000;
+
+/// Where the directory of an archive stands, and how many entries it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directory {
+    pub start: u64,
+    pub entries: usize,
+}
+
+impl Directory {
+    /// Reads the end of an archive and walks its directory. Memory is taken for none of the entries.
+    pub fn read<R: Read + Seek>(file: &mut R) -> Result<Directory, TemplateError> {
+        let length = file.seek(SeekFrom::End(0)).map_err(unread)?;
+        let start = length.saturating_sub((END_RECORD + usize::from(u16::MAX)) as u64);
+        file.seek(SeekFrom::Start(start)).map_err(unread)?;
+        let mut tail = Vec::new();
+        file.by_ref().take(length - start).read_to_end(&mut tail).map_err(unread)?;
+        let at = tail.windows(END_RECORD).rposition(|bytes| bytes.starts_with(b"PK\x05\x06"));
+        let at = at.ok_or_else(|| TemplateError::unreadable("no archive: it has no end"))?;
+        let record = EndRecord::of(&tail[at..]);
+        if record.entries.max(record.entries_here) > PARTS {
+            return Err(TemplateError::too_large(format!("more than {PARTS} parts")));
+        }
+        if record.entries != record.entries_here || record.start + record.bytes != start + at as u64 {
+            return Err(disagrees());
+        }
+        file.seek(SeekFrom::Start(record.start)).map_err(unread)?;
+        walk(&mut BufReader::new(file.by_ref().take(record.bytes)), record.entries, record.bytes)?;
+        file.seek(SeekFrom::Start(0)).map_err(unread)?;
+        Ok(Directory { start: record.start, entries: record.entries })
+    }
+}
+
+fn unread(error: io::Error) -> TemplateError {
+    unreadable(error.into())
+}
+
+/// What the record that ends an archive says of the directory.
+struct EndRecord {
+    entries_here: usize,
+    entries: usize,
+    bytes: u64,
+    start: u64,
+}
+
+impl EndRecord {
+    fn of(record: &[u8]) -> EndRecord {
+        let two = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
+        let four =
+            |at: usize| u64::from(u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]));
+        EndRecord { entries_here: two(8), entries: two(10), bytes: four(12), start: four(16) }
+    }
+}
+
+/// Steps over the entries of a directory, which are as many as its end says and take all of its bytes.
+fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), TemplateError> {
+    let mut left = bytes;
+    for _ in 0..entries {
+        let mut entry = [0; ENTRY];
+        left = left.checked_sub(ENTRY as u64).ok_or_else(disagrees)?;
+        directory.read_exact(&mut entry).map_err(unread)?;
+        if !entry.starts_with(b"PK\x01\x02") {
+            return Err(disagrees());
+        }
+        let length = |at: usize| usize::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
+        let (name, extra, comment) = (length(28), length(30), length(32));
+        if name > LONGEST_NAME {
+            return Err(TemplateError::unreadable("a name that no part may have"));
+        }
+        let beside = (name + extra + comment) as u64;
+        left = left.checked_sub(beside).ok_or_else(disagrees)?;
+        io::copy(&mut directory.by_ref().take(beside), &mut io::sink()).map_err(unread)?;
+    }
+    if left == 0 { Ok(()) } else { Err(disagrees()) }
+}
+
+fn disagrees() -> TemplateError {
+    TemplateError::unreadable("no archive: its directory and its end disagree")
+}

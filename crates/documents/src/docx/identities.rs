@@ -1,0 +1,138 @@
+//! What a part must not have twice, beside the marks of `Text`: ids of pictures, shapes, paragraphs, content controls and
+//! tracked changes. Who repeats a piece of a part writes others in their places.
+
+use std::ops::Range;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use super::attributes::attributes;
+
+/// An identity, by what becomes of it in a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The value of an attribute: a number, in whose place another stands.
+    Number(Range<usize>),
+    /// The value of an attribute: a name, which gets an ending. Those who refer to it in the same copy get the same.
+    Name(Range<usize>),
+    /// An attribute or an element that copies do without.
+    Dropped(Range<usize>),
+}
+
+/// The shapes of VML, whose ids are names.
+const SHAPES: [&[u8]; 11] = [
+    b"shape",
+    b"group",
+    b"rect",
+    b"roundrect",
+    b"oval",
+    b"line",
+    b"polyline",
+    b"arc",
+    b"curve",
+    b"image",
+    b"background",
+];
+/// Tracked changes.
+const CHANGES: [&[u8]; 15] = [
+    b"ins",
+    b"del",
+    b"moveFrom",
+    b"moveTo",
+    b"cellIns",
+    b"cellDel",
+    b"cellMerge",
+    b"rPrChange",
+    b"pPrChange",
+    b"sectPrChange",
+    b"tblPrChange",
+    b"tblPrExChange",
+    b"trPrChange",
+    b"tcPrChange",
+    b"tblGridChange",
+];
+
+/// Visits the identities of a part, or of a piece of one, in the order of the bytes. What is no XML ends them.
+pub fn each(xml: &str, mut visit: impl FnMut(Identity)) {
+    let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut reader = Reader::from_str(&xml[mark..]);
+    reader.config_mut().check_end_names = false;
+    let (mut at, mut id_of_control) = (mark, None);
+    loop {
+        let Ok(event) = reader.read_event() else { return };
+        let Ok(position) = usize::try_from(reader.buffer_position()) else { return };
+        let tag = at..mark + position;
+        at = tag.end;
+        match event {
+            Event::Empty(element) if is_id(&element) => visit(Identity::Dropped(tag)),
+            Event::Start(element) if is_id(&element) => id_of_control = Some(tag.start),
+            Event::Start(element) | Event::Empty(element) => each_of(xml, &element, &tag, &mut visit),
+            Event::End(_) => {
+                if let Some(start) = id_of_control.take() {
+                    visit(Identity::Dropped(start..tag.end));
+                }
+            }
+            Event::Eof => return,
+            _ => (),
+        }
+    }
+}
+
+/// The `w:id` in the properties of a content control.
+fn is_id(element: &BytesStart<'_>) -> bool {
+    element.local_name().as_ref() == b"id"
+}
+
+fn each_of(xml: &str, element: &BytesStart<'_>, tag: &Range<usize>, visit: &mut impl FnMut(Identity)) {
+    let name = element.local_name();
+    let name = name.as_ref();
+    let (is_numbered, is_shape) = (name == b"docPr" || CHANGES.contains(&name), SHAPES.contains(&name));
+    for attribute in attributes(xml, tag) {
+        match &xml[attribute.name] {
+            "id" if is_numbered => visit(Identity::Number(attribute.value)),
+            "id" if is_shape => visit(Identity::Name(attribute.value)),
+            "ShapeID" if name == b"OLEObject" => visit(Identity::Name(attribute.value)),
+            "spid" | "paraId" | "textId" => visit(Identity::Dropped(attribute.all)),
+            _ => (),
+        }
+    }
+}
+
+/// Numbers that no identity of a part has.
+#[derive(Clone, Debug)]
+pub struct FreshNumbers {
+    /// The numbers of the part in their order.
+    used: Vec<u32>,
+    /// The first one of them that is not below `next`.
+    at: usize,
+    next: u32,
+}
+
+impl FreshNumbers {
+    /// Those beside the numbers of a part, and beside what its names end with.
+    pub fn of(xml: &str) -> FreshNumbers {
+        let mut used = Vec::new();
+        each(xml, |identity| {
+            let number: Option<u32> = match identity {
+                Identity::Number(at) => xml[at].parse().ok(),
+                Identity::Name(at) => xml[at].rsplit('_').next().unwrap_or_default().parse().ok(),
+                Identity::Dropped(_) => return,
+            };
+            used.extend(number);
+        });
+        used.sort_unstable();
+        used.dedup();
+        FreshNumbers { used, at: 0, next: 1 }
+    }
+
+    pub fn take(&mut self) -> u32 {
+        while let Some(used) = self.used.get(self.at).filter(|used| **used <= self.next) {
+            if *used == self.next {
+                self.next += 1;
+            }
+            self.at += 1;
+        }
+        self.next += 1;
+        self.next - 1
+    }
+}
