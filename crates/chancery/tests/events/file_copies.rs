@@ -2,7 +2,7 @@
 
 use crate::history_delivery::until;
 use crate::record_history::{delivered, put, with};
-use platform::events::file_copies::{CopyFailure, FileCopy, MAX_BYTES, put_copy};
+use platform::events::file_copies::{CopyFailure, MAX_BYTES, put_copy};
 use platform::events::record_events::{Event, GeneratedDocument, Source};
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +15,7 @@ fn file(content: &[u8]) -> File {
     file
 }
 
-async fn copied(server: &Server, content: &[u8]) -> Result<Option<FileCopy>, CopyFailure> {
+async fn copied(server: &Server, content: &[u8]) -> Result<Option<String>, CopyFailure> {
     put_copy(&server.app, &server.build, file(content), content.len() as u64).await
 }
 
@@ -25,7 +25,7 @@ async fn with_fake(history: &FakeHistory) -> Server {
     Server::with(|config| config.events.history = service).await
 }
 
-fn failure(why: &str, may_retry: bool) -> Result<Option<FileCopy>, CopyFailure> {
+fn failure(why: &str, may_retry: bool) -> Result<Option<String>, CopyFailure> {
     Err(CopyFailure { why: why.to_owned(), may_retry })
 }
 
@@ -33,7 +33,7 @@ fn failure(why: &str, may_retry: bool) -> Result<Option<FileCopy>, CopyFailure> 
 async fn a_copy_comes_back(service: &HistoryServer) {
     let server = with(service).await;
     let content: Vec<u8> = (0..3_000_001_u32).map(|number| (number / 7) as u8).collect();
-    let file_id = copied(&server, &content).await.unwrap().unwrap().file_id;
+    let file_id = copied(&server, &content).await.unwrap().unwrap();
     let document = GeneratedDocument { document_template_id: 5, field_id: 0, file_id: &file_id };
     let event = Event::DocumentGenerated(document).of(12, &Source::system(), NOW);
     let event_id = event.event_id;

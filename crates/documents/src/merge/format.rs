@@ -28,7 +28,8 @@ impl Value {
         !self.is_empty() && *self != Self::Bool(false)
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether it is not set.
+    pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty) || matches!(self, Self::Text(text) | Self::Number(text) if text.is_empty())
     }
 

@@ -246,7 +246,8 @@ impl<S: Source> Render<'_, '_, S> {
         writer: &mut PartWriter<'_, W>,
     ) -> Result<bool, MergeError<S::Error>> {
         if tag.kind != Kind::Loop {
-            let is_shown = self.value(tag)?.holds() == (tag.kind == Kind::Condition);
+            let value = self.value(tag)?;
+            let is_shown = if tag.kind == Kind::Condition { value.holds() } else { value.is_empty() };
             if is_shown {
                 self.nodes(nodes, writer)?;
             }

@@ -237,9 +237,9 @@ fn what_is_not_set_shows_the_text_for_it() {
     let body = paragraph("{{?city}}{{ city }}{{/city}}{{^city}}no city{{/city}}{{^ off }}, off{{/off}}");
     assert_eq!(merged(&body, &data(&[("city", "Bern"), ("off", "x")])), paragraph("Bern"));
     assert_eq!(merged(&body, &data(&[])), paragraph("no city, off"));
-    // As the other side of the condition, which a false value does not meet.
+    // False is a value.
     let off = data(&[("city", "")]).with("off", documents::merge::Value::Bool(false));
-    assert_eq!(merged(&body, &off), paragraph("no city, off"));
+    assert_eq!(merged(&body, &off), paragraph("no city"));
     let whole = [paragraph("{{^city}}"), paragraph("none"), paragraph("{{/city}}"), paragraph("end")].concat();
     assert_eq!(merged(&whole, &children()), paragraph("end"));
     assert_eq!(merged(&whole, &data(&[])), [paragraph("none"), paragraph("end")].concat());
