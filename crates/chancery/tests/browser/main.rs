@@ -20,7 +20,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
 mod everywhere;
 mod office;
 
-const SOURCES: [(&str, &str); 17] = [
+const SOURCES: [(&str, &str); 18] = [
     ("package.json", include_str!("package.json")),
     ("package-lock.json", include_str!("package-lock.json")),
     ("browser.mjs", include_str!("browser.mjs")),

@@ -196,8 +196,6 @@ export interface components {
                     roles: string[];
                 };
                 allowed_account_type_changes: string[];
-                /** @description Whether a mail leaves the server, or stays on its disk */
-                is_mail_set_up: boolean;
             };
         };
         MessagePreview: {
