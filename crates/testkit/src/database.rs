@@ -62,9 +62,8 @@ impl Database {
     /// Keeps the rows of the first build, which is new, for [`Contents::Ready`].
     pub fn keep_ready(&self) {
         let url = self.url.clone();
-        let kept = std::thread::spawn(move || {
-            Client::connect(&url, NoTls)?.batch_execute(include_str!("ready/keep.sql"))
-        });
+        let kept =
+            std::thread::spawn(move || Client::connect(&url, NoTls)?.batch_execute(include_str!("ready/keep.sql")));
         if let Ok(Err(error)) = kept.join() {
             panic!("the rows of {} are not kept: {error}", self.name);
         }
@@ -89,7 +88,8 @@ impl Drop for Database {
 
 /// Holds a claim from its session until it is released.
 fn hold(server: &str, contents: Contents, claimed: &Sender<Result<(String, bool), String>>, released: &Receiver<()>) {
-    let found = Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, contents, &mut client)?, client)));
+    let found =
+        Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, contents, &mut client)?, client)));
     let _client = match found {
         Ok((place, client)) => {
             let _ = claimed.send(Ok(place));

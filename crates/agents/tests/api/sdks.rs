@@ -214,7 +214,11 @@ async fn mcp_inspector_connects_as_the_documentation_says() {
         answer["result"].clone()
     };
     let documented = commands(include_str!("../../../../docs/agents.md"));
-    assert_eq!(commands(include_str!("../../../../docs/tutorial.md")), documented[..1], "the tutorial has the first of them");
+    assert_eq!(
+        commands(include_str!("../../../../docs/tutorial.md")),
+        documented[..1],
+        "the tutorial has the first of them"
+    );
     let [list, search] = &documented[..] else { panic!("there are other commands: {documented:?}") };
     // Any port, as tests run beside each other.
     let callback = ["--callback-url", "http://127.0.0.1:0/oauth/callback"];
