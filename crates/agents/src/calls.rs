@@ -54,7 +54,7 @@ impl Calls {
     /// Counts calls of a grant that are about to run: all of them, or none.
     pub fn begin(&self, grant: i64, calls: i64, now: i64) -> Result<(), TooMany> {
         let mut counts = self.counts();
-        let count = counts.entry(grant).or_default();
+        let count = counts.entry(grant).or_insert(Count { since: now, ..Count::default() });
         if count.since + WINDOW_US <= now {
             *count = Count { since: now, ..Count::default() };
         }

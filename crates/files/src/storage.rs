@@ -13,7 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Error;
-use store::blobs::{BlobError, BlobHealth, BlobKey, BlobWatch, Blobs, process_environment};
+use store::blobs::health::{BlobHealth, BlobWatch};
+use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 
 /// What the keys of the main API's files begin with on S3. No tenant of the history service can have the name.
 const PREFIX: &str = "main-files";

@@ -24,7 +24,7 @@ pub struct Reply {
     body: Bytes,
     tag: Option<Tag>,
     /// The pace at which it must be taken.
-    pace: Option<Pace>,
+    pace: Option<Box<Pace>>,
 }
 
 impl From<Served> for Reply {
@@ -73,7 +73,7 @@ impl Reply {
     /// The answer, which holds the permit for its memory until it is sent.
     #[must_use]
     pub(crate) fn holding(mut self, permit: Permit) -> Reply {
-        self.pace = Some(Pace { demand: permit.demand(), rates: IN_MEMORY });
+        self.pace = Some(Box::new(Pace { demand: permit.demand(), rates: IN_MEMORY }));
         self.body = permit.hold(self.body);
         self
     }
@@ -97,7 +97,7 @@ impl Reply {
         let mut response = Response::new(Content::from(Full::new(self.body)));
         *response.status_mut() = self.status;
         if let Some(pace) = self.pace {
-            response.extensions_mut().insert(pace);
+            response.extensions_mut().insert(*pace);
         }
         let headers = response.headers_mut();
         headers.extend(self.headers.into_iter().map(|(name, value)| (Some(name), value)));

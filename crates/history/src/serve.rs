@@ -16,7 +16,7 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
-use store::blobs::BlobHealth;
+use store::blobs::health::BlobHealth;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use web::compress::{Accepted, compress};

@@ -7,8 +7,18 @@ const NOW: i64 = 1_769_851_800_000_000;
 /// What stands between the parts of the input.
 const BETWEEN: char = '\u{1f}';
 /// The headers of every message, and no others.
-const HEADERS: [&str; 8] =
-    ["From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding"];
+const HEADERS: [&str; 10] = [
+    "From",
+    "To",
+    "Subject",
+    "Date",
+    "Message-ID",
+    "MIME-Version",
+    "Content-Type",
+    "Content-Transfer-Encoding",
+    "Auto-Submitted",
+    "X-Auto-Response-Suppress",
+];
 
 /// Sender, receivers, subject and text of a message; each part is tried as an address too.
 pub fn mails(data: &[u8]) {

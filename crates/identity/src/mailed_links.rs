@@ -87,8 +87,10 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<
     limit_activations(conn, user, request.now)?;
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
     delete_links(conn, user)?;
-    let (token, expires_at) = insert_link(conn, None, user, LinkKind::Activation, request.now)?;
-    record_mail(conn, number_of_shown(&token), user, LinkKind::Activation, request.now)?;
+    let token = random_token();
+    let number = number_of_shown(&token);
+    let expires_at = insert_link(conn, &token, number, user, LinkKind::Activation, request.now)?;
+    record_mail(conn, number, user, LinkKind::Activation, request.now)?;
     let url = address(&request.app, &request.build, LinkKind::Activation, &token);
     Ok(ShownLink { url, expires_at })
 }
@@ -192,7 +194,8 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
         return Ok(None);
     }
     make_room(conn, job, user, kind, now)?;
-    let (token, _) = insert_link(conn, Some(job), user, kind, now)?;
+    let token = random_token();
+    insert_link(conn, &token, job, user, kind, now)?;
     let link = address(app, build, kind, &token);
     let fields = company_details::merge_fields(conn)?;
     let fields = fields.with("domain", &build.domain).with("first_name", first_name).with("link", link);
@@ -205,19 +208,20 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
 /// Whether an activation link without a mail was made since a time, by which the mails that were asked for before it end.
 fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, Error> {
     let sql = Sql::new(
-        "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job IS NULL AND created_at >= $2",
+        "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job < 0 AND created_at >= $2",
     );
     Ok(conn.opt(&sql.arg(user).arg(asked_at), |_| Ok(()))?.is_some())
 }
 
-/// Stores a new link of a user, for the mail of a job or for an answer. Returns its token, and when it expires.
+/// Stores a new link of a user, for the mail of a job or, with [`number_of_shown`], for an answer. Returns when it expires.
 fn insert_link(
     conn: &mut Conn,
-    job: Option<i64>,
+    token: &str,
+    job: i64,
     user: i64,
     kind: LinkKind,
     now: i64,
-) -> Result<(String, Option<i64>), Error> {
+) -> Result<Option<i64>, Error> {
     let expires_at = match kind {
         LinkKind::Reset => Some(now + DAY_US),
         LinkKind::Activation => {
@@ -226,12 +230,11 @@ fn insert_link(
             (days > 0).then_some(now + days * DAY_US)
         }
     };
-    let token = random_token();
     let sql = Sql::new(
         "INSERT INTO link_tokens(hash, user_id, kind, created_at, expires_at, job) VALUES ($1, $2, $3, $4, $5, $6)",
     );
-    conn.exec(&sql.arg(sha256_hex(&token)).arg(user).arg(kind.name()).arg(now).arg(expires_at).arg(job))?;
-    Ok((token, expires_at))
+    conn.exec(&sql.arg(sha256_hex(token)).arg(user).arg(kind.name()).arg(now).arg(expires_at).arg(job))?;
+    Ok(expires_at)
 }
 
 /// Deletes the link of an earlier try of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].

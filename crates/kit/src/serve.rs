@@ -415,7 +415,7 @@ fn operator(app: &App, headers: &HeaderMap) -> Result<(), Refusal> {
 async fn readiness(app: &App) -> Outcome {
     app.store.ready().await?;
     let mut body = json!({"status": "ok", "jobs": jobs::health(app)});
-    let mut warnings: Vec<String> = app.unnamed_proxy.warning().map(Into::into).into_iter().collect();
+    let mut warnings: Vec<String> = app.unnamed_proxy.warning().into_iter().collect();
     let mut status = StatusCode::OK;
     for report in registered().iter().filter_map(|domain| domain.health?(app)) {
         body[report.name] = report.details;

@@ -13,8 +13,8 @@ use records::text_forms::{index_in_nfc, next_unique_by_stored_texts, refold_reco
 use resource::fold;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Conn, Error, Sql};
+use web::clock::Clock;
 
 pub static DOMAIN: Domain = Domain { name: "text_forms", standing_jobs: &[&PASSES], ..Domain::EMPTY };
 
@@ -88,8 +88,7 @@ pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
         return Ok(());
     }
     refold_names(conn)?;
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX - OVERLAP_US);
+    let now = Clock::system().now();
     for (n, due_at, changed_since) in [(1, 0, 0), (LAST_PASS, now + OVERLAP_US, now - SKEW_US)] {
         let sql =
             Sql::new("INSERT INTO text_passes(n, due_at, changed_since, class_id, after_n) VALUES ($1, $2, $3, 0, 0)");
@@ -152,7 +151,7 @@ enum Step {
     /// Further steps are due.
     Taken,
     /// An index must be made outside of transactions: of a field of a class.
-    Index(i64, ClassField),
+    Index(i64, Arc<ClassField>),
     /// Nothing is due.
     Done,
 }
@@ -206,11 +205,10 @@ fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<Step, Err
     };
     // No other process makes it meanwhile.
     conn.exec(&Sql::new("UPDATE text_passes SET due_at = $1 WHERE n = $2").arg(now + LEASE_US).arg(n))?;
-    Ok(Step::Index(class, field))
+    Ok(Step::Index(class, Arc::new(field)))
 }
 
-async fn make_index(app: &App, build: &Build, class: i64, field: ClassField) -> Result<(), Error> {
-    let field = Arc::new(field);
+async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>) -> Result<(), Error> {
     let made = field.clone();
     let is_made = match build.db.outside(move |conn: &mut Conn| index_in_nfc(conn, class, &made)).await {
         Ok(is_made) => is_made,

@@ -3,7 +3,6 @@
 //! Equal reads of a minute are one line with their number.
 
 use crate::calls::{self, Calls};
-use crate::mcp::tools::{self, Effect};
 use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Pending, StandingJob};
@@ -58,6 +57,8 @@ pub struct Line {
     pub user: i64,
     pub client: Arc<str>,
     pub tool: &'static str,
+    /// Whether the tool only reads.
+    pub is_read: bool,
     pub object_class: Option<i64>,
     pub record: Option<i64>,
     pub outcome: Outcome,
@@ -96,7 +97,9 @@ impl Line {
 
     /// Identifies this read among others of its build, the minute included; `None` for a call of a tool that writes.
     fn read_key(&self) -> Option<String> {
-        tools::named(self.tool).filter(|tool| tool.effect == Effect::Reads)?;
+        if !self.is_read {
+            return None;
+        }
         let (class, record) = (self.object_class.unwrap_or(0), self.record.unwrap_or(0));
         let of = [self.connector, self.at.div_euclid(MINUTE_US), self.user, class, record];
         let equal = format!("{of:?} {} {} {}", self.tool, self.outcome.name(), self.client);

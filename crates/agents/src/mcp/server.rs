@@ -118,6 +118,7 @@ impl Agent {
             user: self.by.caller.user,
             client: self.client.get().cloned().unwrap_or_else(|| self.agent.client.as_str().into()),
             tool: tool.name,
+            is_read: tool.effect == Effect::Reads,
             object_class: None,
             record: arguments.get("object_record").and_then(arguments::id),
             outcome: Outcome::Done,

@@ -333,6 +333,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
             "POST /api/auth/login/",
             "POST /api/auth/refresh/",
             "POST /api/auth/logout/",
+            "POST /api/users/{id}/activation-link/",
             "GET /sign-in/",
             "POST /sign-in/",
             "POST /sign-in/single-sign-on/",

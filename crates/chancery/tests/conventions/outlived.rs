@@ -490,17 +490,26 @@ impl Scene {
         }
     }
 
-    /// Everything that is stored but who delivers events at the moment, and the rows of uploads that are on their way: they
-    /// have no token yet, and are removed with what was stored of them when they do not arrive.
+    /// Everything that is stored but who delivers events at the moment, and the rows of uploads that are on their way, with
+    /// the bytes that are counted for them: they have no token yet, and are removed with what was stored of them when they
+    /// do not arrive.
     fn stored(&self) -> BTreeMap<String, Vec<TextRow>> {
         let mut tables = self.installation.tables("build_1");
         tables.remove("outbox_claim");
         tables.remove("removed_files");
-        let arriving =
-            self.installation.sql("build_1", "SELECT uuid FROM files WHERE token IS NULL AND kept_until IS NOT NULL");
+        let arriving = "FROM files WHERE token IS NULL AND kept_until IS NOT NULL";
+        let uuids = self.installation.sql("build_1", &format!("SELECT uuid {arriving}"));
         if let Some(files) = tables.get_mut("files") {
-            files.retain(|row| !arriving.iter().any(|uuid| row.contains(&uuid[0])));
+            files.retain(|row| !uuids.iter().any(|uuid| row.contains(&uuid[0])));
         }
+        let counted = format!(
+            "SELECT n - (SELECT COALESCE(sum(COALESCE(counted, size)), 0) {arriving}) FROM counters WHERE name = 'storage_bytes'"
+        );
+        let counted = self.installation.sql("build_1", &counted);
+        if let Some(counters) = tables.get_mut("counters") {
+            counters.retain(|row| row[0].as_deref() != Some("storage_bytes"));
+        }
+        tables.insert("storage_bytes".to_owned(), counted);
         tables
     }
 

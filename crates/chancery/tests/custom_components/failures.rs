@@ -49,7 +49,7 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
                 ),
                 ("index.html".to_owned(), Vec::new()),
             ],
-            json!({"parameters": {"0": {"parameter_name": required, "parameter_type": ["x is not a valid choice."]}}}),
+            json!({"parameters": {"0": {"parameter_name": ["This field is required."], "parameter_type": ["x is not a valid choice."]}}}),
         ),
         ("large", with(vec![("large.bin".to_owned(), &large)]), of_url(TOO_LARGE)),
         ("many", with(many.iter().map(|path| (path.clone(), path.as_bytes())).collect()), of_url(TOO_LARGE)),

@@ -194,13 +194,15 @@ fn warning(reason: &str) -> Json {
 async fn readiness_knows_a_bucket_that_was_never_reached_and_one_that_is_away() {
     let mut s3 = S3::start();
     // A wrong bucket stops a rollout.
-    let process = on_bucket(&s3, "s3://nosuch/files").serve_api();
+    let wrong = on_bucket(&s3, "s3://nosuch/files");
+    let process = wrong.serve_api();
     let client = process.client("localhost");
     becomes(&client, (503, json!("unavailable"), json!("unavailable"), warning("no_such_bucket"))).await;
     let log = process.stderr();
     assert_eq!(log.matches("file store is unavailable, uploads are refused").count(), 1, "{log}");
 
-    let process = on_bucket(&s3, &s3.url("files")).serve_api();
+    let right = on_bucket(&s3, &s3.url("files"));
+    let process = right.serve_api();
     let client = process.client("localhost");
     becomes(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
     // Everything but files works meanwhile.

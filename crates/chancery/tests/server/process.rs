@@ -471,13 +471,16 @@ async fn both_listeners_tell_their_health_without_sign_in() {
     let lag = json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true, "refused": 0});
     let jobs = json!({"waiting": 0, "running": 0, "failed": 0});
     let ready = [
-        (server.api(), json!({"status": "ok", "jobs": jobs, "history": lag})),
-        (server.history(), json!({"status": "ok"})),
+        (server.api(), json!({"status": "ok", "jobs": jobs, "files": {"status": "ok"}, "history": lag})),
+        (server.history(), json!({"status": "ok", "files": {"status": "ok"}})),
     ];
     for (address, ready) in ready {
         let anyone = Client::new(address, "no build at all");
         anyone.get("/healthz").await.is(200, json!({"status": "ok"}));
-        anyone.get("/readyz").await.is(200, ready);
+        let mut body = anyone.get("/readyz").await.ok();
+        let since = body["files"].as_object_mut().unwrap().remove("since").unwrap();
+        assert!(since.as_str().unwrap().ends_with('Z'), "{since}");
+        assert_eq!(body, ready);
     }
 }
 

@@ -139,11 +139,10 @@ impl<'a> Meanings<'a> {
     pub fn classes(&mut self, conn: &mut Conn, fields: &[MergeField]) -> Result<BTreeSet<i64>, Refusal> {
         let mut classes = BTreeSet::new();
         for field in fields {
-            match self.meaning(conn, field)? {
-                Ok(Meaning::Value { of: Of::Parent { class, .. }, .. } | Meaning::Children { class, .. }) => {
-                    classes.insert(class);
-                }
-                _ => {}
+            if let Ok(Meaning::Value { of: Of::Parent { class, .. }, .. } | Meaning::Children { class, .. }) =
+                self.meaning(conn, field)?
+            {
+                classes.insert(class);
             }
             // The label of a related record is shown, too.
             let related = self.related_by_label(conn, field)?;

@@ -25,7 +25,7 @@ async fn a_public_file_from_its_upload_to_its_end() {
         201,
         json!({
             "uuid": uuid, "filename": "my report.final", "extension": ".PDF", "url": url,
-            "created_at": START, "created_by": creator, "_meta": {"permissions": {"delete": true}},
+            "created_at": START, "created_by": creator, "_meta": {"permissions": {"delete": true}, "labels": {}},
         }),
     );
     let listed = json!({

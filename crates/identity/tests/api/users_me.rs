@@ -74,8 +74,8 @@ async fn the_own_sessions_are_listed() {
     list.is(
         200,
         page(json!([
-            {"id": 3, "created_at": later, "last_used_at": later, "ip": "127.0.0.1", "user_agent": "A phone", "is_current": true},
-            {"id": 1, "created_at": START, "last_used_at": START, "ip": "127.0.0.1", "user_agent": "", "is_current": false},
+            {"id": 3, "created_at": later, "last_used_at": later, "ip": "127.0.0.1", "user_agent": "A phone", "is_current": true, "agent": null},
+            {"id": 1, "created_at": START, "last_used_at": START, "ip": "127.0.0.1", "user_agent": "", "is_current": false, "agent": null},
         ])),
     );
     assert_eq!(user.get("/api/users/me/sessions/").await.column("is_current"), [false, true]);

@@ -309,7 +309,7 @@ fn answer_unique(
         let holders = holders(conn, class, field, declared, &asked)?;
         let changed = |id: &i64| places.get(id).and_then(|place| all[*place].changes.value(&field.alias));
         let keeps = |(key, id): &(&String, &i64)| {
-            changed(*id).is_none_or(|value| unique_key(declared, value).as_ref() == Some(*key))
+            changed(id).is_none_or(|value| unique_key(declared, value).as_ref() == Some(*key))
         };
         let taken: HashMap<&String, &i64> = holders.iter().filter(keeps).collect();
         let (mut seen, mut refused) = (HashSet::new(), Vec::new());

@@ -758,7 +758,10 @@ async fn a_class_describes_its_records() {
                 "no": {"type": "string", "maxLength": 9, "minLength": 1},
                 "status": {"type": "string", "enum": ["a", "b"]},
                 "integer": {"anyOf": [{"type": "integer", "maximum": 9}, {"type": "null"}]},
-                "decimal": {"anyOf": [{"type": ["string", "number"]}, {"type": "null"}]},
+                "decimal": {"anyOf": [
+                    {"type": ["string", "number"], "format": "decimal", "pattern": r"^-?\d{1,7}(\.\d{1,2})?$"},
+                    {"type": "null"},
+                ]},
                 "document": {
                     "anyOf": [
                         {"type": "array", "items": {"type": ["integer", "string"]}, "maxItems": 9},

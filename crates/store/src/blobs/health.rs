@@ -2,7 +2,7 @@
 //! (`docs/operations.md`).
 
 use super::Blobs;
-use std::fmt;
+use super::outage::Outage;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -12,33 +12,6 @@ use web::clock::Clock;
 const PAUSE: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Why a store of files does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outage {
-    NoSuchBucket,
-    AccessDenied,
-    Unreachable,
-    Timeout,
-}
-
-impl Outage {
-    /// The word of log lines and of `/readyz`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outage::NoSuchBucket => "no_such_bucket",
-            Outage::AccessDenied => "access_denied",
-            Outage::Unreachable => "unreachable",
-            Outage::Timeout => "timeout",
-        }
-    }
-}
-
-impl fmt::Display for Outage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// The state of a store of files, as the last question showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

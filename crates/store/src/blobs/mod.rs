@@ -5,11 +5,12 @@
 
 mod directory;
 mod document_store;
-mod health;
+pub mod health;
+mod outage;
 mod s3;
 
 pub use document_store::DocumentStore;
-pub use health::{BlobHealth, BlobWatch, Outage};
+pub use outage::Outage;
 
 use bytes::Bytes;
 use directory::{Arriving, Directory};

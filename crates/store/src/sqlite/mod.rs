@@ -216,8 +216,11 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle
     Ok(std::thread::Builder::new().name(name).spawn(run)?)
 }
 
-/// The contents of a build's file after all migrations, by the migrations: those of the process, and in tests others.
-static TEMPLATES: Mutex<Vec<(&[Migration], Arc<[u8]>)>> = Mutex::new(Vec::new());
+/// The content of a build's file after all of its migrations.
+type Template = (&'static [Migration], Arc<[u8]>);
+
+/// The templates of the process: in operation one.
+static TEMPLATES: Mutex<Vec<Template>> = Mutex::new(Vec::new());
 
 fn is_same(one: &[Migration], other: &[Migration]) -> bool {
     one.iter().map(|step| (step.name, step.sql)).eq(other.iter().map(|step| (step.name, step.sql)))
