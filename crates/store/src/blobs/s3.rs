@@ -72,10 +72,11 @@ impl S3 {
         Ok(S3 { bucket, probe, uploads, prefix, directory })
     }
 
-    /// Lists one key below the prefix.
+    /// Lists one key below the prefix, of a name that no group has. An empty answer costs a bucket with many keys nothing,
+    /// and no server has to cut it.
     pub(super) async fn probe(&self) -> Result<(), Outage> {
         let options = PaginatedListOptions { max_keys: Some(1), ..PaginatedListOptions::default() };
-        match self.probe.list_paginated(Some(self.prefix.as_ref()), options).await {
+        match self.probe.list_paginated(Some(&format!("{}/.probe", self.prefix)), options).await {
             Ok(_) => Ok(()),
             Err(object_store::Error::NotFound { .. }) => Err(Outage::NoSuchBucket),
             Err(object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. }) => {
