@@ -99,8 +99,9 @@ export interface components {
             };
         };
         GroupOfWay: {
-            id: number;
-            name: string;
+            id: number | null;
+            /** @description Null, as the id, if the caller may not view it */
+            name: string | null;
         };
         Limits: {
             authentication_objects: components["schemas"]["Counter"];
@@ -130,6 +131,7 @@ export interface components {
                 object_relations_top_parents: number;
                 public_files: number;
                 records_permission_sets: number;
+                storage_gigabytes: number;
                 task_assignees_user_groups: number;
                 ui_configs: number;
                 user_group_members: number;
@@ -196,6 +198,8 @@ export interface components {
                     roles: string[];
                 };
                 allowed_account_type_changes: string[];
+                /** @description Whether a mail leaves the server, or stays on its disk */
+                is_mail_set_up: boolean;
             };
         };
         MessagePreview: {
@@ -229,7 +233,7 @@ export interface components {
                 action: string;
                 /** @enum {string} */
                 source: "account_type" | "owner" | "class_owner" | "role" | "class_permission_set" | "record_permission_set";
-                /** @description Of the role or set */
+                /** @description Of the role or set; null if the caller may not view it */
                 id: number | null;
                 /** @description Of the role or set, or the account type */
                 name: string | null;
