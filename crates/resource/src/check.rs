@@ -496,14 +496,21 @@ mod tests {
 
     #[test]
     fn urls() {
-        for good in
-            ["http://a", "HTTPS://A.example/x?y#z", "http://a:80", "http://[::1]:80/", "Http://ä.example"]
-        {
+        for good in ["http://a", "HTTPS://A.example/x?y#z", "http://a:80", "http://[::1]:80/", "Http://ä.example"] {
             assert!(is_url(good), "{good}");
         }
-        for bad in
-            ["", "a", "http://", "http://:80", "http://user@:80", "http://user:word@a:80", "http:///x", "ftp://a", "http://a b", "http:/a"]
-        {
+        for bad in [
+            "",
+            "a",
+            "http://",
+            "http://:80",
+            "http://user@:80",
+            "http://user:word@a:80",
+            "http:///x",
+            "ftp://a",
+            "http://a b",
+            "http:/a",
+        ] {
             assert!(!is_url(bad), "{bad}");
         }
     }

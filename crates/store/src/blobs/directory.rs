@@ -9,8 +9,8 @@
 //! nothing is ever overwritten, and a file that is finished while its group is removed leaves nothing. Everything is
 //! private to the user who runs the process.
 
-use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, within};
 use super::outage::Outage;
+use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, within};
 use crate::sqlite::{make_directory, private};
 use futures_util::stream::{self, Stream, TryStreamExt};
 use rustix::fs::{Access, access};

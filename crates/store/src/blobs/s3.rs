@@ -4,8 +4,8 @@
 //! wants the length before the bytes.
 
 use super::directory::temporary_file;
-use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, pieces, within};
 use super::outage::Outage;
+use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, pieces, within};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use http::{Method, StatusCode, header};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
