@@ -49,7 +49,7 @@ impl Default for Bodies {
             short: shares(96 * MIB, 64 * MIB, 32 * MIB, 16 * MIB),
             long: shares(48 * MIB, 24 * MIB, 6 * MIB, 12 * MIB),
             // While it is made, the largest page takes twice its 32 MiB.
-            answers: shares(168 * MIB, 100 * MIB, 68 * MIB, 68 * MIB),
+            answers: shares(140 * MIB, 72 * MIB, 68 * MIB, 68 * MIB),
             uploads: shares(uploads, uploads / 2, uploads / 4, uploads / 6),
             downloads: shares(downloads, downloads / 2, downloads / 4, downloads / 4),
             parsing: Arc::new(Semaphore::new(PARSED_AT_A_TIME)),

@@ -104,7 +104,9 @@ impl Server {
         let mut config = config(Engine::Sqlite { directory: data.path().to_owned() }, &data);
         change(&mut config);
         let contents = if is_as_usual(&config) { Contents::Ready } else { Contents::Nothing };
-        let database = Database::claim(contents);
+        // A test may have a server of its own.
+        let is_embedded = matches!(&config.engine, Engine::Sqlite { .. });
+        let database = if is_embedded { Database::claim(contents) } else { None };
         if let Some(database) = &database {
             config.engine = Engine::Postgres { url: database.url.clone() };
             if contents == Contents::Ready && !database.is_ready {
