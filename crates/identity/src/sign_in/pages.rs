@@ -85,7 +85,7 @@ fn sign_in_parameters() -> Vec<Json> {
     );
     vec![
         query("return_to", &text, json!({"type": "string"})),
-        query("for", "Shows tokens for a program instead", json!({"type": "string", "enum": ["program"]})),
+        query("for", "`program` shows tokens for a program instead", json!({"type": "string"})),
     ]
 }
 
