@@ -56,9 +56,9 @@ impl Directory {
         Ok(Directory { root, clock, swept_at: AtomicI64::new(now) })
     }
 
-    /// Whether files can be written: to the directory, or to the one in which the first file makes it.
+    /// Whether files can be written: to the directory, or to the nearest one above it, in which the first file makes it.
     pub(super) fn probe(&self) -> Result<(), Outage> {
-        let directory = if self.root.exists() { Some(&*self.root) } else { self.root.parent() };
+        let directory = self.root.ancestors().find(|directory| directory.exists());
         let writable = Access::WRITE_OK | Access::EXEC_OK;
         match directory.map(|directory| access(directory, writable)) {
             Some(Ok(())) => Ok(()),
