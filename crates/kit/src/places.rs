@@ -3,11 +3,8 @@
 use crate::bodies::Bodies;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use std::time::Duration;
+use web::pace::PLACE_TIMEOUT;
 use web::shares::{Permit, Shares};
-
-/// How long a request waits for its place.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A place for a file that is sent; 503 when none becomes free in time.
 pub async fn download_place(request: &Request) -> Result<Permit, Refusal> {

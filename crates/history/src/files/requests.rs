@@ -11,7 +11,7 @@ use std::time::Duration;
 use store::blobs::{BlobContent, BlobError, BlobKey, Blobs};
 use web::content::Content;
 use web::listener::{BodyError, BodyReader};
-use web::pace::{OF_FILE, Pace};
+use web::pace::{OF_FILE, PLACE_TIMEOUT, Pace};
 use web::shares::{Account, Bounds, Holder, Shares, descriptors};
 
 /// The most bytes of a file.
@@ -24,8 +24,6 @@ static PLACES: LazyLock<Shares> = LazyLock::new(|| {
     let total = (descriptors() / 16).clamp(8, 2048);
     Shares::new(Bounds { total, build: total / 2, account: total / 2, kept: total / 4 })
 });
-/// How long a request waits for its place.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers a request for an address.
 pub async fn respond(
