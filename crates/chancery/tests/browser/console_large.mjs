@@ -1,5 +1,5 @@
-// The console over much of everything: 500 classes, classes of 500 fields, one with 100 that choose, 200 roles, 10,000 entries of history, long names that are
-// written from right to left. Nothing breaks, and nothing is loaded as a whole.
+// The console over much of everything: hundreds of classes, of fields (a hundred that choose) and of roles, thousands of entries
+// of history, long names that are written from right to left. Nothing breaks, and nothing is loaded as a whole.
 
 import assert from 'node:assert/strict'
 import { end, everyWidth, journey, settings } from './browser.mjs'

@@ -70,8 +70,8 @@ async function enlarged(page, tab, paths, edited = []) {
   }
 }
 
-await journey('text of twice the size', (page, tab) => enlarged(page, tab, MAIN))
-await journey('text of twice the size, narrow', (page, tab) => enlarged(page, tab, NARROW, EDITED), { widths: [320] })
+if (settings.everyLook) await journey('text of twice the size', (page, tab) => enlarged(page, tab, MAIN))
+if (settings.everyLook) await journey('text of twice the size, narrow', (page, tab) => enlarged(page, tab, NARROW, EDITED), { widths: [320] })
 
 /** What can be pressed is not cut off: all of its text is within it, and it is within the window or what scrolls. */
 async function reachable(page, path) {
@@ -82,7 +82,7 @@ async function reachable(page, path) {
   assert.deepEqual(cut, [], path)
 }
 
-await journey('forced colours', async (page, tab) => {
+if (settings.everyLook) await journey('forced colours', async (page, tab) => {
   await open(page)
   await page.emulateMedia({ forcedColors: 'active' })
   for (const path of MAIN) {

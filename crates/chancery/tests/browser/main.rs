@@ -1,8 +1,9 @@
 //! The pages for people in Chromium: axe-core finds nothing, the console is silent, and journeys lead where they should.
 //!
 //! The journeys are the scripts beside this file, driven by `playwright-core` against the real binary. They need `node`,
-//! `npm` and `/usr/bin/chromium` (Debian's package). `SCREENSHOTS=directory` keeps what each page looks like. They run on
-//! the embedded engine alone: what the pages read is tested on both elsewhere.
+//! `npm` and `/usr/bin/chromium` (Debian's package). `SCREENSHOTS=directory` keeps what each page looks like; with
+//! `EVERY_LOOK=1` they are looked at dark, with large text and in forced colours, too (`./test all journeys`). They run on the
+//! embedded engine alone: what the pages read is tested on both elsewhere.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -41,6 +42,11 @@ const SOURCES: [(&str, &str); 18] = [
     ("console_values.mjs", include_str!("console_values.mjs")),
 ];
 
+/// Whether pages are looked at in every look, and over as much as there may be.
+fn every_look() -> bool {
+    std::env::var_os("EVERY_LOOK").is_some()
+}
+
 /// Runs a script, and shows how long each of its journeys took; what it says if it fails.
 fn run(script: &str, settings: Value) {
     run_asking(script, settings, |asked| panic!("{script} asks for {asked}"));
@@ -49,6 +55,7 @@ fn run(script: &str, settings: Value) {
 /// Runs a script that asks for what it cannot do itself, by lines that begin with `! `.
 fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
     settings["screenshots"] = std::env::var("SCREENSHOTS").map_or(Value::Null, Value::from);
+    settings["everyLook"] = Value::from(every_look());
     let program = npm::installed("browser", &SOURCES).join(script);
     let mut node = Command::new("node");
     node.arg(program).arg(settings.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -302,10 +309,12 @@ async fn the_console_shows_a_large_build_in_pages() {
             async move { drop(admin.post(path, body(number)).await.created()) }
         }
     };
-    many(500, create("/api/object-classes/", |number| json!({"name": long_name(number)}))).await;
+    // As many as there may be, or a page and a half.
+    let most = if every_look() { 500 } else { 150 };
+    many(most, create("/api/object-classes/", |number| json!({"name": long_name(number)}))).await;
     many(200, create("/api/roles/", |number| json!({"name": long_name(number)}))).await;
     many(
-        500,
+        most,
         create(
             "/api/object-classes/1/fields/",
             |number| json!({"label": long_name(number), "alias": format!("field_{number}"), "type": "string"}),
@@ -323,10 +332,10 @@ async fn the_console_shows_a_large_build_in_pages() {
         field.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
         field
     };
-    many(500, create("/api/object-classes/2/fields/", choosing)).await;
+    many(most, create("/api/object-classes/2/fields/", choosing)).await;
     admin.patch("/api/object-classes/1/", json!({"label_field": "field_1"})).await.ok();
     let alias = admin.get("/api/object-classes/1/").await.ok()["alias"].take();
-    let fields = json!({"field_1": long_name(1), "field_500": "last"});
+    let fields = json!({"field_1": long_name(1), format!("field_{most}"): "last"});
     let record = admin.post("/api/object-classes/1/object-records/", json!({"fields": fields})).await.id();
     let wide = admin.get("/api/object-classes/2/").await.ok()["alias"].take();
     let fields = json!({"field_11": 1, "field_101": "Wide"});
@@ -345,7 +354,7 @@ async fn the_console_shows_a_large_build_in_pages() {
     wait_until("the tenant of the build", async || tenant().is_some()).await;
     let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", &tenant().unwrap());
-    many(10_000, |number| {
+    many(if every_look() { 10_000 } else { 1000 }, |number| {
         let history = history.clone();
         async move {
             let value = json!({"field_id": 1, "field_type": "string", "field_value": number.to_string(), "field_name": "field_1"});

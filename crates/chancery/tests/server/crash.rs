@@ -1,5 +1,5 @@
 //! A server that is killed while many write, and the database below it: what was acknowledged is there afterwards, nothing
-//! is half done, and all is served again within 5 seconds (security, promise "an acknowledged write survives").
+//! is half done, and all is served again within 5 seconds (`docs/reliability.md`, "Crashes").
 
 use crate::BINARY;
 use crate::record_writers;
@@ -35,6 +35,7 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it kills again and again: ./test all kills"]
 async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
     let Some(mut postgresql) = PostgreSql::start() else { return };
     let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());

@@ -371,6 +371,7 @@ async fn server_killed(what: &str, place: Place, rounds: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it kills again and again: ./test all kills"]
 async fn no_file_and_no_run_is_lost_when_the_server_is_killed() {
     let what = if test_database().is_some() { "server on PostgreSQL" } else { "server on SQLite" };
     let installation = installed(Installation::with_build(BINARY));
@@ -378,6 +379,7 @@ async fn no_file_and_no_run_is_lost_when_the_server_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it kills again and again: ./test all kills"]
 async fn no_file_and_no_run_is_lost_when_a_server_with_s3_is_killed() {
     let s3 = S3::start();
     let mut installation = installed(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
@@ -388,6 +390,7 @@ async fn no_file_and_no_run_is_lost_when_a_server_with_s3_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it kills again and again: ./test all kills"]
 async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
     let Some(mut postgresql) = PostgreSql::start() else { return };
     let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());

@@ -27,6 +27,7 @@ const WRONG_COUNTS: &str = "SELECT count(*) FROM (SELECT x.audience FROM (SELECT
     GROUP BY x.audience, x.class_id, x.status HAVING sum(x.n) <> 0) y";
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it kills again and again: ./test all kills"]
 async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed() {
     let installation = installed(Installation::with_build(BINARY));
     for name in REMINDED {
