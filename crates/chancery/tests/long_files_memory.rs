@@ -153,7 +153,7 @@ async fn long_files_take_little_memory() {
                 continue;
             };
             let mut answer = [0; 12];
-            match tokio::time::timeout(Duration::from_millis(50), stream.read(&mut answer)).await {
+            match tokio::time::timeout(Duration::from_millis(5), stream.read(&mut answer)).await {
                 Ok(_) => refused += 1,
                 Err(_) => taken.push(stream),
             }

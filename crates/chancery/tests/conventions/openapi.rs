@@ -411,9 +411,7 @@ async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
 #[test]
 fn openapi_json_is_up_to_date() {
     compare("openapi.json", &openapi::document(table(), Audience::All));
-    compare("openapi-clients.json", &openapi::document(table(), Audience::Clients));
     compare("openapi-history.json", &history::openapi::document(10_000, Audience::All));
-    compare("openapi-history-clients.json", &history::openapi::document(10_000, Audience::Clients));
 }
 
 const NAMES: &str = "

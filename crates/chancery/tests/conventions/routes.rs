@@ -515,6 +515,9 @@ fn every_endpoint_is_described() {
     }
 }
 
+/// Where the answers to OPTIONS are kept.
+const OPTIONS: &str = "crates/chancery/tests/conventions/options";
+
 #[tokio::test]
 async fn the_schema_documents_are_up_to_date() {
     let server = Server::start().await;
@@ -526,14 +529,14 @@ async fn the_schema_documents_are_up_to_date() {
             route.path.split('/').filter(|part| !part.is_empty() && *part != "api" && !part.starts_with('{')).collect();
         let file = format!("{}.json", parts.join("."));
         let path = with_ids_of(&server, route.path, &[1]).await;
-        compare(&format!("options/{file}"), &admin.options(&path).await.ok());
+        compare(&format!("{OPTIONS}/{file}"), &admin.options(&path).await.ok());
         assert!(files.insert(file), "{} needs a file name of its own", route.path);
     }
-    let there: BTreeSet<String> = std::fs::read_dir(root().join("options"))
+    let there: BTreeSet<String> = std::fs::read_dir(root().join(OPTIONS))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(there, files, "options/ holds a document for each collection and nothing else");
+    assert_eq!(there, files, "{OPTIONS}/ holds a document for each collection and nothing else");
 }
 
 pub fn root() -> PathBuf {

@@ -98,7 +98,7 @@ async fn slow_downloads_leave_descriptors_to_others() {
     let (tell, done) = watch::channel(false);
     let mut downloads = JoinSet::new();
     for _ in 0..400 {
-        downloads.spawn(download_slowly(process.api(), path.clone(), Duration::from_secs(8)));
+        downloads.spawn(download_slowly(process.api(), path.clone(), Duration::from_secs(12)));
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     let honest = tokio::spawn(honest(admin.clone(), done));

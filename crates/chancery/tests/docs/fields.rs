@@ -36,7 +36,8 @@ pub fn check(page: Page) -> Vec<String> {
 /// The table of a schema document, with the meanings of the table before.
 fn table(file: &str, before: &str) -> String {
     let meanings: BTreeMap<&str, &str> = before.lines().skip(2).filter_map(row_of).collect();
-    let document = std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let document = std::fs::read_to_string(root().join("crates/chancery/tests/conventions").join(file))
+        .unwrap_or_else(|error| panic!("{file}: {error}"));
     let document: Json = serde_json::from_str(&document).unwrap();
     let empty = Vec::new();
     let columns = document["list"]["columns"].as_array().unwrap_or(&empty);

@@ -1,8 +1,9 @@
-//! Typed clients, generated from the OpenAPI documents that are checked in, in use by the programs in `examples/`; and
-//! the linter of these documents.
+//! Typed clients, generated from the OpenAPI documents for clients, in use by the programs in `examples/`; and the linter of
+//! all documents.
 
 use crate::BINARY;
-use std::path::Path;
+use platform::kit::openapi::{self, Audience};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use testkit::{ADMIN, HISTORY_KEY, Installation, Output, PASSWORD, npm_packages, python_environment};
@@ -36,15 +37,26 @@ const PYTHON_PROGRAMS: [(&str, &str); 3] = [
     ("client.yaml", text!("examples/python/client.yaml")),
 ];
 
-/// The documents of both services for clients, each with the name of its TypeScript module.
-const DOCUMENTS: [(&str, &str); 2] =
-    [("openapi-clients.json", "chancery-client"), ("openapi-history-clients.json", "history-client")];
+/// Writes the documents of both services for clients, and returns each with the name of its TypeScript module.
+fn documents(directory: &Path) -> [(PathBuf, &'static str); 2] {
+    [
+        (openapi::document(platform::table(), Audience::Clients), "chancery-client"),
+        (history::openapi::document(10_000, Audience::Clients), "history-client"),
+    ]
+    .map(|(document, module)| {
+        let path = directory.join(format!("{module}.json"));
+        std::fs::write(&path, document.to_string()).unwrap();
+        (path, module)
+    })
+}
 
 #[test]
 fn the_documents_pass_the_linter() {
     let redocly = npm_packages("redocly", &LINTER).join("node_modules/.bin/redocly");
+    let directory = tempfile::tempdir().unwrap();
     let mut lint = Command::new(redocly);
-    lint.args(["lint", "--format=json"]).current_dir(ROOT);
+    lint.args(["lint", "--format=json", "openapi.json", "openapi-history.json"]).current_dir(ROOT);
+    lint.args(documents(directory.path()).map(|(path, _)| path));
     let output = run(lint.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")).stdout;
     let reports: Vec<serde_json::Value> =
         serde_json::Deserializer::from_str(&output).into_iter().map(Result::unwrap).collect();
@@ -59,10 +71,10 @@ fn typescript_has_typed_clients() {
     let packages = npm_packages("typescript-clients", &TYPESCRIPT);
     let directory = directory_with(&TYPESCRIPT_PROGRAMS, Some(&packages));
     let program = |name: &str| Command::new(packages.join("node_modules/.bin").join(name));
-    for (document, module) in DOCUMENTS {
+    for (document, module) in documents(directory.path()) {
         let mut generate = program("openapi-typescript");
-        generate.arg(Path::new(ROOT).join(document)).arg("-o").arg(directory.path().join(format!("{module}.d.ts")));
-        is_silent(document, &run(&mut generate));
+        generate.arg(document).arg("-o").arg(directory.path().join(format!("{module}.d.ts")));
+        is_silent(module, &run(&mut generate));
     }
     run(program("tsc").current_dir(directory.path()));
     let node = |name: &str| {
@@ -94,12 +106,12 @@ fn python_has_typed_clients() {
         command.current_dir(directory.path()).env("PATH", &path);
         command
     };
-    for (document, _) in DOCUMENTS {
+    for (document, module) in documents(directory.path()) {
         let mut generate = program("openapi-python-client");
         generate
             .args(["generate", "--meta", "none", "--config", "client.yaml", "--fail-on-warning", "--path"])
-            .arg(Path::new(ROOT).join(document));
-        is_silent(document, &run(&mut generate));
+            .arg(document);
+        is_silent(module, &run(&mut generate));
     }
     run(program("mypy").args(["--strict", "--follow-imports=silent", "users.py", "history.py"]));
     let python = |name: &str| {
@@ -141,9 +153,9 @@ fn directory_with(files: &[(&str, &str)], parent: Option<&Path>) -> TempDir {
 
 /// A generator warns of what it leaves out.
 #[track_caller]
-fn is_silent(document: &str, generated: &Output) {
+fn is_silent(module: &str, generated: &Output) {
     let warns = |text: &str| text.to_lowercase().contains("warn");
-    assert!(!warns(&generated.stdout) && !warns(&generated.stderr), "{document}: {generated:#?}");
+    assert!(!warns(&generated.stdout) && !warns(&generated.stderr), "{module}: {generated:#?}");
 }
 
 /// Runs a program that succeeds.
