@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 /// Keeps the system from giving memory in pages of 2 MiB, of which a few bytes in use hold the whole: behind many callers at
-/// once they came to three times the memory, and saved no time (`bench/README.md`). Where it cannot be told, all goes on.
+/// once they came to more than twice the memory, and saved no time (`bench/README.md`). Where it cannot be told, all goes on.
 fn take_small_pages() {
     #[cfg(target_os = "linux")]
     rustix::thread::disable_transparent_huge_pages(true).ok();

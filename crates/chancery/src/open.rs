@@ -228,8 +228,8 @@ pub fn is_history_api_key_lost(settings: &Settings) -> bool {
     settings.history_api_key.is_none() && history.exists() && !settings.data.join(HISTORY_API_KEY).exists()
 }
 
-/// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`, "First
-/// start"). On PostgreSQL it tells how to create one. `is_making` is true while it must not be interrupted, since a build
+/// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`,
+/// "Embedded"). On PostgreSQL it tells how to create one. `is_making` is true while it must not be interrupted, since a build
 /// whose password nobody was told would stay.
 pub async fn first_start(app: &App, settings: &Settings, is_making: &AtomicBool) -> Result<(), Failure> {
     let builds = builds::list(app).await?;

@@ -131,7 +131,6 @@ pub struct Flags {
 
 /// The settings after validation.
 #[derive(Clone)]
-#[allow(dead_code, reason = "all settings are checked; the features that read some of them are still to come")]
 pub struct Settings {
     /// The directory of the embedded stores, files and generated keys.
     pub data: PathBuf,

@@ -221,7 +221,7 @@ async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>
     };
     if !is_made {
         tracing::warn!(
-            build = build.uid.as_str(),
+            build = build.domain,
             object_class = class,
             field = field.id,
             "two records have one text in several Unicode forms, the field stays unique by its stored texts"

@@ -34,6 +34,14 @@ pub(crate) enum Source<'a> {
 }
 
 impl Row<'_> {
+    /// The bytes that the driver holds of the row: all its values on PostgreSQL, nothing on SQLite, which lends them.
+    pub fn held(&self) -> usize {
+        match &self.0 {
+            Source::Sqlite(_) => 0,
+            Source::Postgres(row) => row.raw_size_bytes(),
+        }
+    }
+
     /// A BIGINT.
     pub fn int(&self, column: usize) -> Result<i64, Error> {
         self.opt_int(column)?.ok_or_else(|| is_null(column))

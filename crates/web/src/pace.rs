@@ -7,7 +7,7 @@ use crate::shares::Demand;
 /// How long a client has before its rate counts.
 pub const GRACE: Duration = Duration::from_secs(5);
 /// How long a request waits for a place: those who hold it and stand still give it up before.
-pub const PLACE_TIMEOUT: Duration = Duration::from_secs(10);
+pub const PLACE_TIMEOUT: Duration = Duration::from_secs(8);
 /// The minimum rates of an answer that holds memory, in bytes a second.
 pub const IN_MEMORY: Rates = Rates { usual: 64 * 1024, pressed: 256 * 1024 };
 /// The minimum rates of a file, which holds a descriptor.

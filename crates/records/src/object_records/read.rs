@@ -154,11 +154,16 @@ impl Records {
         let mut records = Records::new(view.clone());
         let mut is_too_large = false;
         let read = conn.each(sql, |row| {
+            let mut fits_with = |items, bytes| {
+                is_too_large = !fits(PageSize { items, bytes });
+                // Any error ends the reading.
+                if is_too_large { Err(store::Error::NotFound) } else { Ok(()) }
+            };
+            // A row that the driver holds finds memory before it is copied.
+            fits_with(records.items.len(), records.bytes.len() + row.held())?;
             let behind = records.push(row)?;
             further(row, behind)?;
-            is_too_large = !fits(PageSize { items: records.items.len(), bytes: records.bytes.len() });
-            // Any error ends the reading.
-            if is_too_large { Err(store::Error::NotFound) } else { Ok(()) }
+            fits_with(records.items.len(), records.bytes.len())
         });
         match is_too_large {
             true => Ok(None),
