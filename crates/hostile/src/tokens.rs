@@ -6,10 +6,11 @@ use history::engine::Tenant;
 use history::files::CONTENT_PATH;
 use history::files::address::Addresses;
 use http::Method;
-use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use platform::identity::access_tokens::AccessTokens;
 use platform::identity::single_sign_on::id_token::{self, ExpectedClaims, SigningKey};
 use platform::kit::secret::{Context, Keys};
+use ring::hmac;
+use ring::signature::Ed25519KeyPair;
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use uuid::Uuid;
@@ -43,8 +44,8 @@ fn access_token(text: &str) {
     let honest = TOKENS.issue("a.example", 7, 9, NOW, 900);
     let (header, _) = honest.split_once('.').unwrap_or_default();
     let message = format!("{header}.{}", URL_SAFE_NO_PAD.encode(text));
-    let signature = crypto::sign(message.as_bytes(), &EncodingKey::from_secret(SECRET), Algorithm::HS256);
-    let token = format!("{message}.{}", signature.unwrap_or_default());
+    let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), message.as_bytes());
+    let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature));
     if let Some(claims) = TOKENS.verify(&token, "a.example", NOW) {
         assert!(claims.expires_at > NOW, "{text}");
         let said: Json = serde_json::from_str(text).unwrap_or_default();
@@ -61,6 +62,8 @@ fn id_token(text: &str) {
         let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": URL_SAFE_NO_PAD.encode(PUBLIC)});
         SigningKey::from_json(&jwk).into_iter().collect()
     });
+    static PAIR: LazyLock<Ed25519KeyPair> =
+        LazyLock::new(|| Ed25519KeyPair::from_pkcs8_maybe_unchecked(&PRIVATE).expect("a test key"));
     assert_eq!(KEYS.len(), 1);
     let expected = ExpectedClaims { issuer: "https://idp.example", client_id: "client", nonce: "nonce", now: NOW };
     let verify = |token: &str| id_token::read(token).and_then(|read| read.verify(&KEYS, &expected));
@@ -71,8 +74,8 @@ fn id_token(text: &str) {
     // The text as the header, which no signature saves, and as the claims.
     let said = |header: &str, payload: &str| {
         let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
-        let signature = crypto::sign(message.as_bytes(), &EncodingKey::from_ed_der(&PRIVATE), Algorithm::EdDSA);
-        verify(&format!("{message}.{}", signature.unwrap_or_default()))
+        let signature = PAIR.sign(message.as_bytes());
+        verify(&format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     };
     drop(said(text, "{}"));
     if let Ok(claims) = said(r#"{"alg":"EdDSA"}"#, text) {

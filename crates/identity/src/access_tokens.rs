@@ -9,8 +9,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use kit::caller::Claims;
+use ring::hmac;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -28,10 +28,7 @@ const MAX_BYTES: usize = 4096;
 
 /// Issues and verifies access tokens under one key.
 #[derive(Clone)]
-pub struct AccessTokens {
-    encoding: EncodingKey,
-    decoding: DecodingKey,
-}
+pub struct AccessTokens(hmac::Key);
 
 /// The payload of a token. Every member is required; a member given twice is an error.
 #[derive(Serialize, Deserialize)]
@@ -53,7 +50,7 @@ struct Payload<'a> {
 impl AccessTokens {
     /// Tokens under `key`, the sub-key for tokens ([`kit::secret::Keys::tokens`]).
     pub fn new(key: &[u8]) -> AccessTokens {
-        AccessTokens { encoding: EncodingKey::from_secret(key), decoding: DecodingKey::from_secret(key) }
+        AccessTokens(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
     /// Issues a token for a user's session in a build (its uid), valid from `now` (microseconds) for so many seconds.
@@ -83,10 +80,9 @@ impl AccessTokens {
         let mut token = String::with_capacity(384);
         token.push_str(HEADER);
         URL_SAFE_NO_PAD.encode_string(payload, &mut token);
-        let signature = jsonwebtoken::crypto::sign(token.as_bytes(), &self.encoding, Algorithm::HS256)
-            .expect("a secret signs by HMAC");
+        let signature = hmac::sign(&self.0, token.as_bytes());
         token.push('.');
-        token.push_str(&signature);
+        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
         token
     }
 
@@ -107,9 +103,7 @@ impl AccessTokens {
         }
         let (payload, signature) = token.strip_prefix(HEADER)?.split_once('.')?;
         let message = &token.as_bytes()[..HEADER.len() + payload.len()];
-        if !jsonwebtoken::crypto::verify(signature, message, &self.decoding, Algorithm::HS256).ok()? {
-            return None;
-        }
+        hmac::verify(&self.0, message, &URL_SAFE_NO_PAD.decode(signature).ok()?).ok()?;
         let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
         let payload: Payload = serde_json::from_slice(&payload).ok()?;
         let expires_at = payload.exp.checked_mul(MICROS_PER_SECOND)?;
@@ -125,7 +119,6 @@ impl AccessTokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jsonwebtoken::Header;
     use serde_json::{Value, json};
 
     const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -137,14 +130,15 @@ mod tests {
                "exp": SECONDS + 900, "use": "access"})
     }
 
-    fn signed(payload: &Value, algorithm: Algorithm) -> String {
-        // With the header that our tokens have, so that only the payload decides.
-        if algorithm != Algorithm::HS256 {
-            return jsonwebtoken::encode(&Header::new(algorithm), payload, &EncodingKey::from_secret(KEY)).unwrap();
-        }
-        let message = format!("{HEADER}{}", URL_SAFE_NO_PAD.encode(payload.to_string()));
-        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &EncodingKey::from_secret(KEY), algorithm);
-        format!("{message}.{}", signature.unwrap())
+    fn signed(header: &str, algorithm: hmac::Algorithm, payload: &Value) -> String {
+        let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload.to_string()));
+        let signature = hmac::sign(&hmac::Key::new(algorithm, KEY), message.as_bytes());
+        format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+
+    /// With the header that our tokens have, so that only the payload decides.
+    fn signed_as_ours(payload: &Value) -> String {
+        signed(r#"{"alg":"HS256","typ":"JWT"}"#, hmac::HMAC_SHA256, payload)
     }
 
     fn verify(token: &str) -> Option<Claims> {
@@ -154,7 +148,7 @@ mod tests {
     fn with(name: &str, value: Value) -> String {
         let mut payload = good();
         payload[name] = value;
-        signed(&payload, Algorithm::HS256)
+        signed_as_ours(&payload)
     }
 
     #[test]
@@ -170,17 +164,19 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_a_jwt_that_other_libraries_read() {
-        let token = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
-        let header = jsonwebtoken::decode_header(&token).unwrap();
-        assert_eq!(header.alg, Algorithm::HS256);
-        assert!(verify(&signed(&good(), Algorithm::HS256)).is_some());
+    fn a_token_that_another_library_signed_is_read() {
+        let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJjaGFuY2VyeSIsImF1ZCI6ImEuZXhhbXBsZSIsInN1YiI6IjciLCJzaWQiO\
+                     jksImlhdCI6MTc2OTg1MTgwMCwibmJmIjoxNzY5ODUxODAwLCJleHAiOjE3Njk4NTI3MDAsInVzZSI6ImFjY2VzcyJ9.a7Mv1LYIOa4DP_7a\
+                     esqw6V_hVIM-W-6bcygcLDzThxk";
+        assert!(verify(token).is_some());
     }
 
     #[test]
     fn another_algorithm_is_refused() {
-        assert_eq!(verify(&signed(&good(), Algorithm::HS384)), None);
-        assert_eq!(verify(&signed(&good(), Algorithm::HS512)), None);
+        for (name, algorithm) in [("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)] {
+            let header = format!(r#"{{"alg":"{name}","typ":"JWT"}}"#);
+            assert_eq!(verify(&signed(&header, algorithm, &good())), None);
+        }
         for header in [r#"{"alg":"none","typ":"JWT"}"#, r#"{"alg":"None"}"#] {
             let payload = URL_SAFE_NO_PAD.encode(good().to_string());
             assert_eq!(verify(&format!("{}.{payload}.", URL_SAFE_NO_PAD.encode(header))), None);
@@ -206,7 +202,7 @@ mod tests {
         for name in ["iss", "aud", "sub", "sid", "iat", "nbf", "exp", "use"] {
             let mut payload = good();
             payload.as_object_mut().unwrap().remove(name);
-            assert_eq!(verify(&signed(&payload, Algorithm::HS256)), None, "without {name}");
+            assert_eq!(verify(&signed_as_ours(&payload)), None, "without {name}");
         }
     }
 

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use jsonwebtoken::{Algorithm, EncodingKey};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -201,17 +203,17 @@ fn signed(state: &State, claims: &Json) -> String {
     let message = format!("{}.{}", part(&overlaid(header, &state.header)), part(claims));
     let signature = match &state.hmac {
         None => {
-            let der = STANDARD.decode(KEYS[state.signs_with][0]).unwrap_or_default();
-            jsonwebtoken::crypto::sign(message.as_bytes(), &EncodingKey::from_ec_der(&der), Algorithm::ES256)
+            let (key, random) = (STANDARD.decode(KEYS[state.signs_with][0]).expect("a test key"), SystemRandom::new());
+            let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &key, &random).expect("a test key");
+            URL_SAFE_NO_PAD.encode(pair.sign(&random, message.as_bytes()).expect("a test key signs"))
         }
-        Some(secret) if secret.is_empty() => Ok(String::new()),
-        Some(secret) => jsonwebtoken::crypto::sign(
-            message.as_bytes(),
-            &EncodingKey::from_secret(secret.as_bytes()),
-            Algorithm::HS256,
-        ),
+        Some(secret) if secret.is_empty() => String::new(),
+        Some(secret) => {
+            let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+            URL_SAFE_NO_PAD.encode(hmac::sign(&key, message.as_bytes()))
+        }
     };
-    format!("{message}.{}", signature.expect("a test key signs"))
+    format!("{message}.{signature}")
 }
 
 /// The members of `below`, replaced by those of `above`; null removes a member.

@@ -5,7 +5,7 @@
 use super::failure::Failure;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, DecodingKey};
+use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 use serde_json::{Map, Value as Json};
 use subtle::ConstantTimeEq;
 
@@ -14,20 +14,49 @@ const CLOCK_SKEW_SECONDS: i64 = 60;
 const MAX_BYTES: usize = 64 * 1024;
 /// The shortest RSA modulus that is accepted, in bytes.
 const MIN_MODULUS_BYTES: usize = 256;
+/// What stands before the two coordinates of a point (SEC 1).
+const UNCOMPRESSED: u8 = 4;
 
-/// The accepted algorithms, each with the type and curve of its keys. Symmetric ones and `none` are not among them.
-const ALGORITHMS: &[(&str, Algorithm, &str, &str)] = &[
-    ("RS256", Algorithm::RS256, "RSA", ""),
-    ("RS384", Algorithm::RS384, "RSA", ""),
-    ("RS512", Algorithm::RS512, "RSA", ""),
-    ("PS256", Algorithm::PS256, "RSA", ""),
-    ("PS384", Algorithm::PS384, "RSA", ""),
-    ("PS512", Algorithm::PS512, "RSA", ""),
-    ("ES256", Algorithm::ES256, "EC", "P-256"),
-    ("ES384", Algorithm::ES384, "EC", "P-384"),
-    ("EdDSA", Algorithm::EdDSA, "OKP", "Ed25519"),
-    ("Ed25519", Algorithm::EdDSA, "OKP", "Ed25519"),
+/// An accepted algorithm.
+struct Algorithm {
+    name: &'static str,
+    /// The type and curve of its keys.
+    kind: &'static str,
+    curve: &'static str,
+    scheme: Scheme,
+}
+
+enum Scheme {
+    Rsa(&'static RsaParameters),
+    Curve(&'static dyn VerificationAlgorithm),
+}
+
+/// The accepted algorithms. Symmetric ones and `none` are not among them.
+static ALGORITHMS: [Algorithm; 10] = [
+    rsa("RS256", &signature::RSA_PKCS1_2048_8192_SHA256),
+    rsa("RS384", &signature::RSA_PKCS1_2048_8192_SHA384),
+    rsa("RS512", &signature::RSA_PKCS1_2048_8192_SHA512),
+    rsa("PS256", &signature::RSA_PSS_2048_8192_SHA256),
+    rsa("PS384", &signature::RSA_PSS_2048_8192_SHA384),
+    rsa("PS512", &signature::RSA_PSS_2048_8192_SHA512),
+    curve("ES256", "EC", "P-256", &signature::ECDSA_P256_SHA256_FIXED),
+    curve("ES384", "EC", "P-384", &signature::ECDSA_P384_SHA384_FIXED),
+    curve("EdDSA", "OKP", "Ed25519", &signature::ED25519),
+    curve("Ed25519", "OKP", "Ed25519", &signature::ED25519),
 ];
+
+const fn rsa(name: &'static str, parameters: &'static RsaParameters) -> Algorithm {
+    Algorithm { name, kind: "RSA", curve: "", scheme: Scheme::Rsa(parameters) }
+}
+
+const fn curve(
+    name: &'static str,
+    kind: &'static str,
+    curve: &'static str,
+    of_ring: &'static dyn VerificationAlgorithm,
+) -> Algorithm {
+    Algorithm { name, kind, curve, scheme: Scheme::Curve(of_ring) }
+}
 
 /// A signing key of a provider.
 #[derive(Clone)]
@@ -36,7 +65,15 @@ pub struct SigningKey {
     kind: String,
     curve: String,
     algorithm: Option<String>,
-    decoding: DecodingKey,
+    public: PublicKey,
+}
+
+#[derive(Clone)]
+enum PublicKey {
+    /// Modulus and exponent, without zeros before them.
+    Rsa(RsaPublicKeyComponents<Vec<u8>>),
+    /// A point of a curve.
+    Point(Vec<u8>),
 }
 
 impl SigningKey {
@@ -46,26 +83,40 @@ impl SigningKey {
         if text("use").is_some_and(|usage| usage != "sig") {
             return None;
         }
+        let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
+        let number = |name: &str| Some(bytes(name)?.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
         let kind = text("kty")?;
-        let decoding = match kind {
-            "RSA" => {
-                let modulus = URL_SAFE_NO_PAD.decode(text("n")?).ok()?;
-                if modulus.iter().skip_while(|byte| **byte == 0).count() < MIN_MODULUS_BYTES {
-                    return None;
-                }
-                DecodingKey::from_rsa_components(text("n")?, text("e")?)
-            }
-            "EC" => DecodingKey::from_ec_components(text("x")?, text("y")?),
-            "OKP" => DecodingKey::from_ed_components(text("x")?),
+        let public = match kind {
+            "RSA" => PublicKey::Rsa(RsaPublicKeyComponents { n: number("n")?, e: number("e")? }),
+            "EC" => PublicKey::Point([&[UNCOMPRESSED], &*bytes("x")?, &*bytes("y")?].concat()),
+            "OKP" => PublicKey::Point(bytes("x")?),
             _ => return None,
         };
+        if matches!(&public, PublicKey::Rsa(components) if components.n.len() < MIN_MODULUS_BYTES) {
+            return None;
+        }
         Some(SigningKey {
             id: text("kid").map(str::to_owned),
             kind: kind.to_owned(),
             curve: text("crv").unwrap_or("").to_owned(),
             algorithm: text("alg").map(str::to_owned),
-            decoding: decoding.ok()?,
+            public,
         })
+    }
+
+    /// Whether this key signed a message by the algorithm.
+    fn signed(&self, algorithm: &Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        let is_ours = algorithm.kind == self.kind
+            && algorithm.curve == self.curve
+            && self.algorithm.as_deref().is_none_or(|name| name == algorithm.name);
+        let verified = match (&algorithm.scheme, &self.public) {
+            (Scheme::Rsa(parameters), PublicKey::Rsa(key)) => key.verify(parameters, message, signature),
+            (Scheme::Curve(curve), PublicKey::Point(point)) => {
+                UnparsedPublicKey::new(*curve, point).verify(message, signature)
+            }
+            _ => return false,
+        };
+        is_ours && verified.is_ok()
     }
 }
 
@@ -73,10 +124,7 @@ impl SigningKey {
 pub struct Unverified<'a> {
     /// The id of the signing key, as the header names it.
     pub key_id: Option<String>,
-    name: &'static str,
-    algorithm: Algorithm,
-    kind: &'static str,
-    curve: &'static str,
+    algorithm: &'static Algorithm,
     message: &'a str,
     payload: &'a str,
     signature: &'a str,
@@ -103,26 +151,17 @@ pub fn read(token: &str) -> Result<Unverified<'_>, Failure> {
         return Err("the ID token has critical headers".into());
     }
     let named = header.get("alg").and_then(Json::as_str).unwrap_or("");
-    let known = ALGORITHMS.iter().find(|(name, ..)| *name == named);
-    let (name, algorithm, kind, curve) = *known.ok_or("the ID token's algorithm is not taken")?;
+    let known = ALGORITHMS.iter().find(|algorithm| algorithm.name == named);
+    let algorithm = known.ok_or("the ID token's algorithm is not taken")?;
     let key_id = header.get("kid").and_then(Json::as_str).map(str::to_owned);
-    Ok(Unverified { key_id, name, algorithm, kind, curve, message, payload, signature })
+    Ok(Unverified { key_id, algorithm, message, payload, signature })
 }
 
 impl Unverified<'_> {
     /// The claims of the token, when one of the keys signed it and the claims are as expected.
     pub fn verify(&self, keys: &[SigningKey], expected: &ExpectedClaims) -> Result<Map<String, Json>, Failure> {
-        let fits = |key: &&SigningKey| {
-            key.kind == self.kind
-                && key.curve == self.curve
-                && key.algorithm.as_deref().is_none_or(|algorithm| algorithm == self.name)
-        };
-        let signed = |key: &SigningKey| {
-            let verified =
-                jsonwebtoken::crypto::verify(self.signature, self.message.as_bytes(), &key.decoding, self.algorithm);
-            verified.unwrap_or(false)
-        };
-        if !keys.iter().filter(fits).any(signed) {
+        let (message, signature) = (self.message.as_bytes(), URL_SAFE_NO_PAD.decode(self.signature)?);
+        if !keys.iter().any(|key| key.signed(self.algorithm, message, &signature)) {
             return Err("no key of the provider signed the ID token".into());
         }
         let claims = json_object(self.payload)?;
@@ -171,5 +210,69 @@ fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result
     match text("sub") {
         Some(subject) if (1..=255).contains(&subject.len()) && !subject.contains('\0') => Ok(()),
         _ => Err("the ID token has no subject".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens that another library signed, one for each algorithm.
+    const SIGNED: &str = include_str!("id_tokens.json");
+    const EXPECTED: ExpectedClaims<'static> = ExpectedClaims {
+        issuer: "https://idp.example",
+        client_id: "client",
+        nonce: "nonce",
+        now: 1_769_851_800_000_000,
+    };
+
+    fn signed() -> Vec<(String, Json, String)> {
+        let all: Vec<Json> = serde_json::from_str(SIGNED).unwrap();
+        let text = |one: &Json, name: &str| one[name].as_str().unwrap().to_owned();
+        all.iter().map(|one| (text(one, "algorithm"), one["key"].clone(), text(one, "token"))).collect()
+    }
+
+    #[test]
+    fn tokens_of_every_algorithm_are_read() {
+        let all = signed();
+        assert_eq!(all.len(), ALGORITHMS.len());
+        for (algorithm, key, token) in all {
+            let key = SigningKey::from_json(&key).unwrap();
+            let claims = read(&token).and_then(|read| read.verify(&[key], &EXPECTED));
+            assert_eq!(claims.unwrap()["sub"], "ann", "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn another_key_algorithm_or_text_is_refused() {
+        let all = signed();
+        for (algorithm, key, token) in &all {
+            let is_read = |token: &str, key: &Json| {
+                let key = SigningKey::from_json(key).unwrap();
+                read(token).and_then(|read| read.verify(&[key], &EXPECTED)).is_ok()
+            };
+            for (other, other_key, _) in all.iter().filter(|(_, other_key, _)| other_key != key) {
+                assert!(!is_read(token, other_key), "{algorithm} with a key of {other}");
+            }
+            let mut named = key.clone();
+            named["alg"] = "ES512".into();
+            assert!(!is_read(token, &named), "{algorithm} with a key for another");
+            let (message, signature) = token.rsplit_once('.').unwrap();
+            let (header, claims) = message.split_once('.').unwrap();
+            let longer = URL_SAFE_NO_PAD.encode([&URL_SAFE_NO_PAD.decode(claims).unwrap()[..], b" "].concat());
+            assert!(!is_read(&format!("{header}.{longer}.{signature}"), key), "{algorithm} of other claims");
+            assert!(!is_read(&format!("{message}."), key), "{algorithm} without a signature");
+        }
+    }
+
+    #[test]
+    fn a_modulus_may_have_zeros_before_it_and_must_be_long() {
+        let (_, mut key, token) = signed().swap_remove(0);
+        let modulus = URL_SAFE_NO_PAD.decode(key["n"].as_str().unwrap()).unwrap();
+        key["n"] = URL_SAFE_NO_PAD.encode([&[0], &modulus[..]].concat()).into();
+        let padded = SigningKey::from_json(&key).unwrap();
+        assert!(read(&token).and_then(|read| read.verify(&[padded], &EXPECTED)).is_ok());
+        key["n"] = URL_SAFE_NO_PAD.encode(&modulus[1..]).into();
+        assert!(SigningKey::from_json(&key).is_none());
     }
 }
