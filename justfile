@@ -27,7 +27,7 @@ test:
 test-quick:
     ./test quick
 
-# Checks that and what ./test leaves out, or one part: servers, requests, kills, journeys
+# Checks that and what ./test leaves out, or one part: servers, requests, kills, journeys, bench
 [group("test")]
 test-all PART="":
     ./test all {{ PART }}
@@ -70,15 +70,15 @@ update:
     UPDATE=1 cargo test --locked -p chancery --test conventions
     UPDATE=1 cargo test --locked -p chancery --test docs
 
-# Checks and builds the console into crates/console/dist
+# Checks and builds the console into crates/web-console/dist
 [group("generated files")]
 console:
-    crates/console/build
+    crates/web-console/build
 
-# Checks that crates/console/dist is built from its source
+# Checks that crates/web-console/dist is built from its source
 [group("generated files")]
 console-check:
-    crates/console/build --check
+    crates/web-console/build --check
 
 # Takes the pictures of docs/console.md
 [group("generated files")]

@@ -27,7 +27,7 @@ pub static DOMAINS: [&Domain; 11] = [
     &tasks::DOMAIN,
     &extensions::DOMAIN,
     &agents::DOMAIN,
-    &console::DOMAIN,
+    &web_console::DOMAIN,
     &text_forms::DOMAIN,
 ];
 

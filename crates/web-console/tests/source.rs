@@ -41,7 +41,7 @@ fn the_bundle_is_of_its_source() {
     // A bundle without a source says nothing of one.
     let Ok(noted) = fs::read_to_string(noted) else { return };
     let found = hash(&Path::new(CRATE).join("web"));
-    assert_eq!(noted.trim(), found, "dist/ is of another source than web/: run crates/console/build");
+    assert_eq!(noted.trim(), found, "dist/ is of another source than web/: run crates/web-console/build");
 }
 
 #[test]

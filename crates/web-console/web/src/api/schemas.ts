@@ -1,4 +1,4 @@
-// Made of openapi.json by crates/console/build. Not to be changed by hand.
+// Made of openapi.json by crates/web-console/build. Not to be changed by hand.
 
 export interface components {
     schemas: {

@@ -23,10 +23,10 @@ const schemas = Object.fromEntries(Object.entries(all).filter(([name]) => wanted
 const types = astToString(await openapiTS({ openapi: document.openapi, info: document.info, components: { schemas } }))
 // Of the rest there is nothing to say.
 const components = types.slice(types.indexOf('export interface components'), types.indexOf('export type $defs'))
-const made = `// Made of openapi.json by crates/console/build. Not to be changed by hand.\n\n${components}`
+const made = `// Made of openapi.json by crates/web-console/build. Not to be changed by hand.\n\n${components}`
 
 if (!process.argv.includes('--check')) writeFileSync(MADE, made)
 else if (readFileSync(MADE, 'utf8') !== made) {
-  console.error('crates/console/web/src/api/schemas.ts is not what openapi.json says: run crates/console/build')
+  console.error('crates/web-console/web/src/api/schemas.ts is not what openapi.json says: run crates/web-console/build')
   process.exitCode = 1
 }
