@@ -167,10 +167,6 @@ async fn a_page_of_any_list_has_at_most_32_mib() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_nobody_reads_take_little_memory() {
-    // On PostgreSQL the growth is 279 MiB so far (`docs/reliability.md`).
-    if testkit::test_database().is_some() {
-        return;
-    }
     disturb(24, Duration::from_secs(3), None).await;
 }
 

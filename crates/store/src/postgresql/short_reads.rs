@@ -2,11 +2,12 @@
 //! several questions under way at once, so that neither a thread nor the server's process is put to sleep between them.
 //!
 //! A script is run to learn its first statement (its question), and again with the rows, up to its third. A script that
-//! runs more statements, writes, or meets any error is left to the threads of `pool.rs`, which report errors and try again;
-//! so is one that finds no free connection. A connection serves one database at a time: no question of a build is ever sent while the search
+//! runs more statements, writes, has large answers, or meets any error is left to the threads of `pool.rs`, which report
+//! errors, try again and hold one row at a time; so is one that finds no free connection. A connection serves one database at a time: no question of a build is ever sent while the search
 //! path is that of another.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ use crate::work::attempt;
 const MAX_STATEMENTS_ASKED: usize = 3;
 /// How many questions may be under way on one connection.
 const MAX_QUESTIONS: usize = 16;
+/// How many bytes the rows of an answer may have, since all are held.
+const MAX_ANSWER: usize = 1024 * 1024;
 /// How long a connection must have been idle before it may serve another database.
 const IDLE_BEFORE_SWITCH: Duration = Duration::from_millis(100);
 /// How long connecting may take.
@@ -106,11 +109,12 @@ impl ShortReads {
             answers = seen.answers;
             seat.waits = true;
             let answered = timeout(self.patience, seat.rows(&question)).await;
-            seat.waits = false;
+            // The rest of a large answer is still to come.
+            seat.waits = matches!(answered, Ok(Err(Unanswered::Large)));
             match answered {
                 Ok(Ok(rows)) => answers.push((question, rows)),
                 // On a thread it would only take as long again.
-                Ok(Err(Some(SqlState::QUERY_CANCELED))) => return Ok(Err(E::from(Error::Slow))),
+                Ok(Err(Unanswered::Failed(Some(SqlState::QUERY_CANCELED)))) => return Ok(Err(E::from(Error::Slow))),
                 Ok(Err(_)) => return Err(script),
                 Err(_) => {
                     self.give_up(&seat.connection);
@@ -222,10 +226,18 @@ impl Entry {
     }
 }
 
+/// Why a question has no answer here.
+enum Unanswered {
+    /// Its rows have more than [`MAX_ANSWER`] bytes.
+    Large,
+    /// An error, with its code if it had one.
+    Failed(Option<SqlState>),
+}
+
 impl Seat {
-    /// The rows of a question, or the code of the error if it had one.
-    async fn rows(&mut self, sql: &Sql) -> Result<Vec<Found>, Option<SqlState>> {
-        let code = |error: tokio_postgres::Error| error.code().cloned();
+    /// The rows of a question.
+    async fn rows(&mut self, sql: &Sql) -> Result<Vec<Found>, Unanswered> {
+        let code = |error: tokio_postgres::Error| Unanswered::Failed(error.code().cloned());
         if self.enters {
             let set = format!("SET search_path TO \"{}\"", self.slot.name);
             self.connection.client.batch_execute(&set).await.map_err(code)?;
@@ -234,15 +246,21 @@ impl Seat {
         }
         let statement = self.connection.statement(sql.text()).await.map_err(code)?;
         let asked = self.connection.client.query_raw(&statement, sql.args()).await;
-        let rows = match asked {
-            Ok(rows) => rows.try_collect().await,
-            Err(error) => Err(error),
-        };
-        rows.map_err(|error| {
+        let failed = |error| {
             // The prepared statement may not fit its tables any more.
             lock(&self.connection.statements).remove(sql.text());
             code(error)
-        })
+        };
+        let mut rows = pin!(asked.map_err(failed)?);
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.try_next().await.map_err(failed)? {
+            bytes += row.raw_size_bytes();
+            if bytes > MAX_ANSWER {
+                return Err(Unanswered::Large);
+            }
+            found.push(row);
+        }
+        Ok(found)
     }
 }
 
