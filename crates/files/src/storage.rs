@@ -5,7 +5,6 @@ use kit::app::App;
 use kit::build::Build;
 use kit::domain::HealthReport;
 use resource::openapi::object;
-use resource::time;
 use serde_json::{Value as Json, json};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -13,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Error;
-use store::blobs::health::{BlobHealth, BlobWatch};
+use store::blobs::health::BlobWatch;
 use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 
 /// What the keys of the main API's files begin with on S3. No tenant of the history service can have the name.
@@ -75,13 +74,12 @@ pub(crate) fn start_watch(app: &App) {
 /// The state of the storage for `/readyz`. A storage that was never reached since the start stops a rollout; one that is away
 /// later is a warning, since everything but files works.
 pub(crate) fn health(app: &App) -> Option<HealthReport> {
-    let BlobHealth { outage, since, was_reached } = app.slot::<Storage>().watch.health()?;
-    let status = if outage.is_none() { "ok" } else { "unavailable" };
+    let health = app.slot::<Storage>().watch.health()?;
     Some(HealthReport {
         name: HEALTH,
-        details: json!({"status": status, "since": time::show(since)}),
-        warning: outage.map(|reason| format!("The file store is unavailable ({reason}); uploads are refused.")),
-        is_ready: was_reached,
+        details: health.details(),
+        warning: health.warning(),
+        is_ready: health.was_reached,
     })
 }
 

@@ -10,8 +10,8 @@ use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use resource::Query;
 use resource::openapi::Audience;
-use resource::{Query, time};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -172,10 +172,9 @@ fn readiness(engine: Result<(), Error>, files: Option<BlobHealth>) -> Reply {
     let (code, word) = if is_ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unavailable") };
     let mut body = json!({"status": word});
     if let Some(files) = files {
-        let status = if files.outage.is_none() { "ok" } else { "unavailable" };
-        body["files"] = json!({"status": status, "since": time::show(files.since)});
-        if let Some(reason) = files.outage {
-            body["warnings"] = json!([format!("The file store is unavailable ({reason}); uploads are refused.")]);
+        body["files"] = files.details();
+        if let Some(warning) = files.warning() {
+            body["warnings"] = json!([warning]);
         }
     }
     Reply::json(code, &body)

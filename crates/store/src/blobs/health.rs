@@ -3,6 +3,8 @@
 
 use super::Blobs;
 use super::outage::Outage;
+use resource::time;
+use serde_json::{Value as Json, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -22,6 +24,19 @@ pub struct BlobHealth {
     pub since: i64,
     /// Whether the store has answered since the start.
     pub was_reached: bool,
+}
+
+impl BlobHealth {
+    /// What `/readyz` tells: `{status, since}`.
+    pub fn details(&self) -> Json {
+        let status = if self.outage.is_none() { "ok" } else { "unavailable" };
+        json!({"status": status, "since": time::show(self.since)})
+    }
+
+    /// What an operator is to be told.
+    pub fn warning(&self) -> Option<String> {
+        self.outage.map(|reason| format!("The file store is unavailable ({reason}); uploads are refused."))
+    }
 }
 
 /// Asks a store of files every 15 seconds. Cheap to clone.
