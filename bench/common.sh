@@ -68,19 +68,20 @@ fresh() {
 }
 
 SERVER=
-# serve SERVER DATABASE  starts `chancery` or `floor` on what `fresh` put in place
+# serve SERVER DATABASE  starts `chancery`, `floor` or `old`, the binary OLD, on what `fresh` put in place
 serve() {
     case $1-$2 in
         floor-sqlite) FLOOR_DATABASE=$WORK/run/builds/build_1.db ;;
         floor-postgres) FLOOR_DATABASE="$(pg_url run)?options=-csearch_path%3Dbuild_1" ;;
-        chancery-postgres) export CHANCERY_DATABASE_URL=$(pg_url run) ;;
+        chancery-postgres | old-postgres) export CHANCERY_DATABASE_URL=$(pg_url run) ;;
         *) unset CHANCERY_DATABASE_URL ;;
     esac
     if [ "$1" = floor ]; then
         FLOOR_ADDRESS=$ADDRESS FLOOR_KEY=$WORK/run/key FLOOR_DATABASE=$FLOOR_DATABASE "$TARGET/release/floor" >"$WORK/log" 2>&1 &
     else
-        CHANCERY_SECRET_KEY=$SECRET CHANCERY_DATA=$WORK/run CHANCERY_LISTEN=$ADDRESS \
-            "$TARGET/release/chancery" serve api >"$WORK/log" 2>&1 &
+        local binary=$TARGET/release/chancery
+        [ "$1" != old ] || binary=$OLD
+        CHANCERY_SECRET_KEY=$SECRET CHANCERY_DATA=$WORK/run CHANCERY_LISTEN=$ADDRESS "$binary" serve api >"$WORK/log" 2>&1 &
     fi
     SERVER=$!
     STARTED=$("$BENCH" first "$ADDRESS" "$WORK/run" "/api/users/1/") || { tail -3 "$WORK/log" >&2; return 1; }
