@@ -12,6 +12,7 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
 use kit::rows::{self, Cacheable, Cell, Declaration, NOW, Scope, Shape, write_permissions};
+use memchr::memmem;
 use resource::Changes;
 use resource::json::{Cells, Form, Writer};
 use std::borrow::Cow;
@@ -57,7 +58,7 @@ pub fn tag(request: &Request, conn: &mut Conn, id: i64) -> Result<Tag, Refusal> 
 /// works on it.
 fn tag_of(instance: &Instance) -> Tag {
     // No quotation mark in a string of JSON stands without a backslash before it.
-    let find = |member: &[u8]| instance.windows(member.len()).position(|bytes| bytes == member);
+    let find = |member: &[u8]| memmem::find(instance, member);
     match (find(b",\"link_sent_at\":"), find(b",\"link_sent_by\":")) {
         (Some(begin), Some(end)) if begin < end => etag(&[&instance[..begin], &instance[end..]].concat()),
         _ => etag(instance),
