@@ -118,7 +118,7 @@ async fn files_are_kept_for_good_under_their_version_and_never_the_page() {
         let content_type = types.iter().find(|(end, _)| path.ends_with(end)).unwrap().1;
         assert_eq!((plain.status, plain.header("content-type")), (200, content_type));
         let file = path.rsplit('/').next().unwrap();
-        let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/").to_owned() + file;
+        let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/../web-console/dist/").to_owned() + file;
         assert!(plain.bytes == std::fs::read(stored).unwrap(), "{path}");
         for coding in ["gzip", "br, GZIP;q=0.5, zstd", "gzip;q=0", "zstd"] {
             let reply = client.call("GET", path).header("accept-encoding", coding).send().await;
