@@ -30,15 +30,15 @@ impl Source for Values {
     type Child = Map<String, Json>;
     type Error = Infallible;
 
-    fn value(&self, path: &[String], child: Option<&Self::Child>) -> Result<Value, Infallible> {
+    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<Value, Infallible> {
         let name = path.join(".");
-        let found = child.and_then(|child| child.get(&name)).or_else(|| self.0["fields"].get(&name));
+        let found = within.iter().rev().find_map(|child| child.get(&name)).or_else(|| self.0["fields"].get(&name));
         Ok(found.and_then(Json::as_str).map_or(Value::Empty, |text| Value::Text(text.to_owned())))
     }
 
-    fn children(&self, path: &[String]) -> impl Iterator<Item = Result<Self::Child, Infallible>> {
+    fn children(&self, path: &[String], _: &[Self::Child]) -> Result<Vec<Self::Child>, Infallible> {
         let rows = self.0[path.join(".")].as_array().into_iter().flatten();
-        rows.filter_map(|row| row.as_object().cloned().map(Ok))
+        Ok(rows.filter_map(|row| row.as_object().cloned()).collect())
     }
 }
 
