@@ -169,6 +169,9 @@ mod tests {
                      jksImlhdCI6MTc2OTg1MTgwMCwibmJmIjoxNzY5ODUxODAwLCJleHAiOjE3Njk4NTI3MDAsInVzZSI6ImFjY2VzcyJ9.a7Mv1LYIOa4DP_7a\
                      esqw6V_hVIM-W-6bcygcLDzThxk";
         assert!(verify(token).is_some());
+        let ours = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
+        let header = URL_SAFE_NO_PAD.decode(ours.split('.').next().unwrap()).unwrap();
+        assert_eq!(header, br#"{"alg":"HS256","typ":"JWT"}"#);
     }
 
     #[test]
