@@ -6,6 +6,7 @@ mod integrations;
 mod settings;
 mod ui_config;
 
+pub use custom_components::git;
 pub use settings::Settings;
 
 use events::outbox::HistoryHooks;

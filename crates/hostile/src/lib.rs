@@ -12,6 +12,7 @@ mod documents;
 mod events;
 mod files;
 mod mails;
+mod packs;
 mod queries;
 mod records;
 mod tokens;
@@ -23,6 +24,7 @@ pub use documents::documents;
 pub use events::events;
 pub use files::files;
 pub use mails::mails;
+pub use packs::packs;
 pub use queries::queries;
 pub use records::records;
 pub use tokens::tokens;
@@ -31,7 +33,7 @@ pub use tokens::tokens;
 pub type Target = fn(&[u8]);
 
 /// All of them by name, which their seeds in `fuzz/seeds/` have too.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("addresses", addresses),
     ("bodies", bodies),
     ("documents", documents),
@@ -39,6 +41,7 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("files", files),
     ("mails", mails),
     ("messages", messages),
+    ("packs", packs),
     ("queries", queries),
     ("records", records),
     ("sign_ins", sign_ins),

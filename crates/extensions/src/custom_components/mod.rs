@@ -2,7 +2,7 @@
 //! (`docs/reference/custom-components.md`).
 
 mod config;
-mod git;
+pub mod git;
 mod import;
 mod repository;
 mod serve;
