@@ -4,11 +4,12 @@
 //! It needs `python3` and `npm`; the library is installed once below the target directory, from the lock file in
 //! `crates/testkit/clickhouse/`.
 
+use crate::eventually::eventually_blocking;
 use crate::npm;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SCRIPT: &str = include_str!("clickhouse.py");
@@ -17,6 +18,9 @@ const SOURCES: [(&str, &str); 2] = [
     ("package-lock.json", include_str!("../clickhouse/package-lock.json")),
 ];
 const LIBRARY: &str = "node_modules/@chdb/lib-linux-x64-gnu/libchdb.so";
+
+/// A busy machine takes this long to load the library.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A ClickHouse server. Dropping it ends the server and deletes its data. The server also ends with the process that
 /// started it, since its standard input is closed then.
@@ -80,15 +84,12 @@ impl ClickHouse {
             .stderr(log)
             .spawn()
             .unwrap_or_else(|error| panic!("python3 does not start: {error}"));
-        let until = Instant::now() + Duration::from_secs(120);
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        let log = || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        eventually_blocking(START_TIMEOUT, || {
             let ended = process.try_wait().expect("it is ours");
-            if ended.is_some() || Instant::now() > until {
-                let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
-                panic!("ClickHouse does not start ({ended:?}): {log}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            assert!(ended.is_none(), "ClickHouse does not start ({ended:?}): {}", log());
+            TcpStream::connect(("127.0.0.1", self.port)).map_err(|_| format!("ClickHouse does not start: {}", log()))
+        });
         self.process = Some(process);
     }
 }

@@ -8,6 +8,7 @@
 //! emptying those that have rows takes some milliseconds. The schema `ready` has the rows that the build had when it
 //! was new. A database whose tables are others by now is emptied and filled again.
 
+use crate::eventually::eventually_blocking;
 use postgres::{Client, Error, NoTls};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -118,9 +119,10 @@ fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String
     }
     // Sessions of a killed process may still be running.
     let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
-    while client.query_one(others, &[&name])?.get::<_, i64>(0) > 0 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually_blocking(Duration::from_secs(60), || match client.query_one(others, &[&name]) {
+        Ok(row) if row.get::<_, i64>(0) > 0 => Err("other sessions use the database"),
+        answer => Ok(answer.map(drop)),
+    })?;
     let mut inside = Client::connect(&with_database(server, &name), NoTls)?;
     let is_ready = contents == Contents::Ready && restore(&mut inside)?;
     if !is_ready {

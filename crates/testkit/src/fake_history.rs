@@ -1,6 +1,7 @@
 //! A fake history service with the calls that the main API uses (`docs/reference/history.md`). It can be made to
 //! fail, and records the events that it receives.
 
+use crate::eventually::eventually;
 use crate::history::HISTORY_KEY;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -11,13 +12,9 @@ use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
-
-/// How long a test waits for expected events or calls.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where files are put.
 const UPLOAD_PATH: &str = "/upload";
@@ -186,25 +183,19 @@ impl FakeHistory {
     /// Waits until `count` system events have arrived, and returns all of them.
     #[track_caller]
     pub fn arrived(&self, count: usize) -> impl Future<Output = Vec<Json>> + '_ {
-        let caller = std::panic::Location::caller();
-        async move {
-            let end = Instant::now() + WAIT_TIMEOUT;
-            while self.system_events().len() < count {
-                let events = self.system_events();
-                assert!(Instant::now() < end, "{caller}: {count} events are expected, but these arrived: {events:#?}");
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            self.system_events()
-        }
+        eventually(async move || {
+            let events = self.system_events();
+            if events.len() >= count { Ok(events) } else { Err(events) }
+        })
     }
 
     /// Waits until there have been `count` calls.
-    pub async fn called(&self, count: usize) {
-        let end = Instant::now() + WAIT_TIMEOUT;
-        while self.calls() < count {
-            assert!(Instant::now() < end, "{count} calls are expected, and there were {}", self.calls());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    #[track_caller]
+    pub fn called(&self, count: usize) -> impl Future<Output = ()> + '_ {
+        eventually(async move || match self.calls() {
+            calls if calls < count => Err(calls),
+            _ => Ok(()),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -187,6 +187,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &Shared) -> io:
             _ if !is_right => (401, vec![("WWW-Authenticate".to_owned(), "Basic".to_owned())], Vec::new()),
             GitAnswer::Git | GitAnswer::Half | GitAnswer::After(_) => {
                 if let GitAnswer::After(time) = answer {
+                    // The test asked for a slow answer.
                     tokio::time::sleep(time).await;
                 }
                 let root = shared.root.clone();

@@ -3,13 +3,13 @@
 //! It needs `python3` with `pip`, which installs the library once below the target directory.
 
 use crate::certificates::Authority;
+use crate::eventually::eventually;
 use serde_json::{Value as Json, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 use tempfile::TempDir;
 
 const SCRIPT: &str = include_str!("mail_server.py");
@@ -150,17 +150,10 @@ impl MailServer {
     /// Waits until `count` messages have arrived, and returns all messages.
     #[track_caller]
     pub fn wait_for(&self, count: usize) -> impl Future<Output = Vec<Received>> + '_ {
-        let caller = std::panic::Location::caller();
-        async move {
-            for _ in 0..1200 {
-                let messages = self.messages();
-                if messages.len() >= count {
-                    return messages;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            panic!("{caller}: {count} messages are expected after a minute, but these arrived: {:#?}", self.messages());
-        }
+        eventually(async move || {
+            let messages = self.messages();
+            if messages.len() >= count { Ok(messages) } else { Err(messages) }
+        })
     }
 
     /// All sign-ins so far: the mechanism, and whether it was accepted.

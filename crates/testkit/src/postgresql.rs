@@ -3,6 +3,7 @@
 
 use crate::certificates::Authority;
 use crate::database::test_database;
+use crate::eventually::eventually_blocking;
 use postgres::{Client, NoTls};
 use std::fs::Permissions;
 use std::net::TcpListener;
@@ -120,17 +121,13 @@ impl PostgreSql {
         let url = self.url();
         // The blocking driver must not run inside a test's runtime.
         let connected = std::thread::spawn(move || {
-            let until = Instant::now() + START_TIMEOUT;
-            while Client::connect(&url, NoTls).is_err() {
-                if Instant::now() > until {
-                    return None;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Some(Instant::now())
+            eventually_blocking(START_TIMEOUT, || {
+                let log = || std::fs::read_to_string(&log).unwrap_or_default();
+                Client::connect(&url, NoTls).map(drop).map_err(|error| format!("{error}: {}", log()))
+            });
+            Instant::now()
         });
-        let connected = connected.join().expect("the driver does not panic");
-        connected.unwrap_or_else(|| panic!("it does not start: {}", std::fs::read_to_string(log).unwrap_or_default()))
+        connected.join().expect("it accepts connections")
     }
 
     /// Kills the server and all its processes (SIGKILL).

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::database::{Contents, Database};
+use crate::eventually::eventually_blocking;
 use crate::small_disk::SmallDisk;
 use crate::trace::Trace;
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Engine, Store};
 use tempfile::TempDir;
 
@@ -221,6 +222,7 @@ impl Installation {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
+        // The caller chooses the moment of the kill.
         std::thread::sleep(after);
         child.kill().expect("it is ours");
         let output = child.wait_with_output().expect("it is ours");
@@ -311,20 +313,18 @@ pub struct Process {
 impl Process {
     #[track_caller]
     fn wait_until(&mut self, listens: fn(&Process) -> bool) {
-        let end = Instant::now() + TIMEOUT;
-        while Instant::now() < end {
+        eventually_blocking(TIMEOUT, || {
             let printed = self.stdout();
             self.api = address(&printed, "The main API listens on http://");
             self.history = address(&printed, "The history service listens on http://");
             if listens(self) {
-                return;
+                return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
                 panic!("it ended with {status} before it listened: {}{}", self.stdout(), self.stderr());
             }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it does not listen after {TIMEOUT:?}: {}{}", self.stdout(), self.stderr());
+            Err(format!("it does not listen: {}{}", self.stdout(), self.stderr()))
+        });
     }
 
     /// A client of the main API that is not signed in.
@@ -389,14 +389,10 @@ impl Process {
     /// Waits until the process has ended.
     #[track_caller]
     pub fn end(&mut self) -> ExitStatus {
-        let end = Instant::now() + TIMEOUT;
-        while Instant::now() < end {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return status;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it does not end after {TIMEOUT:?}: {}", self.stderr());
+        eventually_blocking(TIMEOUT, || match self.child.try_wait() {
+            Ok(Some(status)) => Ok(status),
+            _ => Err(format!("it does not end: {}", self.stderr())),
+        })
     }
 
     /// Stops the process by SIGTERM, and checks that it exits with code 0.

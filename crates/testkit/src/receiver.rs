@@ -1,10 +1,11 @@
 //! A receiver of webhooks over HTTP, which answers as a test wants.
 
+use crate::eventually::eventually;
 use bytes::Bytes;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -102,16 +103,12 @@ impl Receiver {
     }
 
     /// Waits until it has got so many requests, and returns them.
-    pub async fn gets(&self, count: usize) -> Vec<ReceivedHook> {
-        let until = Instant::now() + Duration::from_secs(30);
-        loop {
+    #[track_caller]
+    pub fn gets(&self, count: usize) -> impl Future<Output = Vec<ReceivedHook>> + '_ {
+        eventually(async move || {
             let received = self.received();
-            if received.len() >= count {
-                return received;
-            }
-            assert!(Instant::now() < until, "{} of {count} requests came", received.len());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            if received.len() >= count { Ok(received) } else { Err(format!("{} of {count} requests", received.len())) }
+        })
     }
 }
 

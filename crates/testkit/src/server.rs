@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::database::{Contents, Database};
+use crate::eventually::eventually;
 use crate::mails::Mail;
 use platform::Settings;
 use platform::builds;
@@ -21,7 +22,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use store::{Conn, Engine, Error, Sql};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -307,13 +307,8 @@ impl Tenant {
     pub async fn mails(&self) -> Vec<Mail> {
         let sql = "SELECT (SELECT count(*) FROM jobs WHERE kind = 'mail') + (SELECT count(*) FROM mail_jobs)";
         let waiting = move |conn: &mut Conn| conn.one(&Sql::new(sql), |row| row.int(0));
-        for _ in 0..1000 {
-            if self.build.db.read::<i64, Error>(waiting).await.is_ok_and(|waiting| waiting == 0) {
-                return Mail::all(self.data.path(), &self.build.domain);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("mails are still waiting after ten seconds");
+        eventually(async || self.build.db.read::<i64, Error>(waiting).await == Ok(0)).await;
+        Mail::all(self.data.path(), &self.build.domain)
     }
 
     /// The latest mail to a receiver.

@@ -1,6 +1,7 @@
 //! Calls that wait for another transaction, as only PostgreSQL has them: on SQLite nobody writes beside another.
 
 use crate::client::Call;
+use crate::eventually::eventually;
 use crate::reply::Reply;
 use crate::server::Tenant;
 use std::sync::mpsc;
@@ -27,12 +28,14 @@ impl Tenant {
         let db = self.build.db.clone();
         let holding = tokio::spawn(async move { db.write(hold).await });
         let holder = holder.recv().await.expect("the statement runs");
-        let reply = tokio::spawn(call.send());
-        while self.waiting_for(holder).await == 0 {
-            assert!(!reply.is_finished(), "it does not wait: {:?}", reply.await);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let mut reply = tokio::spawn(call.send());
+        eventually(async || {
+            assert!(!reply.is_finished(), "it does not wait: {:?}", (&mut reply).await);
+            self.waiting_for(holder).await > 0
+        })
+        .await;
         happens().await;
+        // The write has to wait for longer than this, and nothing shows how long it has waited.
         tokio::time::sleep(LONG).await;
         drop(release);
         assert_eq!(holding.await.expect("it ends"), Err(Error::NotFound));
