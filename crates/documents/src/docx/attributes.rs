@@ -1,4 +1,4 @@
-//! Where attributes stand in the bytes of a start tag, and XML without some of its elements.
+//! The tags of a part, the attributes in the bytes of a start tag, and XML without some of its elements.
 
 use std::ops::Range;
 
@@ -43,6 +43,28 @@ pub fn attributes(xml: &str, tag: &Range<usize>) -> impl Iterator<Item = Attribu
 /// The value of the attribute of a local name.
 pub fn attribute(xml: &str, tag: &Range<usize>, name: &str) -> Option<Range<usize>> {
     attributes(xml, tag).find(|attribute| &xml[attribute.name.clone()] == name).map(|attribute| attribute.value)
+}
+
+/// Calls `visit` for each start tag with its bytes (none for an end tag), until what is read is no XML.
+pub fn each_tag(xml: &str, mut visit: impl FnMut(&[u8], Option<&BytesStart<'_>>, Range<usize>)) {
+    let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut reader = Reader::from_str(&xml[mark..]);
+    let mut at = mark;
+    while let Ok(event) = reader.read_event() {
+        let Ok(position) = usize::try_from(reader.buffer_position()) else { return };
+        let tag = at..mark + position;
+        at = tag.end;
+        match event {
+            Event::Start(element) => visit(element.local_name().as_ref(), Some(&element), tag),
+            Event::Empty(element) => {
+                visit(element.local_name().as_ref(), Some(&element), tag.clone());
+                visit(element.local_name().as_ref(), None, tag);
+            }
+            Event::End(element) => visit(element.local_name().as_ref(), None, tag),
+            Event::Eof => return,
+            _ => (),
+        }
+    }
 }
 
 /// XML without the elements for which `is_gone` says so. None where it is no XML.

@@ -120,6 +120,11 @@ impl FreshNumbers {
             };
             used.extend(number);
         });
+        FreshNumbers::beside(used)
+    }
+
+    /// Those beside some numbers.
+    pub fn beside(mut used: Vec<u32>) -> FreshNumbers {
         used.sort_unstable();
         used.dedup();
         FreshNumbers { used, at: 0, next: 1 }

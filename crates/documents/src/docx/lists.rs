@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
-
-use super::attributes::attribute;
+use super::attributes::{attribute, each_tag};
 
 /// The levels that a list has.
 const LEVELS: u32 = 9;
@@ -17,28 +14,6 @@ pub struct ListItem {
     /// The bytes of the list's number.
     pub list: Range<usize>,
     pub level: u32,
-}
-
-/// Calls `visit` for each start tag with its bytes (none for an end tag), until what is read is no XML.
-fn each_tag(xml: &str, mut visit: impl FnMut(&[u8], Option<&BytesStart<'_>>, Range<usize>)) {
-    let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut reader = Reader::from_str(&xml[mark..]);
-    let mut at = mark;
-    while let Ok(event) = reader.read_event() {
-        let Ok(position) = usize::try_from(reader.buffer_position()) else { return };
-        let tag = at..mark + position;
-        at = tag.end;
-        match event {
-            Event::Start(element) => visit(element.local_name().as_ref(), Some(&element), tag),
-            Event::Empty(element) => {
-                visit(element.local_name().as_ref(), Some(&element), tag.clone());
-                visit(element.local_name().as_ref(), None, tag);
-            }
-            Event::End(element) => visit(element.local_name().as_ref(), None, tag),
-            Event::Eof => return,
-            _ => (),
-        }
-    }
 }
 
 /// The paragraphs of a part that are in lists, up to `most`.

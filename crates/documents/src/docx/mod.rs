@@ -1,11 +1,12 @@
 //! Word documents as files: the archive and its bounds (`package`), the parts in it and how they refer to each other
 //! (`relationships`), the paragraphs of a part with the bytes they take (`text`), what in a part must not be there twice
-//! (`identities`), and numbered lists (`lists`).
+//! (`identities`), numbered lists (`lists`), and notes (`notes`).
 
 pub(crate) mod attributes;
 mod directory;
 pub(crate) mod identities;
 pub(crate) mod lists;
+pub(crate) mod notes;
 mod package;
 mod relationships;
 mod scan;

@@ -1,11 +1,12 @@
 //! Filling templates: `syntax`, `date` and `pattern` read what a tag says, `paragraphs` finds tags in a part, `regions`
-//! decides what a loop or a condition takes in, `nodes` makes of both what is written; `template` is a checked template,
+//! decides what a loop or a condition takes in, `notes` which notes are repeated, `nodes` makes of these what is written; `template` is a checked template,
 //! `render` writes a document, `tables` keeps its tables apart, `format` is what values look like in it.
 
 mod date;
 mod date_names;
 pub mod format;
 mod nodes;
+mod notes;
 mod paragraphs;
 pub mod pattern;
 mod regions;

@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
+use super::notes::{MarkedNotes, RepeatedNote};
 use super::paragraphs::{self, Placed};
 use super::regions::{self, FRESH, LOOPS, Region, Regions, Rules};
 use super::syntax::{PASS_NUMBER, Syntax};
 use super::tag::{Kind, Tag};
 use crate::docx::identities::{self, Identity};
 use crate::docx::lists::{self, ListItem};
+use crate::docx::notes::{NoteKind, marks};
 use crate::docx::text::Text;
 use crate::docx::{MARKS, TemplateError};
 
@@ -40,6 +42,19 @@ pub enum Node {
         name: Range<usize>,
         properties: Option<Range<usize>>,
     },
+    /// The id of a note where its mark stands. Notes that are written once for each mark have another id each time.
+    NoteMark {
+        kind: NoteKind,
+        note: usize,
+        id: Range<usize>,
+    },
+    /// The id of the note that is being written.
+    NoteId,
+    /// The notes of a part by their numbers, each of which is written once for each mark of it, in the order of the marks.
+    Notes {
+        kind: NoteKind,
+        notes: HashMap<usize, Vec<Node>>,
+    },
     Text(Box<str>),
     /// A value in the middle of a `w:t`, whose name is `element`.
     Value {
@@ -59,30 +74,60 @@ pub enum Node {
     },
 }
 
-/// Makes the nodes of a part, whose tags are added to `tags`.
+/// The part whose notes are in other parts.
+pub const DOCUMENT: &str = "document";
+
+/// What all parts of a template have in common while they are compiled.
+pub struct Compiled<'a> {
+    pub rules: Rules<'a>,
+    /// The tags of the parts before.
+    pub tags: Vec<Tag>,
+    /// The notes that the document names.
+    pub notes: MarkedNotes,
+}
+
+/// Makes the nodes of a part and adds its tags. The document comes before the parts of its notes.
 pub fn compile(
     xml: &str,
     text: &Text,
     place: &'static str,
-    rules: Rules<'_>,
-    tags: &mut Vec<Tag>,
+    compiled: &mut Compiled<'_>,
 ) -> Result<Vec<Node>, TemplateError> {
     let (placed, only_tags) = paragraphs::tags(text)?;
-    let found = regions::find(xml, text, &placed, &only_tags, rules)?;
-    let ids = add_tags(&placed, place, tags);
+    let found = regions::find(xml, text, &placed, &only_tags, compiled.rules)?;
+    let kind = NoteKind::of_place(place);
+    let notes = compiled.notes.of_part(xml, kind, &placed, compiled.rules)?;
+    let ids = add_tags(&placed, place, &mut compiled.tags);
+    let loops = Loops::of(&placed, &found, &notes, &compiled.tags);
     let mut items = items(xml, text, &placed, &ids, &found);
-    if found.regions.iter().any(|region| matches!(placed[region.open].syntax, Syntax::Loop(_))) {
-        let loops = Loops::of(&placed, &found);
+    if !loops.0.is_empty() {
+        let marks = text.marks.iter().filter(|mark| !is_removed(&found.removed, mark.start));
+        items.extend(marks.map(|mark| Item::edit(mark.clone(), What::Once)));
         put_identities(xml, &loops, &found, &mut items)?;
         loops.put_lists(xml, &found, &mut items);
+    }
+    if place == DOCUMENT && !found.regions.is_empty() {
+        put_note_marks(xml, &found, &mut items)?;
+    }
+    for (at, note) in notes.iter().enumerate() {
+        items.push(Item { range: note.note.source.clone(), order: usize::MAX, what: What::Note(at) });
+        items.push(Item::edit(note.note.id.clone(), What::NoteId));
     }
     // What stands at one place is written before what begins there.
     items.sort_by_key(|item| {
         let is_edit = item.what.is_edit();
         (item.range.start, is_edit, is_edit && !item.range.is_empty(), Reverse(item.range.end), item.order)
     });
-    let mut builder = Builder { xml, text, items, next: 0, found, tags };
-    builder.nodes(0, xml.len(), None)
+    let Compiled { tags, notes: marked, .. } = compiled;
+    let repeated = HashMap::new();
+    let mut builder = Builder { xml, text, items, next: 0, found, tags, marked, regions: 0, notes, repeated };
+    let mut nodes = builder.nodes(0, xml.len(), None)?;
+    if let Some((kind, first)) = kind.zip(nodes.iter().position(|node| matches!(node, Node::NoteId))) {
+        // The place of the first note is that of all.
+        nodes[first] = Node::Notes { kind, notes: builder.repeated };
+        nodes.retain(|node| !matches!(node, Node::NoteId));
+    }
+    Ok(nodes)
 }
 
 /// The index of each placed tag in `tags`; a closing tag is not in it.
@@ -111,6 +156,13 @@ struct Item {
     what: What,
 }
 
+impl Item {
+    /// What is no region is inside one of the same bytes.
+    fn edit(range: Range<usize>, what: What) -> Item {
+        Item { range, order: usize::MAX, what }
+    }
+}
+
 enum What {
     Cut,
     Put(&'static str),
@@ -120,20 +172,22 @@ enum What {
     Number,
     ListNumber(usize),
     NameEnding,
+    NoteMark(NoteKind),
+    NoteId,
+    Note(usize),
     Region { region: usize, tag: usize },
     Table(usize),
 }
 
 impl What {
     fn is_edit(&self) -> bool {
-        !matches!(self, Self::Region { .. } | Self::Table(_))
+        !matches!(self, Self::Region { .. } | Self::Table(_) | Self::Note(_))
     }
 }
 
 fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regions) -> Vec<Item> {
     let mut items = Vec::new();
-    // What is no region is inside one of the same bytes.
-    let mut put = |range: Range<usize>, what| items.push(Item { range, order: usize::MAX, what });
+    let mut put = |range: Range<usize>, what| items.push(Item::edit(range, what));
     for &(start, end) in &found.removed {
         // What refers to a bookmark finds it where its paragraph was.
         let first = text.marks.partition_point(|mark| mark.start < start);
@@ -168,11 +222,6 @@ fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regio
                 _ => What::Cut,
             };
             put(range.clone(), what);
-        }
-    }
-    if placed.iter().any(|placed| matches!(placed.syntax, Syntax::Loop(_))) {
-        for mark in text.marks.iter().filter(|range| !is_removed(&found.removed, range.start)) {
-            put(mark.clone(), What::Once);
         }
     }
     for (at, table) in found.tables.iter().enumerate() {
@@ -210,15 +259,34 @@ fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<Ite
         if loops.innermost(&mut sweep, range.start).is_some() && !is_removed(&found.removed, range.start) {
             count += 1;
             if count <= MARKS {
-                items.push(Item { range, order: usize::MAX, what });
+                items.push(Item::edit(range, what));
             }
         }
     });
     if count > MARKS { Err(TemplateError::too_large("too many elements")) } else { Ok(()) }
 }
 
-/// The bodies of the loops of a part, those outside before those inside, each with the one around it.
-struct Loops(Vec<(Range<usize>, Option<usize>)>);
+/// Adds the marks of notes.
+fn put_note_marks(xml: &str, found: &Regions, items: &mut Vec<Item>) -> Result<(), TemplateError> {
+    let marks = marks(xml, MARKS);
+    if marks.len() > MARKS {
+        return Err(TemplateError::too_large("too many marks of notes"));
+    }
+    let marks = marks.into_iter().filter(|mark| !is_removed(&found.removed, mark.id.start));
+    items.extend(marks.map(|mark| Item::edit(mark.id, What::NoteMark(mark.kind))));
+    Ok(())
+}
+
+/// The loops of a part, those outside before those inside. A note that is written in each pass of a loop stands in it.
+struct Loops(Vec<Loop>);
+
+struct Loop {
+    body: Range<usize>,
+    /// The loop around it in the part.
+    outer: Option<usize>,
+    /// How many loops are open in it.
+    depth: usize,
+}
 
 /// Where one stands who asks for ascending positions.
 #[derive(Default)]
@@ -228,32 +296,35 @@ struct Sweep {
 }
 
 impl Loops {
-    fn of(placed: &[Placed], found: &Regions) -> Loops {
+    fn of(placed: &[Placed], found: &Regions, notes: &[RepeatedNote], tags: &[Tag]) -> Loops {
         let is_loop = |region: &&Region| matches!(placed[region.open].syntax, Syntax::Loop(_));
-        let mut bodies: Vec<_> = found.regions.iter().filter(is_loop).map(|region| region.body.clone()).collect();
-        bodies.sort_by_key(|body| (body.start, Reverse(body.end)));
-        let mut loops = Loops(Vec::with_capacity(bodies.len()));
+        let mut bodies: Vec<_> = found.regions.iter().filter(is_loop).map(|region| (region.body.clone(), 1)).collect();
+        let in_loop = |note: &RepeatedNote| Some((note.note.source.clone(), tags[note.within?].within.len() + 1));
+        bodies.extend(notes.iter().filter_map(in_loop));
+        bodies.sort_by_key(|(body, _)| (body.start, Reverse(body.end)));
+        let mut loops: Vec<Loop> = Vec::with_capacity(bodies.len());
         let mut open: Vec<usize> = Vec::new();
-        for body in bodies {
-            while open.last().is_some_and(|last| loops.0[*last].0.end <= body.start) {
+        for (body, own) in bodies {
+            while open.last().is_some_and(|last| loops[*last].body.end <= body.start) {
                 open.pop();
             }
-            loops.0.push((body, open.last().copied()));
-            open.push(loops.0.len() - 1);
+            let outer = open.last().copied();
+            loops.push(Loop { body, outer, depth: own + outer.map_or(0, |outer| loops[outer].depth) });
+            open.push(loops.len() - 1);
         }
-        loops
+        Loops(loops)
     }
 
     /// The innermost loop around a position.
     fn innermost(&self, sweep: &mut Sweep, position: usize) -> Option<usize> {
-        while self.0.get(sweep.next).is_some_and(|(body, _)| body.start <= position) {
-            while sweep.open.last().is_some_and(|last| self.0[*last].0.end <= self.0[sweep.next].0.start) {
+        while self.0.get(sweep.next).is_some_and(|next| next.body.start <= position) {
+            while sweep.open.last().is_some_and(|last| self.0[*last].body.end <= self.0[sweep.next].body.start) {
                 sweep.open.pop();
             }
             sweep.open.push(sweep.next);
             sweep.next += 1;
         }
-        while sweep.open.last().is_some_and(|last| self.0[*last].0.end <= position) {
+        while sweep.open.last().is_some_and(|last| self.0[*last].body.end <= position) {
             sweep.open.pop();
         }
         sweep.open.last().copied()
@@ -261,7 +332,7 @@ impl Loops {
 
     /// A loop and those around it, from the inside.
     fn chain(&self, of: Option<usize>) -> impl Iterator<Item = usize> {
-        std::iter::successors(of, |one| self.0[*one].1)
+        std::iter::successors(of, |one| self.0[*one].outer)
     }
 
     /// Adds the numbers of lists that begin again in each pass. A list of one item in each pass is counted through: its items
@@ -278,7 +349,7 @@ impl Loops {
         for of_list in lists.into_values() {
             let Some(level) = self.level_of_list(&of_list) else { continue };
             let numbers = of_list.into_iter().map(|(item, _)| item.list);
-            items.extend(numbers.map(|range| Item { range, order: usize::MAX, what: What::ListNumber(level) }));
+            items.extend(numbers.map(|range| Item::edit(range, What::ListNumber(level))));
         }
     }
 
@@ -293,8 +364,8 @@ impl Loops {
             let is_inside = |within: &Option<usize>| *within != Some(*of);
             at_top.clone().count() > 1 || at_top.any(|(_, within)| is_inside(within))
         };
-        let innermost = self.chain(*first).filter(|one| self.0[*one].0.end >= end).find(is_many)?;
-        Some(self.chain(Some(innermost)).count())
+        let innermost = self.chain(*first).filter(|one| self.0[*one].body.end >= end).find(is_many)?;
+        Some(self.0[innermost].depth)
     }
 }
 
@@ -315,6 +386,12 @@ struct Builder<'a> {
     next: usize,
     found: Regions,
     tags: &'a mut Vec<Tag>,
+    marked: &'a mut MarkedNotes,
+    /// How many loops and conditions are open.
+    regions: usize,
+    notes: Vec<RepeatedNote>,
+    /// The nodes of notes by their numbers.
+    repeated: HashMap<usize, Vec<Node>>,
 }
 
 impl Builder<'_> {
@@ -337,6 +414,19 @@ impl Builder<'_> {
                 What::ListNumber(level) => nodes.push(Node::ListNumber { list: range, level }),
                 What::Mark => nodes.push(Node::Mark { mark: range, is_once: within.is_some() }),
                 What::NameEnding => nodes.push(Node::NameEnding(range.start)),
+                What::NoteMark(kind) => {
+                    let note = self.marked.add(kind, &self.xml[range.clone()], within, self.regions > 0);
+                    nodes.push(Node::NoteMark { kind, note, id: range });
+                }
+                What::NoteId => nodes.push(Node::NoteId),
+                What::Note(note) => {
+                    let RepeatedNote { number, within, .. } = self.notes[note];
+                    let inside = self.nodes(range.start, range.end, within)?;
+                    if let Some(number) = number {
+                        self.repeated.entry(number).or_insert(inside);
+                    }
+                    nodes.push(Node::NoteId);
+                }
                 What::Put(text) => nodes.push(Node::Text(text.into())),
                 What::Value { tag, .. } if within.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
                     return Err(TemplateError::syntax(format!("{{{{ {PASS_NUMBER} }}}} outside of a loop")));
@@ -373,7 +463,9 @@ impl Builder<'_> {
         let mut inside = Vec::new();
         inside.extend(vanished.map(|vanished| self.apart(vanished.open)));
         text(&begin, &mut inside);
+        self.regions += 1;
         inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { within })?);
+        self.regions -= 1;
         text(&end, &mut inside);
         text(&before, nodes);
         nodes.push(Node::Region { tag, nodes: inside, instead: instead.into_boxed_str() });

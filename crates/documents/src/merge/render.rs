@@ -13,13 +13,15 @@ use super::syntax::PASS_NUMBER;
 use super::tables::{self, Edge};
 use super::tag::{Kind, Tag};
 use super::template::{TaggedPart, Template};
+use crate::docx::MARKS;
 use crate::docx::identities::FreshNumbers;
 use crate::docx::lists::Lists;
+use crate::docx::notes::NoteKind;
 
 /// Where the values of a document come from: a record, its parents, its children and theirs.
 pub trait Source {
-    /// One child inside a loop.
-    type Child;
+    /// One child inside a loop. A mark of a note clones it, for the note is written later.
+    type Child: Clone;
     type Error;
 
     /// The value of a path. Inside loops the innermost child has the first word, then the one around it: only what none of
@@ -96,12 +98,18 @@ pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
         buffer: Vec::new(),
         children: Vec::new(),
         passes: Vec::new(),
+        notes: parts.iter().filter_map(|part| part.note_ids.clone()).collect(),
+        marked: Vec::new(),
+        note_id: 0,
         lists: numbering.as_ref().map(|(_, xml)| Lists::read(xml)),
         begun: HashSet::new(),
     };
-    // Lists are made while texts are written.
+    // Lists are made while texts are written, and notes are marked while the document is.
     let last = numbering.as_ref().map(|(index, _)| *index);
-    for index in (0..package.len()).filter(|index| Some(*index) != last).chain(last) {
+    let are_notes = |index: usize| parts.iter().any(|part| part.index == index && part.note_ids.is_some());
+    let mut indexes: Vec<usize> = (0..package.len()).collect();
+    indexes.sort_by_key(|index| (Some(*index) == last, are_notes(*index)));
+    for index in indexes {
         render.check_time()?;
         let lists = render.lists.as_ref().filter(|lists| Some(index) == last && lists.has_made());
         if let (Some(lists), Some((_, xml))) = (lists, &numbering) {
@@ -126,6 +134,7 @@ fn has_list_numbers(nodes: &[Node]) -> bool {
     nodes.iter().any(|node| match node {
         Node::ListNumber { .. } => true,
         Node::Region { nodes, .. } | Node::Table { rows: nodes, .. } => has_list_numbers(nodes),
+        Node::Notes { notes, .. } => notes.values().any(|nodes| has_list_numbers(nodes)),
         _ => false,
     })
 }
@@ -152,6 +161,10 @@ struct Render<'a, 'b, S: Source> {
     /// The children of the loops that are being written, from the outside, and their passes.
     children: Vec<S::Child>,
     passes: Vec<Pass>,
+    /// The ids of the notes that are written once for each mark, these marks, and the id of the note that is being written.
+    notes: HashMap<NoteKind, FreshNumbers>,
+    marked: Vec<WrittenMark<S::Child>>,
+    note_id: u32,
     /// The lists of the document, and the numbers of those that have begun and begin again in a loop.
     lists: Option<Lists>,
     begun: HashSet<u32>,
@@ -165,6 +178,23 @@ struct Pass {
     ending: Option<u32>,
     /// The lists that began again in it, by the numbers of those that they look like.
     lists: HashMap<u32, u32>,
+}
+
+impl Pass {
+    fn new(number: usize) -> Pass {
+        Pass { number, ending: None, lists: HashMap::new() }
+    }
+}
+
+/// A mark that was written, whose note is not yet.
+struct WrittenMark<C> {
+    kind: NoteKind,
+    /// The number of the note in the template.
+    note: usize,
+    id: u32,
+    /// The children of the loops around the mark, and the numbers of their passes.
+    children: Vec<C>,
+    passes: Vec<usize>,
 }
 
 impl<S: Source> Render<'_, '_, S> {
@@ -204,6 +234,9 @@ impl<S: Source> Render<'_, '_, S> {
                 Node::ListNumber { list, level } => self.list_number(list, *level, writer)?,
                 Node::NameEnding(at) => self.name_ending(*at, writer)?,
                 Node::Apart { name, properties } => writer.keep_tables_apart(name, properties.as_ref()),
+                Node::NoteMark { kind, note, id } => self.note_mark(*kind, *note, id, writer)?,
+                Node::NoteId => self.write(&self.note_id.to_string(), writer)?,
+                Node::Notes { kind, notes } => self.notes(*kind, notes, writer)?,
                 Node::Text(text) => self.write(text, writer)?,
                 Node::Value { tag, element } => {
                     let tag = &self.tags[*tag];
@@ -262,7 +295,7 @@ impl<S: Source> Render<'_, '_, S> {
             self.repetitions += 1;
             self.check_time()?;
             self.children.push(child);
-            self.passes.push(Pass { number: at + 1, ending: None, lists: HashMap::new() });
+            self.passes.push(Pass::new(at + 1));
             self.nodes(nodes, writer)?;
             self.passes.pop();
             self.children.pop();
@@ -307,6 +340,45 @@ impl<S: Source> Render<'_, '_, S> {
         });
         let in_pass = in_pass.to_string();
         self.write(&in_pass, writer)
+    }
+
+    fn note_mark<W: Write>(
+        &mut self,
+        kind: NoteKind,
+        note: usize,
+        id: &Range<usize>,
+        writer: &mut PartWriter<'_, W>,
+    ) -> Result<(), MergeError<S::Error>> {
+        let Some(ids) = self.notes.get_mut(&kind) else { return self.write(&writer.xml[id.clone()], writer) };
+        if self.marked.len() == MARKS {
+            return Err(MergeError::TooLarge);
+        }
+        let id = ids.take();
+        let passes = self.passes.iter().map(|pass| pass.number).collect();
+        self.marked.push(WrittenMark { kind, note, id, children: self.children.clone(), passes });
+        self.write(&id.to_string(), writer)
+    }
+
+    /// Writes the notes of a part in the order of their marks, by which LibreOffice finds them; Word does by their ids.
+    fn notes<W: Write>(
+        &mut self,
+        kind: NoteKind,
+        notes: &HashMap<usize, Vec<Node>>,
+        writer: &mut PartWriter<'_, W>,
+    ) -> Result<(), MergeError<S::Error>> {
+        let marked = std::mem::take(&mut self.marked);
+        for marked in marked.iter().filter(|marked| marked.kind == kind) {
+            let Some(nodes) = notes.get(&marked.note) else { continue };
+            self.check_time()?;
+            self.note_id = marked.id;
+            self.children.clone_from(&marked.children);
+            self.passes = marked.passes.iter().map(|number| Pass::new(*number)).collect();
+            self.nodes(nodes, writer)?;
+        }
+        self.children.clear();
+        self.passes.clear();
+        self.marked = marked;
+        Ok(())
     }
 
     fn name_ending<W: Write>(&mut self, at: usize, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
@@ -414,8 +486,8 @@ impl<W> PartWriter<'_, W> {
     }
 }
 
-/// A text inside a `w:t`, whose name is `element`. Line breaks and tabs are elements beside it; what XML does not allow
-/// is left out.
+/// A text inside a `w:t`, whose name is `element`. Line breaks and tabs are elements beside it: Word shows U+0085, U+2028
+/// and U+2029 as boxes or not at all. What XML does not allow is left out.
 fn escaped(text: &str, element: &str) -> String {
     let prefix = &element[..element.len() - 1];
     let mut out = String::with_capacity(text.len());
@@ -430,7 +502,7 @@ fn escaped(text: &str, element: &str) -> String {
             '>' => out.push_str("&gt;"),
             '\t' => put_beside(&mut out, "tab"),
             '\r' if characters.peek() == Some(&'\n') => (),
-            '\n' | '\r' => put_beside(&mut out, "br"),
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => put_beside(&mut out, "br"),
             '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => (),
             _ => out.push(character),
         }

@@ -2,12 +2,14 @@
 
 use std::io::{Read, Seek};
 
-use super::nodes::{self, Node};
+use super::nodes::{self, Compiled, DOCUMENT, Node};
+use super::notes::{MarkedNotes, note_ids};
 use super::paragraphs;
 use super::regions::Rules;
 use super::syntax;
 use super::tag::Tag;
 use crate::docx::identities::FreshNumbers;
+use crate::docx::notes::NoteKind;
 use crate::docx::text::{Text, scan};
 use crate::docx::{Package, Refused, TAGS, TemplateError};
 
@@ -26,6 +28,8 @@ pub(super) struct TaggedPart {
     pub index: usize,
     pub nodes: Vec<Node>,
     pub numbers: FreshNumbers,
+    /// Of a part whose notes are written once for each mark: the ids of what is written.
+    pub note_ids: Option<(NoteKind, FreshNumbers)>,
 }
 
 /// Reads a template and checks everything that can be checked without knowing the fields of a record.
@@ -41,21 +45,22 @@ pub fn open_stored<R: Read + Seek>(file: R) -> Result<Template<R>, TemplateError
 }
 
 fn of_package<R: Read + Seek>(mut package: Package<R>, rules: Rules<'_>) -> Result<Template<R>, TemplateError> {
-    let mut tags = Vec::new();
+    let mut compiled = Compiled { rules, tags: Vec::new(), notes: MarkedNotes::default() };
     let mut parts = Vec::new();
     for part in package.texts().to_vec() {
         let in_part = |error: TemplateError| error.in_part(&part.name);
         let xml = package.read_text(part.index).map_err(in_part)?;
-        let nodes = compile(&xml, part.place, rules, &mut tags).map_err(in_part)?;
+        let nodes = scan(&xml).and_then(|text| compile(&xml, &text, part.place, &mut compiled)).map_err(in_part)?;
         if !nodes.is_empty() {
-            parts.push(TaggedPart { index: part.index, nodes, numbers: FreshNumbers::of(&xml) });
+            let kind = NoteKind::of_place(part.place).filter(|kind| compiled.notes.are_repeated(*kind));
+            let note_ids = kind.map(|kind| (kind, note_ids(&xml)));
+            parts.push(TaggedPart { index: part.index, nodes, numbers: FreshNumbers::of(&xml), note_ids });
         }
     }
-    Ok(Template { package, tags, parts })
+    Ok(Template { package, tags: compiled.tags, parts })
 }
 
 /// What a file would be as a template.
-#[derive(Default)]
 pub struct Survey {
     /// The tags of the parts that can be read.
     pub tags: Vec<Tag>,
@@ -66,41 +71,37 @@ pub struct Survey {
 /// Reads as much of a file as can be read, and tells everything that is wrong with the rest. An `Err` says nothing of the
 /// file: it could not be read now.
 pub fn survey<R: Read + Seek>(file: R) -> Result<Survey, TemplateError> {
-    let mut survey = Survey::default();
+    let mut errors = Vec::new();
     let mut package = match Package::open(file) {
-        Err(error) if error.kind != Refused::Io => {
-            survey.errors.push(error);
-            return Ok(survey);
-        }
+        Err(error) if error.kind != Refused::Io => return Ok(Survey { tags: Vec::new(), errors: vec![error] }),
         opened => opened?,
     };
     let page_styles = package.page_styles()?;
     let rules = Rules::Upload { page_styles: &page_styles };
+    let mut compiled = Compiled { rules, tags: Vec::new(), notes: MarkedNotes::default() };
     for part in package.texts().to_vec() {
-        if survey.errors.len() >= MOST_WRONG {
+        if errors.len() >= MOST_WRONG {
             break;
         }
-        let found = survey.tags.len();
+        let before = compiled.tags.len();
         let read = match package.read_text(part.index) {
             Err(error) if error.kind == Refused::Io => return Err(error),
             read => read.map_err(|error| vec![error]),
         };
-        if let Err(errors) = read.and_then(|xml| part_of_survey(&xml, part.place, rules, &mut survey.tags)) {
-            survey.tags.truncate(found);
-            survey.errors.extend(errors.into_iter().map(|error| error.in_part(&part.name)));
+        let part_errors = read.and_then(|xml| part_of_survey(&xml, part.place, &mut compiled)).err();
+        // A document with errors does not say in which loops the marks of notes stand.
+        let is_of_unread_document = NoteKind::of_place(part.place).is_some() && !errors.is_empty();
+        if part_errors.is_some() || is_of_unread_document {
+            compiled.tags.truncate(before);
         }
+        errors.extend(part_errors.into_iter().flatten().map(|error| error.in_part(&part.name)));
     }
-    survey.errors.truncate(MOST_WRONG);
-    Ok(survey)
+    errors.truncate(MOST_WRONG);
+    Ok(Survey { tags: compiled.tags, errors })
 }
 
-/// Adds the tags of a part, or says all that is wrong with them.
-fn part_of_survey(
-    xml: &str,
-    place: &'static str,
-    rules: Rules<'_>,
-    tags: &mut Vec<Tag>,
-) -> Result<(), Vec<TemplateError>> {
+/// Adds the tags of a part, or returns all that is wrong with them.
+fn part_of_survey(xml: &str, place: &'static str, compiled: &mut Compiled<'_>) -> Result<(), Vec<TemplateError>> {
     let text = scan(xml).map_err(|error| vec![error])?;
     let mut wrong = Vec::new();
     for paragraph in &text.paragraphs {
@@ -109,33 +110,29 @@ fn part_of_survey(
     if !wrong.is_empty() {
         return Err(wrong.into_iter().map(TemplateError::syntax).collect());
     }
-    compile_text(xml, &text, place, rules, tags).map(drop).map_err(|error| vec![error])
+    compile(xml, &text, place, compiled).map(drop).map_err(|error| vec![error])
 }
 
 /// The tags of one part by itself, for those who throw random XML at it.
 pub fn tags_of_part(xml: &str) -> Result<Vec<Tag>, TemplateError> {
-    let mut tags = Vec::new();
-    compile(xml, "document", Rules::Stored, &mut tags)?;
-    Ok(tags)
+    let mut compiled = Compiled { rules: Rules::Stored, tags: Vec::new(), notes: MarkedNotes::default() };
+    compile(xml, &scan(xml)?, DOCUMENT, &mut compiled)?;
+    Ok(compiled.tags)
 }
 
-/// None where a part has no tags.
-fn compile(xml: &str, place: &'static str, rules: Rules<'_>, tags: &mut Vec<Tag>) -> Result<Vec<Node>, TemplateError> {
-    compile_text(xml, &scan(xml)?, place, rules, tags)
-}
-
-fn compile_text(
+/// None where nothing of a part is filled.
+fn compile(
     xml: &str,
     text: &Text,
     place: &'static str,
-    rules: Rules<'_>,
-    tags: &mut Vec<Tag>,
+    compiled: &mut Compiled<'_>,
 ) -> Result<Vec<Node>, TemplateError> {
-    if text.paragraphs.is_empty() {
+    let are_repeated = NoteKind::of_place(place).is_some_and(|kind| compiled.notes.are_repeated(kind));
+    if text.paragraphs.is_empty() && !are_repeated {
         return Ok(Vec::new());
     }
-    let nodes = nodes::compile(xml, text, place, rules, tags)?;
-    paragraphs::check_number(tags)?;
+    let nodes = nodes::compile(xml, text, place, compiled)?;
+    paragraphs::check_number(&compiled.tags)?;
     Ok(nodes)
 }
 

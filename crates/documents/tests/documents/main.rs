@@ -6,6 +6,7 @@ mod files;
 mod format;
 mod hostile;
 mod merge;
+mod notes;
 mod random;
 mod support;
 mod word;

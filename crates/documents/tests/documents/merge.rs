@@ -36,6 +36,17 @@ fn line_breaks_and_tabs_of_a_value_are_elements_and_forbidden_characters_go() {
     );
 }
 
+#[test]
+fn every_kind_of_line_break_in_a_value_is_the_element_of_one() {
+    let line = |text: &str| format!("<w:t xml:space=\"preserve\">{text}</w:t>");
+    for line_break in ["\n", "\r", "\r\n", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}"] {
+        let value = format!("Main Street 1{line_break}Bern");
+        let out = merged("<w:p><w:r><w:t>{{ a }}</w:t></w:r></w:p>", &data(&[("a", &value)]));
+        let filled = format!("<w:p><w:r>{}<w:br/>{}</w:r></w:p>", line("Main Street 1"), line("Bern"));
+        assert_eq!(out, filled, "{line_break:?}");
+    }
+}
+
 fn children() -> crate::support::Data {
     data(&[("city", "Bern")]).children("item", "name", &["one", "two"])
 }

@@ -1,0 +1,101 @@
+//! Which notes of a document have their marks in loops and conditions. These notes are written once for each mark that is
+//! written, with the values of the pass in which the mark stands.
+
+use std::collections::{HashMap, HashSet};
+
+use super::paragraphs::Placed;
+use super::regions::Rules;
+use crate::docx::TemplateError;
+use crate::docx::identities::FreshNumbers;
+use crate::docx::notes::{Note, NoteKind, notes};
+
+/// The notes that the marks of a document name.
+#[derive(Default)]
+pub struct MarkedNotes {
+    /// By kind and id.
+    notes: HashMap<(NoteKind, String), MarkedNote>,
+    /// The kinds of which a mark stands in a loop or a condition.
+    repeated: HashSet<NoteKind>,
+}
+
+struct MarkedNote {
+    /// Its number among the marked notes.
+    number: usize,
+    /// The loop around its first mark, as an index of the template's tags.
+    within: Option<usize>,
+    /// Whether another mark of it stands in another loop, or in none.
+    has_other_loop: bool,
+}
+
+impl MarkedNotes {
+    /// Adds a mark that stands in a loop whose tag is `within`, and returns the number of its note.
+    pub fn add(&mut self, kind: NoteKind, id: &str, within: Option<usize>, is_in_region: bool) -> usize {
+        if is_in_region {
+            self.repeated.insert(kind);
+        }
+        let next = self.notes.len();
+        let new = MarkedNote { number: next, within, has_other_loop: false };
+        let note = self.notes.entry((kind, id.to_owned())).or_insert(new);
+        note.has_other_loop |= note.within != within;
+        note.number
+    }
+
+    /// Whether notes of a kind are written once for each of their marks.
+    pub fn are_repeated(&self, kind: NoteKind) -> bool {
+        self.repeated.contains(&kind)
+    }
+
+    /// The notes of a part that are written once for each of their marks.
+    pub fn of_part(
+        &self,
+        xml: &str,
+        kind: Option<NoteKind>,
+        placed: &[Placed],
+        rules: Rules<'_>,
+    ) -> Result<Vec<RepeatedNote>, TemplateError> {
+        let Some(kind) = kind.filter(|kind| self.are_repeated(*kind)) else { return Ok(Vec::new()) };
+        let mut repeated = Vec::new();
+        for note in notes(xml).into_iter().filter(|note| !note.is_separator) {
+            let marked = self.notes.get(&(kind, xml[note.id.clone()].to_owned()));
+            if marked.is_some_and(|marked| marked.has_other_loop)
+                && matches!(rules, Rules::Upload { .. })
+                && has_tag(placed, &note)
+            {
+                let beginning: String = plain_text(&xml[note.source.clone()]).chars().take(60).collect();
+                return Err(TemplateError::syntax(format!(
+                    "the {} \"{beginning}\" has several marks, which do not stand in the same loop",
+                    kind.name()
+                )));
+            }
+            let (number, within) = marked.map_or((None, None), |marked| (Some(marked.number), marked.within));
+            repeated.push(RepeatedNote { note, number, within });
+        }
+        Ok(repeated)
+    }
+}
+
+/// A note that is written once for each of its marks.
+pub struct RepeatedNote {
+    pub note: Note,
+    /// Its number among the marked notes; none where no mark names it.
+    pub number: Option<usize>,
+    /// The loop around its mark, as an index of the template's tags.
+    pub within: Option<usize>,
+}
+
+fn has_tag(placed: &[Placed], note: &Note) -> bool {
+    let first = placed.partition_point(|tag| tag.start() < note.source.start);
+    placed.get(first).is_some_and(|tag| tag.start() < note.source.end)
+}
+
+/// XML without its tags.
+fn plain_text(xml: &str) -> String {
+    let after_tags = xml.split('<').map(|piece| piece.split_once('>').map_or(piece, |(_, text)| text));
+    after_tags.collect::<String>().trim().to_owned()
+}
+
+/// The ids that notes of a part get: those of its separators stay.
+pub fn note_ids(xml: &str) -> FreshNumbers {
+    let separators = notes(xml).into_iter().filter(|note| note.is_separator);
+    FreshNumbers::beside(separators.filter_map(|note| xml[note.id].parse().ok()).collect())
+}
