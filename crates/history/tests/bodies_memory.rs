@@ -104,6 +104,7 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
         stream.write_all(b"{").await.unwrap();
         held.push(stream);
     }
+    // Nothing shows that the server has read the beginnings of the bodies.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let began = std::time::Instant::now();
     for length in [MAX_BODY, 1000] {

@@ -10,8 +10,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 use tempfile::TempDir;
+use testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
@@ -83,11 +84,11 @@ impl Service {
 
     /// Waits until so many uploads are going on.
     async fn arriving(&self, count: usize) {
-        let started = Instant::now();
-        while names(&self.directory.join(".arriving")).len() != count {
-            assert!(started.elapsed() < TIMEOUT, "{:?}", names(&self.directory.join(".arriving")));
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually(async || {
+            let names = names(&self.directory.join(".arriving"));
+            if names.len() == count { Ok(()) } else { Err(names) }
+        })
+        .await;
     }
 
     fn home(&self, tenant: &Tenant) -> PathBuf {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, count, endless, insert};
 use store::{Arg, Conn, Database, Error, Options, Sql, Store};
+use testkit::{eventually, eventually_within};
 
 on_both! {
     short_reads_have_some_statements_or_more,
@@ -304,11 +305,13 @@ async fn a_failing_script_leaves_the_others(fixture: &mut Fixture) {
     let first = tokio::spawn(async move {
         first
             .write(|conn| {
+                // Longer than the others need to queue.
                 std::thread::sleep(Duration::from_millis(100));
                 insert(conn, "first")
             })
             .await
     });
+    // The first script runs by then.
     tokio::time::sleep(Duration::from_millis(30)).await;
     let writers: Vec<_> = (0..40)
         .map(|at| {
@@ -427,6 +430,7 @@ async fn dropped_while_in_use(fixture: &mut Fixture) {
             })
         })
         .collect();
+    // The workers are in the middle of their calls.
     tokio::time::sleep(Duration::from_millis(100)).await;
     fixture.store.drop(database.name()).await.unwrap();
     for worker in workers {
@@ -529,6 +533,7 @@ async fn outside_scripts_have_no_transaction_and_no_time_limit(fixture: &mut Fix
     let tag = database.state_tag().await.unwrap().unwrap();
     let outside = database.outside(|conn| {
         insert(conn, "Ada")?;
+        // Longer than the time limit of other scripts.
         std::thread::sleep(Duration::from_millis(600));
         insert(conn, "Bob")?;
         insert(conn, "Bob").map(drop)
@@ -562,16 +567,14 @@ async fn a_dropped_future_still_writes(fixture: &mut Fixture) {
     for at in 0..10 {
         let runs = runs.clone();
         let write = database.write(move |conn| {
+            // Longer than the caller waits.
             std::thread::sleep(Duration::from_millis(20));
             runs.fetch_add(1, Ordering::Relaxed);
             insert(conn, &format!("user {at}"))
         });
         assert!(tokio::time::timeout(Duration::from_millis(1), write).await.is_err());
     }
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while count(&database).await < 10 && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually_within(Duration::from_secs(5), async || count(&database).await >= 10).await;
     assert_eq!((count(&database).await, runs.load(Ordering::Relaxed)), (10, 10));
 }
 
@@ -583,11 +586,13 @@ async fn reads_are_snapshots(fixture: &mut Fixture) {
         reader
             .read(move |conn| {
                 let before = conn.one(&all(), |row| row.int(0))?;
+                // Long enough for the write below.
                 std::thread::sleep(Duration::from_millis(300));
                 Ok::<_, Error>((before, conn.one(&all(), |row| row.int(0))?))
             })
             .await
     });
+    // The reader has read for the first time by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let (before, after) = reading.await.unwrap().unwrap();
@@ -653,6 +658,7 @@ impl Held {
                 let read = move |_: &mut Conn| {
                     begun.fetch_add(1, Ordering::SeqCst);
                     while !gate.load(Ordering::SeqCst) {
+                        // A script blocks its thread until the test opens the gate.
                         std::thread::sleep(Duration::from_millis(1));
                     }
                     Ok(())
@@ -663,10 +669,8 @@ impl Held {
             })
         });
         let held = Held { gate: gate.clone(), ended: ended.clone(), reads: reads.collect() };
-        while begun.load(Ordering::SeqCst) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        // Time for whatever other threads they may get.
+        eventually(async || begun.load(Ordering::SeqCst) > 0).await;
+        // The others have begun by then, as far as they get threads.
         tokio::time::sleep(Duration::from_millis(50)).await;
         held
     }
@@ -808,6 +812,7 @@ async fn a_closed_store_refuses(fixture: &mut Fixture) {
             tokio::spawn(async move { same.write(move |conn| insert(conn, &format!("user {at}"))).await.is_ok() })
         })
         .collect();
+    // Some writes have begun by then and others wait.
     tokio::time::sleep(Duration::from_millis(5)).await;
     store.close().await;
     store.close().await;

@@ -18,17 +18,20 @@ async fn names(database: &Database) -> BTreeSet<String> {
     all.await.unwrap().into_iter().collect()
 }
 
-/// Keeps the writer busy for a moment, so that the next scripts form a group.
-fn occupy(database: &Database) -> tokio::task::JoinHandle<Result<(), Error>> {
+/// Starts a script that occupies the writer for a moment, so that the next scripts form a group. The script runs when
+/// this returns.
+async fn occupy(database: &Database) -> tokio::task::JoinHandle<Result<(), Error>> {
+    let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+    let script = move |_: &mut Conn| {
+        let _ = begun.send(());
+        // Longer than a test needs to queue its scripts.
+        std::thread::sleep(Duration::from_millis(150));
+        Ok(())
+    };
     let database = database.clone();
-    tokio::spawn(async move {
-        database
-            .write(|_| {
-                std::thread::sleep(Duration::from_millis(150));
-                Ok(())
-            })
-            .await
-    })
+    let occupied = tokio::spawn(async move { database.write(script).await });
+    has_begun.recv().await.unwrap();
+    occupied
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,8 +39,7 @@ async fn a_full_disk_loses_no_acknowledged_write() {
     let mut fixture = Fixture::sqlite(Options { page_limit: Some(40), ..Options::default() }).await;
     let database = fixture.database().await;
     let runs = Arc::new(AtomicU32::new(0));
-    let occupied = occupy(&database);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let occupied = occupy(&database).await;
     let writers: Vec<_> = (0..60)
         .map(|at| {
             let (database, runs) = (database.clone(), runs.clone());
@@ -90,9 +92,10 @@ async fn a_full_disk_loses_no_acknowledged_write() {
 async fn a_script_that_ends_the_transaction_is_refused() {
     let mut fixture = Fixture::sqlite(Options::default()).await;
     let database = fixture.database().await;
-    let occupied = occupy(&database);
+    let occupied = occupy(&database).await;
     let neighbour = database.clone();
     let neighbour = tokio::spawn(async move { neighbour.write(|conn| insert(conn, "neighbour")).await });
+    // The neighbour's script waits by then.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let refused = database.write(|conn| {
         insert(conn, "Ada")?;
@@ -119,7 +122,7 @@ async fn a_constraint_checked_at_commit_fails_only_the_script_that_broke_it() {
     let store = Store::open(engine, DEFERRED, Options::default()).await.unwrap();
     store.create("build_1").await.unwrap();
     let database = store.database("build_1");
-    let occupied = occupy(&database);
+    let occupied = occupy(&database).await;
     let writers: Vec<_> = (0..10)
         .map(|at| {
             let database = database.clone();
@@ -241,8 +244,7 @@ async fn backups_are_complete() {
 async fn too_many_tasks_are_refused() {
     let mut fixture = Fixture::sqlite(Options { writers: 1, readers: 1, ..Options::default() }).await;
     let database = fixture.database().await;
-    let occupied = occupy(&database);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let occupied = occupy(&database).await;
     let writers: Vec<_> = (0..4_200)
         .map(|_| {
             let database = database.clone();
@@ -276,6 +278,7 @@ async fn one_database_does_not_delay_another() {
             let busy = busy.clone();
             tokio::spawn(async move {
                 busy.write(move |conn| {
+                    // 400 of these writes take 800 ms.
                     std::thread::sleep(Duration::from_millis(2));
                     insert(conn, &format!("user {at}"))
                 })
@@ -284,6 +287,7 @@ async fn one_database_does_not_delay_another() {
             })
         })
         .collect();
+    // The writes are queued by then.
     tokio::time::sleep(Duration::from_millis(20)).await;
     quiet.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert!(count(&busy).await < 300);

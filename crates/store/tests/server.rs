@@ -33,6 +33,7 @@ async fn a_deadlock_is_tried_again() {
                 let write = database.write(move |conn| {
                     runs.fetch_add(1, Ordering::Relaxed);
                     conn.exec(&add(first))?;
+                    // The other writer locks its first row meanwhile.
                     std::thread::sleep(Duration::from_millis(200));
                     conn.exec(&add(second))
                 });
@@ -222,6 +223,7 @@ async fn a_slow_short_read_does_not_delay_others() {
         let database = database.clone();
         tokio::spawn(async move { database.read_short::<_, Error>(sleep).await })
     });
+    // Both reads run by then.
     tokio::time::sleep(Duration::from_millis(50)).await;
     given_up.abort();
     let begun = Instant::now();
@@ -350,6 +352,7 @@ async fn a_server_that_hangs_does_not_hold_callers() {
         tokio::spawn(async move {
             let sleep = |conn: &mut Conn| {
                 conn.exec(&Sql::new("SELECT 1"))?;
+                // Longer than the time limit and the wait for a connection.
                 std::thread::sleep(Duration::from_secs(5));
                 Ok::<_, Error>(())
             };
@@ -365,12 +368,14 @@ async fn a_server_that_hangs_does_not_hold_callers() {
     let began = Instant::now();
     assert!(matches!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Unavailable(_))));
     assert!(began.elapsed() < time_limit, "{:?}", began.elapsed());
+    // The scripts that hold the connections end within this time.
     tokio::time::sleep(Duration::from_secs(5)).await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&database).await, 1);
 
     // Closing the store does not wait for them either.
     let waiting = stand_still();
+    // The script runs by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let began = Instant::now();
     store.close().await;
@@ -447,6 +452,7 @@ async fn the_server_goes_away_and_comes_back() {
                 let database = database.clone();
                 tokio::spawn(async move {
                     let write = database.write(move |conn| {
+                        // All three connections are needed at once.
                         std::thread::sleep(Duration::from_millis(20));
                         insert(conn, &format!("user {round} {at}"))
                     });
@@ -479,6 +485,7 @@ async fn the_server_goes_away_and_comes_back() {
             assert!(started.elapsed() < Duration::from_secs(40));
         }
         door.set(true);
+        // Failed attempts to connect count for a second.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         store.ready().await.unwrap();
     }

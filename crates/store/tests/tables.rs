@@ -204,6 +204,7 @@ async fn hold(database: &Database, lock: TableLock, time: Duration) -> tokio::ta
         let hold = database.write(move |conn| {
             conn.lock_table("r12", lock)?;
             held.lock().unwrap().send(()).unwrap();
+            // The caller chooses how long the lock is held.
             std::thread::sleep(time);
             Ok(())
         });

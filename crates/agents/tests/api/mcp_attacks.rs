@@ -303,7 +303,7 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
         tokio::task::spawn_blocking(move || is_held.recv().unwrap()).await.unwrap();
         let call = scene.agent.message(&scene.server, &scene.tokens.access, &scene.change());
         let call = tokio::spawn(call.send());
-        // It waits by now, or comes when its agent is over already: it is refused in both cases.
+        // The call waits by now, or arrives after its agent has ended: it is refused in both cases.
         tokio::time::sleep(Duration::from_millis(100)).await;
         go_on.send(()).unwrap();
         holder.await.unwrap().unwrap();

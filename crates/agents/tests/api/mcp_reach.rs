@@ -5,8 +5,7 @@ use crate::dance::{Agent, Tokens, with_agent};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class, number};
 use serde_json::{Value, json};
-use std::time::Duration;
-use testkit::{Client, FakeHistory, HistoryServer, Server};
+use testkit::{Client, FakeHistory, HistoryServer, Server, eventually};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
@@ -258,25 +257,28 @@ async fn a_history_tells_an_agent_nothing_of_records_that_it_may_not_view() {
     let changed =
         scene.run("update_record", json!({"object_record": record, "fields": {"above": null, "title": "Changed"}}));
     assert_eq!(changed.await["fields"]["above"], Value::Null);
-    let mut told = (true, json!({}));
-    for _ in 0..500 {
-        let call =
-            scene.agent.call(&scene.server, &scene.tokens, "get_record_history", json!({"object_record": record}));
-        let result = call.await;
-        told = (result["isError"] == true, result["structuredContent"].clone());
-        if told.1["results"].as_array().is_some_and(|events| events.iter().any(|event| event["source_type"] == "mcp")) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let events = told.1["results"].as_array().unwrap();
-    let by_agent = events.iter().find(|event| event["source_type"] == "mcp").unwrap();
+    let body = json!({"object_record": record});
+    let (history, by_agent) = eventually(async || {
+        let call = scene.agent.call(&scene.server, &scene.tokens, "get_record_history", body.clone());
+        with_event_of_agent(call.await["structuredContent"].clone())
+    })
+    .await;
     assert_eq!((&by_agent["event_type"], &by_agent["source_id"]), (&json!("field_values_changed"), &json!(1)));
-    assert!(told.1.to_string().contains("Changed") && !told.1.to_string().contains("secret"), "{:#}", told.1);
+    let history = history.to_string();
+    assert!(history.contains("Changed") && !history.contains("secret"), "{history}");
     // Neither is the history of the hidden one told, though there is one.
     for id in [hidden, UNKNOWN] {
         let refused = scene.refused("get_record_history", json!({"object_record": id})).await;
         assert_eq!(refused, json!({"detail": "Not found."}));
+    }
+}
+
+/// A page of a history, with its first event of an agent.
+fn with_event_of_agent(history: Value) -> Result<(Value, Value), Value> {
+    let mut events = history["results"].as_array().into_iter().flatten();
+    match events.find(|event| event["source_type"] == "mcp").cloned() {
+        Some(event) => Ok((history, event)),
+        None => Err(history),
     }
 }
 
@@ -318,14 +320,7 @@ async fn a_history_names_to_an_agent_whom_and_what_its_person_may_list() {
     };
     let own = json!({"object_record": record, "fields": {"title": "B"}});
     scene.agent.run(&scene.server, &tokens, "update_record", own).await;
-    let mut told = json!({});
-    for _ in 0..500 {
-        told = ask(json!({})).await;
-        if told["results"].as_array().is_some_and(|events| events.iter().any(|event| event["source_type"] == "mcp")) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let (told, _) = eventually(async || with_event_of_agent(ask(json!({})).await)).await;
     let of = |event_type: &str| {
         let events = told["results"].as_array().unwrap();
         events.iter().find(|event| event["event_type"] == event_type).unwrap_or_else(|| panic!("{told:#}")).clone()
@@ -408,16 +403,13 @@ async fn activity_names_a_record_whose_id_was_sent_as_a_text() {
     scene.run("get_record", json!({"object_record": sent})).await;
     scene.run("update_record", json!({"object_record": sent, "fields": {"title": "A"}})).await;
     scene.refused("get_record", json!({"object_record": UNKNOWN.to_string()})).await;
-    let mut listed = json!({});
-    for _ in 0..500 {
+    let listed = eventually(async || {
         // Lines of reads wait for others by the clock.
         scene.server.advance(testkit::SECOND / 10);
-        listed = scene.api.get("/api/mcp/connectors/1/activity/").await.ok();
-        if listed["total_count"] == 3 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        let listed = scene.api.get("/api/mcp/connectors/1/activity/").await.ok();
+        if listed["total_count"] == 3 { Ok(listed) } else { Err(listed) }
+    })
+    .await;
     let lines = listed["results"].as_array().unwrap();
     let mut told: Vec<Value> =
         lines.iter().map(|of| json!([of["record_id"], of["object_class"], of["tool"]])).collect();

@@ -4,7 +4,7 @@ use crate::dance::{Agent, Tokens, with_agent_on};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class};
 use serde_json::{Value, json};
-use testkit::{Client, PASSWORD, Server};
+use testkit::{Client, PASSWORD, Server, eventually};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
@@ -290,14 +290,11 @@ async fn what_an_agent_did_is_listed() {
     scene.refused("delete_record", json!({"object_record": record})).await;
     scene.refused("get_record", json!({"object_record": 99})).await;
     let path = "/api/mcp/connectors/1/activity/";
-    let mut found = json!({});
-    for _ in 0..500 {
-        found = scene.api.get(path).await.ok();
-        if found["total_count"] == 4 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let found = eventually(async || {
+        let found = scene.api.get(path).await.ok();
+        if found["total_count"] == 4 { Ok(found) } else { Err(found) }
+    })
+    .await;
     let lines = found["results"].as_array().unwrap().clone();
     let moments: Vec<&str> = lines.iter().map(|line| line["at"].as_str().unwrap()).collect();
     assert!(moments.is_sorted_by(|later, earlier| later >= earlier), "{moments:?}");

@@ -8,8 +8,7 @@ use crate::rights_steps::{Walk, records_of};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Duration;
-use testkit::{Reply, Server, rounds, without_its_id};
+use testkit::{Reply, Server, eventually, rounds, without_its_id};
 
 /// The id of what there is not.
 const UNKNOWN: i64 = 999_999;
@@ -295,16 +294,13 @@ impl Look<'_> {
     /// A history tells once that its record was made, as soon as it has arrived, and that of no other record.
     async fn is_its_history(&self, id: i64) {
         let body = json!({"object_record": id, "filters": {"event_type": "record_created"}});
-        for _ in 0..500 {
+        let told = eventually(async || {
             let (is_error, told) = self.call("get_record_history", body.clone()).await;
-            if !is_error && told["filtered_count"] == 1 {
-                let event = told["results"][0]["event_id"].as_str().unwrap().to_owned();
-                assert_eq!(*self.events.lock().unwrap().entry(event).or_insert(id), id, "{} {told}", self.who);
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("{}: nothing tells that {id} was made", self.who);
+            if !is_error && told["filtered_count"] == 1 { Ok(told) } else { Err(told) }
+        })
+        .await;
+        let event = told["results"][0]["event_id"].as_str().unwrap().to_owned();
+        assert_eq!(*self.events.lock().unwrap().entry(event).or_insert(id), id, "{} {told}", self.who);
     }
 
     /// Everything that changes nothing, or the same to the same, about one record.

@@ -7,7 +7,7 @@ use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use platform::events::history_client::HistoryAddress;
 use serde_json::{Value, json};
 use std::process::Command;
-use testkit::{HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, Server};
+use testkit::{HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, Server, eventually};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 
@@ -79,14 +79,13 @@ async fn works(command: Command, more: Value, revision: Value, errors: [(&str, &
     assert_eq!(program.runs("complete_task", done).await["status"], "completed");
     assert_eq!(program.runs("delete_task", json!({"task": task})).await, json!({"done": true}));
 
-    let mut happened = json!({});
-    for _ in 0..1000 {
-        happened = program.runs("get_record_history", json!({"object_record": record, "limit": 50})).await;
-        if happened["results"].as_array().unwrap().iter().any(|event| event["event_type"] == "field_values_changed") {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let happened = eventually(async || {
+        let happened = program.runs("get_record_history", json!({"object_record": record, "limit": 50})).await;
+        let mut events = happened["results"].as_array().unwrap().iter();
+        let is_there = events.any(|event| event["event_type"] == "field_values_changed");
+        if is_there { Ok(happened) } else { Err(happened) }
+    })
+    .await;
     let event = &happened["results"][0];
     assert_eq!((&event["source_type"], &event["source_info"]), (&json!("mcp"), &json!("Scribe 1.2")), "{happened}");
 

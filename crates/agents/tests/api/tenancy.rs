@@ -3,9 +3,8 @@
 use crate::dance::{Agent, Tokens, agent, with_agent};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, class};
 use serde_json::{Value, json};
-use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{Client, SECOND, Server, Tenant};
+use testkit::{Client, SECOND, Server, Tenant, eventually, quiet_period};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 const RECORDS: &str = "/api/object-classes/1/object-records/";
@@ -28,16 +27,16 @@ async fn reads(tenant: &Tenant, agent: &Agent, times: usize) -> Tokens {
 /// The activity of a connector, when this many calls are listed.
 async fn activity(server: &Server, api: &Client, connector: i64, wanted: usize) -> Value {
     let path = format!("{CONNECTORS}{connector}/activity/");
-    for _ in 0..500 {
+    eventually(async || {
         let listed = api.get(&path).await.ok();
         if listed["total_count"] == wanted {
-            return listed;
+            return Ok(listed);
         }
         // Lines of reads wait for others by the clock.
         server.advance(SECOND / 10);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("not {wanted}: {:?}", api.get(&path).await);
+        Err(listed)
+    })
+    .await
 }
 
 /// How many calls are stored of all builds.
@@ -130,7 +129,7 @@ async fn what_agents_did_goes_with_their_build() {
         |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));
     server.app.store.control().write::<_, Error>(deleting).await.unwrap();
     server.advance(SECOND);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    quiet_period().await;
     assert_eq!(stored(&server).await, 5);
     platform::builds::delete(&server.app, "b.example", false).await.unwrap();
     assert_eq!(stored(&server).await, 2);

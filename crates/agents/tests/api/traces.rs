@@ -6,7 +6,7 @@ use platform::agents::activity::notes::keep;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
 use store::{Conn, Engine, Error, Sql};
-use testkit::{Client, DAY, HOUR, MINUTE, PostgreSql, SECOND, Server};
+use testkit::{Client, DAY, HOUR, MINUTE, PostgreSql, SECOND, Server, eventually};
 
 const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 
@@ -60,18 +60,13 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     let api = scene.server.admin().await;
     // It is listed no more at once, and gone soon after.
     assert_eq!(api.get(ACTIVITY).await.ok()["total_count"], 0);
-    let mut left = 1;
-    for _ in 0..500 {
-        left = stored(&scene.server).await;
-        if left == 0 {
-            break;
-        }
+    eventually(async || {
         // Builds take turns within an hour.
         scene.server.advance(HOUR);
         platform::kit::jobs::wake(&scene.server.app, &scene.server.build);
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert_eq!(left, 0);
+        stored(&scene.server).await == 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -181,16 +176,13 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
         scene.server.app.store.control().read::<i64, Error>(|conn| conn.one(&Sql::new(sql), |row| row.int(0))).await
     };
     assert_eq!(named().await.unwrap(), 3);
-    for _ in 0..500 {
-        if named().await.unwrap() == 1 {
-            return;
-        }
+    eventually(async || {
         // Builds take turns within an hour.
         scene.server.advance(HOUR);
         platform::kit::jobs::wake(&scene.server.app, &scene.server.build);
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("the names were not erased");
+        named().await == Ok(1)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! The end of a class that has everything (`docs/reference/object-classes.md`): what goes with it, and what stays.
 
 use serde_json::{Value, json};
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 use testkit::message;
-use testkit::{Client, Server, docx};
+use testkit::{Client, Server, docx, eventually};
 
 const CLASS: &str = "/api/object-classes/1/";
 
@@ -115,9 +114,7 @@ async fn fill(server: &Server, api: &Client) -> Vec<String> {
     let body = json!({"object_record": record, "document_template": letter});
     api.post("/api/object-records/documents/", body).await.created();
     let run = format!("/api/object-records/{record}/documents/{letter}/");
-    while api.get(&run).await.ok()["generated_document"]["status"] == "processing" {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(async || api.get(&run).await.ok()["generated_document"]["status"] != "processing").await;
     api.delete(CLASS).await.is(400, message::detail("Object class has records and cannot be deleted."));
     api.delete(&format!("{records}batch/")).await.refuses(json!({"ids": ["This field is required."]}));
     let ids = api.get(&records).await.ids();

@@ -2,11 +2,10 @@
 //! the database (`docs/reference/custom-components.md`). Real ones are imported in `crates/chancery/tests/extensions`.
 
 use serde_json::{Value, json};
-use std::time::Duration;
 use store::{Conn, Error, Sql};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, Reply, SECOND, Server, Tenant, at_once, one_wins};
+use testkit::{Client, Reply, SECOND, Server, Tenant, at_once, eventually, one_wins};
 
 const ALL: &str = "/api/custom-components/";
 const REPOSITORIES: &str = "/api/custom-components/repository/";
@@ -34,14 +33,11 @@ fn repository_at(id: i64) -> String {
 
 /// Waits until something does not say `processing`.
 async fn ended(api: &Client, path: &str) -> Value {
-    for _ in 0..1000 {
+    eventually(async || {
         let found = api.get(path).await.ok();
-        if found["status"] != "processing" {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{path} is still processing");
+        if found["status"] == "processing" { Err(found) } else { Ok(found) }
+    })
+    .await
 }
 
 /// Makes a repository whose import has failed.

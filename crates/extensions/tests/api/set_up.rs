@@ -5,7 +5,7 @@ use platform::kit::address::Ranges;
 use platform::kit::jobs;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Receiver, Server};
+use testkit::{Client, Receiver, Server, eventually};
 
 pub const INTEGRATIONS: &str = "/api/integrations/";
 
@@ -92,15 +92,11 @@ pub fn advance(server: &Server, seconds: i64) {
 
 /// The deliveries of a webhook, the newest first, when none of them waits for its first attempt.
 pub async fn deliveries(api: &Client, webhook: &str, count: usize) -> Vec<Value> {
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    loop {
+    eventually(async || {
         let listed = api.get(&format!("{webhook}deliveries/?limit=1000")).await.ok();
         let results = listed["results"].as_array().unwrap().clone();
         let tried = results.iter().filter(|delivery| delivery["attempts"].as_i64() > Some(0)).count();
-        if tried >= count {
-            return results;
-        }
-        assert!(std::time::Instant::now() < until, "{tried} of {count} deliveries were tried: {listed}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        if tried >= count { Ok(results) } else { Err(listed) }
+    })
+    .await
 }

@@ -4,9 +4,8 @@ use crate::set_up::{
     INTEGRATIONS, SECRET, address, agents, deliveries, hook, number, open_loopback, record, with_class,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
 use testkit::shown::{START, page};
-use testkit::{Receiver, SECOND, Server, message};
+use testkit::{Receiver, SECOND, Server, message, quiet_period};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
@@ -111,7 +110,7 @@ async fn each_webhook_hears_of_its_class_and_its_events() {
     let count = receivers[2].received().len();
     record(&api).await;
     receivers[0].gets(4).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    quiet_period().await;
     assert!(receivers[2].received().len() <= count + 2, "{:?}", types(&receivers[2]));
     api.get(&format!("{silent}deliveries/")).await.is(404, message::not_found());
 }

@@ -4,7 +4,7 @@
 use crate::set_up::{advance, deliveries, hook, number, open_loopback, record, with_class};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Reaction, Receiver, Server};
+use testkit::{Client, Reaction, Receiver, Server, eventually, quiet_period};
 
 const ONE_EVENT: [&str; 1] = ["record_created"];
 
@@ -19,15 +19,11 @@ fn told(listed: &[Value]) -> Vec<Told<'_>> {
 
 /// Waits until this is told of the deliveries of a webhook, the newest first.
 async fn is_told(api: &Client, webhook: &str, expected: &[Told<'_>]) {
-    let until = Instant::now() + Duration::from_secs(10);
-    loop {
+    eventually(async || {
         let listed = deliveries(api, webhook, 1).await;
-        if told(&listed) == expected {
-            return;
-        }
-        assert!(Instant::now() < until, "{:?} instead of {expected:?}", told(&listed));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if told(&listed) == expected { Ok(()) } else { Err(listed) }
+    })
+    .await;
 }
 
 async fn hook_of(api: &Client, receiver: &Receiver, name: &str) -> String {
@@ -52,7 +48,7 @@ async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting()
     for (seconds, tries) in [(4, 2), (1, 3), (9, 3), (1, 4), (19, 4), (1, 5)] {
         advance(&server, seconds);
         receiver.gets(tries).await;
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        quiet_period().await;
         assert_eq!(receiver.received().len(), tries, "{seconds}");
     }
     // The same event with the same id and body each time.
@@ -78,7 +74,7 @@ async fn a_receiver_that_is_away_gets_all_in_order_when_it_is_back() {
     for _ in 0..8 {
         records.push(record(&api).await);
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    quiet_period().await;
     // It is left alone for a while.
     assert_eq!(receiver.received().len(), 1);
     receiver.reacts(Reaction::Answer(200));
@@ -182,7 +178,7 @@ async fn a_disabled_webhook_stops_and_what_waits_waits_for_a_day_at_most() {
     receiver.reacts(Reaction::Answer(200));
     advance(&server, 3600);
     record(&api).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    quiet_period().await;
     assert_eq!(receiver.received().len(), 1);
     // Enabled again, it goes on with what waited; what happened meanwhile is not sent.
     api.patch(&one, json!({"is_enabled": true})).await.ok();
@@ -214,26 +210,29 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     batch(30).await;
     deliveries(&api, &one, 1).await;
     advance(&server, 61);
-    let until = Instant::now() + Duration::from_secs(20);
     let count = async |status: &str| {
         let listed = api.get(&format!("{one}deliveries/?limit=1000")).await.ok();
         listed["results"].as_array().unwrap().iter().filter(|one| one["status"] == status).count()
     };
-    while count("pending").await != 20 {
-        assert!(Instant::now() < until, "{}", count("pending").await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(async || match count("pending").await {
+        20 => Ok(()),
+        pending => Err(pending),
+    })
+    .await;
     assert_eq!(count("failed").await, 10);
     let listed = api.get(&format!("{one}deliveries/?limit=1000")).await;
     assert!(listed.column("status")[..20].iter().all(|status| status == "pending"), "{:?}", listed.column("status"));
 
     receiver.reacts(Reaction::Answer(200));
-    while count("pending").await != 0 {
-        assert!(Instant::now() < until, "{}", count("pending").await);
+    eventually(async || {
         // An attempt that was under way when the receiver recovered pauses the webhook once more.
         advance(&server, 60);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        match count("pending").await {
+            0 => Ok(()),
+            pending => Err(pending),
+        }
+    })
+    .await;
     // Never more at once than may wait, so that none of them fails.
     let mut sent = receiver.received().len();
     for _ in 0..100 {
@@ -244,9 +243,5 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     advance(&server, 61);
     let listed = api.get(&format!("{one}deliveries/?limit=5")).await.ok();
     assert_eq!((&listed["total_count"], &listed["filtered_count"]), (&json!(1_000), &json!(1_000)));
-    let until = Instant::now() + Duration::from_secs(10);
-    while number(&server, "SELECT count(*) FROM webhook_deliveries").await > 1_000 {
-        assert!(Instant::now() < until);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually(async || number(&server, "SELECT count(*) FROM webhook_deliveries").await <= 1_000).await;
 }

@@ -8,7 +8,7 @@ mod removal;
 mod s3;
 mod uploads;
 
-use testkit::{Server, Tenant};
+use testkit::{Server, Tenant, eventually};
 
 /// The names of the stored files of a build, in the data directory.
 pub fn stored(tenant: &Tenant) -> Vec<String> {
@@ -21,12 +21,10 @@ pub fn stored(tenant: &Tenant) -> Vec<String> {
 
 /// Waits until so many files are stored. The clock of a test may have moved on since the jobs were looked at last.
 pub async fn wait_for_stored(server: &Server, count: usize) {
-    for _ in 0..1000 {
-        if stored(server).len() == count {
-            return;
-        }
+    eventually(async || {
         platform::kit::jobs::wake(&server.app, &server.build);
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("{:?} are stored instead of {count}", stored(server));
+        let stored = stored(server);
+        if stored.len() == count { Ok(()) } else { Err(stored) }
+    })
+    .await;
 }

@@ -4,7 +4,7 @@ use crate::{stored, wait_for_stored};
 use platform::files::held::{Holder, hold};
 use serde_json::json;
 use store::{Conn, Error, Sql};
-use testkit::{DAY, Server};
+use testkit::{DAY, Server, eventually, quiet_period};
 
 #[tokio::test]
 async fn an_unused_upload_is_removed_after_a_day_and_a_used_one_stays() {
@@ -61,13 +61,7 @@ async fn a_file_that_is_gone_already_is_no_hindrance() {
             row.int(0)
         })
     };
-    for _ in 0..1000 {
-        if server.build.db.read::<i64, Error>(rows).await.unwrap() == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("rows are left");
+    eventually(async || server.build.db.read::<i64, Error>(rows).await == Ok(0)).await;
 }
 
 #[tokio::test]
@@ -78,7 +72,7 @@ async fn nothing_is_removed_while_a_backup_copies_files() {
     let file = api.post("/api/files/public-storage/", json!({"token": token})).await.created();
     let backup = platform::files::without_removals(server.data()).await.unwrap();
     api.delete(&format!("/api/files/public-storage/{}/", file["uuid"].as_str().unwrap())).await.is_empty();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    quiet_period().await;
     assert_eq!(stored(&server).len(), 1);
     drop(backup);
     wait_for_stored(&server, 0).await;

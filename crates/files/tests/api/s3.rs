@@ -1,7 +1,7 @@
 //! The same with files on S3.
 
 use serde_json::json;
-use testkit::{DAY, S3, Server, message};
+use testkit::{DAY, S3, Server, eventually, message};
 
 async fn start(s3: &S3) -> Server {
     let (url, environment) = (s3.url("prefix"), s3.environment());
@@ -39,13 +39,11 @@ async fn files_are_stored_sent_and_removed_on_s3() {
     api.delete(&path).await.is_empty();
     server.advance(DAY);
     server.admin().await.upload("later.txt", "x").await;
-    for _ in 0..500 {
-        if s3.keys().len() == 2 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("{:?} are stored", s3.keys());
+    eventually(async || {
+        let keys = s3.keys();
+        if keys.len() == 2 { Ok(()) } else { Err(keys) }
+    })
+    .await;
 }
 
 #[tokio::test]

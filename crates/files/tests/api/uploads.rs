@@ -3,7 +3,7 @@
 use crate::{stored, wait_for_stored};
 use serde_json::json;
 use store::{Conn, Error, Sql};
-use testkit::{Client, DAY, HOUR, Reply, Server, at_once, message, one_wins, statuses};
+use testkit::{Client, DAY, HOUR, Reply, Server, at_once, eventually, message, one_wins, statuses};
 
 const UPLOAD: &str = "/api/files/upload/";
 const PUBLIC: &str = "/api/files/public-storage/";
@@ -233,14 +233,12 @@ async fn files_are_counted_again_when_processes_of_the_former_version_have_stopp
     };
     server.build.db.write::<_, Error>(migrated).await.unwrap();
     let count = async |expected: i64| {
-        for _ in 0..500 {
+        eventually(async || {
             platform::kit::jobs::wake(&server.app, &server.build);
-            if counted(&server).await == expected {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        panic!("{} bytes are counted instead of {expected}", counted(&server).await);
+            let counted = counted(&server).await;
+            if counted == expected { Ok(()) } else { Err(counted) }
+        })
+        .await;
     };
     count(107).await;
     let late = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE files SET size = 9"));
@@ -298,13 +296,10 @@ async fn a_client_that_hangs_up_leaves_nothing() {
     stream.write_all(&vec![b'x'; 200_000]).await.unwrap();
     drop(stream);
     let rows = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM files"), |row| row.int(0));
-    for _ in 0..1000 {
+    eventually(async || {
         let arriving = std::fs::read_dir(server.data().join("files").join(".arriving")).map_or(0, Iterator::count);
-        if arriving == 0 && server.build.db.read::<i64, Error>(rows).await.unwrap() == 0 {
-            assert_eq!(stored(&server), [""; 0]);
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("something is left");
+        arriving == 0 && server.build.db.read::<i64, Error>(rows).await == Ok(0)
+    })
+    .await;
+    assert_eq!(stored(&server), [""; 0]);
 }

@@ -127,6 +127,7 @@ async fn a_deletion_that_was_cut_short_is_repeated() {
     // What a process leaves that dies after the first step.
     let id = made["client_id"].as_str().unwrap().parse().unwrap();
     server.service.engine.begin_delete(id).await.unwrap().unwrap();
+    // Longer than the service caches a tenant.
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
     api.get("/api/system-events").await.is(400, json!({"detail": "Failed to connect to tenant db."}));
     initialize(&server.keyed(), "half", "another").await.is(400, json!({"detail": "Client already exist."}));

@@ -10,6 +10,7 @@ use history::filter::Page;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use testkit::eventually;
 use uuid::Uuid;
 
 fn handle() -> Arc<ClickHouse> {
@@ -86,11 +87,11 @@ async fn an_initialization_that_was_cut_short_is_out_of_the_way() {
     direct.query(&rename).execute().await.expect("the entry is renamed");
     let again = Tenant { client_id: Uuid::new_v4(), ..dead.clone() };
     assert_eq!(handle.initialize(&again).await, Ok(false), "it may still be completed");
-    let until = Instant::now() + Duration::from_secs(60);
-    while handle.initialize(&again).await != Ok(true) {
-        assert!(Instant::now() < until, "it is in the way for a minute");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    eventually(async || match handle.initialize(&again).await {
+        Ok(true) => Ok(()),
+        answer => Err(answer),
+    })
+    .await;
     assert_eq!(handle.tenant(dead.client_id).await, Ok(None));
     assert_eq!(handle.tenant_named(&dead.database_name).await, Ok(Some(again)));
 }
@@ -249,8 +250,10 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     }
     let server = tokio::task::spawn_blocking(move || {
         for _ in 0..2 {
+            // The writers write for a while, then fail for a while.
             std::thread::sleep(Duration::from_millis(1500));
             server.kill();
+            // The writers meet a server that is away.
             std::thread::sleep(Duration::from_millis(700));
             server.restart();
         }
@@ -317,6 +320,7 @@ async fn an_insert_of_a_dead_process_that_still_runs_is_waited_for_or_ended() {
         );
         let dead = direct(&url).with_setting("query_id", format!("{database}/1/dead"));
         let dead = tokio::spawn(async move { dead.query(&insert).execute().await });
+        // The insert has begun by then; `sleepEachRow` holds it for seconds.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let mut batch = events(3);
         batch[1].id = Uuid::from_bytes(*b"3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
