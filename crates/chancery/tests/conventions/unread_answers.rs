@@ -3,15 +3,18 @@
 
 use crate::BINARY;
 use crate::hostile_bodies::{agent, honest, p99};
+use platform::kit::serve;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use web::listener::{self, Limits};
 
 /// What memory may grow by, in MiB.
 const GROWTH: u64 = 256;
@@ -74,6 +77,7 @@ async fn read_slowly(process_api: std::net::SocketAddr, request: String, lasts: 
         stream.read_exact(&mut head).await?;
         let mut piece = [0; 1000];
         while stream.read(&mut piece).await? > 0 {
+            // The client is slow.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         std::io::Result::Ok(())
@@ -123,6 +127,7 @@ async fn disturb(count: usize, lasts: Duration, most_p99: Option<Duration>) {
         }
         let (mut most, mut statuses) = (before, BTreeMap::new());
         while !readers.is_empty() {
+            // The interval at which memory is measured.
             tokio::time::sleep(Duration::from_millis(50)).await;
             most = most.max(process.held_memory());
             while let Some(status) = readers.try_join_next() {
@@ -174,4 +179,53 @@ async fn answers_that_nobody_reads_take_little_memory() {
 #[ignore = "it is timed: reliability/answers"]
 async fn two_hundred_answers_that_nobody_reads_disturb_nobody() {
     disturb(200, Duration::from_secs(30), Some(Duration::from_millis(250))).await;
+}
+
+/// Reads an answer at a rate in bytes a second, for a time at most. Returns the bytes and whether the connection was cut.
+async fn read_at_rate(address: SocketAddr, request: String, rate: usize, longest: Duration) -> (usize, bool) {
+    const PIECES_A_SECOND: usize = 20;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let (began, mut read, mut piece) = (Instant::now(), 0, vec![0; rate / PIECES_A_SECOND]);
+    while began.elapsed() < longest {
+        match stream.read_exact(&mut piece).await {
+            Ok(count) => read += count,
+            Err(_) => return (read, true),
+        }
+        // The rate is what this test is about.
+        tokio::time::sleep(Duration::from_secs(1) / PIECES_A_SECOND as u32).await;
+    }
+    (read, false)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_below_the_lowest_rate_is_cut_off() {
+    let server = Server::start().await;
+    let admin = server.admin().await;
+    admin.post("/api/roles/", json!({"name": "Clerk", "permissions": {}})).await.created();
+    let long = "x".repeat(8 * 1024 * 1024);
+    let write = move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE roles SET description = $1").arg(long.clone()));
+    server.build.db.write::<_, Error>(write).await.unwrap();
+
+    // The kernel buffers little of an answer at this listener, so that the rate decides after seconds.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_send_buffer_size(32 * 1024).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (app, listener) = (server.app.clone(), socket.listen(16).unwrap());
+    let address = listener.local_addr().unwrap();
+    let handler = move |request, peer| serve::answer(app.clone(), platform::table(), request, peer);
+    tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+
+    let request = get(&admin, "/api/roles/", "").replace("localhost", testkit::DOMAIN);
+    let began = Instant::now();
+    let honest = tokio::spawn(read_at_rate(address, request.clone(), 200_000, Duration::from_secs(16)));
+    // Slower than 64 KiB a second, but never without progress for the ten seconds after which any answer ends.
+    let (read, is_cut) = read_at_rate(address, request, 20_000, Duration::from_secs(40)).await;
+    println!("cut off after {:.1?} and {read} bytes", began.elapsed());
+    assert!(is_cut && read > 50_000, "{read} bytes");
+    assert!((Duration::from_secs(5)..Duration::from_secs(30)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let (read, is_cut) = honest.await.unwrap();
+    assert!(!is_cut && read > 1_000_000, "{read} bytes");
 }

@@ -2,8 +2,8 @@
 
 use crate::{CONFIG, REPOSITORIES, Set, TOO_LARGE, UNREACHABLE, UNREADABLE, admin, ended, repository};
 use serde_json::{Value, json};
-use std::time::Duration;
-use testkit::{Authority, GIT_TOKEN, GIT_USERNAME, GitAnswer, GitServer, PASSWORD};
+use std::time::{Duration, Instant};
+use testkit::{ADMIN, Authority, GIT_TOKEN, GIT_USERNAME, GitAnswer, GitServer, PASSWORD, eventually};
 
 fn of_url(text: &str) -> Value {
     json!({"repository_url": [text]})
@@ -161,12 +161,7 @@ async fn an_import_that_is_killed_is_done_again() {
     let process = set.installation.serve();
     let api = admin(&process).await;
     let at = repository(&api, &set.git.url("map.git")).await;
-    for _ in 0..500 {
-        if !set.git.heard().is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(async || !set.git.heard().is_empty()).await;
     process.kill();
     set.git.answers(GitAnswer::Git);
     let process = set.installation.serve();
@@ -198,9 +193,7 @@ async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
     set.git.answers(GitAnswer::After(Duration::from_secs(3)));
     eve.post(&format!("{second}import/"), json!({})).await.ok();
     let asked = set.git.heard().len();
-    while set.git.heard().len() == asked {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(async || set.git.heard().len() > asked).await;
     api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "internal"})).await.ok();
     assert_eq!(ended(&api, &second).await["errors"], of_url(UNREACHABLE));
     assert_eq!(set.git.heard().len(), asked + 3);
@@ -208,4 +201,34 @@ async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
     // Another one asks, with what is stored.
     api.post(&format!("{second}import/"), json!({})).await.ok();
     assert_eq!(ended(&api, &second).await["status"], "imported");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn imports_of_a_build_leave_places_to_others() {
+    let set = Set::up().await;
+    set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
+    set.installation.succeeds(&["build", "create", "b.example"]);
+    let process = set.installation.serve();
+    let (first, second) = (admin(&process).await, process.client("b.example").sign_in(ADMIN, PASSWORD).await);
+    // More than the four places of the process, at a server that answers nothing until it is given up after seconds.
+    set.git.answers(GitAnswer::Never);
+    let mut waiting = Vec::new();
+    for _ in 0..6 {
+        waiting.push(repository(&first, &set.git.url("map.git")).await);
+    }
+    eventually(async || !set.git.heard().is_empty()).await;
+    set.git.answers(GitAnswer::Git);
+    let at = repository(&second, &set.git.url("map.git")).await;
+    let began = Instant::now();
+    assert_eq!(ended(&second, &at).await["status"], "imported");
+    println!("an import beside six of another build: {:.1?}", began.elapsed());
+    // One of them has been asked for, and the others wait for its end.
+    let mut statuses = Vec::new();
+    for at in &waiting {
+        statuses.push(first.get(at).await.ok()["status"].clone());
+    }
+    assert_eq!(statuses, ["processing"; 6]);
+    for (n, at) in waiting.iter().enumerate() {
+        assert_eq!(ended(&first, at).await["status"], if n == 0 { "failed" } else { "imported" });
+    }
 }
