@@ -2,7 +2,8 @@
 
 use crate::set_up::{TEMPLATES, docx, with_classes};
 use serde_json::{Value, json};
-use testkit::{Client, Server, message};
+use std::time::{Duration, Instant};
+use testkit::{Client, Server, at_once, message};
 
 const CHECK: &str = "/api/object-classes/1/document-templates/check/";
 
@@ -213,4 +214,30 @@ async fn loops_in_loops_name_their_classes() {
     let token = owner.upload("a.docx", docx(["{{#line}}{{#part}}{{/part}}{{/line}}"])).await;
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
     owner.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.refuses(unreadable);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_checks_long_templates_leaves_a_place_to_others() {
+    let server = Server::start().await;
+    let api = with_classes(&server).await;
+    let other = server.build("b.example").await.admin().await;
+    other.post("/api/object-classes/", json!({"name": "Invoice"})).await.created();
+    let short = other.upload("a.docx", docx(["{{ id }}"])).await;
+    let token = api.upload("a.docx", docx(vec!["{{ number }}"; 4_000])).await;
+
+    // One of them is read at a time, sixteen wait, and the others are refused at once.
+    let calls: Vec<_> = (0..40).map(|_| api.call("POST", CHECK).json(&json!({"template_file": token}))).collect();
+    let checks = tokio::spawn(at_once(calls));
+    let began = Instant::now();
+    other.post(CHECK, json!({"template_file": short})).await.ok();
+    let took = began.elapsed();
+    let replies = checks.await.unwrap();
+    println!("a check beside 40 of another build took {took:.1?}, all of them {:.1?}", began.elapsed());
+    let (read, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
+    assert!(!read.is_empty() && !refused.is_empty(), "{} were read", read.len());
+    for reply in refused {
+        reply.is(503, message::detail("The server is busy. Please try again."));
+        assert_eq!(reply.headers["retry-after"], "1");
+    }
+    assert!(took < Duration::from_secs(5) && took < began.elapsed() / 2, "{took:?} of {:?}", began.elapsed());
 }
