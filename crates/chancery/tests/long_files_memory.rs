@@ -44,6 +44,7 @@ async fn growth<T>(what: impl Future<Output = T>) -> (T, usize) {
         let mut most = before;
         while !watched.load(Ordering::Relaxed) {
             most = most.max(memory());
+            // The interval at which memory is measured.
             std::thread::sleep(Duration::from_millis(2));
         }
         most - before

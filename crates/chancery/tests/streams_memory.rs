@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::Server;
+use testkit::{Server, eventually};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use web::listener::{self, Limits};
@@ -40,6 +40,7 @@ fn upload(_: Arc<Request>, mut upload: Upload) -> Pending {
     Box::pin(async move {
         AT_WORK.fetch_add(1, Ordering::Relaxed);
         while upload.next().await?.is_some() {
+            // Slower than the pieces arrive.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         Ok(Answer::empty())
@@ -118,14 +119,14 @@ async fn slow_uploads_and_slow_readers_take_little() {
             // As much as is taken.
             held.push(tokio::spawn(async move {
                 while is_upload && stream.write_all(chunk).await.is_ok() {}
+                // The connection stays open until the test aborts this task.
                 tokio::time::sleep(Duration::from_secs(60)).await;
             }));
         }
-        while AT_WORK.load(Ordering::Relaxed) < STREAMS {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || AT_WORK.load(Ordering::Relaxed) >= STREAMS).await;
         let mut most = before;
         for _ in 0..40 {
+            // The interval at which memory is measured.
             tokio::time::sleep(Duration::from_millis(100)).await;
             most = most.max(memory());
         }

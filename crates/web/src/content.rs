@@ -240,6 +240,7 @@ mod tests {
                 }
                 producer.finish().await;
             });
+            // More pieces would be made by then.
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert_eq!(made.load(Ordering::Relaxed), PIECES, "nobody has taken any");
             assert_eq!(body.collect().await.unwrap().to_bytes().len(), 10 * MAX_PIECE);

@@ -4,7 +4,7 @@
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, API_KEY, Client, DOMAIN, Installation, PASSWORD, Server, Tenant};
+use testkit::{ADMIN, API_KEY, Client, DOMAIN, Installation, PASSWORD, Server, Tenant, other_processes_notice};
 
 const SUMMARY: &str = "/api/limits/";
 const PATH: &str = "/api/builds/a.example/limits/";
@@ -529,7 +529,7 @@ async fn a_changed_limit_holds_in_every_process_within_a_second() {
     api.patch("/api/users/1/", ranges.clone()).await.ok();
     let path = "/api/builds/localhost/limits/";
     operator.patch(path, json!({"roles": 1, "users_ip_restrictions": 1})).await.ok();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    other_processes_notice().await;
     assert_eq!(told(&api, "/api/roles/").await, 1);
     assert_eq!(api.get(SUMMARY).await.ok()["roles"], json!({"count": 0, "limit": 1}));
     let over = json!({"allowed_ip_ranges": ["Limit of 1 IP restrictions has been exceeded."]});
@@ -539,7 +539,7 @@ async fn a_changed_limit_holds_in_every_process_within_a_second() {
     // The command line is a process, too.
     lines(&installation, &["roles", "2"]);
     lines(&installation, &["users_ip_restrictions", "default"]);
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    other_processes_notice().await;
     assert_eq!(told(&api, "/api/roles/").await, 2);
     api.post("/api/roles/", json!({"name": "Two"})).await.created();
     api.patch("/api/users/1/", ranges).await.ok();

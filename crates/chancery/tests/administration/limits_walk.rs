@@ -4,9 +4,8 @@
 use crate::{message, shown};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{API_KEY, Client, DOMAIN, Reply, Server, docx};
+use testkit::{API_KEY, Client, DOMAIN, Reply, Server, docx, eventually};
 
 /// What is stored without effect (`docs/reference/limits.md`).
 const WITHOUT_EFFECT: &[&str] = &[
@@ -294,9 +293,7 @@ async fn components(walk: &mut Walk, server: &Server) {
             json!({"repository_url": format!("https://127.0.0.1:1/{name}"), "username": "deploy", "token": "t0ken"});
         let id = walk.api.post("/api/custom-components/repository/", body).await.id();
         let path = format!("/api/custom-components/repository/{id}/");
-        while walk.api.get(&path).await.ok()["status"] == "processing" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || walk.api.get(&path).await.ok()["status"] != "processing").await;
     }
     let imported = |conn: &mut Conn| {
         conn.exec(&Sql::new("UPDATE custom_component_repositories SET status = 'imported', errors = NULL"))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 use testkit::{
     ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
-    MailServer, Mode, PASSWORD, SECOND, Server, Tenant, takes_all,
+    MailServer, Mode, PASSWORD, SECOND, Server, Tenant, eventually, quiet_period, takes_all,
 };
 
 const SETTINGS: &str = "/api/administration/smtp-settings/";
@@ -41,14 +41,6 @@ fn settings(host: &str, port: u16, tls: bool) -> Value {
 fn with(mut body: Value, field: &str, value: Value) -> Value {
     body[field] = value;
     body
-}
-
-async fn eventually(holds: impl AsyncFn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
-    while !holds().await {
-        assert!(Instant::now() < end, "it does not come to hold");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 fn anna(username: &str) -> Value {
@@ -253,9 +245,7 @@ async fn stored_settings_without_tls_are_sent_with_it() {
     store.database("build_1").write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
     let asked = mail.token_requests().len();
     api.post("/api/users/", anna("bea@example.com")).await.created();
-    while !process.stderr().contains(&format!("{SECURE}\"")) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(async || process.stderr().contains(&format!("{SECURE}\""))).await;
     assert_eq!(mail.token_requests().len(), asked);
     assert!(open.heard().iter().all(|line| !line.starts_with("AUTH")), "{:?}", open.heard());
     store.close().await;
@@ -296,9 +286,7 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
     for n in 1..=3 {
         api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.created();
     }
-    while hanging.heard().len() < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(async || hanging.heard().len() >= 2).await;
     process.kill();
     drop(hanging);
 
@@ -495,7 +483,7 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
     assert_eq!(server.mails().await.iter().map(|mail| mail.to.as_str()).collect::<Vec<_>>(), ["1@example.com"]);
     // One that another process is sending is left to it until its time is over.
     former(2, None, Some(server.clock.now() + 60 * SECOND), true).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    quiet_period().await;
     server.advance(60 * SECOND);
     wake(&server);
     assert_eq!(server.mails().await.len(), 2);
@@ -510,14 +498,8 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
         let sql = Sql::new("SELECT last_error FROM mail_jobs WHERE id = 3 AND attempts = 1");
         conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))
     };
-    for round in 0.. {
-        if let Some(error) = server.build.db.read::<_, Error>(read).await.unwrap() {
-            assert_eq!(error, "the message could not be unsealed");
-            break;
-        }
-        assert!(round < 400, "the message was not looked at");
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    let error = eventually(async || server.build.db.read::<_, Error>(read).await.unwrap()).await;
+    assert_eq!(error, "the message could not be unsealed");
 }
 
 /// Attempts and last error of the first message that waits, once there is an error.
@@ -528,16 +510,13 @@ async fn failure(tenant: &Tenant) -> (i64, String) {
 /// As [`failure`], after more than so many attempts.
 async fn failure_after(tenant: &Tenant, attempts: i64) -> (i64, String) {
     let sql = Sql::new("SELECT attempts, last_error FROM jobs WHERE attempts > $1 ORDER BY id LIMIT 1").arg(attempts);
-    for _ in 0..1200 {
+    eventually(async || {
         let sql = sql.clone();
         let read =
             move |conn: &mut Conn| conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.unwrap_or("").to_owned())));
-        if let Some(found) = tenant.build.db.read::<_, Error>(read).await.unwrap() {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    panic!("no message has failed");
+        tenant.build.db.read::<_, Error>(read).await.unwrap()
+    })
+    .await
 }
 
 fn wake(tenant: &Tenant) {
@@ -561,7 +540,7 @@ async fn what_cannot_be_sent_is_tried_again_after_growing_delays() {
         // Not before its time.
         server.advance((delay - 1) * SECOND);
         wake(&server);
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        quiet_period().await;
         assert_eq!(failure(&server).await.0, attempts);
         server.advance(SECOND);
         wake(&server);
@@ -586,6 +565,7 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     server.advance(3 * DAY);
     wake(&server);
     let told = |line: &String| line == "RCPT TO:<ops@a.example>" || line == "RCPT TO:<dev@a.example>";
+    // The job of the message is gone by then, so that the check reads the job of the notice.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(failure(&server).await.0, 1, "the word itself waits now");
     let api = server.admin().await;
@@ -608,6 +588,7 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     for _ in 0..2 {
         server.advance(3 * DAY);
         wake(&server);
+        // Longer than a failed attempt, so that the next round meets the job of the notice.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(server.mails().await, [], "nothing waits and nothing was written");
@@ -669,6 +650,7 @@ async fn processes_that_share_a_queue_send_each_message_once() {
         api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.created();
     }
     mail.wait_for(20).await;
+    // A message that both processes send would arrive a second time by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut to: Vec<String> = mail.messages().into_iter().flat_map(|message| message.to).collect();
     to.sort();
@@ -692,13 +674,14 @@ async fn resets_that_cannot_be_sent_do_not_pile_up() {
         server.build.db.read::<_, Error>(read).await.unwrap()
     };
     let tried = || silent.heard().iter().filter(|line| *line == "connected").count();
-    while tried() < 5 {
+    eventually(async || {
+        server.advance(10 * SECOND);
         for username in [ADMIN, "Admin@Example.com"] {
             server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        server.advance(10 * SECOND);
-    }
+        tried() >= 5
+    })
+    .await;
     assert_eq!(waiting().await, [1, 1, 1]);
 
     api.patch(SETTINGS, with(at(&taking, false), "password", json!(MAIL_PASSWORD))).await.ok();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{
     ADMIN, Authority, Client, Forger, Installation, MAIL_PASSWORD, MAIL_USERNAME, MailOptions, MailServer, PASSWORD,
-    Server,
+    Server, eventually, quiet_period,
 };
 
 const TEST: &str = "/api/administration/smtp-settings/test/";
@@ -173,13 +173,12 @@ impl Network {
 
     /// What something is when it waits and works no longer.
     async fn settled(&self, look: impl AsyncFn() -> Value) -> Value {
-        loop {
+        eventually(async || {
             let found = look().await;
-            if found["status"] != "pending" && found["status"] != "processing" {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            let is_settled = found["status"] != "pending" && found["status"] != "processing";
+            if is_settled { Ok(found) } else { Err(found) }
+        })
+        .await
     }
 
     async fn could_not_connect(&self, of_server: Value) -> bool {
@@ -234,11 +233,7 @@ async fn nobody_connects_where_the_deployment_does_not_allow() {
     let network = Network { api, mail, forger: Forger::start().await, server: Server::start().await, webhook };
     let ear = Ear::start();
     std::net::TcpStream::connect(("127.0.0.2", ear.port)).unwrap();
-    let deaf = Instant::now();
-    while ear.heard.load(Ordering::Relaxed) == 0 {
-        assert!(deaf.elapsed() < Duration::from_secs(10), "the listener hears nothing");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(async || ear.heard.load(Ordering::Relaxed) > 0).await;
 
     for caller in CALLERS {
         for host in HEARD.iter().chain(CLOSED) {
@@ -258,6 +253,6 @@ async fn nobody_connects_where_the_deployment_does_not_allow() {
     assert_eq!(reply.status, 400, "{reply:?}");
     assert_eq!(network.forger.state().calls["/token"], 1, "the allowed server is called");
 
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    quiet_period().await;
     assert_eq!(ear.heard.load(Ordering::Relaxed), 1, "somebody connected");
 }

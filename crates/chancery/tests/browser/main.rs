@@ -10,10 +10,9 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use testkit::{
-    ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, Mail, PASSWORD, Process, npm,
-    test_database,
+    ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, Mail, PASSWORD, Process, eventually,
+    npm, test_database,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
@@ -74,16 +73,6 @@ fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-async fn wait_until(what: &str, happened: impl AsyncFn() -> bool) {
-    for _ in 0..1000 {
-        if happened().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{what} is still missing");
-}
-
 fn address(server: &Process) -> String {
     format!("http://127.0.0.1:{}", server.api().port())
 }
@@ -104,7 +93,7 @@ async fn people_sign_in_activate_and_reset() {
     admin.post("/api/users/", ann).await.created();
     admin.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
     let mails = || Mail::all(&installation.data(), "localhost");
-    wait_until("two mails", async || mails().len() == 2).await;
+    eventually(async || mails().len() == 2).await;
     let token = |receiver| mails().iter().find(|mail| mail.to == receiver).unwrap().token();
     let (activation, reset) = (token("ann@example.com"), token(ADMIN));
     run(
@@ -135,7 +124,7 @@ async fn a_one_time_account_completes_a_task() {
     let template = admin.post("/api/task-templates/", template).await.id();
     let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
     let mails = || Mail::all(&installation.data(), "localhost");
-    wait_until("a mail", async || mails().len() == 1).await;
+    eventually(async || mails().len() == 1).await;
     run("task.mjs", json!({"api": address(&server), "link": mails()[0].token()}));
     let done = admin.get(&format!("/api/tasks/{task}/")).await.ok();
     let uuid = done["response"]["proof"]["file"].as_str().unwrap().to_owned();
@@ -162,11 +151,11 @@ async fn the_descriptions_are_searched_and_tried_out() {
         let builds: Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
         builds[0]["history"]["client_id"].as_str().map(str::to_owned)
     };
-    wait_until("the tenant of the build", async || tenant().is_some()).await;
+    eventually(async || tenant().is_some()).await;
     let client_id = &tenant().unwrap();
     let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", client_id);
-    wait_until("an event", async || history.get("/api/system-events").await["total_count"].as_i64() > Some(0)).await;
+    eventually(async || history.get("/api/system-events").await["total_count"].as_i64() > Some(0)).await;
     run(
         "docs.mjs",
         json!({
@@ -238,7 +227,7 @@ async fn the_console_loses_nothing_that_was_typed() {
     let person = json!({"username": second, "account_type": "internal", "first_name": "Second", "last_name": "Person"});
     admin.post("/api/users/", person).await.created();
     let mails = || Mail::all(&installation.data(), "localhost");
-    wait_until("a mail", async || mails().len() == 1).await;
+    eventually(async || mails().len() == 1).await;
     let activation = json!({"token": mails()[0].token(), "password": PASSWORD});
     admin.anonymous().post("/api/auth/activate/", activation).await.is_empty();
     let settings =
@@ -261,7 +250,7 @@ async fn the_console_shows_what_is_so() {
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
     office::fill(&admin).await;
     let mails = || Mail::all(&installation.data(), "localhost");
-    wait_until("two mails", async || mails().len() == 2).await;
+    eventually(async || mails().len() == 2).await;
     for mail in mails() {
         let activation = json!({"token": mail.token(), "password": PASSWORD});
         admin.anonymous().post("/api/auth/activate/", activation).await.is_empty();
@@ -351,7 +340,7 @@ async fn the_console_shows_a_large_build_in_pages() {
         let builds: Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
         builds[0]["history"]["client_id"].as_str().map(str::to_owned)
     };
-    wait_until("the tenant of the build", async || tenant().is_some()).await;
+    eventually(async || tenant().is_some()).await;
     let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", &tenant().unwrap());
     many(if every_look() { 10_000 } else { 1000 }, |number| {
@@ -429,7 +418,7 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     let body = json!({"name": "App", "repository": 1, "is_enabled": true, "available_use": uses});
     admin.post("/api/custom-components/", body).await.created();
     let one = "/api/custom-components/1/";
-    wait_until("its files", async || admin.get(one).await["status"] == "installed").await;
+    eventually(async || admin.get(one).await["status"] == "installed").await;
     let shown = admin.get(one).await.ok();
     let path = shown["index_url"].as_str().unwrap().split_once("/components/").unwrap().1.to_owned();
     let index = format!("{}/components/{path}", address(&server));
@@ -445,7 +434,7 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     let body = json!({"name": "In the console", "repository": 2, "is_enabled": true, "available_use": uses});
     admin.post("/api/custom-components/", body).await.created();
     let two = "/api/custom-components/2/";
-    wait_until("its files", async || admin.get(two).await["status"] == "installed").await;
+    eventually(async || admin.get(two).await["status"] == "installed").await;
     admin.post("/api/object-classes/", json!({"name": "Berth"})).await.created();
     admin.post("/api/object-classes/1/fields/", json!({"label": "Place", "type": "string"})).await.created();
     admin.post("/api/object-classes/1/fields/", json!({"label": "Price", "type": "string"})).await.created();

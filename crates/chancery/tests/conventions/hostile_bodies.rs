@@ -165,6 +165,7 @@ pub async fn honest(client: Client, done: watch::Receiver<bool>) -> Vec<Duration
             call.send().await.ok();
             times.push(begun.elapsed());
         }
+        // A client pauses between its calls.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     times

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-use testkit::{ADMIN, Client, FakeServer, Forger, Installation, PASSWORD, Process, TextRow};
+use testkit::{ADMIN, Client, FakeServer, Forger, Installation, PASSWORD, Process, TextRow, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -284,9 +284,7 @@ impl Scene {
         let repository = admin.post(REPOSITORIES, sent).await.id();
         let here = format!("{REPOSITORIES}{repository}/");
         // Its import, which fails, would change what is stored later.
-        while admin.get(&here).await.ok()["status"] == "processing" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || admin.get(&here).await.ok()["status"] != "processing").await;
         if path.starts_with(REPOSITORIES) {
             return (path.replace(&format!("{REPOSITORIES}{{id}}/"), &here), json!({}));
         }
@@ -303,9 +301,7 @@ impl Scene {
         }
         let component =
             format!("/api/custom-components/{}/", admin.post(path.trim_end_matches("{id}/"), component).await.id());
-        while admin.get(&component).await.ok()["status"] == "processing" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || admin.get(&component).await.ok()["status"] != "processing").await;
         (component, if method == "PATCH" { json!({"description": "changed"}) } else { json!({}) })
     }
 
@@ -539,6 +535,7 @@ impl Scene {
                 let account = ["user", "set-password", "--build", "localhost", "--username", CALLER];
                 self.installation.succeeds(&[&account[..], &["--password", PASSWORD]].concat());
             }
+            // The process has the real clock.
             Loss::Expired => tokio::time::sleep(TOKENS_LAST).await,
             Loss::Barred => {
                 let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["203.0.113.0/24"]});

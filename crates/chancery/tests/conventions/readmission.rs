@@ -159,11 +159,13 @@ async fn a_right_that_ends_while_a_write_waits_ends_it() {
     let writing = tokio::spawn(async move {
         let waits = |_: &Request, conn: &mut Conn| {
             conn.exec(&Sql::new("UPDATE roles SET description = 'changed'"))?;
+            // Longer than the pause and the deactivation below.
             std::thread::sleep(Duration::from_millis(1500));
             Ok(Answer::empty())
         };
         told(write(&request, waits).await)
     });
+    // The write holds its row by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
     admin.post(&format!("/api/users/{}/deactivate/", other.id), json!({})).await.ok();
     assert_eq!(writing.await.unwrap(), (401, message::bad_token()));

@@ -11,9 +11,8 @@ use resource::{Body, Field, Kind, check_value};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, UUID, docx, without_its_id};
+use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, UUID, docx, eventually, without_its_id};
 
 pub fn routes() -> Vec<&'static Route> {
     table().routes().collect()
@@ -339,13 +338,11 @@ async fn generate(admin: &Client, record: i64, template: i64) {
     let body = json!({"object_record": record, "document_template": template});
     admin.post("/api/object-records/documents/", body).await.created();
     let path = format!("/api/object-records/{record}/documents/{template}/");
-    for _ in 0..1500 {
-        match admin.get(&path).await.ok()["generated_document"]["status"].as_str() {
-            Some("completed") => return,
-            _ => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
-    }
-    panic!("the document is not made");
+    eventually(async || {
+        let run = admin.get(&path).await.ok()["generated_document"].take();
+        if run["status"] == "completed" { Ok(()) } else { Err(run) }
+    })
+    .await;
 }
 
 /// Makes a class that relates to itself, and a record that this user and this group may view.

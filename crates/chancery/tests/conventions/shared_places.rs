@@ -29,6 +29,7 @@ async fn send_slowly(client: Client) -> u16 {
     let (mut reader, mut writer) = stream.into_split();
     let sending = tokio::spawn(async move {
         while writer.write_all(&[b' '; 2000]).await.is_ok() {
+            // The client is slow.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
@@ -52,6 +53,7 @@ async fn slow_bodies_of_an_account_leave_room_to_others() {
     for _ in 0..14 {
         slow.spawn(send_slowly(user.clone()));
     }
+    // The slow bodies have their places by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     // A long body of another account is read at once.
@@ -78,6 +80,7 @@ async fn download_slowly(address: SocketAddr, path: String, lasts: Duration) -> 
         answered = status(&mut stream).await;
         let mut piece = [0; 1000];
         while stream.read(&mut piece).await.is_ok_and(|count| count > 0) {
+            // The client is slow.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
@@ -100,6 +103,7 @@ async fn slow_downloads_leave_descriptors_to_others() {
     for _ in 0..400 {
         downloads.spawn(download_slowly(process.api(), path.clone(), Duration::from_secs(12)));
     }
+    // The downloads have begun by then.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let honest = tokio::spawn(honest(admin.clone(), done));
     for _ in 0..5 {

@@ -176,6 +176,7 @@ async fn an_upload_comes_in_pieces() {
     assert_eq!(noted(&server).await, (5 * MIB).to_string());
     let mut chunked = begin(&client, UPLOAD, "Transfer-Encoding: chunked\r\n").await;
     chunked.write_all(b"3\r\nabc\r\n").await.unwrap();
+    // The second chunk arrives in a segment of its own.
     tokio::time::sleep(Duration::from_millis(50)).await;
     chunked.write_all(b"2\r\nde\r\n0\r\n\r\n").await.unwrap();
     is(&answer(&mut chunked).await, 201, json!({"bytes": 5, "are_several": true}));
@@ -233,6 +234,7 @@ async fn the_token_of_an_upload_counts_at_its_begin_and_the_session_at_its_end()
     let mut ended = begin(&of_other, UPLOAD, "Content-Length: 7\r\n").await;
     long.write_all(b"123").await.unwrap();
     ended.write_all(b"123").await.unwrap();
+    // The upload has begun by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.is_empty();
     ended.write_all(b"4567").await.unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
-use testkit::{GIT_TOKEN, Process, S3, message};
+use testkit::{GIT_TOKEN, Process, S3, eventually, message};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repository_is_imported_and_served() {
@@ -200,13 +200,7 @@ async fn another_import_updates_and_one_that_fails_changes_nothing() {
     api.delete(&format!("{COMPONENTS}{id}/")).await.is_empty();
     api.get(&file(&second, "index.html")).await.is(404, message::not_found());
     api.delete(&at).await.is_empty();
-    for _ in 0..500 {
-        if stored() == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("the files stay");
+    eventually(async || stored() == 0).await;
 }
 
 /// The status of the answer to a path that is sent as it is.
@@ -292,11 +286,5 @@ async fn files_on_s3_are_served_as_others() {
     assert_eq!(stored(), 1);
     api.delete(&format!("{COMPONENTS}{id}/")).await.is_empty();
     api.delete(&at).await.is_empty();
-    for _ in 0..500 {
-        if stored() == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("the file stays");
+    eventually(async || stored() == 0).await;
 }

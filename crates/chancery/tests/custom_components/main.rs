@@ -6,9 +6,11 @@ mod failures;
 mod imports;
 
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
-use testkit::{ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, PASSWORD, Process};
+use testkit::{
+    ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, PASSWORD, Process, eventually_within,
+};
 
 const COMPONENTS: &str = "/api/custom-components/";
 const REPOSITORIES: &str = "/api/custom-components/repository/";
@@ -47,15 +49,12 @@ async fn repository(api: &Client, url: &str) -> String {
 
 /// Waits until something is not being processed any more.
 async fn ended(api: &Client, path: &str) -> Value {
-    let end = Instant::now() + Duration::from_secs(120);
-    while Instant::now() < end {
+    // Large repositories take longer than other jobs.
+    eventually_within(Duration::from_secs(120), async || {
         let found = api.get(path).await.ok();
-        if found["status"] != "processing" {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{path} is still processing");
+        if found["status"] == "processing" { Err(found) } else { Ok(found) }
+    })
+    .await
 }
 
 /// Makes a component of a repository that is imported; its id.

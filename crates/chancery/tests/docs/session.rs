@@ -117,6 +117,7 @@ impl Session {
                 self.names = names;
                 return now;
             }
+            // An answer that is another one for good is shown soon, so the attempts are few.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         unreachable!("it ends with the last attempt")
@@ -171,6 +172,7 @@ impl Session {
             if !pattern::has_holes(before) {
                 break;
             }
+            // An output that is another one for good is shown soon, so the attempts are few.
             tokio::time::sleep(Duration::from_millis(100)).await;
             now = self.run_commands(before);
         }

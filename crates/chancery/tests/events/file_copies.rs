@@ -1,12 +1,11 @@
 //! The main API puts the copy of a document into the history service, before the event that names it.
 
-use crate::history_delivery::until;
 use crate::record_history::{delivered, put, with};
 use platform::events::file_copies::{CopyFailure, MAX_BYTES, put_copy};
 use platform::events::record_events::{Event, GeneratedDocument, Source};
 use std::fs::File;
 use std::io::Write;
-use testkit::{Behaviour, Client, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3, Server};
+use testkit::{Behaviour, Client, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3, Server, eventually};
 
 /// A temporary file without a name.
 fn file(content: &[u8]) -> File {
@@ -141,8 +140,5 @@ async fn a_service_that_does_not_answer_may_answer_later() {
     let server = with_fake(&history).await;
     assert!(matches!(copied(&server, b"%PDF").await, Ok(Some(_))));
     drop(history);
-    until("the listener is closed", async || {
-        matches!(copied(&server, b"%PDF").await, Err(CopyFailure { may_retry: true, .. }))
-    })
-    .await;
+    eventually(async || matches!(copied(&server, b"%PDF").await, Err(CopyFailure { may_retry: true, .. }))).await;
 }

@@ -1,10 +1,8 @@
 //! The main API and the real history service together.
 
 use crate::BINARY;
-use crate::history_delivery::until;
 use serde_json::{Value as Json, json};
-use std::time::Duration;
-use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process};
+use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, eventually};
 
 fn installation() -> Installation {
     let installation = Installation::embedded(BINARY)
@@ -28,15 +26,12 @@ pub fn tenant(installation: &Installation, process: &Process, domain: &str) -> C
 
 /// The first list of system events that is long enough.
 pub async fn events(history: &Client, count: usize) -> Vec<Json> {
-    for _ in 0..400 {
+    eventually(async || {
         let listed = history.get("/api/system-events").await.ok();
         let results = listed["results"].as_array().unwrap().clone();
-        if results.len() >= count {
-            return results;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("the events did not arrive");
+        if results.len() >= count { Ok(results) } else { Err(results) }
+    })
+    .await
 }
 
 fn shown(events: &[Json]) -> Vec<(Json, Json)> {
@@ -113,8 +108,7 @@ async fn an_outage_of_the_history_service_stops_nothing() {
         api.client("localhost").login(ADMIN, PASSWORD).await.ok();
     }
     // What is committed when the process begins to count may show at its next count alone.
-    until("what waits is known", async || api.client("localhost").get("/readyz").await.ok()["history"]["waiting"] == 3)
-        .await;
+    eventually(async || api.client("localhost").get("/readyz").await.ok()["history"]["waiting"] == 3).await;
     let ready = api.client("localhost").get("/readyz").await.ok();
     assert_eq!((&ready["status"], &ready["history"]["waiting"]), (&json!("ok"), &json!(3)));
     api.kill();

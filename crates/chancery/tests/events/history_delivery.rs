@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql, Value};
 use testkit::{
     ADMIN, Behaviour, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, MINUTE, NOW, PASSWORD, SECOND,
-    Server, Tenant,
+    Server, Tenant, eventually,
 };
 
 async fn with(history: &FakeHistory) -> Server {
@@ -29,19 +29,6 @@ async fn with(history: &FakeHistory) -> Server {
 /// The kinds of the events.
 fn kinds(events: &[Json]) -> Vec<i64> {
     events.iter().map(|event| event["event_type"].as_i64().unwrap()).collect()
-}
-
-/// Waits until something holds; at most a minute.
-#[track_caller]
-pub fn until(what: &'static str, holds: impl AsyncFn() -> bool) -> impl Future<Output = ()> {
-    let caller = std::panic::Location::caller();
-    async move {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !holds().await {
-            assert!(Instant::now() < end, "{caller}: {what}: not within a minute");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
 }
 
 pub async fn number(tenant: &Tenant, sql: &'static str) -> i64 {
@@ -102,7 +89,7 @@ async fn a_build_is_made_without_the_service_and_its_tenant_later() {
     let server = Server::with(|config| config.events.history = FakeHistory::service_at(port)).await;
     server.admin().await;
     let anyone = server.anonymous();
-    until("the outage shows", async || {
+    eventually(async || {
         let ready = anyone.get("/readyz").await.ok();
         ready["history"] == json!({"waiting": 1, "lag_seconds": 0, "is_reachable": false, "refused": 0})
     })
@@ -124,7 +111,7 @@ async fn a_tenant_whose_answer_was_lost_is_followed_by_another() {
     let tenants = history.tenants();
     assert!(tenants.len() >= 2, "{tenants:?}");
     // What is kept is the last one, and it stays.
-    until("all is delivered", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     server.admin().await;
     history.arrived(2).await;
     assert_eq!(history.tenants(), tenants);
@@ -150,7 +137,7 @@ async fn outcomes_of_sign_ins_arrive_in_order() {
         "source_type": 1, "source_info": "", "source_ip": "127.0.0.1", "event_data": r#"{"reason":"wrong_password"}"#,
     });
     assert_eq!(second, expected);
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(history.repeated(), 0);
 }
 
@@ -217,7 +204,7 @@ async fn history_of_records_arrives_in_its_envelope() {
         platform::kit::commit::write(&request, put).await.unwrap();
         fail(&server.anonymous(), "nobody@example.com").await;
     }
-    until("all is delivered", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     let envelopes = envelopes(&history);
     assert_eq!(records(&envelopes), (1..=30).collect::<Vec<_>>());
     let expected = json!({
@@ -260,7 +247,7 @@ async fn an_outage_delays_and_loses_nothing() {
     assert_eq!(waiting(&server).await, 21);
     server.advance(3600 * SECOND);
     // What is committed when the process begins to count may show at its next count alone.
-    until("what waits is known", async || {
+    eventually(async || {
         client.get("/readyz").await.ok()["history"]
             == json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false, "refused": 0})
     })
@@ -268,7 +255,7 @@ async fn an_outage_delays_and_loses_nothing() {
     history.is(Behaviour::Serves);
     let events = history.arrived(22).await;
     assert_eq!(kinds(&events), [vec![1], vec![2; 20], vec![1]].concat());
-    until("the end of the outage shows", async || {
+    eventually(async || {
         client.get("/readyz").await.ok()["history"]
             == json!({"waiting": 0, "lag_seconds": 0, "is_reachable": true, "refused": 0})
     })
@@ -289,7 +276,7 @@ async fn lost_answers_make_no_duplicates() {
     history.is(Behaviour::Serves);
     fail(&client, ADMIN).await;
     let events = history.arrived(6).await;
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     let ids: HashSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!((ids.len(), history.system_events().len()), (6, 6));
     assert!(history.repeated() >= 1, "the test shows something only if something was sent twice");
@@ -340,7 +327,7 @@ async fn wrong_events_do_not_hold_up_the_rest() {
     history.is(Behaviour::Serves);
     let events = history.arrived(21).await;
     assert_eq!(kinds(&events), [vec![1; 20], vec![2]].concat());
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), [1, 3]);
     let sql = Sql::new("SELECT kind, reason, body FROM outbox_refused ORDER BY refused_at, kind DESC");
     let read = move |conn: &mut Conn| {
@@ -372,7 +359,7 @@ async fn a_batch_that_is_too_large_goes_in_parts() {
     let events = history.arrived(16).await;
     let arrived: Vec<&str> = events.iter().take(15).map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!(arrived, ids);
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 1);
 }
 
@@ -382,14 +369,13 @@ async fn an_unknown_tenant_loses_nothing() {
     let server = with(&history).await;
     server.admin().await;
     history.arrived(1).await;
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     history.forget(&history.tenants()[0].client_id);
     let calls = history.calls();
     server.admin().await;
     history.called(calls + 1).await;
     let client = server.anonymous();
-    until("the outage shows", async || client.get("/readyz").await.ok()["history"]["is_reachable"] == json!(false))
-        .await;
+    eventually(async || client.get("/readyz").await.ok()["history"]["is_reachable"] == json!(false)).await;
     assert_eq!((waiting(&server).await, history.system_events().len()), (1, 1));
 }
 
@@ -408,12 +394,12 @@ async fn many_lost_answers_make_no_duplicates() {
     let server = with(&history).await;
     let request = request(&server, &server.admin().await).await;
     history.arrived(1).await;
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     history.is(Behaviour::LosesAnswers);
     put(&request, 1..=200).await.unwrap();
-    until("many have arrived", async || history.envelopes().len() >= 64).await;
+    eventually(async || history.envelopes().len() >= 64).await;
     history.is(Behaviour::Serves);
-    until("all is delivered", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=200).collect::<Vec<_>>());
     assert!(history.repeated() >= 64, "{} were sent twice", history.repeated());
 }
@@ -424,18 +410,18 @@ async fn an_outage_costs_one_call_at_a_time() {
     let server = with(&history).await;
     let request = request(&server, &server.admin().await).await;
     history.arrived(1).await;
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     history.is(Behaviour::Refuses);
     let before = history.calls();
     put(&request, 1..=500).await.unwrap();
-    until("the outage shows", async || !relay::lag(&server.app).is_reachable).await;
+    eventually(async || !relay::lag(&server.app).is_reachable).await;
     let first = history.calls() - before;
     assert!(first <= 64, "{first}");
     // Each further try: which service it is, or one event.
     history.called(before + first + 4).await;
     assert!(history.calls() - before <= first + 10, "{first}, then {}", history.calls() - before);
     history.is(Behaviour::Serves);
-    until("all is delivered", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=500).collect::<Vec<_>>());
     assert_eq!(history.repeated(), 0);
 }
@@ -454,7 +440,7 @@ async fn many_wrong_events_do_not_hold_up_the_rest() {
         outbox::put_history(request, conn, &(1..=200).map(of).collect::<Vec<_>>())
     };
     platform::kit::commit::write(&request, put).await.unwrap();
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=200).filter(|n| n % 10 != 0).collect::<Vec<_>>());
     assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 20);
     assert_eq!(relay::lag(&server.app).refused, 20);
@@ -471,7 +457,7 @@ async fn events_of_a_batch_wait_together_or_not_at_all() {
     let server = Server::with(change).await;
     let request = request(&server, &server.admin().await).await;
     history.arrived(1).await;
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     history.is(Behaviour::Refuses);
     put(&request, 1..=100).await.unwrap();
     // It would fit in part.
@@ -479,10 +465,10 @@ async fn events_of_a_batch_wait_together_or_not_at_all() {
     assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
     assert_eq!(waiting(&server).await, 100);
     history.is(Behaviour::Serves);
-    until("all is delivered", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     // What is larger than the bound has all of it.
     put(&request, 101..=600).await.unwrap();
-    until("all is delivered", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=600).collect::<Vec<_>>());
 }
 
@@ -495,7 +481,7 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     let server = Server::with(change).await;
     let request = request(&server, &server.admin().await).await;
     history.arrived(1).await;
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     // A sixteenth waits, on its way to a service that does not answer yet.
     history.is(Behaviour::Hangs);
     let calls = history.calls();
@@ -511,11 +497,11 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     assert!(ready_within(5, &mut turn()).await.is_none());
     // Once the service is known to be away, batches do not wait for it.
     history.is(Behaviour::Refuses);
-    until("the outage shows", async || !relay::lag(&server.app).is_reachable).await;
+    eventually(async || !relay::lag(&server.app).is_reachable).await;
     assert!(ready_within(1, &mut turn()).await.is_some());
     history.is(Behaviour::Serves);
-    until("all is delivered", async || waiting(&server).await == 0).await;
-    until("nothing is on its way", async || outbox::backlog(&server.build).waiting().bytes == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || outbox::backlog(&server.build).waiting().bytes == 0).await;
     // Few batches at a time.
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -557,7 +543,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     // A third: failures of the same account and address share a row, successes do not.
     put_old(&server, "00000000-0000-4000-8000-000000000001", 33_000).await;
     client.sign_in(ADMIN, PASSWORD).await;
-    until("it is counted", async || outbox::backlog(&server.build).waiting().bytes > 33_000).await;
+    eventually(async || outbox::backlog(&server.build).waiting().bytes > 33_000).await;
     for _ in 0..3 {
         fail(&client, ADMIN).await;
         fail(&client, "nobody@example.com").await;
@@ -566,7 +552,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     assert_eq!(waiting(&server).await, 5);
     // All of it.
     put_old(&server, "00000000-0000-4000-8000-000000000002", 80_000).await;
-    until("it is counted", async || outbox::backlog(&server.build).waiting().bytes > 100_000).await;
+    eventually(async || outbox::backlog(&server.build).waiting().bytes > 100_000).await;
     client.login(ADMIN, PASSWORD).await.is(503, message::detail("History is unavailable."));
     assert_eq!(client.login(ADMIN, PASSWORD).await.header("retry-after"), "1");
     for _ in 0..4 {
@@ -590,7 +576,7 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     server.advance(MINUTE);
     history.is(Behaviour::Serves);
     history.arrived(7).await;
-    until("there is place", async || client.login(ADMIN, PASSWORD).await.status == 200).await;
+    eventually(async || client.login(ADMIN, PASSWORD).await.status == 200).await;
 }
 
 // ---- Processes -----------------------------------------------------------------------------------------------------
@@ -660,11 +646,11 @@ async fn many_history_events_survive_a_crash_while_they_are_sent() {
     // Answers that are lost with the process: the events have arrived, and are in the outbox still.
     history.is(Behaviour::LosesAnswers);
     let process = installation.serve_api();
-    until("many have arrived", async || history.envelopes().len() >= 64).await;
+    eventually(async || history.envelopes().len() >= 64).await;
     process.kill();
     history.is(Behaviour::Serves);
     let process = installation.serve_api();
-    until("all have arrived", async || history.envelopes().len() == 1000).await;
+    eventually(async || history.envelopes().len() == 1000).await;
     assert_eq!(records(&envelopes(&history)), (1..=1000).collect::<Vec<_>>());
     assert!(history.repeated() >= 64, "{} were sent twice", history.repeated());
     process.stop();
@@ -679,7 +665,7 @@ async fn several_processes_deliver_each_history_event_once() {
     }
     insert(&installation, 1..=3000).await;
     let processes = [installation.serve_api(), installation.serve_api()];
-    until("all have arrived", async || history.envelopes().len() == 3000).await;
+    eventually(async || history.envelopes().len() == 3000).await;
     assert_eq!(records(&envelopes(&history)), (1..=3000).collect::<Vec<_>>());
     assert_eq!(history.repeated(), 0);
     processes.into_iter().for_each(testkit::Process::stop);

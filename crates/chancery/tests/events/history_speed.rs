@@ -1,7 +1,7 @@
 //! How much waits for the real history service, and for how long, while records are made by the thousand. These tests take
 //! minutes (`reliability/history`).
 
-use crate::history_delivery::{created, request, until, waiting};
+use crate::history_delivery::{created, request, waiting};
 use crate::record_history::{put, with};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
 use platform::events::outbox::{self, HistoryEvent};
@@ -14,7 +14,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Conn;
-use testkit::{HISTORY_KEY, HistoryServer, NOW, Server};
+use testkit::{HISTORY_KEY, HistoryServer, NOW, Server, eventually};
 
 /// What may wait by default.
 const BOUND: i64 = 256 << 20;
@@ -51,10 +51,10 @@ async fn three_thousand_events_at_once() {
     let history = HistoryServer::start().await;
     let server = with(&history).await;
     for round in 0..3 {
-        until("nothing waits", async || waiting(&server).await == 0).await;
+        eventually(async || waiting(&server).await == 0).await;
         let started = Instant::now();
         put(&server, (0..3000).map(|n| created(round * 3000 + n)).collect()).await;
-        until("nothing waits", async || waiting(&server).await == 0).await;
+        eventually(async || waiting(&server).await == 0).await;
         eprintln!("3,000 events were delivered after {:?}", started.elapsed());
     }
 }
@@ -71,7 +71,7 @@ async fn batches_of_a_hundred_thousand_records_leave_most_of_the_outbox_free() {
         most = most.max(outbox::backlog(&server.build).waiting().bytes);
     }
     let written = started.elapsed();
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     eprintln!("written in {written:?}, delivered after {:?}; at most {} MiB waited", started.elapsed(), most >> 20);
     assert!(most < BOUND / 8, "{most} bytes waited");
 }
@@ -97,13 +97,13 @@ async fn what_an_outage_left_is_delivered_while_more_is_written() {
     platform::events::connect(&server.app, HistoryClient::new(&address).unwrap());
     relay::wake(&server.app, &server.build);
     let started = Instant::now();
-    until("it is delivering", async || outbox::backlog(&server.build).waiting().rows < left.rows).await;
+    eventually(async || outbox::backlog(&server.build).waiting().rows < left.rows).await;
     while outbox::backlog(&server.build).waiting().bytes > BOUND / 8 {
         put_batch(&server, &request, batches * 1000).await.unwrap();
         batches += 1;
         assert!(started.elapsed() < Duration::from_secs(600), "{:?}", outbox::backlog(&server.build).waiting());
     }
     let elapsed = started.elapsed();
-    until("nothing waits", async || waiting(&server).await == 0).await;
+    eventually(async || waiting(&server).await == 0).await;
     eprintln!("{} events, and those of {batches} batches in all, were delivered after {elapsed:?}", left.rows);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{HOUR, NOW, SECOND, Server, Tenant};
+use testkit::{HOUR, NOW, SECOND, Server, Tenant, eventually, quiet_period};
 
 const LEASE: Duration = Duration::from_millis(300);
 
@@ -46,6 +46,7 @@ fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
                 return Err(JobFailure { is_final: true, details: json!("why"), ..JobFailure::new("never") });
             }
             "panics" => panic!("a fault of ours"),
+            // Longer than another build's jobs need to begin.
             "takes a moment" => tokio::time::sleep(Duration::from_millis(20)).await,
             "tells and lasts" => {
                 job.progress(3, 10).await?;
@@ -61,6 +62,7 @@ fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
 /// Until the build is released.
 async fn lasts(build: &Build) {
     while !RELEASED.lock().unwrap().contains(&build.uid) {
+        // The future of a job is `Send`, which that of `testkit::eventually` is not.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -128,14 +130,11 @@ async fn state(tenant: &Tenant, id: i64) -> Option<State> {
 
 /// The state of a job once it is as wanted.
 async fn until(tenant: &Tenant, id: i64, is_wanted: impl Fn(&Option<State>) -> bool) -> Option<State> {
-    for _ in 0..1200 {
+    eventually(async || {
         let state = state(tenant, id).await;
-        if is_wanted(&state) {
-            return state;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the job is still {:?}; these ran: {:?}", state(tenant, id).await, ran(tenant));
+        if is_wanted(&state) { Ok(state) } else { Err(format!("{state:?}; these ran: {:?}", ran(tenant))) }
+    })
+    .await
 }
 
 async fn failed(tenant: &Tenant, id: i64, attempts: i64) -> State {
@@ -148,10 +147,6 @@ async fn gone(tenant: &Tenant, id: i64) {
 
 async fn running(tenant: &Tenant, id: i64) -> State {
     until(tenant, id, |state| state.as_ref().is_some_and(|state| state.is_running)).await.unwrap()
-}
-
-async fn a_moment() {
-    tokio::time::sleep(Duration::from_millis(300)).await;
 }
 
 async fn sql(tenant: &Tenant, sql: Sql) {
@@ -178,7 +173,7 @@ async fn a_job_that_fails_is_tried_again_after_growing_delays() {
         assert_eq!((state.next_at, state.last_error.as_deref()), (due, Some("it cannot be done")));
         server.advance((delay - 1) * SECOND);
         wake(&server);
-        a_moment().await;
+        quiet_period().await;
         assert_eq!(ran(&server).len(), attempts as usize, "not before its time");
         server.advance(SECOND);
         wake(&server);
@@ -215,6 +210,7 @@ async fn a_lease_is_renewed_for_as_long_as_its_job_runs() {
     running(&server, id).await;
     // Five times as long as a lease.
     for _ in 0..10 {
+        // The process renews its lease by the real clock.
         tokio::time::sleep(LEASE * 2 / 3).await;
         server.advance(LEASE.as_micros() as i64 / 2);
         wake(&server);
@@ -236,7 +232,7 @@ async fn a_job_of_a_process_that_died_is_taken_when_its_lease_has_run_out() {
     sql(&server, left.arg(NOW + 60 * SECOND).arg(NOW).arg(id)).await;
     server.advance(59 * SECOND);
     wake(&server);
-    a_moment().await;
+    quiet_period().await;
     assert_eq!(ran(&server), ["first"]);
     server.advance(SECOND);
     wake(&server);
@@ -250,6 +246,7 @@ async fn a_job_whose_lease_another_process_took_is_left_to_it() {
     let id = put(&server, &ONE, "a", "lasts").await;
     running(&server, id).await;
     sql(&server, Sql::new("UPDATE jobs SET holder = 'other', held_until = $1").arg(NOW + HOUR)).await;
+    // The process finds out when it renews its lease.
     tokio::time::sleep(LEASE).await;
     let health = server.anonymous().get("/readyz").await.ok();
     assert_eq!(health["jobs"]["running"], 0, "it was ended");
@@ -285,7 +282,7 @@ async fn a_job_sleeps_until_its_moment() {
     let id = put_later(&server, &ONE, "a", "nothing", None, HOUR).await;
     server.advance(HOUR - 1);
     wake(&server);
-    a_moment().await;
+    quiet_period().await;
     assert_eq!(ran(&server), [""; 0]);
     server.advance(1);
     wake(&server);
@@ -318,20 +315,18 @@ async fn a_job_whose_cause_comes_again_while_it_runs_is_done_once_more_where_its
     }
     release(&server);
     until_ran(&server, 3).await;
-    a_moment().await;
+    quiet_period().await;
     let mut ran = ran(&server);
     ran.sort();
     assert_eq!(ran, ["once more", "once more", "probe"]);
 }
 
 async fn until_ran(tenant: &Tenant, count: usize) {
-    for _ in 0..1200 {
-        if ran(tenant).len() >= count {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("only these ran: {:?}", ran(tenant));
+    eventually(async || {
+        let ran = ran(tenant);
+        if ran.len() >= count { Ok(()) } else { Err(ran) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -365,7 +360,7 @@ async fn of_jobs_put_together_as_many_begin_as_their_kind_says() {
     let ids = commit::write(&request, write).await.unwrap();
     until_ran(&server, 1).await;
     // Sooner than the next count of what waits.
-    a_moment().await;
+    quiet_period().await;
     assert_eq!(ran(&server), ["a", "b"]);
     release(&server);
     for id in ids {
@@ -395,12 +390,9 @@ async fn progress_is_stored_and_health_tells_what_waits_runs_and_fails() {
     let state = until(&server, id, told).await.unwrap();
     assert_eq!((state.done, state.total), (3, Some(10)));
     let wanted = json!({"waiting": 2, "running": 1, "failed": 1});
-    for round in 0.. {
+    eventually(async || {
         let now = jobs().await;
-        if now == wanted {
-            break;
-        }
-        assert!(round < 3_000, "{now}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if now == wanted { Ok(()) } else { Err(now) }
+    })
+    .await;
 }

@@ -3,10 +3,11 @@
 
 use crate::BINARY;
 use crate::history::{events, tenant};
-use crate::history_delivery::until;
 use serde_json::{Value as Json, json};
 use std::path::Path;
-use testkit::{ADMIN, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, PASSWORD, Process, Server};
+use testkit::{
+    ADMIN, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, PASSWORD, Process, Server, eventually,
+};
 
 const ANOTHER: &str = "0b9d2f4e-8a55-4c39-9a2f-3d5c0e6b7a11";
 const WHAT_TO_DO: &str =
@@ -86,7 +87,7 @@ async fn a_copy_delivers_nothing_to_the_history_service_of_the_original_until_an
         "waiting": 1, "lag_seconds": 0, "is_reachable": false, "refused": 0,
         "warning": "CHANCERY_HISTORY_URL: not the history service of this database",
     });
-    until("the outage shows", async || {
+    eventually(async || {
         let mut now = readiness(&api).await;
         now["lag_seconds"] = json!(0);
         now == waits
@@ -171,7 +172,7 @@ async fn commands_use_the_embedded_history_while_no_server_runs() {
     assert_eq!(client_id(&installation, "a.example"), "");
     assert!(!installation.data().join("history-api-key").exists());
     let process = installation.serve();
-    until("the tenant is made", async || !client_id(&installation, "a.example").is_empty()).await;
+    eventually(async || !client_id(&installation, "a.example").is_empty()).await;
     process.stop();
     std::fs::remove_file(installation.data().join("history-api-key")).unwrap();
 
@@ -304,7 +305,7 @@ async fn another_service_at_the_address_gets_nothing_and_nothing_is_lost() {
     server.admin().await;
 
     let anyone = server.anonymous();
-    until("the outage shows", async || {
+    eventually(async || {
         let now = anyone.get("/readyz").await.ok()["history"].clone();
         now["warning"] == "CHANCERY_HISTORY_URL: not the history service of this database" && now["waiting"] == 1
     })
@@ -312,7 +313,7 @@ async fn another_service_at_the_address_gets_nothing_and_nothing_is_lost() {
     assert_eq!((history.system_events().len(), history.tenants().len()), (1, 1));
     history.has_id(Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"));
     assert_eq!(history.arrived(2).await.len(), 2);
-    until("all is well", async || anyone.get("/readyz").await.ok()["history"]["warning"] == Json::Null).await;
+    eventually(async || anyone.get("/readyz").await.ok()["history"]["warning"] == Json::Null).await;
 }
 
 #[tokio::test]
@@ -328,7 +329,7 @@ async fn a_service_of_a_former_version_is_taken_while_none_is_noted() {
 
     // It is upgraded: what it tells then is noted.
     history.has_id(Some(ANOTHER));
-    until("it is noted", async || {
+    eventually(async || {
         server.admin().await;
         notes().await.id.as_deref() == Some(ANOTHER)
     })

@@ -1,6 +1,6 @@
 //! The history of a record: the events that the main API tells, read back from the real history service.
 
-use crate::history_delivery::{number, request, until, waiting};
+use crate::history_delivery::{number, request, waiting};
 use crate::message;
 use platform::events::history_client::HistoryAddress;
 use platform::events::outbox::{self, HistoryEvent, Uuid};
@@ -12,7 +12,7 @@ use platform::table;
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use store::Conn;
-use testkit::{Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, SECOND, Server};
+use testkit::{Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, SECOND, Server, eventually};
 
 /// A server that delivers to a real history service.
 pub async fn with(history: &HistoryServer) -> Server {
@@ -28,7 +28,7 @@ pub async fn put(server: &Server, events: Vec<HistoryEvent>) {
 }
 
 pub async fn delivered(server: &Server) {
-    until("all is delivered", async || waiting(server).await == 0).await;
+    eventually(async || waiting(server).await == 0).await;
     assert_eq!(number(server, "SELECT count(*) FROM outbox_refused").await, 0);
 }
 

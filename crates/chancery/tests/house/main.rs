@@ -1,9 +1,10 @@
-//! How the code is divided: which crate may import which, and that the files of a crate form no circle. Both are read from
-//! the sources, so this target links nothing of ours.
+//! How the code is divided: which crate may import which, and that the files of a crate form no circle; and that sleeps of
+//! tests are explained. All is read from the sources, so this target links nothing of ours.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod imports;
+mod sleeps;
 
 use imports::{Modules, Names};
 use std::collections::{BTreeMap, BTreeSet};

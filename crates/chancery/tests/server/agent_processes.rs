@@ -4,7 +4,7 @@
 use crate::BINARY;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, at_once, parameters, statuses};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, at_once, eventually, parameters, statuses};
 
 const CALLBACK: &str = "https://agent.example/callback";
 /// A verifier and its S256 challenge (RFC 7636).
@@ -259,16 +259,13 @@ async fn what_agents_did_at_every_process_is_listed_at_each() {
     }
     for admin in &scene.admins {
         let path = format!("{CONNECTORS}{}/activity/?limit=100", scene.connector);
-        let begun = Instant::now();
-        let mut listed = admin.get(&path).await.ok();
-        let calls = |listed: &Value| {
+        let listed = eventually(async || {
+            let listed = admin.get(&path).await.ok();
             let lines = listed["results"].as_array().unwrap();
-            lines.iter().map(|line| line["count"].as_i64().unwrap()).sum::<i64>()
-        };
-        while calls(&listed) != 10 && begun.elapsed() < Duration::from_secs(10) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            listed = admin.get(&path).await.ok();
-        }
+            let calls = lines.iter().map(|line| line["count"].as_i64().unwrap()).sum::<i64>();
+            if calls == 10 { Ok(listed) } else { Err(listed) }
+        })
+        .await;
         let lines = listed["results"].as_array().unwrap();
         let calls = |tool: &str| {
             let of_tool = lines.iter().filter(|line| line["tool"] == tool && line["outcome"] == "done");
@@ -297,12 +294,15 @@ async fn the_calls_of_a_grant_are_bounded_over_all_processes() {
     }
     // 560 calls are made. Each process learns of those of the other within a second or so, with its own.
     for process in [0, 1].repeat(10) {
+        // The processes exchange their counts meanwhile, which nothing shows.
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(send(process, 1).await, 200, "{:?}", begun.elapsed());
     }
+    // Longer than the processes need to exchange their counts.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     for process in [0, 1] {
         assert_eq!(send(process, 20).await, 200);
+        // The other process learns of these calls.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
     for process in [0, 1] {

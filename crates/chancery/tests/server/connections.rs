@@ -56,6 +56,7 @@ async fn drip(address: SocketAddr) {
     let head = "POST /api/auth/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
     let _ = stream.write_all(head.as_bytes()).await;
     while stream.write_all(b" ").await.is_ok() {
+        // The client is slow.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -67,6 +68,7 @@ async fn honest(client: Client, done: tokio::sync::watch::Receiver<bool>) -> Vec
         let begun = Instant::now();
         client.get("/api/users/me/").await.ok();
         times.push(begun.elapsed());
+        // A client pauses between its calls.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     times
@@ -144,8 +146,8 @@ async fn hog(address: SocketAddr, open: Arc<AtomicUsize>, most: Arc<AtomicUsize>
             let _ = stream.read_to_end(&mut Vec::new()).await;
             open.fetch_sub(1, Ordering::Relaxed);
         }
-        // Who is turned away comes again, but not at once.
         if begun.elapsed() < Duration::from_secs(1) {
+            // A client that was turned away does not come back at once.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
@@ -180,6 +182,7 @@ async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) ->
     for _ in 0..wanted {
         hogs.spawn(hog(SocketAddr::new(address, port), open.clone(), most.clone()));
     }
+    // The peer has the connections that it can get by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
     // From loopback: another peer.
     let (begun, mut times, mut unserved) = (Instant::now(), Vec::new(), 0);
@@ -188,6 +191,7 @@ async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) ->
             Some(time) => times.push(time),
             None => unserved += 1,
         }
+        // A client pauses between its calls.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     hogs.abort_all();

@@ -4,9 +4,10 @@
 use crate::BINARY;
 use crate::record_writers;
 use crate::workload::{Workload, admin, again, clear, events, installed, is_served};
+use crate::writers::{down_time, until_kill};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Installation, PASSWORD, PostgreSql, rounds};
+use testkit::{ADMIN, Installation, PASSWORD, PostgreSql, eventually, rounds};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
@@ -17,7 +18,7 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     for _ in 0..rounds(3) {
         let writers = workload.start(&admin);
         writers.are_at_work().await;
-        tokio::time::sleep(workload.moment()).await;
+        until_kill(workload.rounds).await;
         process.kill();
         writers.stop().await;
 
@@ -46,9 +47,9 @@ async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
     for _ in 0..rounds(3) {
         let writers = workload.start(&admin);
         writers.are_at_work().await;
-        tokio::time::sleep(workload.moment()).await;
+        until_kill(workload.rounds).await;
         postgresql.kill();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        down_time().await;
 
         let began = Instant::now();
         let accepts = postgresql.restart();
@@ -81,12 +82,12 @@ async fn a_queued_mail_survives_and_arrives_once_more_is_served() {
     std::fs::remove_file(installation.data().join("mail")).unwrap();
     let process = installation.serve();
     process.client("localhost").get("/api/security/").await.ok();
-    for _ in 0..600 {
-        if let [mail] = &testkit::Mail::all(&installation.data(), "localhost")[..] {
+    eventually(async || match &testkit::Mail::all(&installation.data(), "localhost")[..] {
+        [mail] => {
             assert_eq!(mail.to, "anna@example.com");
-            return;
+            true
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the mail did not arrive");
+        _ => false,
+    })
+    .await;
 }

@@ -4,9 +4,8 @@ use crate::BINARY;
 use crate::first_start::word_after;
 use serde_json::{Value as Json, json};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use testkit::paragraphs;
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, eventually};
 
 const DOMAIN: &str = "demo.localhost";
 
@@ -85,15 +84,12 @@ async fn document(admin: &Client) -> Vec<String> {
     let run = json!({"object_record": contract, "document_template": 1});
     admin.post("/api/object-records/documents/", run).await.created();
     let path = format!("/api/object-records/{contract}/documents/1/");
-    for _ in 0..600 {
+    let url = eventually(async || {
         let run = admin.get(&path).await.ok()["generated_document"].take();
-        if let Some(url) = run["_meta"]["labels"]["document"]["url"].as_str() {
-            let path = &url[url.find("/api/").unwrap()..];
-            return paragraphs(&admin.get(path).await.bytes);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("no document was made");
+        run["_meta"]["labels"]["document"]["url"].as_str().map(str::to_owned).ok_or(run)
+    })
+    .await;
+    paragraphs(&admin.get(&url[url.find("/api/").unwrap()..]).await.bytes)
 }
 
 /// The values of the records of a class, but for users and files.
@@ -119,9 +115,7 @@ async fn a_demo_that_fails_leaves_nothing() {
     };
     // Until the build that is there has its tenant, after which another one would be the demo's.
     server.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    while installation.succeeds(&["build", "list"]).ends_with("\t\n") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(async || !installation.succeeds(&["build", "list"]).ends_with("\t\n")).await;
 
     // Anna is to be made, and there is somebody of this name.
     let failed = installation.fails(&["demo", "--admin-username", "anna.berg@demo.example"]);

@@ -6,8 +6,8 @@ use crate::BINARY;
 use crate::workload::admin;
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
-use testkit::{Client, HISTORY_KEY, Installation, PASSWORD, Process, SystemCall, Trace};
+use std::time::Duration;
+use testkit::{Client, HISTORY_KEY, Installation, PASSWORD, Process, SystemCall, Trace, eventually};
 
 fn traced() -> Installation {
     let installation = Installation::embedded(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
@@ -22,29 +22,24 @@ fn answers(call: &SystemCall, status: u16) -> bool {
 
 /// The trace, when as many answers with this status are in it.
 async fn trace_with(installation: &Installation, status: u16, count: usize) -> Trace {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
+    eventually(async || {
         let trace = installation.trace();
-        if trace.calls.iter().filter(|call| answers(call, status)).count() >= count {
-            return trace;
-        }
-        assert!(Instant::now() < end, "the trace does not show {count} answers of {status}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        let answered = trace.calls.iter().filter(|call| answers(call, status)).count();
+        if answered >= count { Ok(trace) } else { Err(format!("{answered} of {count} answers of {status}")) }
+    })
+    .await
 }
 
 /// Waits until nothing has been written to a file for two seconds.
 async fn until_quiet(installation: &Installation, file: &str) {
     let written = || installation.trace().calls.iter().filter(|call| call.writes(file)).count();
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
+    eventually(async || {
         let before = written();
+        // The period of two seconds in which nothing may be written.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        if written() == before {
-            return;
-        }
-        assert!(Instant::now() < end, "{file} is written to all the time");
-    }
+        written() == before
+    })
+    .await;
 }
 
 /// Before each of the last answers with this status, and after the answer before it, the file was written to and then

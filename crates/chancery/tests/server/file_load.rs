@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -46,6 +46,7 @@ impl Reads {
                     let begun = Instant::now();
                     client.get(&record).await.ok();
                     times.push(begun.elapsed());
+                    // A client pauses between its calls.
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 times
@@ -88,6 +89,7 @@ async fn slow_upload(client: Client, host: &'static str, at_work: Arc<AtomicUsiz
     stream.write_all(upload_head(&client, host).as_bytes()).await.unwrap();
     at_work.fetch_add(1, Ordering::Relaxed);
     while stream.write_all(&CHUNK).await.is_ok() {
+        // The client is slow.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     at_work.fetch_sub(1, Ordering::Relaxed);
@@ -100,6 +102,7 @@ async fn slow_download(address: SocketAddr, host: &'static str, path: String, at
     let mut piece = vec![0; 64 * 1024];
     at_work.fetch_add(1, Ordering::Relaxed);
     while stream.read_exact(&mut piece).await.is_ok() {
+        // The client is slow.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     at_work.fetch_sub(1, Ordering::Relaxed);
@@ -149,12 +152,11 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
         slow.spawn(slow_upload(clients[build].0.clone(), HOSTS[build], at_work.clone()));
         slow.spawn(slow_download(process.api(), HOSTS[build], files[build].clone(), at_work.clone()));
     }
-    while at_work.load(Ordering::Relaxed) < 2 * SLOW {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(async || at_work.load(Ordering::Relaxed) == 2 * SLOW).await;
     let reads = Reads::start(&clients);
     let (begun, mut most) = (Instant::now(), before);
     while begun.elapsed() < LASTS {
+        // The interval at which memory is measured.
         tokio::time::sleep(Duration::from_millis(100)).await;
         most = most.max(process.held_memory());
     }
@@ -169,7 +171,7 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
     assert!(p99 < PATIENCE && most - before < MAX_GROWTH, "p99 {p99:?}, {} MiB", most - before);
     slow.shutdown().await;
 
-    // What was held is given back before the next is measured.
+    // Memory is released before the next measurement.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = process.held_memory();
     let (reads, begun, mut most) = (Reads::start(&clients), Instant::now(), before);
@@ -180,6 +182,7 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
     }
     let mut taken = 0;
     while !fast.is_empty() {
+        // The interval at which memory is measured.
         tokio::time::sleep(Duration::from_millis(50)).await;
         most = most.max(process.held_memory());
         while let Some(status) = fast.try_join_next() {

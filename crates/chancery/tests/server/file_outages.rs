@@ -8,7 +8,7 @@ use crate::outages::{has_no_failures, is_unavailable};
 use crate::workload::{admin, installed};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Installation, Reply, S3, docx};
+use testkit::{Client, Installation, Reply, S3, docx, eventually_within};
 
 /// How many records there are, of each of which a document is asked for.
 const ASKED: usize = 3;
@@ -62,11 +62,11 @@ async fn run(client: &Client, record: i64, template: i64) -> Json {
 async fn all_end(client: &Client, records: &[i64], template: i64) {
     let begun = Instant::now();
     for record in records {
-        while run(client, *record, template).await["status"] == "processing" {
-            assert!(begun.elapsed() < AGAIN, "a run does not end");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        let run = run(client, *record, template).await;
+        let run = eventually_within(AGAIN.saturating_sub(begun.elapsed()), async || {
+            let run = run(client, *record, template).await;
+            if run["status"] == "processing" { Err(run) } else { Ok(run) }
+        })
+        .await;
         let shown = client.get(&format!("/api/object-records/{record}/")).await.ok();
         assert_eq!((&run["status"], &shown["fields"]["papers"]), (&json!("field_updated"), &json!([run["document"]])));
     }
@@ -86,6 +86,7 @@ async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
         generate(&admin, *record, template).await.created();
     }
     is_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, &["The storage is full."]);
+    // The runs try to write their documents, which nothing shows.
     tokio::time::sleep(Duration::from_secs(1)).await;
     // There is none at all.
     installation.disk().fill();
@@ -147,10 +148,11 @@ async fn s3_may_be_away_for_a_while() {
     assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
     all_end(&admin, asked, template).await;
     // The template, the public file, the upload and two documents; what was deleted is removed by then or soon.
-    while s3_files(&s3).len() > 5 {
-        assert!(begun.elapsed() < AGAIN, "{:?}", s3_files(&s3));
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    eventually_within(AGAIN.saturating_sub(begun.elapsed()), async || {
+        let files = s3_files(&s3);
+        if files.len() <= 5 { Ok(()) } else { Err(files) }
+    })
+    .await;
     println!("S3 back: all is done after {:.1?}", begun.elapsed());
     assert_eq!(s3_files(&s3).len(), 5);
     has_no_failures(&process);
@@ -167,16 +169,12 @@ async fn readiness(client: &Client) -> (u16, Json, Json, Json) {
 
 /// Waits until `/readyz` says this.
 async fn becomes(client: &Client, expected: (u16, Json, Json, Json)) {
-    let begun = Instant::now();
-    loop {
+    // The store is asked every 15 seconds, for 3 seconds at most.
+    eventually_within(Duration::from_secs(40), async || {
         let state = readiness(client).await;
-        if state == expected {
-            return;
-        }
-        // The store is asked every 15 seconds, for 3 seconds at most.
-        assert!(begun.elapsed() < Duration::from_secs(40), "{state:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        if state == expected { Ok(()) } else { Err(state) }
+    })
+    .await;
 }
 
 /// An installation with a build whose files are in a bucket.

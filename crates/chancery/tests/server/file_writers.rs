@@ -273,6 +273,7 @@ impl FileWriter {
             if shown["generated_document"]["status"] != "processing" {
                 return Some(shown["generated_document"].clone());
             }
+            // A client polls, until it has its document or the round ends.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         None

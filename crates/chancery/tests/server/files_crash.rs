@@ -4,14 +4,14 @@
 use crate::BINARY;
 use crate::file_writers::{Documented, PAPERS, PUBLIC, RECORDS, TEMPLATES, Told, WRITERS, content, prepare, start};
 use crate::workload::{READY, admin, again, all, installed, is_served};
-use crate::writers::lock;
+use crate::writers::{down_time, lock, until_kill};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Installation, PostgreSql, S3, paragraphs, rounds, test_database};
+use testkit::{Client, Installation, PostgreSql, S3, eventually, eventually_within, paragraphs, rounds, test_database};
 
 /// What is stored, and the database that refers to it.
 struct Place {
@@ -146,15 +146,20 @@ impl Place {
     /// that could not be given back end after some seconds.
     async fn has_no_run_in_process(&self, client: &Client) {
         let begun = Instant::now();
-        while self.number("SELECT count(*) FROM document_runs WHERE status = 'processing'").await > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(90), "a run does not end");
+        eventually_within(Duration::from_secs(90), async || {
+            if self.number("SELECT count(*) FROM document_runs WHERE status = 'processing'").await == 0 {
+                return true;
+            }
             self.change("UPDATE jobs SET next_at = 0 WHERE held_until IS NULL AND kind = 'documents'").await;
             if begun.elapsed() > Duration::from_secs(5) {
                 self.change("UPDATE jobs SET held_until = 1 WHERE held_until IS NOT NULL AND kind = 'documents'").await;
             }
             wake(client).await;
+            // A run that has just begun gets the time to end.
             tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            false
+        })
+        .await;
         let failed = self
             .rows("SELECT error_message FROM document_runs WHERE status = 'failed'", |row| Ok(row.text(0)?.to_owned()));
         assert_eq!(failed.await, Vec::<String>::new(), "runs that failed");
@@ -206,8 +211,7 @@ impl Place {
         let hidden = self.rows(hidden, |row| row.int(0)).await;
         let is_wanted =
             |id: &i64, uuid: &String| shown.ids.contains(id) || hidden.contains(id) || shown.public.contains_key(uuid);
-        let begun = Instant::now();
-        loop {
+        eventually(async || {
             let rows = self.rows("SELECT id, uuid FROM files", row).await;
             let to_remove = self.number("SELECT count(*) FROM removed_files").await;
             let (named, stored) = (rows.iter().map(|(_, uuid)| uuid.clone()).collect::<BTreeSet<_>>(), self.stored());
@@ -218,16 +222,15 @@ impl Place {
                     ids.is_superset(&shown.ids) && hidden.iter().all(|id| ids.contains(id)),
                     "rows of files are lost"
                 );
-                return;
+                return Ok(());
             }
             let (lost, nobodys): (Vec<_>, Vec<_>) =
                 (named.difference(&stored).collect(), stored.difference(&named).collect());
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
+            Err(format!(
                 "{to_remove} to remove; lost: {lost:?}; without a row: {nobodys:?}; nothing refers to: {strays:?}"
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            ))
+        })
+        .await;
     }
 
     /// Removes all that refers to files, after which none is stored.
@@ -350,7 +353,7 @@ async fn server_killed(what: &str, place: Place, rounds: usize) {
     for round in 0..rounds {
         let writers = start(&admin, round, &told);
         writers.are_at_work().await;
-        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        until_kill(round).await;
         process.kill();
         writers.stop().await;
 
@@ -402,9 +405,9 @@ async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
     for round in 0..rounds(1) {
         let writers = start(&admin, round, &told);
         writers.are_at_work().await;
-        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        until_kill(round).await;
         postgresql.kill();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        down_time().await;
         let accepts = postgresql.restart();
         is_served(&admin).await;
         seen.was_ready_after(accepts.elapsed());

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, Server, without_its_id};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, Server, eventually, without_its_id};
 
 /// How far the medians may be apart.
 const TOLERANCE: f64 = 0.05;
@@ -105,6 +105,7 @@ async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
                         assert_eq!(reply.header("retry-after"), "1");
                         reply.is(503, json!({"detail": "The server is busy. Please try again."}));
                         refused.fetch_add(1, Ordering::Relaxed);
+                        // A client that was turned away does not come back at once.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     } else {
                         reply.expect(401);
@@ -114,10 +115,11 @@ async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
             })
         })
         .collect();
-    while refused.load(Ordering::Relaxed) == 0 {
+    eventually(async || {
         assert!(burst.iter().all(|task| !task.is_finished()), "a sign-in of the burst was answered otherwise");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+        refused.load(Ordering::Relaxed) > 0
+    })
+    .await;
     let mut ahead = Vec::new();
     for _ in 0..5 {
         let before = served.load(Ordering::Relaxed);

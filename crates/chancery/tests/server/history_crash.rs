@@ -3,12 +3,12 @@
 
 use crate::BINARY;
 use crate::workload::{READY, WRITERS};
-use crate::writers::{Notes, Writer, Writers};
+use crate::writers::{Notes, Writer, Writers, down_time, until_kill};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use testkit::{ClickHouse, Client, HISTORY_KEY, Installation, Process, rounds};
+use testkit::{ClickHouse, Client, HISTORY_KEY, Installation, Process, eventually, rounds};
 
 const BATCH: usize = 50;
 
@@ -133,10 +133,11 @@ impl Told {
 /// Waits until the service serves again; how long that took.
 async fn served_again(client: &Client, since: Instant) -> Duration {
     for path in ["/readyz", "/api/system-events?limit=1"] {
-        while client.call("GET", path).try_send().await.is_none_or(|reply| reply.status != 200) {
-            assert!(since.elapsed() < Duration::from_secs(60), "{path} is not served again");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || match client.call("GET", path).try_send().await {
+            Some(reply) if reply.status == 200 => Ok(()),
+            reply => Err((path, reply)),
+        })
+        .await;
     }
     let time = since.elapsed();
     assert!(time < READY, "ready again after {time:?}");
@@ -213,7 +214,7 @@ async fn what_is_acknowledged_is_kept_once_when_the_service_is_killed() {
     for round in 0..rounds {
         let writers = start(&caller(&process, &client_id), round, &told);
         writers.are_at_work().await;
-        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        until_kill(round).await;
         process.kill();
         writers.stop().await;
 
@@ -241,9 +242,9 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
     for round in 0..rounds {
         let writers = start(&client, round, &told);
         writers.are_at_work().await;
-        tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+        until_kill(round).await;
         clickhouse.kill();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        down_time().await;
         clickhouse.restart();
         slowest = slowest.max(served_again(&client, Instant::now()).await);
         // The same process goes on with the same writers.

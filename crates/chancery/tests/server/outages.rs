@@ -67,6 +67,7 @@ async fn postgresql_may_stop_for_a_while() {
         is_unavailable(&answer(admin.call("GET", "/readyz")).await, &["The storage is not available."]);
         admin.get("/healthz").await.ok();
         n += 1;
+        // Clients pause between their calls during the outage.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let accepts = postgresql.restart();

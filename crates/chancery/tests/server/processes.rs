@@ -10,11 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{
     ADMIN, CLIENT_ID, CLIENT_SECRET, Client, Forger, Installation, Mail, PASSWORD, Process, TENANT_ID, at_once,
-    statuses,
+    eventually, other_processes_notice, statuses,
 };
-
-/// What another process may go without seeing.
-const A_SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_links_of_tasks_work_and_end_in_every_process() {
@@ -28,15 +25,11 @@ async fn the_links_of_tasks_work_and_end_in_every_process() {
     for end in ["cancel", "complete"] {
         let before = Mail::all(&installation.data(), "localhost").len();
         let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
-        let mut mails = Vec::new();
-        for _ in 0..500 {
-            mails = Mail::all(&installation.data(), "localhost");
-            if mails.len() > before {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let token = json!({"token": mails.last().unwrap().token()});
+        let mail = eventually(async || {
+            let mut mails = Mail::all(&installation.data(), "localhost");
+            if mails.len() > before { mails.pop() } else { None }
+        });
+        let token = json!({"token": mail.await.token()});
         let here = one.client("localhost");
         let here = here.with_pair("", &here.post("/api/auth/task/", token.clone()).await.ok());
         let there = two.client("localhost");
@@ -54,7 +47,7 @@ async fn the_links_of_tasks_work_and_end_in_every_process() {
         there.post("/api/auth/task/", token).await.is(400, refused);
         // A write looks at once, a read within a second.
         there.post(&format!("{path}complete/"), json!({"response": {}})).await.is(401, message::bad_token());
-        tokio::time::sleep(A_SECOND).await;
+        other_processes_notice().await;
         there.get(&path).await.is(401, message::bad_token());
         let refresh = json!({"refresh_token": there.refresh_token});
         there.post("/api/auth/refresh/", refresh).await.is(401, message::bad_token());
@@ -92,7 +85,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     let role =
         admin.post("/api/roles/", json!({"name": "Readers", "permissions": {"roles": ["list"]}})).await.created();
     admin.patch("/api/users/2/", json!({"roles": [role["id"]]})).await.ok();
-    tokio::time::sleep(A_SECOND).await;
+    other_processes_notice().await;
     bob.get("/api/roles/").await.ok();
 
     // A session that ends here is over there, and so is an account.
@@ -101,7 +94,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     bob_here.delete(&format!("/api/users/me/sessions/{}/", sessions["results"][0]["id"])).await.expect(204);
     bob_here.get("/api/users/me/").await.is(401, message::bad_token());
     admin.post("/api/users/3/deactivate/", json!({})).await.ok();
-    tokio::time::sleep(A_SECOND).await;
+    other_processes_notice().await;
     bob.get("/api/users/me/").await.is(401, message::bad_token());
     eve.get("/api/users/me/").await.is(401, message::bad_token());
 
@@ -117,7 +110,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
         "--password",
         "another battery",
     ]);
-    tokio::time::sleep(A_SECOND).await;
+    other_processes_notice().await;
     admin_there.get("/api/users/me/").await.is(401, message::bad_token());
 }
 
@@ -141,7 +134,7 @@ async fn a_new_build_serves_at_once_and_a_deleted_one_no_more() {
         asked.await.unwrap();
     }
     installation.succeeds(&["build", "delete", "b.example", "--yes"]);
-    tokio::time::sleep(A_SECOND).await;
+    other_processes_notice().await;
     let fallback_or_none = two.client("b.example").get("/api/users/me/").await.status;
     assert!(matches!(fallback_or_none, 401 | 404), "{fallback_or_none}");
     // The same name again is another build: it knows none of the old one's accounts.
@@ -279,8 +272,10 @@ async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
     for _ in 0..testkit::rounds(5) {
         let number = json!({"label": "Number", "type": "integer", "is_indexed": true});
         let number = one.post(FIELDS, number).await.created();
+        // The writers use the field for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
         one.delete(&format!("{FIELDS}{}/", number["id"])).await.is_empty();
+        // The writers go on without the field for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     over.store(true, Ordering::Relaxed);
@@ -427,6 +422,7 @@ async fn a_rolling_restart_fails_no_request() {
         .collect();
     for _ in 0..testkit::rounds(1) {
         for process in &mut processes {
+            // The callers use these processes for a while.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let new = installation.serve_api();
             addresses.lock().unwrap().push(new.api());

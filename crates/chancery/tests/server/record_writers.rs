@@ -5,7 +5,7 @@ use crate::workload::all;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Conn, Error, Row, Sql};
-use testkit::{Client, Installation};
+use testkit::{Client, Installation, eventually};
 
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 /// How many records a batch makes.
@@ -164,11 +164,7 @@ pub struct Happened {
 impl Happened {
     /// Waits until all events are delivered, and reads.
     pub async fn read(installation: &Installation, events: &Client) -> Happened {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        while number(installation, "SELECT count(*) FROM outbox").await > 0 {
-            assert!(std::time::Instant::now() < end, "the last events are not delivered");
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        eventually(async || number(installation, "SELECT count(*) FROM outbox").await == 0).await;
         let mut stored: BTreeMap<i64, Record> = BTreeMap::new();
         let row = |row: &Row<'_>| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?));
         for (id, title, owner) in rows(installation, "SELECT id, f1, owner FROM r1", row).await {

@@ -40,14 +40,15 @@ async fn a_burst_at_one_build_delays_no_sign_in_at_another() {
             while !over.load(Ordering::Relaxed) {
                 let reply = client.login(username, password).await;
                 statuses.push(reply.status);
-                // Whoever is turned away comes again when he was told to.
                 if let Ok(seconds) = reply.header("retry-after").parse() {
+                    // A client that was turned away waits as long as the answer says.
                     tokio::time::sleep(Duration::from_secs(seconds)).await;
                 }
             }
             statuses
         });
     }
+    // The burst fills the queue by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let honest = process.client("b.example").with_header("x-forwarded-for", "203.0.113.7");

@@ -2,8 +2,7 @@
 
 use crate::BINARY;
 use serde_json::json;
-use std::time::Duration;
-use testkit::{ADMIN, Installation, Mail, PASSWORD, at_once};
+use testkit::{ADMIN, Installation, Mail, PASSWORD, at_once, eventually};
 
 /// How many forms come at once, and how long the file of each is.
 const FORMS: usize = 8;
@@ -23,15 +22,9 @@ async fn the_files_of_forms_are_never_in_memory() {
     let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": config});
     let template = admin.post("/api/task-templates/", template).await.id();
     admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.created();
-    let mut mails = Vec::new();
-    for _ in 0..500 {
-        mails = Mail::all(&installation.data(), "localhost");
-        if !mails.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let token = mails[0].token();
+    let mails =
+        eventually(async || Some(Mail::all(&installation.data(), "localhost")).filter(|mails| !mails.is_empty()));
+    let token = mails.await[0].token();
     let part = |head: &str, content: &[u8]| {
         [format!("--x\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(), content, b"\r\n"].concat()
     };

@@ -5,9 +5,9 @@ use crate::BINARY;
 use crate::workload::{admin, again, installed, is_served};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{Client, Installation, Mail, PASSWORD, Process, rounds};
+use testkit::{Client, Installation, Mail, PASSWORD, Process, eventually_within, rounds};
 use web::clock::Clock;
 
 /// How many tasks of each kind a round has.
@@ -54,6 +54,7 @@ async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed()
         begin(&admin, round).await;
         let mut wait = Duration::from_millis(1_500 + 400 * round as u64 % 1_000);
         for kill in 0..KILLS {
+            // Each kill meets the process at another step of its work.
             tokio::time::sleep(wait).await;
             // The other one, where there are two.
             processes.remove(0).kill();
@@ -135,14 +136,13 @@ async fn begin(admin: &Client, round: usize) {
 
 /// Waits until nothing is left to do.
 async fn is_done(installation: &Installation, admin: &Client, rounds: usize) {
-    let end = Instant::now() + PATIENCE;
     let count = async |query: &str| admin.get(&format!("/api/tasks/?{query}")).await.ok()["filtered_count"].clone();
-    while count("status=expired").await != 2 * rounds * TASKS
-        || number(installation, "SELECT count(*) FROM jobs").await > 0
-    {
-        assert!(Instant::now() < end, "{} have expired", count("status=expired").await);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    eventually_within(PATIENCE, async || {
+        let expired = count("status=expired").await;
+        let is_done = expired == 2 * rounds * TASKS && number(installation, "SELECT count(*) FROM jobs").await == 0;
+        if is_done { Ok(()) } else { Err(format!("{expired} have expired")) }
+    })
+    .await;
 }
 
 async fn number(installation: &Installation, text: &'static str) -> i64 {

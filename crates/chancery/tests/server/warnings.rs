@@ -2,7 +2,7 @@
 
 use crate::BINARY;
 use serde_json::{Value, json};
-use testkit::{Installation, PASSWORD};
+use testkit::{Installation, PASSWORD, eventually};
 
 const PATH: &str = "/api/single-sign-on/";
 
@@ -36,12 +36,7 @@ async fn a_start_warns_of_each_configuration_that_does_not_vouch_with_everything
         let warnings = lines.filter(|line| line.to_string().contains("does not vouch for every account"));
         warnings.map(|line| (line["build"].clone(), line["single_sign_on"].clone())).collect::<Vec<_>>()
     };
-    for _ in 0..500 {
-        if warnings().len() >= 2 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(async || warnings().len() >= 2).await;
     server.client("localhost").get("/api/single-sign-on/login/").await.ok();
     assert_eq!(warnings(), [(json!("localhost"), json!(2)), (json!("localhost"), json!(3))]);
 }

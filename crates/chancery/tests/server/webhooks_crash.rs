@@ -6,7 +6,7 @@ use crate::workload::{admin, again, installed, is_served};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use testkit::{Client, Installation, Process, Receiver, rounds};
+use testkit::{Client, Installation, Process, Receiver, eventually_within, rounds};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 /// How often a process is killed in a round.
@@ -30,6 +30,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
     for round in 0..rounds(2) {
         for kill in 0..KILLS {
             let writers: tokio::task::JoinSet<Vec<i64>> = (0..WRITERS).map(|_| write(admin.clone())).collect();
+            // Each kill meets the process at another step of its work.
             tokio::time::sleep(Duration::from_millis(300 + (613 * (round as u64 + 1) * (kill + 3)) % 900)).await;
             // The one that is written to: where there are two, the other one goes on.
             processes.remove(0).kill();
@@ -49,15 +50,15 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
             }
             told
         };
-        loop {
+        eventually_within(until - Instant::now(), async || {
             let told = told();
             let lost: Vec<_> = acknowledged.iter().filter(|record| !told.contains_key(record)).collect();
-            if lost.is_empty() {
-                break;
+            match lost.len() {
+                0 => Ok(()),
+                count => Err(format!("{count} of {} events did not come: {lost:?}", acknowledged.len())),
             }
-            assert!(Instant::now() < until, "{} of {} events did not come: {lost:?}", lost.len(), acknowledged.len());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        })
+        .await;
         let told = told();
         // What somebody wrote one after the other came so for the first time.
         let mut first = BTreeMap::new();
@@ -80,10 +81,11 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
             // What a process had not finished when it was killed lies beside the copy, under another name.
             names.filter(|name| !name.contains('#')).collect()
         };
-        while names() != ["a.txt"] {
-            assert!(Instant::now() < until, "{record}: {:?}", names());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        eventually_within(until - Instant::now(), async || match names() {
+            names if names == ["a.txt"] => Ok(()),
+            names => Err((record, names)),
+        })
+        .await;
     }
     processes.into_iter().for_each(Process::stop);
 }

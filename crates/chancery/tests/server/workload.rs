@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, Reply};
+use std::time::Duration;
+use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, Reply, eventually};
 
 /// How many write at once.
 pub const WRITERS: usize = 50;
@@ -57,7 +57,7 @@ impl Notes for Told {
 pub struct Workload {
     place: Place,
     told: Arc<Mutex<Told>>,
-    rounds: usize,
+    pub rounds: usize,
     slowest: Duration,
 }
 
@@ -75,11 +75,6 @@ impl Workload {
             let (client, told) = (admin.clone(), self.told.clone());
             Caller { client, told, place: self.place, round: self.rounds, number }
         })
-    }
-
-    /// A moment of its own for each round, so that not all end at the same step.
-    pub fn moment(&self) -> Duration {
-        Duration::from_millis(37 * self.rounds as u64 % 300)
     }
 
     /// Notes how long it took until all was served again.
@@ -373,12 +368,12 @@ pub fn again(process: &Process, admin: &Client) -> Client {
 
 /// Waits until all is served.
 pub async fn is_served(admin: &Client) {
-    let end = Instant::now() + Duration::from_secs(60);
     for path in ["/readyz", "/api/users/me/"] {
-        while admin.call("GET", path).try_send().await.is_none_or(|reply| reply.status != 200) {
-            assert!(Instant::now() < end, "{path} is not served again");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || match admin.call("GET", path).try_send().await {
+            Some(reply) if reply.status == 200 => Ok(()),
+            reply => Err((path, reply)),
+        })
+        .await;
     }
 }
 
@@ -396,11 +391,7 @@ async fn delivered(admin: &Client, events: &Client) {
     let body = json!({"username": ADMIN, "password": PASSWORD});
     let call = admin.anonymous().call("POST", "/api/auth/login/").header("x-forwarded-for", "10.1.2.3");
     call.json(&body).send().await.ok();
-    let end = Instant::now() + Duration::from_secs(60);
-    while events.get("/api/system-events?limit=1").await.column("source_ip") != ["10.1.2.3"] {
-        assert!(Instant::now() < end, "the last event does not arrive");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually(async || events.get("/api/system-events?limit=1").await.column("source_ip") == ["10.1.2.3"]).await;
 }
 
 /// How many roles may still be made, found by making them.

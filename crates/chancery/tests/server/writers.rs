@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use testkit::eventually;
 use tokio::task::JoinHandle;
 
 /// What writers note together.
@@ -44,6 +45,7 @@ impl<T: Notes> Writers<T> {
                         return;
                     }
                     if writer.write(n).await.is_none() {
+                        // A client does not repeat a failed call at once.
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
                 }
@@ -55,12 +57,12 @@ impl<T: Notes> Writers<T> {
     /// Waits until some more has been acknowledged.
     pub async fn are_at_work(&self) {
         let wanted = lock(&self.told).acknowledged() + T::AT_WORK;
-        let end = Instant::now() + Duration::from_secs(60);
-        while lock(&self.told).acknowledged() < wanted {
+        eventually(async || {
             let faults = lock(&self.told).faults().to_vec();
-            assert!(faults.is_empty() && Instant::now() < end, "nothing more is acknowledged; {faults:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            assert!(faults.is_empty(), "{faults:?}");
+            lock(&self.told).acknowledged() >= wanted
+        })
+        .await;
     }
 
     /// Ends the round.
@@ -70,6 +72,18 @@ impl<T: Notes> Writers<T> {
             task.await.unwrap();
         }
     }
+}
+
+/// Waits for up to 300 ms before a kill, for another time in each round, so that kills meet different steps of the work.
+pub async fn until_kill(round: usize) {
+    // The writers go on meanwhile.
+    tokio::time::sleep(Duration::from_millis(37 * round as u64 % 300)).await;
+}
+
+/// Waits while a database is away.
+pub async fn down_time() {
+    // Long enough for each writer to call in vain.
+    tokio::time::sleep(Duration::from_millis(300)).await;
 }
 
 pub fn lock<T>(told: &Mutex<T>) -> MutexGuard<'_, T> {

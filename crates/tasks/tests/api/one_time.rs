@@ -2,7 +2,7 @@
 
 use crate::set_up::{TEMPLATES, class, form_template, record, update_template};
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, Mail, PASSWORD, Reply, SECOND, Server, message};
+use testkit::{ADMIN, Client, Mail, PASSWORD, Reply, SECOND, Server, eventually, message};
 
 pub const TASKS: &str = "/api/tasks/";
 
@@ -163,13 +163,7 @@ async fn each_end_of_a_task_ends_its_links_and_their_sessions() {
             "expire" => {
                 api.patch(&one(task), json!({"expires_at": "2026-01-31T09:30:05Z"})).await.ok();
                 server.advance(10 * SECOND);
-                for _ in 0..500 {
-                    if api.get(&one(task)).await.ok()["status"] == "expired" {
-                        break;
-                    }
-                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                }
-                assert_eq!(api.get(&one(task)).await.ok()["status"], "expired");
+                eventually(async || api.get(&one(task)).await.ok()["status"] == "expired").await;
             }
             "delete" => api.delete(&one(task)).await.is_empty(),
             "unassign" => drop(api.patch(&one(task), json!({"assignees": []})).await.ok()),
@@ -220,16 +214,13 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
     }
     task(&api, template, other).await;
     let sent = async |address: &str, count: usize| {
-        for _ in 0..500 {
+        eventually(async || {
             platform::kit::jobs::wake(&server.app, &server.build);
             let sent = all_links(&server, address);
             assert!(sent.len() <= count, "{} links", sent.len());
-            if sent.len() == count {
-                return sent;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        panic!("{} links instead of {count}", all_links(&server, address).len());
+            if sent.len() == count { Ok(sent) } else { Err(sent) }
+        })
+        .await
     };
     sent(&other_address, 1).await;
     sent(&address, 20).await;

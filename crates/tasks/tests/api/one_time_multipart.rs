@@ -2,10 +2,10 @@
 
 use crate::multipart::{BOUNDARY, CONTENT_TYPE, Part, body, file, send, text};
 use crate::one_time::{links, once, one, task};
-use crate::set_up::{TEMPLATES, number};
+use crate::set_up::{TEMPLATES, number, wait_for};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use testkit::{Client, Reply, Server};
+use testkit::{Client, Reply, Server, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -151,13 +151,7 @@ async fn texts_files_and_parts_are_bounded() {
     assert!(reply.status == 400 && reply.text.contains("Max file size is 50.0 MB."), "{}", reply.text);
     assert!(reply.text.contains("value=\"kept\""));
     assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
-    for _ in 0..500 {
-        if number(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)").await == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(number(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)").await, 0);
+    wait_for(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)", 0).await;
     // What is just within the bounds is accepted.
     let just = with(vec![file("q1", "a.csv", vec![b'x'; 50 * 1024 * 1024]), text("q0", &"x".repeat(1_000_000))]);
     assert_eq!(send(&client, &just).await.status, 200);
@@ -203,13 +197,7 @@ async fn broken_forms_are_refused_and_leave_nothing() {
         }
     }
     assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
-    for _ in 0..200 {
-        if number(&server, "SELECT count(*) FROM files").await == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(number(&server, "SELECT count(*) FROM files").await, 0);
+    wait_for(&server, "SELECT count(*) FROM files", 0).await;
 }
 
 /// Gives the link of one token another one, which is known already.
@@ -237,12 +225,7 @@ async fn a_link_that_ends_while_its_form_arrives_completes_nothing() {
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(&whole[..at]).await.unwrap();
         // The first file has arrived.
-        for _ in 0..500 {
-            if number(&server, "SELECT count(*) FROM files WHERE token IS NOT NULL").await > 0 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually(async || number(&server, "SELECT count(*) FROM files WHERE token IS NOT NULL").await > 0).await;
         if is_file_left {
             crate::one_time::act(&api, task, "send-link", json!({})).await.is_empty();
         } else {

@@ -2,7 +2,7 @@
 
 use crate::multipart::{Part, file, send, text};
 use crate::one_time::{TASKS, act, links, once, one, task};
-use crate::set_up::{TEMPLATES, form_template, number};
+use crate::set_up::{TEMPLATES, form_template, number, wait_for};
 use serde_json::{Value, json};
 use testkit::{Client, Reply, Server};
 
@@ -201,13 +201,7 @@ async fn what_is_wrong_stands_beside_its_input_and_what_was_typed_is_kept() {
     }
     // Files of a form that is refused are given up at once, with their bytes.
     assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
-    for _ in 0..200 {
-        if number(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)").await == 0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert_eq!(number(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)").await, 0);
+    wait_for(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)", 0).await;
     let parts = [text("token", &token), text("q0", "Basel"), file("q2", "", "")];
     assert_eq!(send(&anonymous, &parts).await.status, 200);
     assert_eq!(api.get(&one(task)).await.ok()["response"], json!({"city": "Basel", "many": null, "proof": null}));

@@ -2,9 +2,8 @@
 
 use crate::multipart::{CONTENT_TYPE, body, file, text};
 use crate::one_time::{act, exchange, links, once, one, session, task};
-use crate::set_up::{TEMPLATES, form_template, number};
+use crate::set_up::{TEMPLATES, form_template, number, wait_for};
 use serde_json::json;
-use std::time::Duration;
 use testkit::{Server, at_once, message, statuses};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,13 +29,7 @@ async fn of_many_forms_at_once_one_completes_the_task() {
     let uuid = done["response"]["f"]["file"].as_str().unwrap();
     assert_eq!(api.get(&format!("/api/files/response/file/{uuid}/")).await.text, won.to_string());
     // The files of the others are given up.
-    for _ in 0..500 {
-        if number(&server, "SELECT count(*) FROM files").await == 1 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(number(&server, "SELECT count(*) FROM files").await, 1);
+    wait_for(&server, "SELECT count(*) FROM files", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Random tasks whose states and moments change while the clock goes forward and back: what happens to them by itself is what a
 //! plain model says. Kills of real servers are in `crates/chancery/tests/server/tasks_crash.rs`.
 
-use crate::set_up::{Random, TEMPLATES, class, record, wait_for};
+use crate::set_up::{Random, TEMPLATES, class, nothing_is_due, record, wait_for};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::{Client, Mail, NOW, Server, rounds};
@@ -327,17 +327,7 @@ impl Walk {
         platform::kit::jobs::wake(&self.server.app, &self.server.build);
         let now = self.now();
         self.model.pass(now);
-        for wait in 0.. {
-            let due = move |conn: &mut store::Conn| {
-                let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");
-                conn.one(&sql.arg(now), |row| row.int(0))
-            };
-            if self.server.build.db.read::<i64, store::Error>(due).await.unwrap() == 0 {
-                break;
-            }
-            assert!(wait < 3000, "what is due is not done");
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+        nothing_is_due(&self.server, now).await;
         wait_for(&self.server, "SELECT count(*) FROM jobs", 0).await;
         self.compare().await;
     }

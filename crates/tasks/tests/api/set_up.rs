@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server};
+use testkit::{Client, Server, eventually};
 
 pub const TEMPLATES: &str = "/api/task-templates/";
 
@@ -60,13 +60,20 @@ pub async fn give(api: &Client, user: i64, permissions: Value) {
 
 /// Waits until a statement finds this number.
 pub async fn wait_for(server: &Server, text: &'static str, wanted: i64) {
-    for _ in 0..6000 {
-        if number(server, text).await == wanted {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("{text} is {} instead of {wanted}", number(server, text).await);
+    eventually(async || match number(server, text).await {
+        number if number == wanted => Ok(()),
+        number => Err(format!("{text} is {number} instead of {wanted}")),
+    })
+    .await;
+}
+
+/// Waits until everything is done that is due at this time.
+pub async fn nothing_is_due(server: &Server, now: i64) {
+    let due = move |conn: &mut store::Conn| {
+        let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");
+        conn.one(&sql.arg(now), |row| row.int(0))
+    };
+    eventually(async || server.build.db.read::<i64, store::Error>(due).await == Ok(0)).await;
 }
 
 /// Numbers that look random, the same for the same seed (xorshift).

@@ -1,9 +1,9 @@
 //! What happens to tasks by itself: they expire, remind and are renewed (`docs/reference/tasks.md`). The clock of the server is
 //! moved, so that years pass in milliseconds.
 
-use crate::set_up::{TEMPLATES, class, number, record, sql, wait_for};
+use crate::set_up::{TEMPLATES, class, nothing_is_due, number, record, sql, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, Mail, NOW, Server};
+use testkit::{Client, Mail, NOW, Server, eventually};
 
 const TASKS: &str = "/api/tasks/";
 const HOUR: i64 = 3_600_000_000;
@@ -40,31 +40,19 @@ async fn task(api: &Client, body: Value) -> i64 {
 async fn pass(server: &Server, since_start: i64) {
     server.advance(NOW + since_start - server.clock.now());
     platform::kit::jobs::wake(&server.app, &server.build);
-    for _ in 0..1000 {
-        let now = server.clock.now();
-        let due = move |conn: &mut store::Conn| {
-            let sql = store::Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1");
-            conn.one(&sql.arg(now), |row| row.int(0))
-        };
-        if server.build.db.read::<i64, store::Error>(due).await.unwrap() == 0 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("what is due is not done");
+    nothing_is_due(server, server.clock.now()).await;
 }
 
 /// The mails of the build, when there are so many.
 async fn mails(server: &Server, count: usize) -> Vec<Mail> {
-    for _ in 0..1000 {
+    let mails = eventually(async || {
         let mails = Mail::all(server.data(), testkit::DOMAIN);
-        if mails.len() >= count && number(server, "SELECT count(*) FROM jobs").await == 0 {
-            assert_eq!(mails.len(), count, "{mails:#?}");
-            return mails;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("{:#?}", Mail::all(server.data(), testkit::DOMAIN));
+        let is_complete = mails.len() >= count && number(server, "SELECT count(*) FROM jobs").await == 0;
+        if is_complete { Ok(mails) } else { Err(mails) }
+    });
+    let mails = mails.await;
+    assert_eq!(mails.len(), count, "{mails:#?}");
+    mails
 }
 
 async fn field(api: &Client, id: i64, name: &str) -> Value {

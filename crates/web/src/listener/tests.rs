@@ -62,6 +62,7 @@ async fn handle(request: Request<Incoming>, peer: SocketAddr) -> Response<Full<B
         "/panic" => panic!("as the test wants it"),
         "/peer" => peer.ip().to_string(),
         "/slow" => {
+            // Longer than the tests need to stop the server.
             tokio::time::sleep(SHORT).await;
             "slow but done".into()
         }
@@ -112,6 +113,7 @@ async fn an_idle_connection_has_more_time_than_a_header() {
         let mut answer = [0; 1024];
         let count = stream.read(&mut answer).await.unwrap();
         assert!(answer[..count].ends_with(b"127.0.0.1"));
+        // Longer than a header may take.
         tokio::time::sleep(2 * SHORT).await;
     }
     let begun = Instant::now();
@@ -162,6 +164,7 @@ async fn a_connection_on_which_an_answer_is_still_made_is_not_idle() {
         tokio::spawn(async move {
             for _ in 0..6 {
                 producer.send("piece").await.unwrap();
+                // Six pieces take longer than a connection may be idle.
                 tokio::time::sleep(SHORT / 2).await;
             }
             producer.finish().await;
@@ -196,6 +199,7 @@ async fn a_dripping_header_ends_as_well() {
     let mut stream = server.connect().await;
     let started = Instant::now();
     while stream.write_all(b"G").await.is_ok() {
+        // The client is slow.
         tokio::time::sleep(SHORT / 20).await;
         assert!(started.elapsed() < PATIENCE, "the server closes the connection");
     }
@@ -234,6 +238,7 @@ async fn a_body_that_stalls_or_drips_ends() {
     let (mut receiving, mut sending) = stream.split();
     let drip = async {
         while sending.write_all(b"x").await.is_ok() {
+            // The client is slow.
             tokio::time::sleep(SHORT / 20).await;
         }
     };
@@ -252,6 +257,7 @@ async fn a_body_that_keeps_its_pace_may_take_longer() {
     let reading = tokio::spawn(async move { read_body(body, 10_000, timeout).await });
     for _ in 0..8 {
         sender.send(Bytes::from(vec![0; 512])).unwrap();
+        // Eight pieces take longer than the time limit of one.
         tokio::time::sleep(timeout / 4).await;
     }
     drop(sender);
@@ -264,11 +270,13 @@ async fn a_wait_that_is_not_the_clients_does_not_end_its_body() {
         let (sender, body) = Dripping::new();
         let timeout = Duration::from_millis(200);
         let mut reader = BodyReader::new(body, 100, timeout).unwrap();
+        // The time limit passes before the body is read.
         tokio::time::sleep(timeout).await;
         if extended {
             reader.extend(timeout);
         }
         tokio::spawn(async move {
+            // The body arrives within the extended time limit.
             tokio::time::sleep(timeout / 4).await;
             let _ = sender.send(Bytes::from("late"));
         });
@@ -305,6 +313,7 @@ async fn an_answer_that_nobody_reads_ends() {
     // Its slot is free again although it never closes.
     let started = Instant::now();
     loop {
+        // The test kit depends on this crate, so this test polls by a loop of its own.
         tokio::time::sleep(SHORT / 4).await;
         if server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes") {
             break;
@@ -383,6 +392,7 @@ async fn headers_that_have_no_room_are_closed_and_others_go_on() {
     let mut half_sent = server.connect().await;
     half_sent.write_all(long.as_bytes()).await.unwrap();
     while left.load(Ordering::Relaxed) == 10_000 {
+        // The test kit depends on this crate, so this test polls by a loop of its own.
         tokio::time::sleep(SHORT / 40).await;
     }
     let started = Instant::now();
@@ -414,6 +424,7 @@ async fn a_stop_finishes_what_is_in_flight_and_closes_what_idles() {
     let mut idle = server.connect().await;
     let mut slow = server.connect().await;
     slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    // The request is being handled by then.
     tokio::time::sleep(SHORT / 4).await;
     server.stop.send(()).unwrap();
     assert!(read_all(&mut slow).await.ends_with("slow but done"));
@@ -432,6 +443,7 @@ async fn a_stop_answers_one_more_request_of_an_open_connection() {
     assert!(!String::from_utf8_lossy(&first[..length]).contains("connection: close"));
     server.stop.send(()).unwrap();
     while TcpStream::connect(server.address).await.is_ok() {
+        // The test kit depends on this crate, so this test polls by a loop of its own.
         tokio::time::sleep(SHORT / 40).await;
     }
     open.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -463,6 +475,7 @@ async fn a_stop_does_not_wait_for_ever() {
     let server = Server::start(Limits { stop: SHORT / 8, ..limits() }).await;
     let mut slow = server.connect().await;
     slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    // The request is being handled by then.
     tokio::time::sleep(SHORT / 8).await;
     server.stop.send(()).unwrap();
     assert_eq!(read_all(&mut slow).await, "");

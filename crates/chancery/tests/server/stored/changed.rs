@@ -2,7 +2,7 @@
 
 use super::*;
 use testkit::shown::page;
-use testkit::{GIT_TOKEN, GIT_USERNAME, GitServer, docx};
+use testkit::{GIT_TOKEN, GIT_USERNAME, GitServer, docx, eventually};
 
 /// The lines of the log that warn.
 fn warnings(process: &Process) -> Vec<Value> {
@@ -13,14 +13,11 @@ fn warnings(process: &Process) -> Vec<Value> {
 
 /// The warnings of which the text says this, once there are so many.
 async fn warnings_of(process: &Process, text: &str, count: usize) -> Vec<Value> {
-    for _ in 0..200 {
+    eventually(async || {
         let found: Vec<Value> = warnings(process).into_iter().filter(|line| line.to_string().contains(text)).collect();
-        if found.len() >= count {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{count} warnings of {text} are expected in: {}", process.stderr());
+        if found.len() >= count { Ok(found) } else { Err(process.stderr()) }
+    })
+    .await
 }
 
 /// A version's data, which it alone has: later ones have it mended already.
@@ -271,14 +268,12 @@ async fn files_and_documents_are_made_in_it() {
         let process = stored.installation.serve();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let path = format!("/api/object-records/{record}/documents/{template}/");
-        for round in 0.. {
+        eventually(async || {
             let run = api.get(&path).await.ok()["generated_document"].clone();
-            if run["status"] == "field_updated" {
-                break;
-            }
-            assert!(round < 600 && run["status"] == "processing", "{run}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            assert!(run["status"] == "field_updated" || run["status"] == "processing", "{run}");
+            run["status"] == "field_updated"
+        })
+        .await;
         let shown = api.get(&format!("/api/object-records/{record}/")).await.ok();
         assert_eq!(shown["fields"]["papers"].as_array().map(Vec::len), Some(1), "{shown}");
         let counted = stored.installation.sql("build_1", "SELECT count(*) FROM document_requests");
@@ -386,14 +381,12 @@ async fn custom_components_are_imported_in_it() {
         let body = json!({"name": "Map", "repository": repository, "is_enabled": true, "available_use": uses});
         let component = api.post("/api/custom-components/", body).await.id();
         let path = format!("/api/custom-components/{component}/");
-        for round in 0.. {
+        eventually(async || {
             let found = api.get(&path).await.ok();
-            if found["status"] == "installed" {
-                break;
-            }
-            assert!(round < 600 && found["status"] == "processing", "{found}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            assert!(found["status"] == "installed" || found["status"] == "processing", "{found}");
+            found["status"] == "installed"
+        })
+        .await;
         process.stop();
         // It is there after the next start.
         let process = stored.installation.serve_api();
@@ -541,16 +534,12 @@ async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
 
 /// The rows that a statement reads of the first build, as one text, once they are these.
 async fn comes_to(stored: &Stored, statement: &str, expected: &str) {
-    let mut rows = String::new();
-    for _ in 0..400 {
+    eventually(async || {
         let read = stored.installation.sql("build_1", statement);
-        rows = read.into_iter().flatten().flatten().collect::<Vec<_>>().join(",");
-        if rows == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{statement} reads {rows}, not {expected}");
+        let rows = read.into_iter().flatten().flatten().collect::<Vec<_>>().join(",");
+        if rows == expected { Ok(()) } else { Err(format!("{statement} reads {rows}, not {expected}")) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Makes the stored data of one version: `reliability/stored-data` runs this with that version's binary.
 
 use super::*;
-use testkit::{FakeServer, Mail};
+use testkit::{FakeServer, Mail, eventually};
 
 /// Tokens, and the lock of an account, that hold for thirty years, so that what is kept is never too old.
 const THIRTY_YEARS: &str = "1000000000";
@@ -274,14 +274,11 @@ impl Maker {
     }
 
     async fn mail_to(&self, name: &str) -> Mail {
-        for _ in 0..1000 {
+        eventually(async || {
             let mails = Mail::all(&self.installation.data(), "localhost");
-            if let Some(mail) = mails.into_iter().rev().find(|mail| mail.to == address(name)) {
-                return mail;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("no mail to {name}");
+            mails.into_iter().rev().find(|mail| mail.to == address(name))
+        })
+        .await
     }
 
     /// Somebody signed in, whose tokens are kept.
@@ -302,14 +299,11 @@ impl Maker {
         for build in ["localhost", "b.example"] {
             process.client(build).login("nobody@example.com", "wrong").await.expect(401);
         }
-        for _ in 0..1000 {
+        eventually(async || {
             let waiting = [1, 2].map(|n| self.installation.sql(&format!("build_{n}"), "SELECT id FROM outbox").len());
-            if waiting == [0, 0] {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("events are still waiting");
+            if waiting == [0, 0] { Ok(()) } else { Err(waiting) }
+        })
+        .await;
     }
 
     /// Mails that nobody takes, and events that nobody takes.
@@ -349,14 +343,11 @@ impl Maker {
         for (build, count) in [("build_1", 4), ("build_2", 1)] {
             let tried = "SELECT min(attempts), count(*) FROM mail_jobs";
             let wanted = vec![vec![Some("1".to_owned()), Some(count.to_string())]];
-            for round in 0.. {
-                let waiting = self.installation.sql(build, tried);
-                if waiting == wanted {
-                    break;
-                }
-                assert!(round < 500, "{build}: {waiting:?} mails wait");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            eventually(async || match self.installation.sql(build, tried) {
+                waiting if waiting == wanted => Ok(()),
+                waiting => Err((build, waiting)),
+            })
+            .await;
         }
     }
 }

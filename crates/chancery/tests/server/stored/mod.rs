@@ -12,10 +12,9 @@ use crate::BINARY;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use testkit::{
     ADMIN, Authority, CLIENT_ID, CLIENT_SECRET, Client, Forger, HISTORY_KEY, Installation, MAIL_PASSWORD,
-    MAIL_USERNAME, MailOptions, MailServer, PASSWORD, Process, Reply, TENANT_ID, parameters,
+    MAIL_USERNAME, MailOptions, MailServer, PASSWORD, Process, Reply, TENANT_ID, eventually, parameters,
 };
 use web::clock::Clock;
 
@@ -238,9 +237,8 @@ async fn mails_that_waited_arrive_once() {
         mail.wait_for(expected.len()).await;
         // Nothing waits any more that could come later.
         for build in ["build_1", "build_2"] {
-            while !stored.installation.sql(build, "SELECT id FROM mail_jobs UNION SELECT id FROM jobs").is_empty() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            let jobs = "SELECT id FROM mail_jobs UNION SELECT id FROM jobs";
+            eventually(async || stored.installation.sql(build, jobs).is_empty()).await;
         }
         let messages = mail.messages();
         let mut arrived: Vec<&str> = messages.iter().map(|message| message.to[0].as_str()).collect();
@@ -273,8 +271,7 @@ async fn events_that_waited_arrive_once_beside_those_that_had() {
         assert!(waiting.iter().all(|events| !events.is_empty()), "{waiting:?}");
         let process = stored.installation.serve();
         for (domain, waiting) in ["localhost", "b.example"].into_iter().zip(waiting) {
-            let mut arrived = Vec::new();
-            for round in 0.. {
+            let arrived = eventually(async || {
                 // The tenant may not be made yet.
                 let builds = stored.installation.succeeds(&["build", "list"]);
                 let line = builds.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
@@ -282,15 +279,16 @@ async fn events_that_waited_arrive_once_beside_those_that_had() {
                     .with_header("x-api-key", HISTORY_KEY)
                     .with_header("x-client-id", line.split('\t').nth(4).unwrap_or(""));
                 let page = history.get("/api/system-events?limit=1000").await;
-                if page.status == 200 {
-                    arrived = page.column("id").iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+                if page.status != 200 {
+                    return Err(format!("{domain}: {page:?}"));
                 }
-                if waiting.iter().all(|id| arrived.contains(id)) {
-                    break;
+                let arrived: Vec<_> = page.column("id").iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+                match waiting.iter().all(|id| arrived.contains(id)) {
+                    true => Ok(arrived),
+                    false => Err(format!("{domain}: {waiting:?} are expected, but these arrived: {arrived:?}")),
                 }
-                assert!(round < 600, "{domain}: {waiting:?} are expected, but these arrived: {arrived:?}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+            })
+            .await;
             let once: BTreeSet<&String> = arrived.iter().collect();
             assert_eq!(once.len(), arrived.len(), "an event is there twice");
             // Embedded, the history is stored data, too.
