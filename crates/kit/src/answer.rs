@@ -195,10 +195,11 @@ impl Answer {
         answer.headers.clone_from(&refusal.headers);
         answer
     }
-    /// A redirect to an address.
+    /// A redirect to an address, which is not told where the browser comes from.
     pub fn redirect(status: StatusCode, address: &str) -> Answer {
         let mut answer = Answer::new(status, None, Bytes::new());
         answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
+        answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")));
         answer
     }
     /// A page for people, which no other page may frame, nor reach by the window that it opened.

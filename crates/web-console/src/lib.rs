@@ -69,9 +69,7 @@ fn answer(build: &Build, parts: &Parts) -> Option<Outcome> {
 }
 
 fn redirect() -> Answer {
-    let mut answer = Answer::empty();
-    answer.status = StatusCode::FOUND;
-    answer.headers.push((header::LOCATION, HeaderValue::from_static(PATH)));
+    let mut answer = Answer::redirect(StatusCode::FOUND, PATH);
     answer.headers.push((header::VARY, HeaderValue::from_static("Accept")));
     answer
 }

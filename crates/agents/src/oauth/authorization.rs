@@ -2,8 +2,6 @@
 
 use super::client::{Client, is_loopback};
 use crate::connectors::server_url;
-use http::{HeaderValue, StatusCode, header};
-use kit::answer::Answer;
 use kit::request::Request;
 use resource::Query;
 use store::{Conn, Error};
@@ -207,16 +205,6 @@ fn single<'a>(sent: &'a Query, name: &str) -> Result<Option<&'a str>, ()> {
 pub fn written(sent: &Query) -> String {
     let known = sent.pairs().filter(|(name, _)| PARAMETERS.contains(name));
     form_urlencoded::Serializer::new(String::new()).extend_pairs(known).finish()
-}
-
-/// A redirect that is not cached, and does not tell the other side where it comes from. Its address can stand in a header: it is one that
-/// a client may return to ([`super::client::allows`]), with parameters that are encoded, or one of this server.
-pub fn redirect(status: StatusCode, address: &str) -> Answer {
-    let mut answer = Answer::empty();
-    answer.status = status;
-    answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
-    answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")));
-    answer
 }
 
 #[cfg(test)]

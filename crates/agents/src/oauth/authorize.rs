@@ -1,6 +1,6 @@
 //! `/oauth/authorize`: where a person signs in and consents that an agent works for him.
 
-use super::authorization::{Asked, MAX_QUERY, Wrong, redirect};
+use super::authorization::{Asked, MAX_QUERY, Wrong};
 use super::pages;
 use super::transaction::{SignedIn, Transaction};
 use crate::grants::{self, Consent};
@@ -91,8 +91,8 @@ fn parameters() -> Vec<Json> {
 fn wrong(request: &Request, wrong: Wrong) -> Answer {
     match wrong {
         Wrong::Page(why) => pages::refused(request, why),
-        Wrong::Redirect(address) if request.method == Method::POST => redirect(StatusCode::SEE_OTHER, &address),
-        Wrong::Redirect(address) => redirect(StatusCode::FOUND, &address),
+        Wrong::Redirect(address) if request.method == Method::POST => Answer::redirect(StatusCode::SEE_OTHER, &address),
+        Wrong::Redirect(address) => Answer::redirect(StatusCode::FOUND, &address),
     }
 }
 
@@ -157,7 +157,7 @@ async fn checked(request: &Arc<Request>) -> Result<Result<(Asked, Transaction), 
 
 /// Leads on to the page to consent, for whom the cookie names.
 fn to_consent(request: &Request, query: &str, signed_in: SignedIn) -> Answer {
-    let mut answer = redirect(StatusCode::SEE_OTHER, &format!("/oauth/authorize?{query}"));
+    let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &format!("/oauth/authorize?{query}"));
     // A new token, as whoever knew the former page has not signed in.
     answer.headers.push(Transaction::begin(request, query, Some(signed_in)).cookie(request));
     answer
@@ -256,7 +256,7 @@ fn consent(request: &Request, conn: &mut Conn) -> Outcome {
         "deny" => asked.refused(request, "access_denied", "The person has denied it."),
         _ => return begin_again("Please allow or deny."),
     };
-    let mut answer = redirect(StatusCode::SEE_OTHER, &address);
+    let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &address);
     answer.headers.push(transaction.expired_cookie(request));
     Ok(answer)
 }

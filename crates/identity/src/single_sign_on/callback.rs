@@ -7,7 +7,7 @@ use super::configuration::{Configuration, endpoint_address};
 use super::failure::Failure;
 use super::id_token;
 use super::provider::{Providers, with_query};
-use super::tickets::{invalid_ticket, make_ticket, redirect};
+use super::tickets::{invalid_ticket, make_ticket};
 use super::transaction::{ForBrowser, Transaction};
 use super::trial;
 use super::way_back::WayBack;
@@ -284,11 +284,14 @@ pub fn sign_in_failed() -> Refusal {
 async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&Transaction>) -> Outcome {
     let for_browser = begun.and_then(|begun| begun.browser);
     if let Some(front_end) = request.app.front_end_of(&request.build).filter(|_| for_browser.is_none()) {
-        return Ok(redirect(&match result {
-            SignInResult::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
-            SignInResult::Linked => with_query(&front_end, &[("linked", "true")]),
-            _ => with_query(&front_end, &[("error", "sign_in_failed")]),
-        }));
+        return Ok(Answer::redirect(
+            StatusCode::FOUND,
+            &match result {
+                SignInResult::Ticket(ticket) => with_query(&front_end, &[("ticket", &ticket)]),
+                SignInResult::Linked => with_query(&front_end, &[("linked", "true")]),
+                _ => with_query(&front_end, &[("error", "sign_in_failed")]),
+            },
+        ));
     }
     let refusal = match result {
         SignInResult::Led(answer) => return Ok(answer),

@@ -6,9 +6,10 @@
 use super::account;
 use super::configuration::{Configuration, endpoint_address};
 use super::provider::{Providers, with_query};
-use super::tickets::{invalid_ticket, make_ticket, redirect};
+use super::tickets::{invalid_ticket, make_ticket};
 use crate::sessions;
-use http::Method;
+use http::{Method, StatusCode};
+use kit::answer::Answer;
 use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -66,21 +67,26 @@ fn logout(request: Arc<Request>) -> Pending {
             Some(front_end) => front_end,
             None => format!("{}/sign-in/", request.app.address_of(&request.build)),
         };
-        let Some(ticket) = request.query.last("ticket").map(str::to_owned) else { return Ok(redirect(&home)) };
+        let Some(ticket) = request.query.last("ticket").map(str::to_owned) else {
+            return Ok(Answer::redirect(StatusCode::FOUND, &home));
+        };
         let configuration = write(&request, move |request, conn| end_session(request, conn, &ticket)).await?;
-        let Some(issuer) = &configuration.issuer else { return Ok(redirect(&home)) };
+        let Some(issuer) = &configuration.issuer else { return Ok(Answer::redirect(StatusCode::FOUND, &home)) };
         match request.app.slot::<Providers>().of(issuer).discovery(&request.app.clock).await {
-            Ok(discovery) => Ok(redirect(&match discovery.end_session_endpoint {
-                Some(endpoint) => {
-                    let back = endpoint_address(&request.app, &request.build, configuration.id, "logout");
-                    let client = configuration.client_id.as_str();
-                    with_query(&endpoint, &[("client_id", client), ("post_logout_redirect_uri", &back)])
-                }
-                None => home,
-            })),
+            Ok(discovery) => Ok(Answer::redirect(
+                StatusCode::FOUND,
+                &match discovery.end_session_endpoint {
+                    Some(endpoint) => {
+                        let back = endpoint_address(&request.app, &request.build, configuration.id, "logout");
+                        let client = configuration.client_id.as_str();
+                        with_query(&endpoint, &[("client_id", client), ("post_logout_redirect_uri", &back)])
+                    }
+                    None => home,
+                },
+            )),
             Err(failure) => {
                 account::log_failure(&request, &configuration, &failure);
-                Ok(redirect(&home))
+                Ok(Answer::redirect(StatusCode::FOUND, &home))
             }
         }
     })

@@ -1,8 +1,6 @@
 //! One-time tickets, which stand in an address instead of a token (`docs/reference/single-sign-on.md`). A ticket is
 //! exchanged for a new session, or ends a session.
 
-use http::{HeaderValue, StatusCode, header};
-use kit::answer::Answer;
 use kit::refusal::Refusal;
 use store::{Conn, Error, Sql};
 use web::clock::{random_token, sha256_hex};
@@ -30,13 +28,4 @@ pub fn make_ticket(
 /// The refusal of a ticket that is unknown, spent or too old.
 pub fn invalid_ticket() -> Refusal {
     Refusal::field("ticket", "Invalid token.")
-}
-
-/// A redirect that is not cached and does not send this address to the next server.
-pub fn redirect(address: &str) -> Answer {
-    let mut answer = Answer::empty();
-    answer.status = StatusCode::FOUND;
-    answer.headers.extend(HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address)));
-    answer.headers.push((header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")));
-    answer
 }
