@@ -61,7 +61,8 @@ pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> 
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut results = PageWriter::with_capacity(request, 1024 + 900 * select.limit.min(100) as usize);
     let sql = page(request, shape, &scope, &select);
-    let read = conn.each(&sql, |row| results.item(|out| show(out, shape, Form::List, &Cell(row), 0, request)));
+    let read =
+        conn.each(&sql, |row| results.item(row, |out, row| show(out, shape, Form::List, &Cell(row), 0, request)));
     results.ended(read)?;
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let body = results.envelope(select.limit, select.offset, total, filtered);

@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 use crate::request::Request;
 use resource::json::Writer;
-use store::Error;
+use store::{Error, Row};
 
 /// The maximum size of a page in bytes. A larger one is refused, unless it has a single item.
 pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
@@ -46,13 +46,22 @@ impl<'a> PageWriter<'a> {
         PageWriter { request, out, items: 0, refusal: None }
     }
 
-    /// Writes an item. An error ends the reading of rows; the refusal behind it is that of [`PageWriter::ended`].
-    pub fn item(&mut self, write: impl FnOnce(&mut Writer) -> Result<(), Error>) -> Result<(), Error> {
-        write(self.out.comma())?;
+    /// Writes the item of a row. An error ends the reading of rows; the refusal behind it is that of [`PageWriter::ended`].
+    pub fn item(
+        &mut self,
+        row: &Row<'_>,
+        write: impl FnOnce(&mut Writer, &Row<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // Memory is reserved for what the driver holds of the row before that is copied.
+        self.goes_on(self.request.reserve_answer(self.out.bytes().len() + row.held()))?;
+        write(self.out.comma(), row)?;
         self.items += 1;
-        let size = PageSize { items: self.items, bytes: self.out.bytes().len() };
-        self.refusal = size.check(self.request).err();
-        // Any error ends the reading.
+        self.goes_on(PageSize { items: self.items, bytes: self.out.bytes().len() }.check(self.request))
+    }
+
+    /// Any error ends the reading; the refusal is kept for its end.
+    fn goes_on(&mut self, checked: Result<(), Refusal>) -> Result<(), Error> {
+        self.refusal = checked.err();
         if self.refusal.is_some() { Err(Error::NotFound) } else { Ok(()) }
     }
 
