@@ -94,6 +94,7 @@ await journey('no frame shows it, of whatever origin', async (page, tab) => {
   await signIn(page, password)
   assert.equal(await h1(page), 'Let an agent work for you')
   trap = `<h1>A trap</h1><iframe src="${address().replaceAll('&', '&amp;')}"></iframe>`
+  // A substitute, since the server has no page that frames another one.
   await page.route(`${api}/trap/`, (route) => route.fulfill({ contentType: 'text/html', body: trap }))
   for (const of of [`${api}/trap/`, trapAddress]) {
     const happened = ['requestfailed', 'console'].map((event) => page.waitForEvent(event))

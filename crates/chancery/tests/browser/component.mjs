@@ -56,7 +56,7 @@ const framed = async (page, name) => {
   await found(frame, name)
 }
 
-// A front end at the server's own origin, which is the worst case.
+// A front end at the server's own origin, which is the worst case. Its page is a substitute: a proxy would serve it.
 await journey('in a frame of the same origin', async (page, tab) => {
   await fill(page)
   for (const sandbox of SANDBOXES) {

@@ -175,7 +175,10 @@ await journey('a server that is stopped, and started again', async (page, tab) =
   await settled(page)
 })
 
-/** The server is a newer one: the files of the page's version are gone, and it says so. */
+/**
+ * The server is a newer one: the files of the page's version are gone, and it says so. Its answers are substitutes, since a newer
+ * version would be another binary.
+ */
 async function update(page) {
   await page.route('**/console/assets/**', (route) => route.fulfill({ status: 404 }))
   await page.route('**/api/auth/browser/token/', async (route) => {

@@ -253,7 +253,8 @@ await journey('an export that comes back', async (page, tab) => {
   }
   await call('POST', listOf(id), JSON.stringify({ fields: full }).replace('{"fields":{', `{"fields":{"integer":-${BIG},`))
   await call('POST', listOf(id), { fields: { ...full, string: '0123', decimal: '1.234', set: ['b'], datetime: '2026-07-01T00:00:00Z' }, owner: null })
-  await call('POST', listOf(id), { fields: { set: [] } })
+  // An export guards texts that a spreadsheet could run, and those that look guarded already.
+  await call('POST', listOf(id), { fields: { set: [], string: "'=x", text: '=x' } })
 
   await open(page, '/records/roundtrip')
   for (const [format, item] of [['csv', 'Export as CSV'], ['ndjson', 'Export as JSON lines']]) {
@@ -268,7 +269,10 @@ await journey('an export that comes back', async (page, tab) => {
     assert.equal(request.postDataJSON().bom, format === 'csv' ? 'true' : undefined)
     const chunks = []
     for await (const chunk of await download.createReadStream()) chunks.push(chunk)
-    const content = Buffer.concat(chunks).toString()
+    const bytes = Buffer.concat(chunks)
+    assert.equal(bytes.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf])), format === 'csv')
+    const content = bytes.toString()
+    if (format === 'csv') assert.ok(content.includes(",''=x,'=x,"), content)
     await choose(page, 'roundtrip', `roundtrip.${format}`, content)
     await said(page, '3 rows with')
     await press(page, 'Check all rows')
@@ -286,6 +290,17 @@ await journey('an export that comes back', async (page, tab) => {
     assert.deepEqual(JSON.parse((await sent).postData()).items.map(({ fields }) => fields), [{ string: '0124' }])
     await said(page, 'one changed')
     await settled(page)
+
+    // As a new record, too.
+    const lines = content.trimEnd().split('\n')
+    const [head, last] = [lines[0], lines.at(-1)]
+    const alone = format === 'csv' ? [head, last.replace(/^\d+/, '')].join('\n') : JSON.stringify({ ...JSON.parse(last), id: undefined })
+    await choose(page, 'roundtrip', `roundtrip.${format}`, alone)
+    await importAll(page, 'Nothing is wrong.', 'Import one row', 'One record was made')
+    const made = (await records(id)).at(-1)
+    assert.deepEqual([made.fields.string, made.fields.text], ["'=x", '=x'])
+    await call('DELETE', `${listOf(id)}batch/`, { ids: [made.id] })
+
     const [, second] = await records(id)
     assert.equal(second.fields.string, '0124')
     await call('PATCH', `/api/object-records/${second.id}/`, { fields: { string: '0123' } })
