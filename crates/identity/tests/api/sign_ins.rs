@@ -3,21 +3,18 @@
 use crate::message;
 use crate::shown::{START, admin, user};
 use serde_json::{Value, json};
-use std::time::Duration;
-use testkit::{Client, FakeHistory, HistoryServer, MINUTE, PASSWORD, Server};
+use testkit::{Client, FakeHistory, HistoryServer, MINUTE, PASSWORD, Server, eventually};
 
 const PATH: &str = "/api/administration/sign-ins/";
 
 /// The list, once so many events have arrived in the history.
 async fn with_events(api: &Client, count: usize) -> Vec<Value> {
-    for _ in 0..500 {
+    eventually(async || {
         let reply = api.get(PATH).await;
-        if reply.status == 200 && reply["total_count"] == count {
-            return reply.ok()["results"].as_array().unwrap().clone();
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{:?}", api.get(PATH).await);
+        let is_complete = reply.status == 200 && reply["total_count"] == count;
+        if is_complete { Ok(reply["results"].as_array().unwrap().clone()) } else { Err(reply) }
+    })
+    .await
 }
 
 #[tokio::test]

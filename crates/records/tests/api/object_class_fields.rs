@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND, Server, eventually};
 
 /// A server with one class, and its first super admin.
 async fn with_class() -> (Server, Client) {
@@ -359,13 +359,8 @@ async fn unique_fields_keep_values_apart_letter_by_letter() {
 
 /// Waits until a field says whether it is indexed.
 async fn is_indexed(api: &Client, field: i64) {
-    for _ in 0..500 {
-        if api.get(&format!("/api/object-classes/1/fields/{field}/")).await.ok()["is_indexed"] == true {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("field {field} is not indexed after five seconds");
+    let path = format!("/api/object-classes/1/fields/{field}/");
+    eventually(async || api.get(&path).await.ok()["is_indexed"] == true).await;
 }
 
 /// The names of the indexes of a class's fields.
@@ -659,13 +654,8 @@ async fn words_of_a_deleted_field_are_found_no_more() {
     };
     assert_eq!([found("apple").await, found("pear").await], [60, 60]);
     api.delete("/api/object-classes/1/fields/1/").await.is_empty();
-    for _ in 0..500 {
-        if found("apple").await == 0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    assert_eq!([found("apple").await, found("pear").await], [0, 60]);
+    eventually(async || found("apple").await == 0).await;
+    assert_eq!(found("pear").await, 60);
 }
 
 #[tokio::test]
@@ -685,13 +675,7 @@ async fn the_values_of_a_deleted_field_are_gone() {
         let sql = Sql::new("SELECT count(*) FROM r1 WHERE f1 IS NOT NULL OR f1_fold IS NOT NULL");
         if conn.is_embedded() { conn.one(&sql, |row| row.int(0)) } else { Ok(0) }
     };
-    for _ in 0..500 {
-        if server.build.db.read::<_, Error>(left).await.unwrap() == 0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    assert_eq!(server.build.db.read::<_, Error>(left).await, Ok(0));
+    eventually(async || server.build.db.read::<_, Error>(left).await == Ok(0)).await;
 }
 
 #[tokio::test]

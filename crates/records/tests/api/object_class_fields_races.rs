@@ -238,6 +238,7 @@ async fn a_class_of_a_million_records_gets_fields_while_others_write() {
         api.post(FIELDS, field.clone()).await.created();
         println!("{}: {:?}", field["label"], started.elapsed());
     }
+    // The writers write for a while beside the jobs that the fields have queued.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let longest = writers.stop().await;
     println!("the longest write took {longest:?}");

@@ -5,10 +5,9 @@ use crate::set_up::{
     RECORDS, SETS, assignees, group, history, number, record, set, set_limits, sql, users, with_class, with_class_set,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, Server, at_once};
+use testkit::{Client, SECOND, Server, at_once, eventually};
 
 fn pk(id: i64) -> Value {
     message::detail(&format!("Invalid pk {id} - object does not exist."))
@@ -223,15 +222,8 @@ async fn assignments_of_what_is_gone_are_removed() {
     let there = api.get(&assignees(1, readers)).await;
     assert_eq!(there.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect::<Vec<_>>(), [ids[2]]);
     assert_eq!(api.get(&format!("{}user-groups/", assignees(1, readers))).await.ids(), [team]);
-    for _ in 0..500 {
-        let left = number(&server, "SELECT count(*) FROM record_assignees").await;
-        if left == 6 && number(&server, "SELECT count(*) FROM jobs").await == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(async || number(&server, "SELECT count(*) FROM jobs").await == 0).await;
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 6);
-    assert_eq!(number(&server, "SELECT count(*) FROM jobs").await, 0);
     assert_eq!(history(&server, 1, &[6]).await, []);
 }
 
@@ -345,12 +337,7 @@ async fn many_assignments_of_several_classes_are_removed_in_pages() {
     const VERSIONS: &str = "SELECT CAST(sum(v.version) AS BIGINT) FROM record_viewers v WHERE v.principal = (SELECT max(u.id) FROM users u)";
     let before = number(&server, VERSIONS).await;
     api.delete(&format!("/api/users/{}/", ann.id)).await.is_empty();
-    for _ in 0..500 {
-        if number(&server, "SELECT count(*) FROM jobs").await == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(async || number(&server, "SELECT count(*) FROM jobs").await == 0).await;
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 0);
     assert!(number(&server, VERSIONS).await >= before + 3);
 }

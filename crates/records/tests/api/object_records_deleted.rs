@@ -5,7 +5,7 @@ use crate::set_up::{RECORDS, class, with_nodes};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, DAY, SECOND, Server, message};
+use testkit::{Client, DAY, SECOND, Server, eventually, message};
 
 const DELETED: &str = "/api/object-classes/1/object-records/deleted/";
 
@@ -201,13 +201,7 @@ async fn a_restore_stays_inside_the_limit_and_ends_after_thirty_days() {
     // A job removes it.
     api.delete(&format!("/api/object-records/{first}/")).await.is_empty();
     let left = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM deleted_records"), |row| row.int(0));
-    for _ in 0..500 {
-        if server.build.db.read::<i64, Error>(left).await.unwrap() == 1 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("the old record is still there");
+    eventually(async || server.build.db.read::<i64, Error>(left).await == Ok(1)).await;
 }
 
 #[tokio::test]

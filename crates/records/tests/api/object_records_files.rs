@@ -3,7 +3,7 @@
 use crate::set_up::{BATCH, RECORDS, class, history, number};
 use serde_json::{Value, json};
 use testkit::shown::START;
-use testkit::{Client, DAY, Server, at_once, message, one_wins};
+use testkit::{Client, DAY, Server, at_once, eventually, message, one_wins};
 
 /// The first super admin, who made class 1 with a name, up to three papers, and a required contract where asked for.
 async fn with_papers(server: &Server) -> Client {
@@ -41,13 +41,12 @@ fn url(record: &Value, file: &Value) -> String {
 }
 
 async fn wait_for_rows(server: &Server, count: i64) {
-    for _ in 0..1000 {
-        if number(server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)").await == count {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("there are not {count} files");
+    let rows = "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)";
+    eventually(async || match number(server, rows).await {
+        rows if rows == count => Ok(()),
+        rows => Err(rows),
+    })
+    .await;
 }
 
 #[tokio::test]

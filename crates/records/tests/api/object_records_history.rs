@@ -2,8 +2,7 @@
 
 use crate::set_up::class;
 use serde_json::json;
-use std::time::Duration;
-use testkit::{FakeHistory, HistoryServer, Server, message};
+use testkit::{FakeHistory, HistoryServer, Server, eventually, message};
 
 #[tokio::test]
 async fn without_the_service_a_history_is_unavailable_to_those_who_may_see_it() {
@@ -38,17 +37,16 @@ async fn a_history_outlives_its_record_for_super_admins() {
     let id = api.post("/api/object-classes/1/object-records/", body).await.id();
     let path = format!("/api/object-records/{id}/history/");
     let types = async |count: usize| {
-        for _ in 0..500 {
+        let mut types = eventually(async || {
             let reply = api.get(&path).await;
             // The service counts and reads one after the other, so an event may arrive between the two.
-            if reply.status == 200 && reply["total_count"] == count && reply.column("event_type").len() == count {
-                let mut types = reply.column("event_type");
-                types.sort_by_key(|name| name.to_string());
-                return types;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("{:?}", api.get(&path).await);
+            let is_complete =
+                reply.status == 200 && reply["total_count"] == count && reply.column("event_type").len() == count;
+            if is_complete { Ok(reply.column("event_type")) } else { Err(reply) }
+        })
+        .await;
+        types.sort_by_key(|name| name.to_string());
+        types
     };
     assert_eq!(types(2).await, ["owner_initialized", "record_created"]);
     assert_eq!(owner.get(&path).await.ok()["total_count"], 2);

@@ -57,6 +57,7 @@ async fn a_build_whose_lists_are_slow_leaves_threads_to_another() {
     make_endless(&server).await;
 
     let slow = tokio::spawn(at_once((0..20).map(|_| api.call("GET", RECORDS)).collect::<Vec<_>>()));
+    // Nothing shows that the slow reads have all begun.
     tokio::time::sleep(Duration::from_millis(200)).await;
     // Whoever waited behind the slow ones would wait until they are stopped.
     for _ in 0..20 {

@@ -2,7 +2,7 @@
 
 use crate::set_up::{RECORDS, assignees, class, group, set, with_class_set};
 use serde_json::{Value, json};
-use testkit::{Client, Server};
+use testkit::{Client, Server, eventually};
 
 const SEARCH: &str = "/api/search/?text=";
 
@@ -113,12 +113,7 @@ async fn an_index_finds_labels_without_words() {
         api.post(RECORDS, json!({"fields": {"sign": sign}})).await.created();
     }
     let found = json!([of_order(1, signs[0]), of_order(2, signs[1])]);
-    for _ in 0..1000 {
-        if api.get(&format!("{SEARCH}→")).await.ok()["results"] == found {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    eventually(async || api.get(&format!("{SEARCH}→")).await.ok()["results"] == found).await;
     finds(&api, "→", found).await;
     finds(&api, "→%20w", json!([of_order(2, signs[1])])).await;
     // It is found by its words and by the index, and shown once.
