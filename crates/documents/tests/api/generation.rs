@@ -6,7 +6,7 @@ use crate::set_up::{
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, page, user};
-use testkit::{Client, HOUR, SECOND, Server, at_once, message, one_wins};
+use testkit::{Client, HOUR, SECOND, Server, at_once, message, one_wins, quiet_period};
 
 fn body(record: i64, template: i64) -> Value {
     json!({"object_record": record, "document_template": template})
@@ -287,7 +287,7 @@ async fn a_run_is_canceled_for_good() {
     api.post(&cancel, json!([])).await.refuses(no_object);
     api.post(&cancel, json!({})).await.refuses(over.clone());
     platform::kit::jobs::start(&server.app);
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    quiet_period().await;
     assert_eq!(api.get(&path).await["generated_document"]["status"], "canceled");
     // Another one may be asked for.
     assert_eq!(generated(&api, invoice, id, None).await["status"], "completed");

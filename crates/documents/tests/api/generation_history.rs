@@ -3,7 +3,7 @@
 use crate::set_up::{GENERATE, file, generated, number, paragraphs, record, template, wait_for, with_classes};
 use platform::events::history_client::HistoryAddress;
 use serde_json::{Value, json};
-use testkit::{Client, HISTORY_KEY, HistoryServer, Server};
+use testkit::{Client, HISTORY_KEY, HistoryServer, Server, eventually};
 
 async fn with(url: String) -> Server {
     Server::with(|settings| settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() }))
@@ -12,16 +12,12 @@ async fn with(url: String) -> Server {
 
 /// Waits until the history of a record has an event of a type.
 async fn event(api: &Client, record: i64, event_type: &str) -> Value {
-    for _ in 0..1000 {
-        let events = api.get(&format!("/api/object-records/{record}/history/")).await;
-        let found =
-            events.json["results"].as_array().into_iter().flatten().find(|event| event["event_type"] == event_type);
-        if let Some(event) = found {
-            return event.clone();
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("there is no {event_type}");
+    eventually(async || {
+        let history = api.get(&format!("/api/object-records/{record}/history/")).await;
+        let mut events = history.json["results"].as_array().into_iter().flatten();
+        events.find(|event| event["event_type"] == event_type).cloned().ok_or(history)
+    })
+    .await
 }
 
 #[tokio::test]

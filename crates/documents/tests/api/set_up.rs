@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server};
+use testkit::{Client, Server, eventually};
 pub use testkit::{docx, paragraphs};
 
 pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
@@ -55,14 +55,11 @@ pub async fn generated(api: &Client, record: i64, template: i64, field: Option<&
 /// Waits until a run has ended; what is told of it.
 pub async fn ended(api: &Client, record: i64, template: i64) -> Value {
     let path = format!("/api/object-records/{record}/documents/{template}/");
-    for _ in 0..1500 {
+    eventually(async || {
         let run = api.get(&path).await.ok()["generated_document"].clone();
-        if run["status"] != "processing" {
-            return run;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("the document is not made");
+        if run["status"] == "processing" { Err(run) } else { Ok(run) }
+    })
+    .await
 }
 
 /// The file of a run.
@@ -86,11 +83,9 @@ pub async fn number(server: &Server, text: &'static str) -> i64 {
 
 /// Waits until a statement finds this number.
 pub async fn wait_for(server: &Server, text: &'static str, wanted: i64) {
-    for _ in 0..1000 {
-        if number(server, text).await == wanted {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("{text} is {} instead of {wanted}", number(server, text).await);
+    eventually(async || match number(server, text).await {
+        number if number == wanted => Ok(()),
+        number => Err(format!("{text} is {number} instead of {wanted}")),
+    })
+    .await;
 }
