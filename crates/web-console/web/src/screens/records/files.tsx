@@ -3,8 +3,8 @@
 import type { Instance, Json } from '../../api/shapes.ts'
 import look from '../../generic/files.module.css'
 import { FileLine } from '../../generic/files.tsx'
+import generic from '../../generic/generic.module.css'
 import type { InputProps } from '../../generic/resource.ts'
-import css from '../../kit/controls.module.css'
 import { t } from '../../texts.ts'
 import { RecordInput } from '../forms/record-input.tsx'
 import { filesOf } from './shape.ts'
@@ -12,7 +12,7 @@ import { filesOf } from './shape.ts'
 export function Files({ value, instance }: { value: Json; instance: Instance }) {
   const known = filesOf(instance)
   const ids = Array.isArray(value) ? value : []
-  if (ids.length === 0) return <span className={css.optional}>{t('none')}</span>
+  if (ids.length === 0) return <span className={generic.none}>{t('none')}</span>
   return (
     <ul className={look.files}>
       {ids.map((id) => {
