@@ -83,6 +83,9 @@ async fn assign(admin: &mut Caller, class: Class, set: Json, groups: &[i64]) -> 
 fn options(values: &[&str]) -> Json {
     let text = |value: &str| {
         let text = value.replace('_', " ");
+        if text == "it" {
+            return "IT".to_owned();
+        }
         text[..1].to_uppercase() + &text[1..]
     };
     Json::from_iter(values.iter().map(|value| json!({"value": value, "text": text(value)})))
