@@ -151,8 +151,7 @@ async fn the_descriptions_are_searched_and_tried_out() {
         let builds: Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
         builds[0]["history"]["client_id"].as_str().map(str::to_owned)
     };
-    eventually(async || tenant().is_some()).await;
-    let client_id = &tenant().unwrap();
+    let client_id = &eventually(async || tenant()).await;
     let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", client_id);
     eventually(async || history.get("/api/system-events").await["total_count"].as_i64() > Some(0)).await;
@@ -340,9 +339,9 @@ async fn the_console_shows_a_large_build_in_pages() {
         let builds: Value = serde_json::from_str(&installation.succeeds(&["build", "list", "--json"])).unwrap();
         builds[0]["history"]["client_id"].as_str().map(str::to_owned)
     };
-    eventually(async || tenant().is_some()).await;
+    let client_id = eventually(async || tenant()).await;
     let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
-    let history = history.with_header("x-client-id", &tenant().unwrap());
+    let history = history.with_header("x-client-id", &client_id);
     many(if every_look() { 10_000 } else { 1000 }, |number| {
         let history = history.clone();
         async move {

@@ -126,10 +126,16 @@ async fn a_file_and_its_name_are_synced_before_the_answer() {
     let given = client.get("/api/files/upload-url").await.ok();
     let (address, file_id) = (given["upload_url"].as_str().unwrap(), given["file_id"].as_str().unwrap());
     let path = address.strip_prefix(&format!("http://{}", process.history())).unwrap();
-    let before = trace_with(&installation, 200, 1).await.calls.iter().filter(|call| answers(call, 200)).count();
     client.call("PUT", path).body("application/octet-stream", vec![7; 300_000]).send().await.expect(200);
 
-    let trace = trace_with(&installation, 200, before + 1).await;
+    // The trace is written behind the process, and the answer to the upload is the last one.
+    let trace = eventually(async || {
+        let trace = installation.trace();
+        let links = |call: &SystemCall| call.name.starts_with("link") && call.arguments.contains(file_id);
+        let linked = trace.calls.iter().position(links)?;
+        trace.calls[linked..].iter().any(|call| answers(call, 200)).then_some(trace)
+    });
+    let trace = trace.await;
     let calls = &trace.calls;
     let answer = calls.iter().rfind(|call| answers(call, 200)).unwrap();
     let linked =
