@@ -3,8 +3,8 @@
 //! The suite is written for a server made to be tested, with every feature of the protocol and tools of given names. What this server
 //! can have of it passes; the rest is named here with its reason.
 
-use crate::mcp_tools::Scene;
 use crate::program::{Person, node, node_programs, packages, run_with};
+use crate::scene::Scene;
 use crate::set_up::INTEGRATIONS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

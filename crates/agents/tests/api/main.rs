@@ -26,6 +26,7 @@ mod program;
 mod rights_model;
 mod rights_steps;
 mod rights_walk;
+mod scene;
 mod sdks;
 mod set_up;
 mod tenancy;

@@ -1,9 +1,10 @@
 //! What others try with the MCP server (`docs/reference/mcp-server.md`): tokens that are for something else, messages that are none,
 //! and calls that go on when their agent may not call any more.
 
-use crate::dance::{Agent, Tokens, agent, with_agent};
+use crate::dance::agent;
 use crate::mcp::with_all_tools;
-use crate::set_up::{CONNECTORS, INTEGRATIONS, class, number};
+use crate::scene::{SETS, Scene};
+use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
 use platform::kit::caller::Access;
 use platform::kit::route::{Handler, Route, Schema};
 use serde_json::{Value, json};
@@ -11,39 +12,16 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{Client, DOMAIN, PASSWORD, Server, UUID, message};
+use testkit::{DOMAIN, PASSWORD, UUID, message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const RECORDS: &str = "/api/object-classes/1/object-records/";
-const SETS: &str = "/api/object-classes/1/record-permission-sets/";
-
-/// A server with record 1, which an agent of an internal user may view and edit.
-struct Scene {
-    server: Server,
-    api: Client,
-    person: Client,
-    agent: Agent,
-    tokens: Tokens,
-}
-
 impl Scene {
-    async fn new() -> Scene {
-        let (server, api, agent) = with_agent().await;
-        with_all_tools(&api, &agent).await;
-        class(&api, "Order").await;
-        api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
-        let classes = json!({"object_classes": [1]});
-        api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
-        let all = json!({"object_records": ["view", "edit"]});
-        api.post(SETS, json!({"name": "All", "permissions": all})).await.created();
-        let given = json!({"mcp_permissions": [{"connector": 1, "permissions": all}]});
-        api.patch(&format!("{SETS}1/"), given).await.ok();
-        let person = server.as_type("internal").await;
-        let assigned = json!([{"permission_set": 1, "users": [person.id]}]);
-        api.post(RECORDS, json!({"fields": {"title": "Before"}, "permission_sets": assigned})).await.created();
-        let tokens = agent.grant(&server, &person.username).await;
-        Scene { server, api, person, agent, tokens }
+    /// The scene with record 1, which the agent may view and edit.
+    async fn with_record() -> Scene {
+        let scene = Scene::new().await;
+        scene.record(json!({"title": "Before"}), true).await;
+        scene
     }
 
     async fn title(&self) -> Value {
@@ -71,7 +49,7 @@ fn path(of: &str) -> String {
 
 #[tokio::test]
 async fn no_token_of_an_agent_opens_any_route_of_the_main_api() {
-    let scene = Scene::new().await;
+    let scene = Scene::with_record().await;
     // Also one of a super admin, whose own token would do everything.
     let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
     let mut tried = 0;
@@ -106,7 +84,7 @@ async fn no_token_of_an_agent_opens_any_route_of_the_main_api() {
 
 #[tokio::test]
 async fn no_other_token_opens_the_server_of_a_connector() {
-    let scene = Scene::new().await;
+    let scene = Scene::with_record().await;
     let (server, api) = (&scene.server, &scene.api);
     let other = agent(api, "Other").await;
     with_all_tools(api, &other).await;
@@ -237,7 +215,7 @@ async fn end(scene: &Scene, how: &str) {
 #[tokio::test]
 async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
     for (how, status) in ENDS {
-        let scene = Scene::new().await;
+        let scene = Scene::with_record().await;
         let half = HalfSent::begin(&scene).await;
         end(&scene, how).await;
         let answer = half.finish().await;
@@ -255,12 +233,13 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
     }
     // What its sets give counts as it is at the end, too, and so do its tools.
     for what in ["sets", "tools", "classes"] {
-        let scene = Scene::new().await;
+        let scene = Scene::with_record().await;
         let half = HalfSent::begin(&scene).await;
         let api = &scene.api;
         match what {
             "sets" => {
-                let nothing = json!({"mcp_permissions": [{"connector": 1, "permissions": {"object_records": []}}]});
+                let none = json!({"object_records": [], "tasks": []});
+                let nothing = json!({"mcp_permissions": [{"connector": 1, "permissions": none}]});
                 api.patch(&format!("{SETS}1/"), nothing).await.ok();
             }
             "tools" => drop(api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": ["get_record"]})).await.ok()),
@@ -279,7 +258,7 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waits_does_not_outlive_its_agent() {
     for how in ["disabled", "integration", "grant", "person", "tools"] {
-        let scene = Scene::new().await;
+        let scene = Scene::with_record().await;
         // Somebody else holds the record, and ends the agent while its write waits.
         let (held, is_held) = mpsc::channel();
         let (go_on, goes_on) = mpsc::channel::<()>();
@@ -323,7 +302,7 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
 
 #[tokio::test]
 async fn messages_of_any_shape_are_answered_and_change_nothing() {
-    let scene = Scene::new().await;
+    let scene = Scene::with_record().await;
     let (server, change) = (&scene.server, scene.change().to_string());
     let deep = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
     let with_arguments = |arguments: &str| {
@@ -406,7 +385,7 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
 
 #[tokio::test]
 async fn headers_of_any_kind_are_answered() {
-    let scene = Scene::new().await;
+    let scene = Scene::with_record().await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let path = format!("/mcp/{}/", scene.agent.uuid);
     let authorization = format!("Bearer {}", scene.tokens.access);

@@ -1,17 +1,16 @@
 //! What is large (`docs/reference/mcp-server.md`): classes with thousands of options, answers, arguments and messages.
 
 use crate::dance::{Agent, Tokens};
-use crate::mcp_tools::Scene;
+use crate::scene::Scene;
 use crate::set_up::class;
 use serde_json::{Value, json};
-use testkit::Server;
 
 const FIELDS: &str = "/api/object-classes/1/fields/";
 
 /// A class whose options have more than 1 MiB has documents that are sent in pieces.
 #[tokio::test]
 async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     scene.server.set_limit("api_object_field_enum_options_max_count", 2000).await;
     let text = "ä".repeat(90);
     for name in ["A", "B", "C", "D"] {
@@ -77,7 +76,7 @@ async fn with_texts(scene: &Scene, count: usize) -> Value {
 
 #[tokio::test]
 async fn an_answer_has_at_most_a_mebibyte_and_a_page_what_fits_into_it() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let long = with_texts(&scene, 17).await;
     let short: Value = (1..=5).map(|n| (format!("text_{n}"), long["text_1"].clone())).collect();
     for n in 0..7 {
@@ -141,7 +140,7 @@ async fn call_in_newest(scene: &Scene, message: &Value) -> testkit::Reply {
 
 #[tokio::test]
 async fn a_client_that_names_itself_in_each_call_is_named_from_the_first_one_on() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let record = scene.record(json!({"title": "One"}), true).await;
     let change = in_newest("update_record", json!({"object_record": record, "fields": {"title": "Two"}}));
     let reply = call_in_newest(&scene, &change).await.ok();
@@ -155,7 +154,7 @@ async fn a_client_that_names_itself_in_each_call_is_named_from_the_first_one_on(
 
 #[tokio::test]
 async fn long_arguments_are_read_as_text_and_other_parts_of_messages_are_short() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let record = scene.record(json!({"title": "One"}), true).await;
     let limit = json!({"detail": "The arguments are too long: together they may have 64 KiB."});
     let search = json!({"object_class": 1, "search": "x".repeat(65_536)});
@@ -183,7 +182,7 @@ async fn long_arguments_are_read_as_text_and_other_parts_of_messages_are_short()
 
 #[tokio::test]
 async fn filters_that_there_are_not_are_refused() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let hidden = class(&scene.api, "Hidden").await;
     let relation = json!({"label": "Secret", "type": "relation", "related_object_class": hidden});
     scene.api.post(FIELDS, relation).await.created();
@@ -223,7 +222,7 @@ async fn filters_that_there_are_not_are_refused() {
 
 #[tokio::test]
 async fn a_class_tells_the_ids_that_creating_needs() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let form = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     scene.api.post("/api/task-templates/", form).await.created();
     let other = json!({"name": "Nothing for agents", "permissions": {"object_records": ["view"]}});

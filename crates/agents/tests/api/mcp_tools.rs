@@ -1,79 +1,9 @@
 //! The tools of the MCP server (`docs/reference/mcp-server.md`): what each does, for an agent that may do it and one that may not.
 
-use crate::dance::{Agent, Tokens, with_agent_on};
-use crate::mcp::with_all_tools;
-use crate::set_up::{INTEGRATIONS, class};
+use crate::scene::{SETS, Scene};
+use crate::set_up::class;
 use serde_json::{Value, json};
-use testkit::{Client, PASSWORD, Server, eventually};
-
-const RECORDS: &str = "/api/object-classes/1/object-records/";
-const SETS: &str = "/api/object-classes/1/record-permission-sets/";
-
-/// A server with class 1, `Order`, an agent of user 2 with all tools, and set 1, which gives everything to him and to the agent
-/// but deletion.
-pub struct Scene {
-    pub server: Server,
-    pub api: Client,
-    pub person: Client,
-    pub agent: Agent,
-    pub tokens: Tokens,
-}
-
-impl Scene {
-    async fn new() -> Scene {
-        Scene::on(Server::start().await).await
-    }
-
-    pub async fn on(server: Server) -> Scene {
-        let (server, api, agent) = with_agent_on(server).await;
-        with_all_tools(&api, &agent).await;
-        class(&api, "Order").await;
-        for field in [
-            json!({"label": "Title", "type": "string"}),
-            json!({"label": "Amount", "type": "integer"}),
-            json!({"label": "State", "type": "status", "initial": "open", "options": [
-                {"value": "open", "text": "Open"}, {"value": "closed", "text": "Closed"},
-            ]}),
-            json!({"label": "Above", "type": "relation", "related_object_class": 1}),
-        ] {
-            api.post("/api/object-classes/1/fields/", field).await.created();
-        }
-        let of = format!("{INTEGRATIONS}{}/", agent.integration);
-        api.patch(&of, json!({"object_classes": [1]})).await.ok();
-        let all = json!({
-            "object_records": ["view", "edit", "delete"],
-            "tasks": ["create", "edit", "view", "delete", "complete", "assign"],
-        });
-        let set = json!({"name": "Everything", "permissions": all});
-        api.post(SETS, set).await.created();
-        let of_agent = json!({
-            "object_records": ["view", "edit"], "tasks": ["create", "edit", "view", "delete", "complete", "assign"],
-        });
-        let given = json!({"mcp_permissions": [{"connector": 1, "permissions": of_agent}]});
-        api.patch(&format!("{SETS}1/"), given).await.ok();
-        let username = server.account("internal").await;
-        let person = server.sign_in(&username, PASSWORD).await;
-        let tokens = agent.grant(&server, &username).await;
-        Scene { server, api, person, agent, tokens }
-    }
-
-    /// Makes a record; assigned to the person by set 1 where he `is_seen`.
-    pub async fn record(&self, fields: Value, is_seen: bool) -> i64 {
-        let mut body = json!({"fields": fields});
-        if is_seen {
-            body["permission_sets"] = json!([{"permission_set": 1, "users": [self.person.id]}]);
-        }
-        self.api.post(RECORDS, body).await.id()
-    }
-
-    pub async fn run(&self, tool: &str, arguments: Value) -> Value {
-        self.agent.run(&self.server, &self.tokens, tool, arguments).await
-    }
-
-    pub async fn refused(&self, tool: &str, arguments: Value) -> Value {
-        self.agent.refused(&self.server, &self.tokens, tool, arguments).await
-    }
-}
+use testkit::eventually;
 
 #[tokio::test]
 async fn an_agent_finds_its_way_from_the_classes_to_a_record() {

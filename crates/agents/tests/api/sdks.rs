@@ -1,8 +1,8 @@
 //! The official SDKs of the protocol, and MCP Inspector, as agents: they find their way from the address of a connector alone.
 
 use crate::dance::sessions;
-use crate::mcp_tools::Scene;
 use crate::program::{CALLBACK, Person, Program, node, node_programs, packages, python, run_with};
+use crate::scene::Scene;
 use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use platform::events::history_client::HistoryAddress;
 use serde_json::{Value, json};

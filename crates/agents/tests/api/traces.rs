@@ -1,7 +1,7 @@
 //! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
 
 use crate::dance::agent;
-use crate::mcp_tools::Scene;
+use crate::scene::Scene;
 use platform::agents::activity::notes::keep;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 
 #[tokio::test]
 async fn the_log_of_a_task_tells_what_an_agent_did() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     scene.api.post("/api/task-templates/", template).await.created();
     let record = scene.record(json!({"title": "A"}), true).await;
@@ -52,7 +52,7 @@ async fn noted(server: &Server) -> i64 {
 
 #[tokio::test]
 async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     scene.agent.run(&scene.server, &scene.tokens, "list_object_classes", json!({})).await;
     let count = async || scene.api.get(ACTIVITY).await.ok()["total_count"].clone();
     assert_eq!((count().await, stored(&scene.server).await), (json!(1), 1));
@@ -71,7 +71,7 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
 
 #[tokio::test]
 async fn of_too_many_lines_each_connector_keeps_its_own_newest() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let other = agent(&scene.api, "Other").await;
     let of_other = other.grant(&scene.server, &scene.person.username).await;
     let listed = async |connector: i64, query: &str| {
@@ -95,7 +95,7 @@ async fn of_too_many_lines_each_connector_keeps_its_own_newest() {
 
 #[tokio::test]
 async fn equal_reads_of_a_minute_are_one_line() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let (first, second) = (scene.record(json!({}), true).await, scene.record(json!({}), true).await);
     let of_other = scene.agent.grant(&scene.server, "admin@example.com").await;
     let get = async |record: i64| drop(scene.run("get_record", json!({"object_record": record})).await);
@@ -147,7 +147,7 @@ async fn equal_reads_of_a_minute_are_one_line() {
 
 #[tokio::test]
 async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
     let client = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Anna's laptop", "version": "1"},
@@ -187,7 +187,7 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
 
 #[tokio::test]
 async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
-    let scene = Scene::on(Server::start().await).await;
+    let scene = Scene::new().await;
     let version = async || {
         let read =
             |conn: &mut Conn| conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights'"), |row| row.int(0));
