@@ -21,6 +21,7 @@ use kit::app::App;
 use kit::build::Build;
 use kit::refusal::Refusal;
 use kit::request::Request;
+use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -172,8 +173,10 @@ pub struct HistoryHooks(pub Vec<HistoryHook>);
 /// A function that gets the events of a transaction, and the version of the subscribers that the transaction sees.
 pub type HistoryHook = fn(&Request, &mut Conn, &[HistoryEvent], i64) -> Result<(), Refusal>;
 
-/// Reads the version of the subscribers with the events, so that it costs no statement of its own.
+/// Reads the version of the subscribers with the events on PostgreSQL, so that it costs no round trip.
 const RETURN_SUBSCRIBERS: &str = " RETURNING (SELECT v.n FROM versions v WHERE v.name = 'event_subscribers')";
+/// Reads it on SQLite, where an `INSERT … RETURNING` opens a savepoint, at which FTS5 writes out the words of the transaction.
+const SUBSCRIBERS: &str = "SELECT v.n FROM versions v WHERE v.name = 'event_subscribers'";
 
 /// Notes that others want to hear of events than before. Every transaction that changes what a [`HistoryHook`] looks for
 /// calls it, so that all processes notice.
@@ -189,7 +192,7 @@ pub fn put_history(request: &Request, conn: &mut Conn, events: &[HistoryEvent]) 
     }
     request.effects.after_commit(relay::wake);
     let bodies: Vec<(String, String)> =
-        events.iter().map(|event| (event.event_id.to_string(), event.to_json().to_string())).collect();
+        events.iter().map(|event| (event.event_id.to_string(), event.to_json())).collect();
     let bytes = bodies.iter().map(|(_, body)| size(body)).sum();
     admit(&request.app, &request.build, bytes)?;
     let now = request.now;
@@ -198,30 +201,47 @@ pub fn put_history(request: &Request, conn: &mut Conn, events: &[HistoryEvent]) 
     });
     let rows: Vec<[Value<'_>; 5]> = rows.collect();
     let columns = ["id", "kind", "size", "created_at", "body"];
-    let versions = conn.insert_rows("outbox", &columns, &rows, RETURN_SUBSCRIBERS)?;
+    let version = if conn.is_embedded() {
+        conn.insert_rows("outbox", &columns, &rows, "")?;
+        conn.opt(&Sql::new(SUBSCRIBERS), |row| row.int(0))?
+    } else {
+        conn.insert_rows("outbox", &columns, &rows, RETURN_SUBSCRIBERS)?.last().copied()
+    };
+    let version = version.unwrap_or_default();
     backlog(&request.build).added(Waiting { rows: events.len() as i64, bytes, oldest: Some(now) });
-    let version = versions.last().copied().unwrap_or_default();
     let hooks = &request.app.slot::<HistoryHooks>().0;
     hooks.iter().try_for_each(|hook| hook(request, conn, events, version))
 }
 
 impl HistoryEvent {
-    /// The event as the history service takes it (`docs/reference/history.md`).
-    fn to_json(&self) -> Json {
-        let mut body = json!({
-            "event_id": self.event_id.to_string(),
-            "event_time": resource::time::show(self.event_time),
-            "event_type_id": self.event_type_id,
-            "record_id": self.record_id,
-            "source_id": self.source_id,
-            "source_type_id": self.source_type_id,
-            "source_info": self.source_info,
-            "event_data": self.event_data,
-        });
-        if let Some(name) = &self.source_name {
-            body["source_name"] = json!(name);
+    /// The event as the history service takes it (`docs/reference/history.md`), as JSON text.
+    fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            event_id: String,
+            event_time: String,
+            event_type_id: i64,
+            record_id: i64,
+            source_id: i64,
+            source_type_id: i64,
+            source_info: &'a str,
+            event_data: &'a [String],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            source_name: Option<&'a str>,
         }
-        body
+        let body = Body {
+            event_id: self.event_id.to_string(),
+            event_time: resource::time::show(self.event_time),
+            event_type_id: self.event_type_id,
+            record_id: self.record_id,
+            source_id: self.source_id,
+            source_type_id: self.source_type_id,
+            source_info: &self.source_info,
+            event_data: &self.event_data,
+            source_name: self.source_name.as_deref(),
+        };
+        // All of it is texts and numbers, which always become JSON.
+        serde_json::to_string(&body).unwrap_or_default()
     }
 }
 

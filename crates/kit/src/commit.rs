@@ -45,12 +45,16 @@ pub async fn alter<T: Send + 'static>(
     run(request, script, true).await
 }
 
+/// The script of a write.
+type Script<T> = dyn Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync;
+
 async fn run<T: Send + 'static>(
     request: &Arc<Request>,
     script: impl Fn(&Request, &mut Conn) -> Result<T, Refusal> + Send + Sync + 'static,
     alters_tables: bool,
 ) -> Result<T, Refusal> {
-    let script = Arc::new(script);
+    // Without its type, so that what stands here is compiled once for each type of outcome.
+    let script: Arc<Script<T>> = Arc::new(script);
     let attempt = |keeps_rights: bool| {
         let (shared, script, db) = (request.clone(), script.clone(), request.build.db.clone());
         let work = move |conn: &mut Conn| attempt(&shared, conn, script.as_ref(), keeps_rights);
@@ -66,12 +70,7 @@ async fn run<T: Send + 'static>(
 
 /// Runs a script between two checks of its caller. Where rights have changed while it ran, it is to be run again;
 /// `keeps_rights` keeps those on single objects as they are meanwhile.
-fn attempt<T>(
-    request: &Request,
-    conn: &mut Conn,
-    script: &impl Fn(&Request, &mut Conn) -> Result<T, Refusal>,
-    keeps_rights: bool,
-) -> Result<T, Refusal> {
+fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_rights: bool) -> Result<T, Refusal> {
     // A run that was undone has no effects.
     request.effects.take();
     if keeps_rights {

@@ -37,7 +37,7 @@ pub fn add_file(request: &Request, conn: &mut Conn, held: &Held, field: &ClassFi
     files.push(file);
     let mut values = Changes::new();
     values.insert(field.alias.clone(), Value::List(files.into_iter().map(Value::Int).collect()));
-    let change = write::Change { id: held.id, n: held.n, values, owner: None };
+    let change = Change::of_values(held.id, held.n, values);
     write::update(request, conn, &held.class, &[change])
 }
 

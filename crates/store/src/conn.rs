@@ -149,6 +149,17 @@ impl Conn {
         rows: &[R],
         then: &'static str,
     ) -> Result<Vec<i64>, Error> {
+        let rows: Vec<&[Value<'a>]> = rows.iter().map(AsRef::as_ref).collect();
+        self.insert_slices(table, columns, &rows, then)
+    }
+
+    fn insert_slices(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[&[Value<'_>]],
+        then: &'static str,
+    ) -> Result<Vec<i64>, Error> {
         self.has_not_failed()?;
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -162,7 +173,7 @@ impl Conn {
         let (deadline, statements) = (self.deadline, &mut self.statements);
         let mut go_on = || count(statements, deadline);
         let result = match &mut self.connection {
-            _ if rows.iter().any(|row| row.as_ref().len() != columns.len()) => {
+            _ if rows.iter().any(|row| row.len() != columns.len()) => {
                 Err(Error::Db(format!("{table}: a row has not {} values", columns.len())))
             }
             Connection::Sqlite(connection) => {

@@ -43,7 +43,7 @@ pub use state_tag::StateTag;
 pub use text_search::{Sought, Words, each_word, sought};
 
 use slot::{Slot, lock};
-use work::{Mode, NO_TIME_LIMIT, Outcome, Work, work};
+use work::{Mode, NO_TIME_LIMIT, work};
 
 /// For how long [`Database::alter`] tries.
 const MAX_ALTER_TIME: Duration = Duration::from_secs(10);
@@ -249,20 +249,22 @@ impl Database {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let script = match &self.store.backend {
+        match &self.store.backend {
             // At its first use there may be migrations to run, which take too long for the caller's thread.
             Backend::Sqlite(sqlite) if self.slot.is_prepared() => {
                 // A task that does nothing but short reads must let other tasks run, too.
                 tokio::task::coop::consume_budget().await;
-                return sqlite.read_short(&self.slot, &script);
+                sqlite.read_short(&self.slot, &script)
             }
-            Backend::Sqlite(_) => script,
-            Backend::Postgres(postgres) => match postgres.ask(&self.slot, script).await {
-                Ok(outcome) => return outcome,
-                Err(script) => script,
-            },
-        };
-        self.run(Mode::ShortRead, script).await
+            Backend::Sqlite(_) => self.run(Mode::ShortRead, script).await,
+            Backend::Postgres(postgres) => {
+                let (work, outcome) = work(script);
+                if let Some(work) = postgres.ask(&self.slot, work).await {
+                    postgres.submit(&self.slot, Mode::ShortRead, work)?;
+                }
+                outcome.within(postgres.time_limit, postgres.patience).await
+            }
+        }
     }
 
     /// A tag of the present state of the database, by which a later change is noticed; `None` where the engine has no
@@ -386,7 +388,7 @@ impl Database {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let (work, outcome): (Box<dyn Work>, Outcome<T, E>) = work(script);
+        let (work, outcome) = work(script);
         let (turn, patience) = match &self.store.backend {
             Backend::Sqlite(sqlite) => {
                 sqlite.submit(&self.slot, mode, work)?;

@@ -102,6 +102,9 @@ impl<T: Into<Arg>> From<Option<T>> for Arg {
     }
 }
 
+/// The room of a text that is put together, in bytes.
+const USUAL_BYTES: usize = 512;
+
 /// The longest statement that connections keep prepared; the program's own are well below.
 const MAX_KEPT_BYTES: usize = 8 * 1024;
 
@@ -143,17 +146,28 @@ impl Sql {
         if self.text.is_empty() {
             self.text = Cow::Borrowed(text);
         } else {
-            self.text.to_mut().push_str(text);
+            self.text_mut().push_str(text);
         }
         self
+    }
+
+    /// The text for more to be appended, with room for most statements from the first on.
+    fn text_mut(&mut self) -> &mut String {
+        if let Cow::Borrowed(text) = self.text {
+            let mut owned = String::with_capacity(text.len() + USUAL_BYTES);
+            owned.push_str(text);
+            self.text = Cow::Owned(owned);
+        }
+        self.text.to_mut()
     }
 
     /// Appends a placeholder and its argument.
     pub fn bind(&mut self, value: impl Into<Arg>) -> &mut Sql {
         self.args.push(value.into());
-        let text = self.text.to_mut();
+        let number = self.args.len();
+        let text = self.text_mut();
         text.push('$');
-        push_number(text, self.args.len());
+        push_number(text, number);
         self
     }
 
@@ -183,11 +197,11 @@ impl Sql {
     /// Appends what makes a page of a list: ` LIMIT 25`, and ` OFFSET $1` where it is not the first. Numbers that most pages
     /// have are written out: PostgreSQL takes an unknown limit for a tenth of all rows, and would plan a page anew each time.
     pub fn page(&mut self, limit: i64, offset: i64) -> &mut Sql {
-        const USUAL: [i64; 4] = [1, 25, 50, 100];
+        const USUAL: [usize; 4] = [1, 25, 50, 100];
         self.push(" LIMIT ");
-        match USUAL.contains(&limit) {
-            true => push_number(self.text.to_mut(), limit),
-            false => drop(self.bind(limit)),
+        match usize::try_from(limit).ok().filter(|limit| USUAL.contains(limit)) {
+            Some(limit) => push_number(self.text_mut(), limit),
+            None => drop(self.bind(limit)),
         }
         if offset == 0 { self } else { self.push(" OFFSET ").bind(offset) }
     }
@@ -197,7 +211,7 @@ impl Sql {
     pub fn one_in(&mut self, rows: usize, condition: impl FnOnce(&mut Sql)) -> &mut Sql {
         condition(self.push("/*sqlite likelihood*/("));
         let share = 1.0 / rows.max(1) as f64;
-        self.text.to_mut().push_str(&format!("/*sqlite , {share:.6}*/)"));
+        self.text_mut().push_str(&format!("/*sqlite , {share:.6}*/)"));
         self
     }
 
@@ -210,7 +224,7 @@ impl Sql {
         let sound = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
             && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         assert!(sound, "not an identifier: {identifier:?}");
-        self.text.to_mut().push_str(identifier);
+        self.text_mut().push_str(identifier);
         self
     }
 
@@ -219,7 +233,7 @@ impl Sql {
         let quoted = text.replace('\'', "''");
         // Whether a backslash is an escape in a plain literal depends on PostgreSQL's settings; after E it always is.
         let literal = if is_sqlite { format!("'{quoted}'") } else { format!("E'{}'", quoted.replace('\\', "\\\\")) };
-        self.text.to_mut().push_str(&literal);
+        self.text_mut().push_str(&literal);
         self
     }
 
@@ -321,9 +335,12 @@ fn push_renumbered(text: &mut String, digits: &str, offset: usize) {
     }
 }
 
-fn push_number(text: &mut String, number: impl std::fmt::Display) {
-    use std::fmt::Write;
-    write!(text, "{number}").expect("writing to a string cannot fail");
+/// Appends a number. Statements have dozens of them, for which the formatting of texts is too slow.
+fn push_number(text: &mut String, number: usize) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }
 
 /// Translates a text for SQLite.

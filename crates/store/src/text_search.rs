@@ -26,6 +26,11 @@ const MAX_BYTES_AT_ONCE: usize = 4_000_000;
 /// Calls `word` for each word of a folded text, without marks: what stands between characters that are neither letters nor
 /// digits, cut to 64 characters. A run of a script without blanks gives its pairs of characters and its last character.
 pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
+    if folded.is_ascii() {
+        // A byte is a character, none has marks, and no script is without blanks.
+        let runs = folded.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty());
+        return runs.for_each(|run| word(&run[..run.len().min(MAX_CHARACTERS)]));
+    }
     for (run, is_unspaced) in runs(&without_marks(folded)) {
         if !is_unspaced {
             word(run);
@@ -113,25 +118,36 @@ fn is_unspaced(c: char) -> bool {
 /// The different words of one record, at most 20,000 with 1,000,000 bytes; those that come later are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    words: BTreeSet<String>,
+    /// In their order, each once.
+    words: Vec<Box<str>>,
     bytes: usize,
 }
 
 impl Words {
     /// Adds the words of a folded text.
     pub fn add(&mut self, folded: &str) {
+        // Few texts come near the bounds. For the others the words are sorted once.
+        if self.words.len() + folded.len() <= MAX_WORDS && self.bytes + folded.len() <= MAX_BYTES / 8 {
+            each_word(folded, |word| self.words.push(word.into()));
+            self.words.sort_unstable();
+            self.words.dedup();
+            self.bytes = self.words.iter().map(|word| word.len()).sum();
+            return;
+        }
+        let mut words: BTreeSet<Box<str>> = std::mem::take(&mut self.words).into_iter().collect();
         each_word(folded, |word| {
-            let has_room = self.words.len() < MAX_WORDS && self.bytes + word.len() <= MAX_BYTES;
-            if has_room && !self.words.contains(word) {
-                self.words.insert(word.to_owned());
+            let has_room = words.len() < MAX_WORDS && self.bytes + word.len() <= MAX_BYTES;
+            if has_room && !words.contains(word) {
+                words.insert(word.into());
                 self.bytes += word.len();
             }
         });
+        self.words = words.into_iter().collect();
     }
 
     /// The words in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.words.iter().map(String::as_str)
+        self.words.iter().map(|word| &**word)
     }
 }
 

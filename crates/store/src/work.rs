@@ -1,7 +1,9 @@
 //! Scripts with their types erased, so that queues can hold them.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -23,25 +25,19 @@ pub(crate) enum Mode {
     Outside,
 }
 
+/// The outcome of a script, a `Result<T, E>` whose types its caller knows. Everything but the script itself is compiled once,
+/// not for each type.
+type Erased = Box<dyn Any + Send>;
+
 /// A script with a place for its outcome. It can be run again, because a deadlock, or another script in the same group
 /// commit, may undo it through no fault of its own.
-pub(crate) trait Work: Send {
-    /// Takes the turn to run; `false` if the caller has given the script up, so that it must not run any more.
-    fn begin(&self) -> bool;
-    /// Runs the script and keeps its outcome. `true` if that is `Ok`, so that the work is to be committed.
-    fn run(&mut self, conn: &mut Conn) -> bool;
-    /// Whether the caller still waits for the outcome.
-    fn is_wanted(&self) -> bool;
-    /// Replaces the outcome by an error.
-    fn fail(&mut self, error: Error);
-    /// Sends the outcome to the caller, if it still waits.
-    fn answer(self: Box<Self>);
-}
-
-struct Script<F, T, E> {
-    script: F,
-    outcome: Option<Result<T, E>>,
-    reply: oneshot::Sender<Result<T, E>>,
+pub(crate) struct Work {
+    /// Runs the script once. Returns its outcome, and whether that is `Ok`.
+    attempt: Box<dyn FnMut(&mut Conn) -> (Erased, bool) + Send>,
+    /// Makes an outcome of an error.
+    refuse: fn(Error) -> Erased,
+    outcome: Option<Erased>,
+    reply: oneshot::Sender<Erased>,
     turn: Turn,
 }
 
@@ -63,66 +59,89 @@ impl Turn {
 
 /// The caller's end of a script.
 pub(crate) struct Outcome<T, E> {
-    reply: oneshot::Receiver<Result<T, E>>,
+    reply: oneshot::Receiver<Erased>,
     turn: Turn,
+    types: PhantomData<fn() -> Result<T, E>>,
 }
 
-impl<T, E: From<Error>> Outcome<T, E> {
+impl<T: 'static, E: From<Error> + 'static> Outcome<T, E> {
     /// Waits for the outcome.
     ///
     /// # Errors
     /// [`Error::Busy`] if the script was not begun within `turn`: then it is never run. [`Error::Unavailable`] if it ran for
     /// `patience` without an outcome; it may still come to its end.
-    pub async fn within(mut self, turn: Duration, patience: Duration) -> Result<T, E> {
-        let outcome = match timeout(turn, &mut self.reply).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let began = self.turn.give_up().ok_or_else(|| E::from(Error::Busy))?;
-                let answer = timeout(patience.saturating_sub(began.elapsed()), self.reply).await;
-                answer.map_err(|_| E::from(Error::no_answer()))?
-            }
-        };
-        outcome.unwrap_or_else(|_| Err(E::from(Error::given_up())))
+    pub async fn within(self, turn: Duration, patience: Duration) -> Result<T, E> {
+        let outcome = wait(self.reply, self.turn, turn, patience).await?;
+        match outcome.downcast::<Result<T, E>>() {
+            Ok(outcome) => *outcome,
+            Err(_) => Err(E::from(Error::given_up())),
+        }
     }
 }
 
+/// Waits for an outcome, as [`Outcome::within`] says.
+fn wait(
+    mut reply: oneshot::Receiver<Erased>,
+    turn: Turn,
+    until_begun: Duration,
+    patience: Duration,
+) -> Pin<Box<dyn Future<Output = Result<Erased, Error>> + Send>> {
+    Box::pin(async move {
+        let outcome = match timeout(until_begun, &mut reply).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let began = turn.give_up().ok_or(Error::Busy)?;
+                let answer = timeout(patience.saturating_sub(began.elapsed()), reply).await;
+                answer.map_err(|_| Error::no_answer())?
+            }
+        };
+        outcome.map_err(|_| Error::given_up())
+    })
+}
+
 /// Erases the types of a script.
-pub(crate) fn work<T, E, F>(script: F) -> (Box<dyn Work>, Outcome<T, E>)
+pub(crate) fn work<T, E, F>(script: F) -> (Box<Work>, Outcome<T, E>)
 where
     F: Fn(&mut Conn) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
     E: From<Error> + Send + 'static,
 {
     let ((reply, outcome), turn) = (oneshot::channel(), Turn::default());
-    (Box::new(Script { script, outcome: None, reply, turn: turn.clone() }), Outcome { reply: outcome, turn })
+    let attempt = Box::new(move |conn: &mut Conn| {
+        let outcome = attempt(&script, conn);
+        let is_ok = outcome.is_ok();
+        (Box::new(outcome) as Erased, is_ok)
+    });
+    let refuse = |error| Box::new(Err::<T, E>(E::from(error))) as Erased;
+    let work = Work { attempt, refuse, outcome: None, reply, turn: turn.clone() };
+    (Box::new(work), Outcome { reply: outcome, turn, types: PhantomData })
 }
 
-impl<T, E, F> Work for Script<F, T, E>
-where
-    F: Fn(&mut Conn) -> Result<T, E> + Send,
-    T: Send,
-    E: From<Error> + Send,
-{
-    fn begin(&self) -> bool {
+impl Work {
+    /// Takes the turn to run; `false` if the caller has given the script up, so that it must not run any more.
+    pub fn begin(&self) -> bool {
         self.turn.begin()
     }
 
-    fn run(&mut self, conn: &mut Conn) -> bool {
-        let outcome = attempt(&self.script, conn);
-        let keep = outcome.is_ok();
+    /// Runs the script and keeps its outcome. `true` if that is `Ok`, so that the work is to be committed.
+    pub fn run(&mut self, conn: &mut Conn) -> bool {
+        let (outcome, is_ok) = (self.attempt)(conn);
         self.outcome = Some(outcome);
-        keep
+        is_ok
     }
 
-    fn is_wanted(&self) -> bool {
+    /// Whether the caller still waits for the outcome.
+    pub fn is_wanted(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    fn fail(&mut self, error: Error) {
-        self.outcome = Some(Err(E::from(error)));
+    /// Replaces the outcome by an error.
+    pub fn fail(&mut self, error: Error) {
+        self.outcome = Some((self.refuse)(error));
     }
 
-    fn answer(self: Box<Self>) {
+    /// Sends the outcome to the caller, if it still waits.
+    pub fn answer(self: Box<Self>) {
         if let Some(outcome) = self.outcome {
             // If the caller has gone, its work is done all the same.
             drop(self.reply.send(outcome));
@@ -133,16 +152,28 @@ where
 /// Runs a script once. A panic becomes an error, so that it ends no thread, and so does an `Ok` after a refused statement
 /// (see [`Conn`]).
 pub(crate) fn attempt<T, E: From<Error>>(script: &impl Fn(&mut Conn) -> Result<T, E>, conn: &mut Conn) -> Result<T, E> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| script(conn)));
-    let failed = conn.finish();
+    let mut outcome = None;
+    let failed = guarded(conn, &mut |conn| outcome.insert(script(conn)).is_ok());
     match (outcome, failed) {
-        (Ok(Ok(_)), Some(error)) => Err(E::from(error)),
-        (Ok(outcome), _) => outcome,
-        (Err(panic), _) => Err(E::from(panicked(&*panic))),
+        (_, Some(error)) => Err(E::from(error)),
+        (Some(outcome), None) => outcome,
+        (None, None) => Err(E::from(Error::given_up())),
     }
 }
 
-/// TaskQueue a caught panic into an error.
+/// Runs a script that says whether it succeeded. Returns the error of one that panicked, or that succeeded after a refused
+/// statement.
+fn guarded(conn: &mut Conn, script: &mut dyn FnMut(&mut Conn) -> bool) -> Option<Error> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| script(conn)));
+    let failed = conn.finish();
+    match outcome {
+        Ok(true) => failed,
+        Ok(false) => None,
+        Err(panic) => Some(panicked(&*panic)),
+    }
+}
+
+/// Turns a caught panic into an error.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no message");

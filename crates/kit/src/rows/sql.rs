@@ -9,12 +9,19 @@ use store::{Arg, Conn, Error, Sql};
 /// Pushes SQL in which each token, such as `{now}`, is replaced by a bound value.
 pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
     let mut rest = text;
-    while let Some((at, token, value)) =
-        values.iter().filter_map(|(token, value)| Some((rest.find(token)?, token, value))).min()
-    {
-        sql.push(&rest[..at]);
-        sql.push("CAST(").bind(*value).push(" AS BIGINT)");
-        rest = &rest[at + token.len()..];
+    while let Some(at) = rest.find('{') {
+        let (before, behind) = rest.split_at(at);
+        let token = values.iter().find_map(|(token, value)| Some((behind.strip_prefix(token)?, *value)));
+        rest = match token {
+            Some((rest, value)) => {
+                sql.push(before).push("CAST(").bind(value).push(" AS BIGINT)");
+                rest
+            }
+            None => {
+                sql.push(before).push("{");
+                &behind[1..]
+            }
+        };
     }
     sql.push(rest);
 }

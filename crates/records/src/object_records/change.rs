@@ -2,7 +2,7 @@
 //! checked, and in which order. What is wrong with each record is told by its place.
 
 use super::assignments;
-use super::check::{self, Checked, OWNER, Sent};
+use super::check::{self, AllChecked, Checked, OWNER, Sent};
 use super::held::{self, Held};
 use super::relations;
 use super::write::{self, Change, New};
@@ -88,7 +88,7 @@ pub fn check_new(
     };
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
     let sent: Vec<Sent<'_>> = bodies.into_iter().map(|body| Sent { body, id: None, takes_owner, files: &[] }).collect();
-    let mut all = check::check(request, conn, class, &sent)?;
+    let mut all = check::check(request, conn, class, &sent)?.records;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
     let may: Vec<i64> = owners.iter().map(|owner| on_class.on_record(caller, *owner, 0)).collect();
@@ -153,7 +153,7 @@ pub fn check_edits(
         .iter()
         .map(|(held, body)| Sent { body: body.clone(), id: Some(held.id), takes_owner: held.may(EDIT_OWNERS), files })
         .collect();
-    let mut checked = check::check(request, conn, class, &sent)?;
+    let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &sent)?;
     let mut owns_class = None;
     for ((held, _), checked) in all.iter().zip(&mut checked) {
         let becomes_owner = checked.changes.value(OWNER) == Some(&Value::Int(caller.user));
@@ -183,6 +183,7 @@ pub fn check_edits(
         n: held.n,
         values,
         owner: owner.map(|owner| [held.owner, owner]),
+        before: before.take(held.id),
     });
     Ok(Ok(changes.collect()))
 }
@@ -305,8 +306,7 @@ fn clear(
         // One that was waited for may point elsewhere by now.
         let mut sql = Sql::new("SELECT t.id, t.n FROM ");
         sql.name(&table(*child_class)).push(" t WHERE t.id").any(locked).push(" AND ").append(&points);
-        let change =
-            |row: &store::Row<'_>| Ok(Change { id: row.int(0)?, n: row.int(1)?, values: values.clone(), owner: None });
+        let change = |row: &store::Row<'_>| Ok(Change::of_values(row.int(0)?, row.int(1)?, values.clone()));
         let changes = conn.all(&sql, change)?;
         write::update(request, conn, &children, &changes)?;
         if is_last {

@@ -3,7 +3,7 @@
 
 use super::files;
 use super::held::viewable;
-use super::write::{each_stored, most_bytes};
+use super::write::{Before, depended_on, most_bytes};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;
 use crate::tables::{push_has_one_of, unique_key};
@@ -20,6 +20,12 @@ pub struct Checked {
     /// The values of the fields and `owner`, as far as they are to be stored.
     pub changes: Changes,
     pub errors: Errors,
+}
+
+/// The records of a request whose bodies are checked, in the order of the bodies, and what those that change hold.
+pub struct AllChecked {
+    pub records: Vec<Checked>,
+    pub before: Before,
 }
 
 /// A body and what it is for.
@@ -82,8 +88,8 @@ impl Lookup for Questions {
     }
 }
 
-/// Checks the bodies of records of a class, in the transaction of their write. The order is that of the bodies.
-pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>]) -> Result<Vec<Checked>, Refusal> {
+/// Checks the bodies of records of a class, in the transaction of their write.
+pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>]) -> Result<AllChecked, Refusal> {
     let mut all = Vec::with_capacity(sent.len());
     let mut questions = Vec::with_capacity(sent.len());
     for one in sent {
@@ -95,13 +101,24 @@ pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>
         questions.push(of_one);
     }
     forget_lost_defaults(conn, class, sent, &questions, &mut all)?;
-    forget_unchanged(conn, class, sent, &mut questions, &mut all)?;
-    files::check(request, conn, class, sent, &mut all)?;
-    bound(conn, class, sent, &mut all)?;
+    let before = read_before(conn, class, sent, &all)?;
+    forget_unchanged(conn, class, sent, &before, &mut questions, &mut all)?;
+    files::check(request, conn, class, sent, &before, &mut all)?;
+    bound(conn, class, sent, &before, &mut all)?;
     answer_users(request, conn, &questions, &mut all)?;
     answer_records(request, conn, class, &questions, &mut all)?;
     answer_unique(conn, class, sent, &questions, &mut all)?;
-    Ok(all)
+    Ok(AllChecked { records: all, before })
+}
+
+/// Reads what the records that change hold in the fields on which checks and writes depend: those that were sent, or all where
+/// the size of a record counts.
+fn read_before(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &[Checked]) -> Result<Before, store::Error> {
+    let ids: Vec<i64> = sent.iter().filter_map(|one| one.id).collect();
+    let is_any = may_be_too_large(class);
+    let aliases = all.iter().flat_map(|one| one.changes.iter().map(|(alias, _)| alias));
+    let is_sent = depended_on(class, aliases.collect());
+    Before::read(conn, class, ids, |field| is_any || is_sent(field))
 }
 
 impl Checked {
@@ -152,6 +169,7 @@ fn forget_unchanged(
     conn: &mut Conn,
     class: &Class,
     sent: &[Sent<'_>],
+    before: &Before,
     questions: &mut [Questions],
     all: &mut [Checked],
 ) -> Result<(), store::Error> {
@@ -162,15 +180,13 @@ fn forget_unchanged(
         return Ok(());
     }
     let is_asked = |field: &ClassField| asked.contains(&field.alias);
-    each_stored(conn, class, places.keys().copied().collect(), is_asked, |stored| {
-        let (of, changes) = (&mut questions[places[&stored.id]], &mut all[places[&stored.id]].changes);
-        for (alias, value) in stored.values.iter().filter(|(_, value)| **value != Value::Null) {
-            if changes.value(alias) == Some(value) {
-                changes.take(alias);
-                of.users.retain(|(asked, _)| asked != alias);
-                of.records.retain(|(asked, _)| asked != alias);
-                of.unique.retain(|(asked, _)| asked != alias);
-            }
+    before.each(conn, class, is_asked, |id, alias, value| {
+        let (of, changes) = (&mut questions[places[&id]], &mut all[places[&id]].changes);
+        if *value != Value::Null && changes.value(alias) == Some(value) {
+            changes.take(alias);
+            of.users.retain(|(asked, _)| asked != alias);
+            of.records.retain(|(asked, _)| asked != alias);
+            of.unique.retain(|(asked, _)| asked != alias);
         }
     })
 }
@@ -180,10 +196,20 @@ fn places(sent: &[Sent<'_>]) -> HashMap<i64, usize> {
     sent.iter().enumerate().filter_map(|(place, one)| Some((one.id?, place))).collect()
 }
 
+/// Whether the values of a record may take too many bytes together. Those of most classes cannot.
+fn may_be_too_large(class: &Class) -> bool {
+    most_bytes(class.fields.iter()) > MAX_RECORD_BYTES
+}
+
 /// Refuses values that take too many bytes together.
-fn bound(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &mut [Checked]) -> Result<(), store::Error> {
-    // Records of most classes cannot.
-    if most_bytes(class.fields.iter()) <= MAX_RECORD_BYTES {
+fn bound(
+    conn: &mut Conn,
+    class: &Class,
+    sent: &[Sent<'_>],
+    before: &Before,
+    all: &mut [Checked],
+) -> Result<(), store::Error> {
+    if !may_be_too_large(class) {
         return Ok(());
     }
     let size = |value: &Value| match value {
@@ -199,19 +225,13 @@ fn bound(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &mut [Checked])
     };
     let mut sizes: Vec<usize> = sent.iter().zip(all.iter()).map(of_changes).collect();
     let places = places(sent);
-    if !places.is_empty() {
-        each_stored(
-            conn,
-            class,
-            places.keys().copied().collect(),
-            |_| true,
-            |stored| {
-                let place = places[&stored.id];
-                let stays = |(alias, _): &(&str, &Value)| all[place].changes.value(alias).is_none();
-                sizes[place] += stored.values.iter().filter(stays).map(|(_, value)| size(value)).sum::<usize>();
-            },
-        )?;
-    }
+    let every = |_: &ClassField| true;
+    before.each(conn, class, every, |id, alias, value| {
+        let place = places[&id];
+        if all[place].changes.value(alias).is_none() {
+            sizes[place] += size(value);
+        }
+    })?;
     let too_large = all.iter_mut().zip(sizes).filter(|(_, size)| *size > MAX_RECORD_BYTES);
     too_large.for_each(|(checked, _)| checked.errors.add(FIELDS, message::TOO_LARGE));
     Ok(())

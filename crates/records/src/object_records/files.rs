@@ -3,7 +3,7 @@
 
 use super::check::{Checked, Sent};
 use super::held;
-use super::write::each_stored;
+use super::write::Before;
 use crate::classes::{Class, ClassField};
 use crate::field_type::FieldType;
 use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release, release_page_of_field};
@@ -56,6 +56,7 @@ pub fn check(
     conn: &mut Conn,
     class: &Class,
     sent: &[Sent<'_>],
+    before: &Before,
     all: &mut [Checked],
 ) -> Result<(), Refusal> {
     let values = |checked: &Checked| -> Vec<(String, Vec<Value>)> {
@@ -71,7 +72,7 @@ pub fn check(
         items().filter_map(|item| if let Value::Text(token) = item { Some(token.as_str()) } else { None }).collect();
     let mut unspent = of_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
     let names_files = items().any(|item| matches!(item, Value::Int(_)));
-    let stored = if names_files { stored(conn, class, sent)? } else { HashMap::new() };
+    let stored = if names_files { stored(conn, class, before, all)? } else { HashMap::new() };
     for ((checked, one), values) in all.iter_mut().zip(sent).zip(&all_values) {
         let before = one.id.and_then(|id| stored.get(&id));
         for (alias, items) in values {
@@ -105,11 +106,14 @@ pub fn check(
     Ok(())
 }
 
-/// What the records that bodies change hold in their `document` fields.
-fn stored(conn: &mut Conn, class: &Class, sent: &[Sent<'_>]) -> Result<HashMap<i64, Changes>, Error> {
-    let (records, mut values) = (sent.iter().filter_map(|one| one.id).collect(), HashMap::new());
-    let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
-    each_stored(conn, class, records, is_wanted, |record| drop(values.insert(record.id, record.values)))?;
+/// What the records that bodies change hold in the `document` fields that the bodies name.
+fn stored(conn: &mut Conn, class: &Class, before: &Before, all: &[Checked]) -> Result<HashMap<i64, Changes>, Error> {
+    let mut values: HashMap<i64, Changes> = HashMap::new();
+    let is_named = |field: &ClassField| all.iter().any(|checked| checked.changes.value(&field.alias).is_some());
+    let is_wanted = |field: &ClassField| field.kind == FieldType::Document && is_named(field);
+    before.each(conn, class, is_wanted, |id, alias, value| {
+        values.entry(id).or_default().insert(alias.to_owned(), value.clone());
+    })?;
     Ok(values)
 }
 

@@ -100,7 +100,7 @@ fn id_of(sent: &str) -> i64 {
 }
 
 fn set_owner(request: &Request, conn: &mut Conn, held: &Held, owner: Option<i64>) -> Result<(), Refusal> {
-    let change = Change { id: held.id, n: held.n, values: Changes::new(), owner: Some([held.owner, owner]) };
+    let change = Change { owner: Some([held.owner, owner]), ..Change::of_values(held.id, held.n, Changes::new()) };
     write::update(request, conn, &held.class, &[change])
 }
 

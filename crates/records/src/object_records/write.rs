@@ -299,6 +299,59 @@ fn at_once<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
     MAX_BYTES_AT_ONCE / most_bytes(fields).clamp(1, MAX_RECORD_BYTES)
 }
 
+/// What the records of a write hold before it, in some of their fields. It is read once, under the locks of their rows; records
+/// that could fill the memory are read again by each part that asks.
+pub struct Before {
+    ids: Vec<i64>,
+    values: Option<HashMap<i64, Changes>>,
+}
+
+impl Before {
+    /// Reads the wanted fields of records whose rows are locked.
+    pub fn read(
+        conn: &mut Conn,
+        class: &Class,
+        ids: Vec<i64>,
+        is_wanted: impl Fn(&ClassField) -> bool,
+    ) -> Result<Before, store::Error> {
+        let wanted = class.fields.iter().filter(|field| is_wanted(field));
+        if ids.len() > at_once(wanted.clone()) {
+            return Ok(Before { ids, values: None });
+        }
+        let mut values = HashMap::new();
+        if !ids.is_empty() && wanted.count() > 0 {
+            each_stored(conn, class, ids.clone(), is_wanted, |stored| drop(values.insert(stored.id, stored.values)))?;
+        }
+        Ok(Before { ids, values: Some(values) })
+    }
+
+    /// Calls `done` with the id of each record and what it holds in the wanted fields, which are among those that were read.
+    pub fn each(
+        &self,
+        conn: &mut Conn,
+        class: &Class,
+        is_wanted: impl Fn(&ClassField) -> bool,
+        mut done: impl FnMut(i64, &str, &Value),
+    ) -> Result<(), store::Error> {
+        let Some(all) = &self.values else {
+            return each_stored(conn, class, self.ids.clone(), is_wanted, |stored| {
+                stored.values.iter().for_each(|(alias, value)| done(stored.id, alias, value));
+            });
+        };
+        let wanted: Vec<&ClassField> = class.fields.iter().filter(|field| is_wanted(field)).collect();
+        for (id, values) in all {
+            let held = wanted.iter().filter_map(|field| Some((field, values.value(&field.alias)?)));
+            held.for_each(|(field, value)| done(*id, &field.alias, value));
+        }
+        Ok(())
+    }
+
+    /// Takes out what a record holds; `None` where it must be read again.
+    pub fn take(&mut self, id: i64) -> Option<Changes> {
+        self.values.as_mut()?.remove(&id)
+    }
+}
+
 /// A change of a stored record, whose row is locked.
 pub struct Change {
     pub id: i64,
@@ -306,9 +359,23 @@ pub struct Change {
     pub values: Changes,
     /// The owner before and after it; `None`: he stays.
     pub owner: Option<[Option<i64>; 2]>,
+    /// What the record holds in the fields of `values`, and in all texts if one of these is a text; `None`: it is read.
+    pub before: Option<Changes>,
+}
+
+/// The fields whose values a change of these fields depends on: themselves, and all texts with a text, since the words of a
+/// record are those of all its texts.
+pub fn depended_on<'a>(class: &Class, aliases: HashSet<&'a str>) -> impl Fn(&ClassField) -> bool + use<'a> {
+    let has_text = class.fields.iter().any(|field| field.kind.is_text() && aliases.contains(field.alias.as_str()));
+    move |field| aliases.contains(field.alias.as_str()) || (has_text && field.kind.is_text())
 }
 
 impl Change {
+    /// New values of a record that was not read before.
+    pub fn of_values(id: i64, n: i64, values: Changes) -> Change {
+        Change { id, n, values, owner: None, before: None }
+    }
+
     /// The owner before and after it, when these are two.
     fn new_owner(&self) -> Option<[Option<i64>; 2]> {
         self.owner.filter(|[before, after]| before != after)
@@ -320,18 +387,12 @@ pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change])
     let owners = all.iter().filter_map(Change::new_owner).flatten().flatten();
     let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, owners)?);
     free_unique_values(conn, class, all)?;
-    let sent: HashSet<&str> = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias)).collect();
-    let is_sent = |field: &ClassField| sent.contains(field.alias.as_str());
-    // The words of a record are those of all its texts.
-    let reads_texts = class.fields.iter().any(|field| field.kind.is_text() && is_sent(field));
-    let is_read = |field: &ClassField| is_sent(field) || (reads_texts && field.kind.is_text());
+    let sent = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
+    let is_read = depended_on(class, sent.collect());
     for some in all.chunks(at_once(class.fields.iter().filter(|field| is_read(field)))) {
-        let mut before: HashMap<i64, Changes> = HashMap::new();
-        if !sent.is_empty() {
-            let ids = some.iter().map(|change| change.id).collect();
-            each_stored(conn, class, ids, is_read, |stored| drop(before.insert(stored.id, stored.values)))?;
-        }
-        update_some(request, conn, class, some, &before, (&mut changed, &mut events))?;
+        let unread = some.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
+        let mut before = Before::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
+        update_some(request, conn, class, some, &mut before, (&mut changed, &mut events))?;
     }
     events.put(request, conn)?;
     Ok(changed.note(conn, class.id)?)
@@ -379,13 +440,14 @@ fn update_some(
     conn: &mut Conn,
     class: &Class,
     all: &[Change],
-    before: &HashMap<i64, Changes>,
+    unread: &mut Before,
     (changed, events): (&mut Changed, &mut Events),
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut words: Vec<(i64, Words)> = Vec::new();
     for change in all {
-        let before = before.get(&change.id);
+        let read = if change.before.is_none() { unread.take(change.id) } else { None };
+        let before = change.before.as_ref().or(read.as_ref());
         let differs = |field: &ClassField| {
             let value = change.values.value(&field.alias);
             value.is_some() && value != before.and_then(|before| before.value(&field.alias))

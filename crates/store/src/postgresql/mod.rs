@@ -75,16 +75,12 @@ impl Postgres {
         Ok(postgres)
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<Work>) -> Result<(), Error> {
         self.pool.submit(slot, TaskKind::Script(mode), work)
     }
 
-    /// Runs a short read without a thread. `Err` gives the script back, if it is to be submitted instead.
-    pub async fn ask<T, E, F>(&self, slot: &Arc<Slot>, script: F) -> Result<Result<T, E>, F>
-    where
-        F: Fn(&mut Conn) -> Result<T, E>,
-        E: From<Error>,
-    {
+    /// Runs a short read without a thread. Returns the script if it is to be submitted instead.
+    pub async fn ask(&self, slot: &Arc<Slot>, script: Box<Work>) -> Option<Box<Work>> {
         self.short_reads.ask(slot, script).await
     }
 

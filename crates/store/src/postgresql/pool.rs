@@ -38,7 +38,7 @@ pub(super) enum TaskKind {
 struct Task {
     slot: Arc<Slot>,
     kind: TaskKind,
-    work: Box<dyn Work>,
+    work: Box<Work>,
     since: Instant,
 }
 
@@ -89,7 +89,7 @@ impl Pool {
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<dyn Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
             return Err(Error::closed());

@@ -7,7 +7,7 @@
 //! path is that of another.
 
 use std::collections::HashMap;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ use crate::conn::Conn;
 use crate::error::Error;
 use crate::slot::{Slot, lock};
 use crate::sql::Sql;
-use crate::work::attempt;
+use crate::work::Work;
 
 /// How many statements a script may have.
 const MAX_STATEMENTS_ASKED: usize = 3;
@@ -91,20 +91,24 @@ impl ShortReads {
         ShortReads { settings, patience, count, state: Mutex::default() }
     }
 
-    /// Runs a short read. `Err` gives the script back, if it is to be run on a thread.
-    pub async fn ask<T, E, F>(self: &Arc<Self>, slot: &Arc<Slot>, script: F) -> Result<Result<T, E>, F>
-    where
-        F: Fn(&mut Conn) -> Result<T, E>,
-        E: From<Error>,
-    {
-        let Some(mut seat) = self.seat(slot) else { return Err(script) };
+    /// Runs a short read, and answers its caller. Returns the script if it is to be run on a thread.
+    pub fn ask<'a>(
+        self: &'a Arc<Self>,
+        slot: &'a Arc<Slot>,
+        script: Box<Work>,
+    ) -> Pin<Box<dyn Future<Output = Option<Box<Work>>> + Send + 'a>> {
+        Box::pin(self.answer(slot, script))
+    }
+
+    async fn answer(self: &Arc<Self>, slot: &Arc<Slot>, mut script: Box<Work>) -> Option<Box<Work>> {
+        let Some(mut seat) = self.seat(slot) else { return Some(script) };
         let mut answers = Vec::new();
         loop {
-            let (outcome, seen) = self.look_ahead(&script, seat.connection.has_state_tags, answers);
+            let seen = self.look_ahead(&mut script, seat.connection.has_state_tags, answers);
             let question = match seen.needs {
-                None => return Ok(outcome),
+                None => break,
                 Some(Needs::Answer(sql)) if seen.answers.len() < MAX_STATEMENTS_ASKED => sql,
-                Some(_) => return Err(script),
+                Some(_) => return Some(script),
             };
             answers = seen.answers;
             seat.waits = true;
@@ -114,27 +118,28 @@ impl ShortReads {
             match answered {
                 Ok(Ok(rows)) => answers.push((question, rows)),
                 // On a thread it would only take as long again.
-                Ok(Err(Unanswered::Failed(Some(SqlState::QUERY_CANCELED)))) => return Ok(Err(E::from(Error::Slow))),
-                Ok(Err(_)) => return Err(script),
+                Ok(Err(Unanswered::Failed(Some(SqlState::QUERY_CANCELED)))) => {
+                    script.fail(Error::Slow);
+                    break;
+                }
+                Ok(Err(_)) => return Some(script),
                 Err(_) => {
                     self.give_up(&seat.connection);
-                    return Ok(Err(E::from(Error::no_answer())));
+                    script.fail(Error::no_answer());
+                    break;
                 }
             }
         }
+        script.answer();
+        None
     }
 
-    /// Runs a script without the server. Returns its outcome, and the stand-in, which knows what it lacked.
-    fn look_ahead<T, E: From<Error>>(
-        &self,
-        script: &impl Fn(&mut Conn) -> Result<T, E>,
-        has_state_tags: bool,
-        answers: Vec<(Sql, Vec<Found>)>,
-    ) -> (Result<T, E>, LookAhead) {
+    /// Runs a script without the server, and returns the stand-in, which knows what it lacked.
+    fn look_ahead(&self, script: &mut Work, has_state_tags: bool, answers: Vec<(Sql, Vec<Found>)>) -> LookAhead {
         let mut conn = Conn::look_ahead(LookAhead { answers, asked: 0, has_state_tags, needs: None });
         conn.start(false, self.settings.time_limit);
-        let outcome = attempt(script, &mut conn);
-        (outcome, conn.into_look_ahead())
+        script.run(&mut conn);
+        conn.into_look_ahead()
     }
 
     /// A seat for a question to a database, if a connection has one.

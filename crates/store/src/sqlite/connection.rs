@@ -203,17 +203,17 @@ impl Connection {
     }
 
     /// Inserts rows by a statement that is prepared once, and calls `done` with what it returns for each.
-    pub fn insert_rows<'a, R: AsRef<[Value<'a>]>>(
+    pub fn insert_rows(
         &mut self,
         insert: &Insert,
-        rows: &[R],
+        rows: &[&[Value<'_>]],
         mut go_on: impl FnMut() -> Result<(), Error>,
         mut done: impl FnMut(&Row<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let run = |_: &Handle, statement: &mut CachedStatement<'_>| {
             for row in rows {
                 go_on().map_err(StatementError::Store)?;
-                bind(statement, row.as_ref().iter().copied())?;
+                bind(statement, row.iter().copied())?;
                 each_row(statement, &mut done)?;
             }
             Ok(())

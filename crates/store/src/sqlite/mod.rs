@@ -92,7 +92,7 @@ impl Sqlite {
         self.settings.options.time_limit
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<Work>) -> Result<(), Error> {
         match mode {
             Mode::Write => self.writer(slot).submit(slot, Task::Write(work)),
             Mode::Read | Mode::ShortRead => self.readers.submit(slot, mode, work),

@@ -46,7 +46,7 @@ struct State {
 
 struct Task {
     mode: Mode,
-    work: Box<dyn Work>,
+    work: Box<Work>,
     since: Instant,
 }
 
@@ -69,7 +69,7 @@ impl Readers {
         Readers { state: Mutex::new(state), wake: (0..threads).map(|_| Condvar::new()).collect() }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<dyn Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<Work>) -> Result<(), Error> {
         let mut state = lock(&self.state);
         if state.closed {
             return Err(Error::closed());

@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 4096;
 
 /// A task for a writer thread.
 pub(super) enum Task {
-    Write(Box<dyn Work>),
+    Write(Box<Work>),
     /// A function that runs alone, in turn with the writes.
     Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
@@ -49,7 +49,7 @@ struct Queue {
 }
 
 enum Batch {
-    Writes(VecDeque<Box<dyn Work>>),
+    Writes(VecDeque<Box<Work>>),
     Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
@@ -137,7 +137,7 @@ fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, ba
 }
 
 /// Runs a script outside any transaction and without a time limit.
-pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, mut work: Box<dyn Work>) {
+pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, mut work: Box<Work>) {
     match open.get(settings, slot) {
         Ok(conn) => {
             conn.start(false, NO_TIME_LIMIT);
@@ -167,7 +167,7 @@ fn next_batch(tasks: &mut VecDeque<Task>) -> Batch {
     Batch::Writes(group)
 }
 
-fn fail(group: impl IntoIterator<Item = Box<dyn Work>>, error: &Error) {
+fn fail(group: impl IntoIterator<Item = Box<Work>>, error: &Error) {
     for mut work in group {
         work.fail(error.clone());
         work.answer();
@@ -187,7 +187,7 @@ enum Isolation {
 
 /// Runs all scripts of a group and commits them, in one transaction if none fails. `false` if the connection is to be
 /// closed and opened again.
-fn commit(conn: &mut Conn, mut group: VecDeque<Box<dyn Work>>, limit: Duration) -> bool {
+fn commit(conn: &mut Conn, mut group: VecDeque<Box<Work>>, limit: Duration) -> bool {
     let mut isolation = Isolation::None;
     while !group.is_empty() {
         if let Err(error) = conn.as_sqlite().control("BEGIN IMMEDIATE") {
@@ -237,7 +237,7 @@ enum Lost {
     /// A script failed after it had changed something, without a savepoint to undo that alone. All scripts wait again.
     Isolation,
     /// Savepoints do not work any more. Carries the scripts that had run.
-    Connection(Vec<Box<dyn Work>>, Error),
+    Connection(Vec<Box<Work>>, Error),
 }
 
 /// Runs scripts from the front of the group, and returns those that are to be committed.
@@ -246,12 +246,12 @@ enum Lost {
 /// Those are not answered but run again; only the script that caused the error gets it.
 fn run(
     conn: &mut Conn,
-    group: &mut VecDeque<Box<dyn Work>>,
+    group: &mut VecDeque<Box<Work>>,
     limit: Duration,
     isolation: Isolation,
-) -> Result<Vec<Box<dyn Work>>, Lost> {
+) -> Result<Vec<Box<Work>>, Lost> {
     let started = Instant::now();
-    let mut done: Vec<Box<dyn Work>> = Vec::new();
+    let mut done: Vec<Box<Work>> = Vec::new();
     while let Some(mut work) = group.pop_front() {
         if isolation == Isolation::Savepoints
             && let Err(error) = conn.as_sqlite().control("SAVEPOINT script")
@@ -296,7 +296,7 @@ fn run(
     Ok(done)
 }
 
-fn wait_again(group: &mut VecDeque<Box<dyn Work>>, done: Vec<Box<dyn Work>>) {
+fn wait_again(group: &mut VecDeque<Box<Work>>, done: Vec<Box<Work>>) {
     done.into_iter().rev().for_each(|work| group.push_front(work));
 }
 
