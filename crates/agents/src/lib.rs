@@ -9,7 +9,7 @@ pub mod grants;
 pub mod mcp;
 pub mod oauth;
 
-pub use activity::notes::{finish, remove_build};
+pub use activity::notes::finish;
 
 use identity::single_sign_on::way_back::WaysBack;
 use kit::domain::Domain;
@@ -37,5 +37,6 @@ pub static DOMAIN: Domain = Domain {
         slots.put(activity::notes::Waiting::default());
         slots.put(calls::Calls::default());
     },
+    remove_build: |app, uid| Box::pin(async move { activity::notes::remove_build(&app, &uid).await }),
     ..Domain::EMPTY
 };

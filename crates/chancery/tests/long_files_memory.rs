@@ -3,12 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "served/mod.rs"]
+mod served;
+
 use serde_json::json;
+use served::Server;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testkit::{Client, DOMAIN, S3, Server};
+use testkit::{Client, DOMAIN, S3};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -108,8 +112,8 @@ async fn long_files_take_little_memory() {
     let s3 = S3::start();
     let (url, environment) = (s3.url("files"), s3.environment());
     let with_s3 = Server::with(|settings| {
-        settings.files.files_url = Some(url);
-        settings.files.environment = Some(environment);
+        settings.domains.edit::<platform::files::Settings>().files_url = Some(url);
+        settings.domains.edit::<platform::files::Settings>().environment = Some(environment);
     });
     let servers = [("data directory", Server::start().await), ("S3", with_s3.await)];
     for ((place, server), max_of_download) in servers.iter().zip([MAX_OF_ONE, MAX_FROM_S3]) {

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "served/mod.rs"]
+mod served;
+
 use http::Method;
 use platform::kit::answer::{Answer, Outcome};
 use platform::kit::request::Request;
@@ -10,12 +13,13 @@ use platform::kit::route::{Handler, Pending, Route, Schema};
 use platform::kit::serve;
 use platform::kit::table::Table;
 use platform::kit::upload::{Chunks, Upload};
+use served::Server;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{Server, eventually};
+use testkit::eventually;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use web::listener::{self, Limits};

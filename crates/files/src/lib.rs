@@ -11,7 +11,7 @@ pub mod storage_limit;
 pub mod uploads;
 
 pub use download::send;
-pub use storage::{Settings, Storage, key as storage_key, remove_build, stored, without_removals};
+pub use storage::{Settings, Storage, key as storage_key, stored, without_removals};
 
 use kit::domain::Domain;
 use kit::permissions::PermissionResource;
@@ -32,5 +32,6 @@ pub static DOMAIN: Domain = Domain {
     health: Some(storage::health),
     health_schema: Some((storage::HEALTH, storage::health_schema)),
     start: storage::start_watch,
+    remove_build: |app, uid| Box::pin(async move { storage::remove_build(&app, &uid).await }),
     ..Domain::EMPTY
 };

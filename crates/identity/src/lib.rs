@@ -8,6 +8,7 @@ pub mod assignees;
 pub mod attempts;
 mod authenticate;
 mod browser_sessions;
+pub mod builds;
 mod fair_queue;
 pub mod hasher;
 mod mailed_links;
@@ -125,6 +126,7 @@ pub static DOMAIN: Domain = Domain {
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
         slots.put(Hasher::start(threads, settings.hash_cost));
         slots.put(single_sign_on::way_back::WaysBack::default());
+        slots.put(sessions::TaskLinks::default());
         slots.put(settings);
         let mails = &mut slots.entry::<MailKinds>().0;
         mails.extend([&mailed_links::ACTIVATION, &mailed_links::RESET, &users::RENAMED]);

@@ -56,6 +56,13 @@ pub struct TaskLinks {
     pub delete_tokens: fn(&mut Conn, i64) -> Result<(), Error>,
 }
 
+impl Default for TaskLinks {
+    /// The links of an API without tasks: none exists.
+    fn default() -> TaskLinks {
+        TaskLinks { holds: |_, _, _| Ok(false), delete_tokens: |_, _| Ok(()) }
+    }
+}
+
 /// Begins a session and returns its first tokens.
 pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<Json, Error> {
     let (session, expires_at) = insert(request, conn, user, way)?;

@@ -6,7 +6,8 @@ use crate::answer_cache::AnswerCache;
 use crate::app::{App, ForBuilds, OpenError};
 use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
-use crate::jobs::{self, JobKind, Jobs, StandingJob};
+use crate::description;
+use crate::jobs::{self, JobKind, Jobs, Pending, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::{self, PermissionResource};
 use crate::reactions::{self, Reaction, Removal};
@@ -14,9 +15,10 @@ use crate::route::Route;
 use crate::secret::{self, Column, Keys};
 use crate::settings::Settings;
 use crate::slots::Slots;
+use crate::table::Table;
 use http::request::Parts;
 use serde_json::Value as Json;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 use store::{Conn, Error, Migrations};
 
 /// The description of a domain: its routes, permissions, limits, jobs and hooks. `..Domain::EMPTY` leaves out the rest.
@@ -51,6 +53,8 @@ pub struct Domain {
     pub front_end: Option<FrontEnd>,
     /// Called when a server starts.
     pub start: fn(&App),
+    /// Removes the data of a deleted build, by its uid, that is stored outside of the build's database.
+    pub remove_build: fn(App, String) -> Pending<Result<(), Error>>,
 }
 
 /// The front end that is part of the program. It is served beside the table of routes, since no client calls it.
@@ -87,6 +91,7 @@ impl Domain {
         health_schema: None,
         front_end: None,
         start: |_| {},
+        remove_build: |_, _| Box::pin(async { Ok(()) }),
     };
 }
 
@@ -123,6 +128,24 @@ pub async fn open(
         for_builds.slots.push(domain.build_slots);
     }
     App::open(settings, keys, migrations, slots, for_builds).await
+}
+
+/// Starts the background work of a server.
+pub fn start(app: &App) {
+    jobs::start(app);
+    registered().iter().for_each(|domain| (domain.start)(app));
+}
+
+/// Creates the routes of the registered domains, and those of the API description.
+pub fn all_routes() -> Vec<Route> {
+    let domain_routes = registered().iter().rev().flat_map(|domain| (domain.routes)());
+    description::routes().into_iter().chain(domain_routes).collect()
+}
+
+/// Returns the table of all routes, which is created once, after [`register`].
+pub fn table() -> &'static Table {
+    static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(all_routes()));
+    &TABLE
 }
 
 /// The domains of this process; none before [`register`].

@@ -15,6 +15,7 @@ pub mod caller;
 pub mod callers;
 pub mod commit;
 pub mod cookies;
+mod description;
 pub mod domain;
 pub mod html;
 pub mod inner_call;

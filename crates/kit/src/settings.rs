@@ -63,6 +63,16 @@ impl DomainSettings {
         self
     }
 
+    /// The settings of a domain, to change them.
+    pub fn edit<T: Clone + Default + Send + Sync + 'static>(&mut self) -> &mut T {
+        let entry = self.0.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        if Arc::get_mut(entry).is_none() {
+            *entry = Arc::new(entry.downcast_ref::<T>().cloned().unwrap_or_default());
+        }
+        let settings = Arc::get_mut(entry).and_then(|settings| settings.downcast_mut());
+        settings.expect("a new entry has one owner and the type of its key")
+    }
+
     /// The settings of a domain.
     pub fn get<T: Clone + Default + 'static>(&self) -> T {
         self.0.get(&TypeId::of::<T>()).and_then(|settings| settings.downcast_ref::<T>()).cloned().unwrap_or_default()

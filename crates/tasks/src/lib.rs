@@ -42,7 +42,7 @@ pub static DOMAIN: Domain = Domain {
     slots: |_, _, slots| {
         slots.put(KnownBlocks::default());
         slots.entry::<MailKinds>().0.extend([&reminders::REMINDER, &one_time::TASK_LINK]);
-        slots.put(TaskLinks { holds: one_time::holds, delete_tokens: one_time::delete_tokens_of });
+        *slots.entry() = TaskLinks { holds: one_time::holds, delete_tokens: one_time::delete_tokens_of };
         let hooks = slots.entry::<RecordHooks>();
         hooks.created.push(tasks::create::for_new_records);
         hooks.deleted.push(tasks::of_deleted_records);

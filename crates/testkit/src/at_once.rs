@@ -1,9 +1,8 @@
 //! Calls that are sent at once, and checks of their answers.
 //!
 //! ```no_run
-//! # async fn example() {
-//! # use {serde_json::json, testkit::{Server, at_once, message, one_wins}};
-//! let server = Server::start().await;
+//! # async fn example(server: &testkit::Tenant) {
+//! # use {serde_json::json, testkit::{at_once, message, one_wins}};
 //! let api = server.admin().await;
 //! server.set_limit("roles", 1).await;
 //! let calls = (0..8).map(|n| api.call("POST", "/api/roles/").json(&json!({"name": format!("Role {n}")})));

@@ -4,10 +4,10 @@
 use crate::eventually::eventually;
 use crate::history::HISTORY_KEY;
 use bytes::Bytes;
+use events::history_client::HistoryAddress;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use platform::events::history_client::HistoryAddress;
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -292,7 +292,7 @@ impl State {
         if self.tenants.iter().any(|tenant| tenant.database_name == database_name || tenant.label == label) {
             return (400, detail("Client already exist."));
         }
-        let client_id = platform::events::outbox::Uuid::new_v4().to_string();
+        let client_id = events::outbox::Uuid::new_v4().to_string();
         let answer = json!({"client_id": client_id, "client_secret": "secret", "database_name": database_name});
         self.tenants.push(HistoryTenant { client_id, database_name, label });
         (201, answer)

@@ -3,9 +3,9 @@
 //! A test reads as an example: it starts a [`Server`], signs a user in, calls the API, and compares the whole answer.
 //!
 //! ```no_run
-//! # async fn example() {
-//! # use {serde_json::json, testkit::Server};
-//! let server = Server::start().await;
+//! # async fn example<Api: testkit::Api>() {
+//! # use serde_json::json;
+//! let server = testkit::Server::<Api>::start().await;
 //! let api = server.as_type("internal").await;
 //! api.post("/api/users/", json!({})).await.is(403, json!({"detail": "You do not have permission to perform this action."}));
 //! # }
@@ -40,6 +40,7 @@ mod record_tables;
 mod reply;
 mod s3;
 mod server;
+mod settings;
 pub mod shown;
 mod small_disk;
 mod stored;
@@ -70,7 +71,8 @@ pub use receiver::{Reaction, ReceivedHook, Receiver};
 pub use record_tables::broken_rules;
 pub use reply::{Reply, without_its_id};
 pub use s3::S3;
-pub use server::{ADMIN, API_KEY, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tenant, UUID};
+pub use server::{ADMIN, API_KEY, Api, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tenant, UUID};
+pub use settings::{MIGRATIONS, Settings};
 pub use small_disk::SmallDisk;
 pub use stored::TextRow;
 pub use trace::{Call as SystemCall, Trace};

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::database::{Contents, Database};
 use crate::eventually::eventually_blocking;
+use crate::settings::MIGRATIONS;
 use crate::small_disk::SmallDisk;
 use crate::trace::Trace;
 use std::fs::File;
@@ -141,7 +142,7 @@ impl Installation {
             Some(url) => Engine::Postgres { url: url.to_owned() },
             None => Engine::Sqlite { directory: self.data() },
         };
-        let store = Store::open(engine, platform::MIGRATIONS, store::Options::default()).await;
+        let store = Store::open(engine, MIGRATIONS, store::Options::default()).await;
         store.unwrap_or_else(|error| panic!("the databases do not open: {error}"))
     }
 

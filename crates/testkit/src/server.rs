@@ -4,21 +4,23 @@ use crate::client::Client;
 use crate::database::{Contents, Database};
 use crate::eventually::eventually;
 use crate::mails::Mail;
-use platform::Settings;
-use platform::builds;
-use platform::identity::hasher::HashCost;
-use platform::kit::AnswerRoom;
-use platform::kit::account_type::AccountType;
-use platform::kit::app::App;
-use platform::kit::authenticate::Admission;
-use platform::kit::build::Build;
-use platform::kit::path::placeholders;
-use platform::kit::request::{Effects, Received, Request};
-use platform::kit::route::Route;
-use platform::kit::{serve, settings};
+use crate::settings::{MIGRATIONS, Settings};
+use identity::builds;
+use kit::AnswerRoom;
+use kit::account_type::AccountType;
+use kit::app::App;
+use kit::authenticate::Admission;
+use kit::build::Build;
+use kit::domain::{self, Domain};
+use kit::path::placeholders;
+use kit::request::{Effects, Received, Request};
+use kit::route::Route;
+use kit::serve;
+use kit::table::Table;
 use resource::{Body, Query};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,10 +45,17 @@ pub const API_KEY: &str = "a key of the deployment, for tests";
 /// The time of a server's clock at its start: 2026-01-31T09:30:00Z.
 pub const NOW: i64 = 1_769_851_800_000_000;
 
-/// A server with the build [`DOMAIN`]. Its clock stands still until a test advances it, and its data is deleted when it
-/// is dropped.
-pub struct Server {
+/// The API that a test crate serves. Its set-up names it once: `type Server = testkit::Server<Api>`.
+pub trait Api {
+    /// The modules, each after those that it uses. [`identity::DOMAIN`] is one of them, since every caller has an account.
+    const DOMAINS: &'static [&'static Domain];
+}
+
+/// A server of an API with the build [`DOMAIN`]. Its clock stands still until a test advances it, and its data is deleted
+/// when it is dropped.
+pub struct Server<A> {
     first: Tenant,
+    api: PhantomData<A>,
 }
 
 /// A build of a server.
@@ -70,22 +79,22 @@ pub struct Inner {
     database: Option<Database>,
 }
 
-impl Server {
+impl<A: Api> Server<A> {
     /// Starts a server with the usual settings.
-    pub async fn start() -> Server {
+    pub async fn start() -> Server<A> {
         Server::with(|_| {}).await
     }
 
     /// Starts a server with changed settings.
-    pub async fn with(change: impl FnOnce(&mut Settings)) -> Server {
-        Server::at(Server::listener().await, change).await
+    pub async fn with(change: impl FnOnce(&mut Settings)) -> Server<A> {
+        Server::at(bind().await, change).await
     }
 
     /// Starts a server with changed settings whose public address is that of its listener, such as
     /// `http://127.0.0.1:49152`, for programs that follow addresses. As with the embedded default, its build answers for
     /// all hosts.
-    pub async fn at_its_address(change: impl FnOnce(&mut Settings)) -> Server {
-        let listener = Server::listener().await;
+    pub async fn at_its_address(change: impl FnOnce(&mut Settings)) -> Server<A> {
+        let listener = bind().await;
         let address = listener.local_addr().expect("a bound listener has an address");
         let with_address = move |settings: &mut Settings| {
             settings.base_url = format!("http://{address}");
@@ -95,39 +104,17 @@ impl Server {
         Server::at(listener, with_address).await
     }
 
-    async fn listener() -> TcpListener {
-        TcpListener::bind("127.0.0.1:0").await.expect("a free port")
-    }
-
-    async fn at(listener: TcpListener, change: impl FnOnce(&mut Settings)) -> Server {
+    async fn at(listener: TcpListener, change: impl FnOnce(&mut Settings)) -> Server<A> {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let mut config = config(Engine::Sqlite { directory: data.path().to_owned() }, &data);
         change(&mut config);
-        let contents = if is_as_usual(&config) { Contents::Ready } else { Contents::Nothing };
-        // A test may have a server of its own.
-        let is_embedded = matches!(&config.engine, Engine::Sqlite { .. });
-        let database = if is_embedded { Database::claim(contents) } else { None };
-        if let Some(database) = &database {
-            config.engine = Engine::Postgres { url: database.url.clone() };
-            if contents == Contents::Ready && !database.is_ready {
-                make_ready(database, config.clone()).await;
-            }
-        }
-        let app = platform::open(config).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
-        platform::start(&app);
-        let address = listener.local_addr().expect("a bound listener has an address");
-        let served = app.clone();
-        let handler = move |request, peer| serve::answer(served.clone(), platform::table(), request, peer);
-        // The task ends with the runtime of the test.
-        tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
-        let ready = app.build(DOMAIN).await.expect("the control database answers");
-        let inner =
-            Arc::new(Inner { clock: app.clock.clone(), app, address, accounts: Mutex::default(), data, database });
-        let first = match ready {
-            Some(build) => Tenant { build, inner },
-            None => Tenant::create(inner, DOMAIN).await,
-        };
-        Server { first }
+        Server { first: Tenant::first(A::DOMAINS, listener, data, config).await, api: PhantomData }
+    }
+
+    /// The routes of the API, also before a server is started.
+    pub fn table() -> &'static Table {
+        domain::register(A::DOMAINS);
+        domain::table()
     }
 
     /// Creates another build, with the usual super admin.
@@ -156,7 +143,7 @@ impl Drop for Inner {
     }
 }
 
-impl Deref for Server {
+impl<A> Deref for Server<A> {
     type Target = Tenant;
     fn deref(&self) -> &Tenant {
         &self.first
@@ -170,14 +157,23 @@ impl Deref for Tenant {
     }
 }
 
+async fn bind() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.expect("a free port")
+}
+
+async fn open(domains: &'static [&'static Domain], settings: Settings) -> App {
+    let app = domain::open(settings.into(), MIGRATIONS, domains).await;
+    app.unwrap_or_else(|error| panic!("the application does not open: {error}"))
+}
+
 /// Whether a server's first build is stored as that of any other server.
 fn is_as_usual(settings: &Settings) -> bool {
     settings.secret_key == SECRET_KEY && settings.clock.now() == NOW && settings.events.history.is_none()
 }
 
 /// Creates the first build before anything else writes there.
-async fn make_ready(database: &Database, settings: Settings) {
-    let app = platform::open(settings).await.unwrap_or_else(|error| panic!("the application does not open: {error}"));
+async fn make_ready(domains: &'static [&'static Domain], database: &Database, settings: Settings) {
+    let app = open(domains, settings).await;
     let made = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
     made.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
     app.store.close().await;
@@ -185,16 +181,49 @@ async fn make_ready(database: &Database, settings: Settings) {
 }
 
 fn config(engine: Engine, data: &TempDir) -> Settings {
-    let mut settings = settings::Settings::new(engine, data.path().to_owned(), SECRET_KEY);
+    let mut settings = kit::settings::Settings::new(engine, data.path().to_owned(), SECRET_KEY);
     settings.api_key = Some(API_KEY.to_owned());
     settings.base_url = "https://chancery.example".to_owned();
     settings.clock = Clock::fixed(NOW);
     let mut settings = Settings::from(settings);
-    settings.identity.hash_cost = HashCost::LEAST;
+    settings.identity.hash_cost = identity::hasher::HashCost::LEAST;
     settings
 }
 
 impl Tenant {
+    /// Starts a server and returns its first build.
+    async fn first(
+        domains: &'static [&'static Domain],
+        listener: TcpListener,
+        data: TempDir,
+        mut config: Settings,
+    ) -> Tenant {
+        let contents = if is_as_usual(&config) { Contents::Ready } else { Contents::Nothing };
+        // A test may have a server of its own.
+        let is_embedded = matches!(&config.engine, Engine::Sqlite { .. });
+        let database = if is_embedded { Database::claim(contents) } else { None };
+        if let Some(database) = &database {
+            config.engine = Engine::Postgres { url: database.url.clone() };
+            if contents == Contents::Ready && !database.is_ready {
+                make_ready(domains, database, config.clone()).await;
+            }
+        }
+        let app = open(domains, config).await;
+        domain::start(&app);
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let served = app.clone();
+        let handler = move |request, peer| serve::answer(served.clone(), domain::table(), request, peer);
+        // The task ends with the runtime of the test.
+        tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
+        let ready = app.build(DOMAIN).await.expect("the control database answers");
+        let inner =
+            Arc::new(Inner { clock: app.clock.clone(), app, address, accounts: Mutex::default(), data, database });
+        match ready {
+            Some(build) => Tenant { build, inner },
+            None => Tenant::create(inner, DOMAIN).await,
+        }
+    }
+
     async fn create(inner: Arc<Inner>, domain: &str) -> Tenant {
         let build = builds::create(&inner.app, domain, ADMIN, PASSWORD).await;
         Tenant { build: build.unwrap_or_else(|error| panic!("{domain} is not made: {error}")), inner }
@@ -274,7 +303,7 @@ impl Tenant {
     /// path value is 1 or [`UUID`], and each member of the body is a text.
     pub async fn request(&self, caller: Option<&Client>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
-        let (_, by) = &platform::identity::DOMAIN.callers[0];
+        let (_, by) = &identity::DOMAIN.callers[0];
         let claims = caller.and_then(|caller| (by.read)(&self.app, build, &caller.token, now));
         let caller = match claims {
             Some(claims) => (by.identify)(build, claims, now).await.expect("the database answers"),

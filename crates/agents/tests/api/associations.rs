@@ -1,8 +1,9 @@
 //! The classes of a connector, and what record permission sets give to it (`docs/reference/mcp-connectors.md`).
 
+use crate::Server;
 use crate::set_up::{CONNECTORS, INTEGRATIONS, class, connector, integration, number};
 use serde_json::{Value, json};
-use testkit::{Client, Server, at_once, message};
+use testkit::{Client, at_once, message};
 
 /// The connectors that a set of a class has something for, with their actions on records.
 async fn connectors(api: &Client, class: i64) -> Vec<(i64, Value)> {

@@ -3,13 +3,13 @@
 //! The suite is written for a server made to be tested, with every feature of the protocol and tools of given names. What this server
 //! can have of it passes; the rest is named here with its reason.
 
+use crate::Server;
 use crate::program::{Person, node, node_programs, packages, run_with};
 use crate::scene::Scene;
 use crate::set_up::INTEGRATIONS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Command;
-use testkit::Server;
 
 /// What the suite can only look at with tools of its own, which have names and answers that it gives.
 const NEEDS_ITS_OWN_TOOL: [&str; 24] = [

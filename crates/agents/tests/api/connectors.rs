@@ -1,10 +1,11 @@
 //! `/api/mcp/connectors/` (`docs/reference/mcp-connectors.md`).
 
+use crate::Server;
 use crate::set_up::{CONNECTORS, INTEGRATIONS, connector, integration, number};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, Server, at_once, message, one_wins, statuses};
+use testkit::{SECOND, at_once, message, one_wins, statuses};
 
 const READING: [&str; 7] = [
     "list_object_classes",

@@ -1,10 +1,11 @@
 //! The tools of a grant are those that its consent page showed (`docs/reference/agent-sign-in.md`).
 
+use crate::Server;
 use crate::dance::{ADDRESS, Agent, Tokens, decide, hidden, signed_in, told, with_agent};
 use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Browser, Client, PASSWORD, Reply, Server};
+use testkit::{Browser, Client, PASSWORD, Reply};
 
 async fn offer(api: &Client, tools: Value) {
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": tools})).await.ok();

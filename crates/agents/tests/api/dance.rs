@@ -1,12 +1,13 @@
 //! An agent, the browser of a person, and the steps of a sign-in.
 
+use crate::Server;
 use crate::set_up::{CALLBACK, connector, integration};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use testkit::{Browser, Client, PASSWORD, Reply, Server, Tenant, parameters};
+use testkit::{Browser, Client, PASSWORD, Reply, Tenant, parameters};
 
 pub const ADDRESS: &str = "https://a.example";
 pub const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";

@@ -3,21 +3,22 @@
 //! as many instructions for them, too. A class is asked for by one statement either way, before anything else (`mcp/classes.rs`); a
 //! history, after its record. `bench/agents` looks at the clock.
 
+use crate::Server;
 use crate::dance::{Agent, with_agent};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class};
 use http::{HeaderMap, Method};
-use platform::identity::agent_sessions;
-use platform::kit::caller::{Caller, Claims};
-use platform::kit::refusal::Refusal;
-use platform::kit::request::{Effects, Received, Request};
-use platform::kit::route::Handler;
+use identity::agent_sessions;
+use kit::caller::{Caller, Claims};
+use kit::refusal::Refusal;
+use kit::request::{Effects, Received, Request};
+use kit::route::Handler;
 use resource::{Body, Query};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server};
+use testkit::Client;
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
@@ -41,7 +42,7 @@ type Work = (u64, u64);
 /// A call as tools make it: what it costs, and what it answers.
 async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (Work, Value) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let found = platform::table().find(path).unwrap();
+    let found = Server::table().find(path).unwrap();
     let route = found.routes.iter().copied().find(|route| route.method == method).unwrap();
     let received = Received {
         app: server.app.clone(),
@@ -243,7 +244,7 @@ async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_
         record(&format!("walnut hidden hidden{n}"), json!([1])).await;
     }
     let user = person.id;
-    let load = move |conn: &mut Conn| platform::identity::as_caller(conn, user);
+    let load = move |conn: &mut Conn| identity::as_caller(conn, user);
     let caller = Arc::new(server.build.db.read::<_, Error>(load).await.unwrap());
     let search = async |text: &str| {
         let path = format!("{RECORDS}?search={text}");

@@ -31,3 +31,21 @@ mod sdks;
 mod set_up;
 mod tenancy;
 mod traces;
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] = &[
+        &events::DOMAIN,
+        &files::DOMAIN,
+        &administration::DOMAIN,
+        &identity::DOMAIN,
+        &records::DOMAIN,
+        &tasks::DOMAIN,
+        &extensions::DOMAIN,
+        &agents::DOMAIN,
+    ];
+}
+
+type Server = testkit::Server<Api>;

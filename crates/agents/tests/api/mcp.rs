@@ -1,9 +1,10 @@
 //! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): who may call it, and the messages of the protocol.
 
+use crate::Server;
 use crate::dance::{Agent, NOBODY, Tokens, agent, with_agent, with_agent_on};
 use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
-use testkit::{Call, Client, MINUTE, PASSWORD, Reply, Server, Tenant};
+use testkit::{Call, Client, MINUTE, PASSWORD, Reply, Tenant};
 
 /// The revision of the protocol that these tests speak.
 const REVISION: &str = "2025-06-18";

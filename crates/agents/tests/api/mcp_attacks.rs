@@ -1,12 +1,13 @@
 //! What others try with the MCP server (`docs/reference/mcp-server.md`): tokens that are for something else, messages that are none,
 //! and calls that go on when their agent may not call any more.
 
+use crate::Server;
 use crate::dance::agent;
 use crate::mcp::with_all_tools;
 use crate::scene::{SETS, Scene};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
-use platform::kit::caller::Access;
-use platform::kit::route::{Handler, Route, Schema};
+use kit::caller::Access;
+use kit::route::{Handler, Route, Schema};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -53,7 +54,7 @@ async fn no_token_of_an_agent_opens_any_route_of_the_main_api() {
     // Also one of a super admin, whose own token would do everything.
     let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
     let mut tried = 0;
-    for route in platform::table().routes() {
+    for route in Server::table().routes() {
         let is_open = route.access == Access::Public && !route.optional_sign_in;
         if is_open || route.access == Access::ApiKey || route.own_admission.is_some() {
             continue;
@@ -421,9 +422,9 @@ async fn headers_of_any_kind_are_answered() {
 #[tokio::test]
 async fn the_server_of_a_connector_has_one_route() {
     let is_mcp = |route: &&Route| route.path.starts_with("/mcp/");
-    let routes: Vec<_> = platform::table().routes().filter(is_mcp).map(|route| route.method.as_str()).collect();
+    let routes: Vec<_> = Server::table().routes().filter(is_mcp).map(|route| route.method.as_str()).collect();
     assert_eq!(routes, ["POST"]);
     let own: Vec<_> =
-        platform::table().routes().filter(|route| route.own_admission.is_some()).map(|of| of.path).collect();
+        Server::table().routes().filter(|route| route.own_admission.is_some()).map(|of| of.path).collect();
     assert_eq!(own, ["/mcp/{uuid}/"], "another one that takes tokens of its own is a decision");
 }

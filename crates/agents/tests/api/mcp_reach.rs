@@ -1,10 +1,11 @@
 //! How far an agent reaches (`docs/reference/mcp-server.md`): not to people, files and groups that its person could name by other
 //! rights, whatever a record talks it into; and what people have written is data to it.
 
+use crate::Server;
 use crate::scene::{RECORDS, SETS, Scene};
 use crate::set_up::{class, number};
 use serde_json::{Value, json};
-use testkit::{FakeHistory, HistoryServer, Server, eventually};
+use testkit::{FakeHistory, HistoryServer, eventually};
 
 const UNKNOWN: i64 = 999_999;
 /// What somebody writes for agents.

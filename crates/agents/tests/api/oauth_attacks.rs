@@ -1,9 +1,10 @@
 //! What others try with the sign-in of an agent (`docs/reference/agent-sign-in.md`).
 
+use crate::Server;
 use crate::dance::{ADDRESS, Agent, agent, hidden, signed_in, with_agent};
 use crate::set_up::number;
 use serde_json::json;
-use testkit::{Browser, Client, PASSWORD, Reply, Server, Tenant};
+use testkit::{Browser, Client, PASSWORD, Reply, Tenant};
 
 const CONSENT: &str = "/oauth/authorize/consent/";
 const SIGN_IN: &str = "/oauth/authorize/sign-in/";

@@ -1,11 +1,12 @@
 //! `/oauth/authorize` and the metadata (`docs/reference/agent-sign-in.md`).
 
+use crate::Server;
 use crate::dance::{
     ADDRESS, NOBODY, agent, challenge, decide, hidden, send_password, sessions, signed_in, told, with_agent,
 };
 use crate::set_up::{CALLBACK, CONNECTORS, INTEGRATIONS, number};
 use serde_json::json;
-use testkit::{Browser, MINUTE, PASSWORD, Reply, Server, message};
+use testkit::{Browser, MINUTE, PASSWORD, Reply, message};
 
 #[tokio::test]
 async fn metadata_tells_where_agents_sign_in() {

@@ -1,9 +1,10 @@
 //! What a grant is, and what ends it (`docs/reference/agent-sign-in.md`).
 
+use crate::Server;
 use crate::dance::{Agent, Tokens, fails, sessions, with_agent};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
 use serde_json::{Value, json};
-use testkit::{Browser, Client, DAY, PASSWORD, Server, message};
+use testkit::{Browser, Client, DAY, PASSWORD, message};
 
 #[tokio::test]
 async fn a_grant_is_listed_and_ended_by_its_person() {

@@ -1,10 +1,11 @@
 //! The sign-in of an agent's person at a provider (`docs/reference/agent-sign-in.md`).
 
+use crate::Server;
 use crate::dance::{ADDRESS, Agent, Tokens, agent, decide, fails, hidden, told};
 use crate::set_up::number;
-use platform::kit::account_type::AccountType;
+use kit::account_type::AccountType;
 use serde_json::json;
-use testkit::{Browser, CLIENT_ID, CLIENT_SECRET, Client, Forger, PASSWORD, Reply, Server, TENANT_ID, parameters};
+use testkit::{Browser, CLIENT_ID, CLIENT_SECRET, Client, Forger, PASSWORD, Reply, TENANT_ID, parameters};
 
 /// A server with an agent and a provider, at which `ann@example.com` may sign in; `front_end` is `CHANCERY_SIGN_IN_URL`.
 async fn with_provider(front_end: Option<&str>) -> (Server, Forger, Client, Agent) {
@@ -22,7 +23,7 @@ async fn with_provider(front_end: Option<&str>) -> (Server, Forger, Client, Agen
     });
     api.post("/api/single-sign-on/", body).await.created();
     let ann = "ann@example.com";
-    platform::builds::create_user(&server.app, &server.build, ann, AccountType::Internal, PASSWORD).await.unwrap();
+    identity::builds::create_user(&server.app, &server.build, ann, AccountType::Internal, PASSWORD).await.unwrap();
     let agent = agent(&api, "Assistant").await;
     (server, forger, api, agent)
 }

@@ -1,5 +1,6 @@
 //! Programs that are agents, as separate processes, and the person whose browser they open.
 
+use crate::Server;
 use crate::dance::{ADDRESS, decide, signed_in};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use tempfile::TempDir;
-use testkit::{Browser, PASSWORD, Server, npm_packages, python_environment};
+use testkit::{Browser, PASSWORD, npm_packages, python_environment};
 
 /// Where sign-ins of these programs return to; the port is free.
 pub const CALLBACK: &str = "http://127.0.0.1:5000/callback";

@@ -1,5 +1,6 @@
 //! The steps of the walk over rights of agents: what administrators give and take, and the people meanwhile.
 
+use crate::Server;
 use crate::dance::agent;
 use crate::mcp::with_all_tools;
 use crate::rights_model::{
@@ -9,7 +10,7 @@ use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use testkit::{Client, FakeHistory, HistoryServer, Server};
+use testkit::{Client, FakeHistory, HistoryServer};
 
 pub struct Walk {
     pub server: Server,

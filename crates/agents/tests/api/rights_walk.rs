@@ -2,13 +2,14 @@
 //! (`docs/reference/mcp-server.md`): what an agent sees and may do by each tool is exactly what the record sets assigned to its person
 //! give to its connector. `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
 
+use crate::Server;
 use crate::dance::{Agent, Tokens};
 use crate::rights_model::{Actions, Model, Person, Record, Task, shown};
 use crate::rights_steps::{Walk, records_of};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use testkit::{Reply, Server, eventually, rounds, without_its_id};
+use testkit::{Reply, eventually, rounds, without_its_id};
 
 /// The id of what there is not.
 const UNKNOWN: i64 = 999_999;

@@ -1,10 +1,11 @@
 //! The scene of most tests of the MCP server: a class with records, and an agent of a person with all tools.
 
+use crate::Server;
 use crate::dance::{Agent, Tokens, with_agent_on};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class};
 use serde_json::{Value, json};
-use testkit::{Client, Server};
+use testkit::Client;
 
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";

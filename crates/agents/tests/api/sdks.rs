@@ -1,13 +1,14 @@
 //! The official SDKs of the protocol, and MCP Inspector, as agents: they find their way from the address of a connector alone.
 
+use crate::Server;
 use crate::dance::sessions;
 use crate::program::{CALLBACK, Person, Program, node, node_programs, packages, python, run_with};
 use crate::scene::Scene;
 use crate::set_up::{CONNECTORS, INTEGRATIONS};
-use platform::events::history_client::HistoryAddress;
+use events::history_client::HistoryAddress;
 use serde_json::{Value, json};
 use std::process::Command;
-use testkit::{HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, Server, eventually};
+use testkit::{HISTORY_KEY, HistoryServer, MINUTE, PASSWORD, eventually};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 

@@ -1,8 +1,9 @@
 //! What tests of agents begin with.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server};
+use testkit::Client;
 
 pub const CONNECTORS: &str = "/api/mcp/connectors/";
 pub const INTEGRATIONS: &str = "/api/integrations/";

@@ -1,10 +1,11 @@
 //! Builds beside each other: connectors, and what their agents did, are those of one build.
 
+use crate::Server;
 use crate::dance::{Agent, Tokens, agent, with_agent};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, class};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, SECOND, Server, Tenant, eventually, quiet_period};
+use testkit::{Client, SECOND, Tenant, eventually, quiet_period};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 const RECORDS: &str = "/api/object-classes/1/object-records/";
@@ -131,7 +132,7 @@ async fn what_agents_did_goes_with_their_build() {
     server.advance(SECOND);
     quiet_period().await;
     assert_eq!(stored(&server).await, 5);
-    platform::builds::delete(&server.app, "b.example", false).await.unwrap();
+    identity::builds::delete(&server.app, "b.example", false).await.unwrap();
     assert_eq!(stored(&server).await, 2);
     reads(&server, &here, 1).await;
     activity(&server, &api, 1, 3).await;

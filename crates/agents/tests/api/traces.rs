@@ -1,12 +1,13 @@
 //! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
 
+use crate::Server;
 use crate::dance::agent;
 use crate::scene::Scene;
-use platform::agents::activity::notes::keep;
-use platform::kit::answer_cache::AnswerCache;
+use agents::activity::notes::keep;
+use kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
 use store::{Conn, Engine, Error, Sql};
-use testkit::{Client, DAY, HOUR, MINUTE, PostgreSql, SECOND, Server, eventually};
+use testkit::{Client, DAY, HOUR, MINUTE, PostgreSql, SECOND, eventually};
 
 const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 
@@ -63,7 +64,7 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     eventually(async || {
         // Builds take turns within an hour.
         scene.server.advance(HOUR);
-        platform::kit::jobs::wake(&scene.server.app, &scene.server.build);
+        kit::jobs::wake(&scene.server.app, &scene.server.build);
         stored(&scene.server).await == 0
     })
     .await;
@@ -179,7 +180,7 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     eventually(async || {
         // Builds take turns within an hour.
         scene.server.advance(HOUR);
-        platform::kit::jobs::wake(&scene.server.app, &scene.server.build);
+        kit::jobs::wake(&scene.server.app, &scene.server.build);
         named().await == Ok(1)
     })
     .await;

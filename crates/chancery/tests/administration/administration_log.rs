@@ -1,10 +1,11 @@
 //! `GET /api/administration/log/` (`docs/reference/administration-log.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, PASSWORD, Reply, SECOND, Server};
+use testkit::{Client, PASSWORD, Reply, SECOND};
 
 const PATH: &str = "/api/administration/log/";
 

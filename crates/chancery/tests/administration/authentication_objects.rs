@@ -1,10 +1,11 @@
 //! `/api/authentication-objects/` (`docs/reference/mail.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND};
 
 const ALL: &str = "/api/authentication-objects/";
 const ONE: &str = "/api/authentication-objects/1/";

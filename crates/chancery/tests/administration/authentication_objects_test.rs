@@ -1,9 +1,10 @@
 //! `/api/authentication-objects/{id}/test/` (`docs/reference/mail.md`).
 
+use crate::Server;
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use testkit::{
-    ADMIN, Authority, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MailOptions, MailServer, PASSWORD, Server,
+    ADMIN, Authority, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MailOptions, MailServer, PASSWORD,
 };
 
 const ALL: &str = "/api/authentication-objects/";

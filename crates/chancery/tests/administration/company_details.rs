@@ -1,8 +1,9 @@
 //! `/api/administration/company-details/` (`docs/reference/company-details.md`).
 
+use crate::Server;
 use crate::message;
 use serde_json::{Value, json};
-use testkit::{MINUTE, SECOND, Server};
+use testkit::{MINUTE, SECOND};
 
 const PATH: &str = "/api/administration/company-details/";
 

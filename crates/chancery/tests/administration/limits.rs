@@ -1,10 +1,11 @@
 //! The limits of a build: `GET /api/limits/`, and for operators `/api/builds/{build_domain}/limits/` and
 //! `chancery build limits` (`docs/reference/limits.md`).
 
+use crate::Server;
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, API_KEY, Client, DOMAIN, Installation, PASSWORD, Server, Tenant, other_processes_notice};
+use testkit::{ADMIN, API_KEY, Client, DOMAIN, Installation, PASSWORD, Tenant, other_processes_notice};
 
 const SUMMARY: &str = "/api/limits/";
 const PATH: &str = "/api/builds/a.example/limits/";

@@ -1,11 +1,12 @@
 //! Every limit holds: set to what exists, the next create is refused with the message of the documents, and with one more it
 //! is not (`docs/reference/limits.md`). Those that bound nothing are named here, too, so that none is forgotten.
 
+use crate::Server;
 use crate::{message, shown};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::{Conn, Error, Sql};
-use testkit::{API_KEY, Client, DOMAIN, Reply, Server, docx, eventually};
+use testkit::{API_KEY, Client, DOMAIN, Reply, docx, eventually};
 
 /// What is stored without effect (`docs/reference/limits.md`).
 const WITHOUT_EFFECT: &[&str] = &[

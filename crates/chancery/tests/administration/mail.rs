@@ -1,6 +1,7 @@
 //! What becomes of messages: the mail server that a build has settings for, the queue before it, and the test of the
 //! settings (`docs/reference/mail.md`).
 
+use crate::Server;
 use crate::{BINARY, message};
 use platform::kit::secret::Context;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
 use testkit::{
     ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
-    MailServer, Mode, PASSWORD, SECOND, Server, Tenant, eventually, quiet_period, takes_all,
+    MailServer, Mode, PASSWORD, SECOND, Tenant, eventually, quiet_period, takes_all,
 };
 
 const SETTINGS: &str = "/api/administration/smtp-settings/";

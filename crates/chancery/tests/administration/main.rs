@@ -13,8 +13,11 @@ mod limits_walk;
 mod mail;
 mod messages;
 mod network;
+#[path = "../served/mod.rs"]
+mod served;
 mod smtp_settings;
 
+use served::Server;
 use testkit::{message, shown};
 
 /// The binary under test.

@@ -1,8 +1,8 @@
 //! `/api/administration/messages/preview/` (`docs/reference/mail.md`).
 
+use crate::Server;
 use crate::message;
 use serde_json::json;
-use testkit::Server;
 
 const PATH: &str = "/api/administration/messages/preview/";
 

@@ -2,6 +2,7 @@
 //! spellings of an address (`docs/operations.md`, `CHANCERY_OUTBOUND_ALLOW`).
 
 use crate::BINARY;
+use crate::Server;
 use platform::identity::single_sign_on::Providers;
 use platform::kit::address::Ranges;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{
     ADMIN, Authority, Client, Forger, Installation, MAIL_PASSWORD, MAIL_USERNAME, MailOptions, MailServer, PASSWORD,
-    Server, eventually, quiet_period,
+    eventually, quiet_period,
 };
 
 const TEST: &str = "/api/administration/smtp-settings/test/";

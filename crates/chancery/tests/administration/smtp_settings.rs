@@ -1,9 +1,10 @@
 //! `/api/administration/smtp-settings/` (`docs/reference/mail.md`). What becomes of the messages is in `mail.rs`.
 
+use crate::Server;
 use crate::message;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server};
+use testkit::Client;
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST: &str = "/api/administration/smtp-settings/test/";

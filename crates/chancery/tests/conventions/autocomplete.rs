@@ -1,9 +1,10 @@
 //! `…/autocomplete/` (`docs/reference/conventions.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::page;
 use serde_json::{Value, json};
-use testkit::{Client, Server};
+use testkit::Client;
 
 /// The labels that a text finds, in the order answered.
 async fn labels(caller: &Client, path: &str) -> Vec<Value> {

@@ -1,6 +1,7 @@
 //! What a body may cost: bytes, depth, values and types, for strangers and for those who are signed in
 //! (`docs/reference/conventions.md`). `reliability/bodies` measures the memory.
 
+use crate::Server;
 use crate::message;
 use http::Method;
 use platform::kit::caller::Access;
@@ -8,7 +9,7 @@ use platform::kit::html::escape;
 use platform::kit::route::{Route, Schema};
 use platform::table;
 use serde_json::json;
-use testkit::{Reply, Server};
+use testkit::Reply;
 
 const JSON: &str = "application/json";
 
@@ -119,7 +120,7 @@ async fn a_public_body_is_json_or_what_the_page_sends() {
 
 /// Requests as no library would send them.
 pub mod raw {
-    use testkit::Server;
+    use crate::Server;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 

@@ -1,5 +1,6 @@
 //! Answers are compressed for whoever accepts it, unless they hold a secret.
 
+use crate::Server;
 use crate::streams::serve_table;
 use flate2::read::GzDecoder;
 use http::Method;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Read};
 use std::sync::LazyLock;
 use std::time::Duration;
-use testkit::{Client, Reply, Server};
+use testkit::{Client, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,10 +1,11 @@
 //! `If-None-Match` on reads, and `If-Match` on writes (RFC 9110, section 13.1).
 
+use crate::Server;
 use crate::message;
 use crate::routes::fill;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::json;
-use testkit::{Client, Reply, Server};
+use testkit::{Client, Reply};
 
 const KNOWN: &str = "\"0123456789abcdef\"";
 

@@ -1,10 +1,11 @@
 //! What every endpoint has in common (`docs/reference/conventions.md`), shown on users and roles.
 
+use crate::Server;
 use crate::message;
 use http::Method;
 use serde_json::{Value, json};
 use store::{Error, Sql};
-use testkit::{Client, Reply, SECOND, Server, at_once, statuses};
+use testkit::{Client, Reply, SECOND, at_once, statuses};
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
 

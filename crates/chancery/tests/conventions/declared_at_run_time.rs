@@ -2,6 +2,7 @@
 //! of field through validation, filters, ordering, OPTIONS and OpenAPI, on a real database; and over
 //! routes that know no declaration, while it changes.
 
+use crate::Server;
 use crate::streams::serve_table;
 use http::{Method, StatusCode};
 use platform::kit::answer::{Answer, Outcome};
@@ -17,7 +18,7 @@ use resource::{Body, Choice, Field, Kind, Resource, Target, openapi, options};
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Error, Sql};
-use testkit::{NOW as START, Server};
+use testkit::NOW as START;
 
 /// A class with a field of every type; the columns are named by number, as a tenant's would be.
 fn invoices() -> Resource {

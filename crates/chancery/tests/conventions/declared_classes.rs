@@ -1,6 +1,7 @@
 //! Two classes as tenants will declare them, of which one relates to the other: their fields stand in an object of their
 //! own and in two tables, and a caller may not view every related row.
 
+use crate::Server;
 use http::StatusCode;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
@@ -9,7 +10,6 @@ use resource::{Body, Changes, Choice, Field, Kind, Name, Resource, Target, Value
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
-use testkit::Server;
 
 /// A field of a class: any row may hold null there, and lists may be filtered and sorted by it.
 fn field(name: &'static str, kind: Kind, column: &'static str) -> Field {

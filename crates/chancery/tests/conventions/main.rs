@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod accounts;
 mod autocomplete;
 mod bodies;
 mod compression;
@@ -20,6 +21,8 @@ mod outlived;
 mod pages;
 mod readmission;
 mod routes;
+#[path = "../served/mod.rs"]
+mod served;
 mod shared_places;
 mod statements;
 mod streams;
@@ -27,6 +30,7 @@ mod tenancy;
 mod unread_answers;
 mod viewer;
 
+use served::Server;
 use testkit::{message, shown};
 
 /// The binary under test.

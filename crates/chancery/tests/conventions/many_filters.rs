@@ -1,13 +1,13 @@
 //! Filters without number (`docs/reference/conventions.md`), on every list; and what else makes a statement long within
 //! an address that the listener takes.
 
+use crate::Server;
 use crate::message;
 use crate::routes::{fill, with_ids};
 use http::Method;
 use platform::kit::route::Route;
 use platform::table;
 use resource::Kind;
-use testkit::Server;
 
 /// Every list that takes filters, with its filters' names in an address.
 fn lists() -> impl Iterator<Item = (&'static Route, Vec<String>)> {

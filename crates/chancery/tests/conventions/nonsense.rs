@@ -1,13 +1,14 @@
 //! No input is answered with a server error: every endpoint with wrong values in each place that takes one
 //! (security promise "no bad input gives a 5xx").
 
+use crate::Server;
 use crate::message;
 use crate::routes::with_ids;
 use http::Method;
 use platform::kit::route::{Route, Schema};
 use platform::table;
 use serde_json::{Value, json};
-use testkit::{Client, Reply, Server};
+use testkit::{Client, Reply};
 
 /// What a body's members are filled with.
 fn values() -> Vec<Value> {

@@ -1,5 +1,6 @@
 //! `GET /api/openapi.json`: what it says of every endpoint, and how clients will call it.
 
+use crate::Server;
 use crate::message;
 use crate::routes::{compare, fill, routes, with_ids_of};
 use http::Method;
@@ -8,7 +9,7 @@ use platform::kit::route::Route;
 use platform::table;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{API_KEY, Server};
+use testkit::API_KEY;
 
 #[test]
 fn each_operation_has_a_name_of_its_own() {

@@ -1,6 +1,7 @@
 //! Who may call what anybody may call: the build's own pages, configured front ends and programs, and no page of
 //! another site; and by which host a build is reached (`docs/reference/conventions.md`).
 
+use crate::Server;
 use crate::bodies::{is_refused, raw};
 use crate::message;
 use http::Method;
@@ -9,7 +10,7 @@ use platform::kit::caller::Access;
 use platform::kit::route::Schema;
 use platform::table;
 use serde_json::json;
-use testkit::{ADMIN, Client, DOMAIN, PASSWORD, Reply, Server};
+use testkit::{ADMIN, Client, DOMAIN, PASSWORD, Reply};
 
 /// A front end on a site of its own.
 const FRONT_END: &str = "https://front.example";

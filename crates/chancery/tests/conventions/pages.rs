@@ -2,10 +2,11 @@
 //! (`crates/platform/src/pages.rs`).
 
 use crate::BINARY;
+use crate::Server;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
 use store::Engine;
-use testkit::{ADMIN, Client, DOMAIN, Installation, PASSWORD, PostgreSql, Reply, Server};
+use testkit::{ADMIN, Client, DOMAIN, Installation, PASSWORD, PostgreSql, Reply};
 
 const USERS: &str = "/api/users/?ordering=-id&limit=3";
 

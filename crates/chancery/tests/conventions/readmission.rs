@@ -1,6 +1,7 @@
 //! What a request may do is decided by what holds when it takes effect: each write looks first in its transaction
 //! whether its caller may still do it (`docs/reference/conventions.md`).
 
+use crate::Server;
 use crate::message;
 use crate::routes::is_of_accounts;
 use http::StatusCode;
@@ -14,7 +15,7 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{Client, MINUTE, Server};
+use testkit::{Client, MINUTE};
 
 /// The routes that change something for somebody who is signed in, but for those that only begin to link an identity.
 fn writes() -> Vec<&'static Route> {

@@ -1,6 +1,7 @@
 //! What holds for every endpoint, read from the table that serves them: sign-in, permissions, OPTIONS, both forms of a
 //! path, and the generated files. Ids of other builds are in `tenancy.rs`.
 
+use crate::Server;
 use crate::bodies::is_refused;
 use crate::message;
 use http::Method;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use store::{Conn, Error, Sql};
-use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Server, Tenant, UUID, docx, eventually, without_its_id};
+use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Tenant, UUID, docx, eventually, without_its_id};
 
 pub fn routes() -> Vec<&'static Route> {
     table().routes().collect()

@@ -2,12 +2,13 @@
 //! (security, promise "builds do not feel each other"). `reliability/answers` tries it against a release build.
 
 use crate::BINARY;
+use crate::Server;
 use crate::hostile_bodies::{honest, p99};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Server};
+use testkit::{ADMIN, Client, Installation, PASSWORD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;

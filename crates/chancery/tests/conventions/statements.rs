@@ -1,13 +1,14 @@
 //! What lists cost: every list of the route table answers from at most three statements, or from a number of its own,
 //! whatever its page size.
 
+use crate::Server;
 use crate::routes::{fill, with_ids};
 use http::Method;
 use platform::kit::route::{Handler, Route};
 use platform::table;
 use serde_json::{Value, json};
 use store::Conn;
-use testkit::{Client, Server};
+use testkit::Client;
 
 async fn statements(server: &Server, admin: &Client, route: &'static Route, query: &str) -> u64 {
     let Handler::Read(handler) = route.handler else { panic!("{} is no read", route.path) };

@@ -1,6 +1,7 @@
 //! Bodies that come and go in pieces, over routes of their own: uploads that their handlers read, and answers that are made
 //! while they are sent. `streams_memory.rs` measures what they take.
 
+use crate::Server;
 use crate::message;
 use http::Method;
 use platform::kit::answer::{Answer, Outcome};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server, Tenant};
+use testkit::{Client, Tenant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;

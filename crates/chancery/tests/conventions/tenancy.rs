@@ -1,6 +1,7 @@
 //! Builds know nothing of one another: an id of another build is an unknown id, wherever it is sent, with the
 //! same answer, byte for byte.
 
+use crate::Server;
 use crate::message;
 use crate::routes::{fill, uuids, with_ids};
 use crate::shown::admin;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Conn, Error, Sql};
-use testkit::{Client, Reply, Server, Tenant, UUID, rounds, without_its_id};
+use testkit::{Client, Reply, Tenant, UUID, rounds, without_its_id};
 
 /// No build has it, nor [`UUID`].
 const UNKNOWN: i64 = 987_654;

@@ -2,6 +2,7 @@
 //! bounded"). `reliability/answers` asks for 200 at once of each kind, of a release build.
 
 use crate::BINARY;
+use crate::Server;
 use crate::hostile_bodies::{agent, honest, p99};
 use platform::kit::serve;
 use serde_json::json;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Server};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;

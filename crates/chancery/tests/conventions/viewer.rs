@@ -1,12 +1,12 @@
 //! The page of the description, and the viewer whose files are checked in.
 
+use crate::Server;
 use crate::message;
 use crate::routes::root;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use std::io::{Read, Write};
-use testkit::Server;
 
 #[tokio::test]
 async fn the_description_has_a_page_with_nothing_from_elsewhere() {

@@ -10,12 +10,15 @@ mod answers;
 mod fields;
 mod page;
 mod pattern;
+#[path = "../served/mod.rs"]
+mod served;
 mod session;
 
 use http::Method;
 use page::Page;
 use platform::table;
 use serde_json::Value as Json;
+use served::Server;
 use std::path::PathBuf;
 
 /// The binary under test.

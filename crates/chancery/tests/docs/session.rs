@@ -1,16 +1,16 @@
 //! Runs a page from its top to its end, against servers of its own.
 
 use crate::BINARY;
+use crate::Server;
 use crate::answers::{self, Answer};
 use crate::page::Page;
 use crate::pattern::{self, Names};
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue};
-use platform::Settings;
 use platform::events::history_client::HistoryAddress;
 use std::time::Duration;
 use store::Engine;
-use testkit::{API_KEY, Client, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, Server};
+use testkit::{API_KEY, Client, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, Settings};
 
 /// What requests to the history service have as their `Host`.
 const HISTORY: &str = "history.example";

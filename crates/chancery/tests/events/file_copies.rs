@@ -1,11 +1,12 @@
 //! The main API puts the copy of a document into the history service, before the event that names it.
 
+use crate::Server;
 use crate::record_history::{delivered, put, with};
 use platform::events::file_copies::{CopyFailure, MAX_BYTES, put_copy};
 use platform::events::record_events::{Event, GeneratedDocument, Source};
 use std::fs::File;
 use std::io::Write;
-use testkit::{Behaviour, Client, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3, Server, eventually};
+use testkit::{Behaviour, Client, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3, eventually};
 
 /// A temporary file without a name.
 fn file(content: &[u8]) -> File {

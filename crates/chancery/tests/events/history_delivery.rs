@@ -1,6 +1,7 @@
 //! The main API delivers its events to the history service: none lost, none twice, system events in their order
 //! (`docs/reference/history.md`).
 
+use crate::Server;
 use crate::{BINARY, message};
 use platform::events::outbox::{self, HistoryEvent, Uuid};
 use platform::events::relay;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use store::{Conn, Error, Sql, Value};
 use testkit::{
     ADMIN, Behaviour, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, MINUTE, NOW, PASSWORD, SECOND,
-    Server, Tenant, eventually,
+    Tenant, eventually,
 };
 
 async fn with(history: &FakeHistory) -> Server {
@@ -450,7 +451,7 @@ async fn many_wrong_events_do_not_hold_up_the_rest() {
 async fn events_of_a_batch_wait_together_or_not_at_all() {
     let history = FakeHistory::start().await;
     let service = history.service();
-    let change = |config: &mut platform::Settings| {
+    let change = |config: &mut testkit::Settings| {
         (config.events.history, config.events.outbox_bytes) = (service, 100_000);
         config.identity.address_attempts = 0;
     };
@@ -477,7 +478,7 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     let history = FakeHistory::start().await;
     let service = history.service();
     let change =
-        |config: &mut platform::Settings| (config.events.history, config.events.outbox_bytes) = (service, 800_000);
+        |config: &mut testkit::Settings| (config.events.history, config.events.outbox_bytes) = (service, 800_000);
     let server = Server::with(change).await;
     let request = request(&server, &server.admin().await).await;
     history.arrived(1).await;
@@ -533,7 +534,7 @@ async fn ready_within<F: Future + Unpin>(polls: usize, future: &mut F) -> Option
 async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     let history = FakeHistory::start().await;
     let service = history.service();
-    let change = |config: &mut platform::Settings| {
+    let change = |config: &mut testkit::Settings| {
         (config.events.history, config.events.outbox_bytes) = (service, 100_000);
         (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1000);
     };

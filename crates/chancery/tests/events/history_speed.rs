@@ -1,6 +1,7 @@
 //! How much waits for the real history service, and for how long, while records are made by the thousand. These tests take
 //! minutes (`reliability/history`).
 
+use crate::Server;
 use crate::history_delivery::{created, request, waiting};
 use crate::record_history::{put, with};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
@@ -14,7 +15,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Conn;
-use testkit::{HISTORY_KEY, HistoryServer, NOW, Server, eventually};
+use testkit::{HISTORY_KEY, HistoryServer, NOW, eventually};
 
 /// What may wait by default.
 const BOUND: i64 = 256 << 20;

@@ -1,5 +1,6 @@
 //! Background work (`kit::jobs`): what becomes of jobs of kinds that are made up here.
 
+use crate::Server;
 use platform::kit::app::App;
 use platform::kit::build::Build;
 use platform::kit::commit;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Conn, Error, Sql};
-use testkit::{HOUR, NOW, SECOND, Server, Tenant, eventually, quiet_period};
+use testkit::{HOUR, NOW, SECOND, Tenant, eventually, quiet_period};
 
 const LEASE: Duration = Duration::from_millis(300);
 

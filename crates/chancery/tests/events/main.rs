@@ -11,8 +11,11 @@ mod history_speed;
 mod jobs;
 mod own_history;
 mod record_history;
+#[path = "../served/mod.rs"]
+mod served;
 mod system_events;
 
+use served::Server;
 use testkit::message;
 
 /// The binary under test.

@@ -2,12 +2,11 @@
 //! one or deleted there, and commands find their own by themselves.
 
 use crate::BINARY;
+use crate::Server;
 use crate::history::{events, tenant};
 use serde_json::{Value as Json, json};
 use std::path::Path;
-use testkit::{
-    ADMIN, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, PASSWORD, Process, Server, eventually,
-};
+use testkit::{ADMIN, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, PASSWORD, Process, eventually};
 
 const ANOTHER: &str = "0b9d2f4e-8a55-4c39-9a2f-3d5c0e6b7a11";
 const WHAT_TO_DO: &str =

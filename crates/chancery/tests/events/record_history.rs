@@ -1,5 +1,6 @@
 //! The history of a record: the events that the main API tells, read back from the real history service.
 
+use crate::Server;
 use crate::history_delivery::{number, request, waiting};
 use crate::message;
 use platform::events::history_client::HistoryAddress;
@@ -12,7 +13,7 @@ use platform::table;
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use store::Conn;
-use testkit::{Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, SECOND, Server, eventually};
+use testkit::{Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, SECOND, eventually};
 
 /// A server that delivers to a real history service.
 pub async fn with(history: &HistoryServer) -> Server {

@@ -1,8 +1,9 @@
 //! System events (`docs/reference/history.md`): what becomes of each sign-in is one of ten events, in the outbox.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Event, MINUTE, PASSWORD, Server, Tenant, events};
+use testkit::{ADMIN, Event, MINUTE, PASSWORD, Tenant, events};
 
 /// The kinds, sources and reasons of the events.
 async fn told(tenant: &Tenant) -> Vec<(i64, i64, Value)> {

@@ -1,11 +1,12 @@
 //! Whoever guesses learns nothing: no answer tells an account that there is from one that there is not, neither by its
 //! bytes nor by its time. Times are compared by `reliability/guessing` alone.
 
+use crate::Server;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, Server, eventually, without_its_id};
+use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, eventually, without_its_id};
 
 /// How far the medians may be apart.
 const TOLERANCE: f64 = 0.05;

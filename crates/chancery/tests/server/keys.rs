@@ -1,13 +1,14 @@
 //! The deployment's keys (`docs/operations.md`): how long they are, what happens when one is lost, and what becomes of
 //! everything sealed when the secret key is changed.
 
+use crate::Server;
 use crate::{BINARY, message};
 use platform::kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use store::{Conn, Database, Error, Sql, Store};
-use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, SECRET_KEY, Server, eventually, rounds};
+use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, SECRET_KEY, eventually, rounds};
 use web::clock::Clock;
 
 const SHORT: &str = "thirty-one characters is short.";

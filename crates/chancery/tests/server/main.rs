@@ -26,6 +26,8 @@ mod outages;
 mod process;
 mod processes;
 mod record_writers;
+#[path = "../served/mod.rs"]
+mod served;
 mod sign_in_burst;
 mod stored;
 mod task_forms;
@@ -35,6 +37,7 @@ mod webhooks_crash;
 mod workload;
 mod writers;
 
+use served::Server;
 use testkit::message;
 
 /// The binary under test.

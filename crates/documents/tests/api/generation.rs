@@ -1,12 +1,13 @@
 //! Documents of records: `/api/object-records/documents/` and `/api/object-records/{id}/documents/`.
 
+use crate::Server;
 use crate::set_up::{
     GENERATE, RECORDS, TEMPLATES, address, ended, file, generated, number, record, template, wait_for, with_classes,
 };
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, page, user};
-use testkit::{Client, HOUR, SECOND, Server, at_once, message, one_wins, quiet_period};
+use testkit::{Client, HOUR, SECOND, at_once, message, one_wins, quiet_period};
 
 fn body(record: i64, template: i64) -> Value {
     json!({"object_record": record, "document_template": template})
@@ -201,13 +202,13 @@ async fn of_many_requests_for_one_document_one_runs() {
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
-    platform::kit::jobs::stop(&server.app);
+    kit::jobs::stop(&server.app);
     let refused = message::detail("Your request is already processing.");
     one_wins(&at_once((0..12).map(|_| api.call("POST", GENERATE).json(&body(invoice, id)))).await, 201, &refused);
     let path = format!("/api/object-records/{invoice}/documents/{id}/");
     assert_eq!(api.get(&path).await["generated_document"]["status"], "processing");
     assert_eq!(api.get(&path).await["generated_document"]["document"], Value::Null);
-    platform::kit::jobs::start(&server.app);
+    kit::jobs::start(&server.app);
     assert_eq!(ended(&api, invoice, id).await["status"], "completed");
 }
 
@@ -218,7 +219,7 @@ async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
     let (invoice, other) = (record(&api, 1, json!({"number": "R-1"})).await, record(&api, 1, json!({})).await);
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let second = template(&api, "Letter", &["{{ number }}"]).await;
-    platform::kit::jobs::stop(&server.app);
+    kit::jobs::stop(&server.app);
     let begin = async |api: &Client, template: i64| {
         let reply = api.post(GENERATE, body(invoice, template)).await;
         if reply.status == 201 {
@@ -258,7 +259,7 @@ async fn of_many_requests_at_once_sixty_begin() {
     for n in 0..66 {
         bodies.push(body(invoice, template(&api, &format!("T{n}"), &["x"]).await));
     }
-    platform::kit::jobs::stop(&server.app);
+    kit::jobs::stop(&server.app);
     let replies = at_once(bodies.iter().map(|body| api.call("POST", GENERATE).json(body))).await;
     let with = |status| replies.iter().filter(|reply| reply.status == status).count();
     assert_eq!((with(201), with(429)), (60, 6));
@@ -270,7 +271,7 @@ async fn a_run_is_canceled_for_good() {
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
-    platform::kit::jobs::stop(&server.app);
+    kit::jobs::stop(&server.app);
     api.post(GENERATE, body(invoice, id)).await.created();
     let path = format!("/api/object-records/{invoice}/documents/{id}/");
     let cancel = format!("{path}cancel/");
@@ -286,7 +287,7 @@ async fn a_run_is_canceled_for_good() {
     let no_object = json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]});
     api.post(&cancel, json!([])).await.refuses(no_object);
     api.post(&cancel, json!({})).await.refuses(over.clone());
-    platform::kit::jobs::start(&server.app);
+    kit::jobs::start(&server.app);
     quiet_period().await;
     assert_eq!(api.get(&path).await["generated_document"]["status"], "canceled");
     // Another one may be asked for.

@@ -1,10 +1,11 @@
 //! What becomes of runs when rights end, processes die, or documents cannot be made.
 
+use crate::Server;
 use crate::set_up::{GENERATE, TEMPLATES, docx, ended, file, number, record, template, wait_for, with_classes};
-use platform::kit::jobs;
+use kit::jobs;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Server, message};
+use testkit::message;
 
 #[tokio::test]
 async fn rights_are_asked_for_again_when_a_run_ends() {

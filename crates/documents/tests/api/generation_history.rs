@@ -1,9 +1,10 @@
 //! A generated document in the history of its record: the event, and the copy that it names.
 
+use crate::Server;
 use crate::set_up::{GENERATE, file, generated, number, paragraphs, record, template, wait_for, with_classes};
-use platform::events::history_client::HistoryAddress;
+use events::history_client::HistoryAddress;
 use serde_json::{Value, json};
-use testkit::{Client, HISTORY_KEY, HistoryServer, Server, eventually};
+use testkit::{Client, HISTORY_KEY, HistoryServer, eventually};
 
 async fn with(url: String) -> Server {
     Server::with(|settings| settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() }))
@@ -38,7 +39,7 @@ async fn the_history_has_the_event_and_a_copy_of_its_own() {
     api.delete(&format!("/api/object-classes/1/object-records/deleted/{invoice}/")).await.is_empty();
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
     let uid = &server.build.uid;
-    let tenant = platform::events::history_tenants::find(&server.app, uid).await.unwrap().unwrap();
+    let tenant = events::history_tenants::find(&server.app, uid).await.unwrap().unwrap();
     let reader = history.keyed().with_header("x-client-id", &tenant.client_id);
     let reply = reader.get(&format!("/api/history/events/{}/file", event["event_id"].as_str().unwrap())).await;
     assert_eq!(reply.status, 302);
@@ -87,7 +88,7 @@ async fn equal_documents_share_their_copy() {
     let events = events["results"].as_array().unwrap().iter();
     let events: Vec<&Value> = events.filter(|event| event["event_type"] == "document_generated").collect();
     assert_eq!(events.len(), 5);
-    let tenant = platform::events::history_tenants::find(&server.app, &server.build.uid).await.unwrap().unwrap();
+    let tenant = events::history_tenants::find(&server.app, &server.build.uid).await.unwrap().unwrap();
     let reader = history.keyed().with_header("x-client-id", &tenant.client_id);
     let mut texts = Vec::new();
     for event in events {

@@ -10,3 +10,19 @@ mod set_up;
 mod templates;
 mod templates_check;
 mod warnings;
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] = &[
+        &events::DOMAIN,
+        &files::DOMAIN,
+        &administration::DOMAIN,
+        &identity::DOMAIN,
+        &records::DOMAIN,
+        &documents::DOMAIN,
+    ];
+}
+
+type Server = testkit::Server<Api>;

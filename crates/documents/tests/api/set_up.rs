@@ -1,8 +1,9 @@
 //! What tests of documents begin with.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server, eventually};
+use testkit::{Client, eventually};
 pub use testkit::{docx, paragraphs};
 
 pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";

@@ -1,9 +1,10 @@
 //! `/api/object-classes/{id}/document-templates/`.
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, docx, paragraphs, template, wait_for, with_classes};
 use serde_json::{Value, json};
 use testkit::shown::{START, page, user};
-use testkit::{Client, SECOND, Server, at_once, message, one_wins};
+use testkit::{Client, SECOND, at_once, message, one_wins};
 
 async fn token(api: &Client, texts: &[&str]) -> String {
     api.upload("My template.docx", docx(texts)).await

@@ -1,9 +1,10 @@
 //! `/api/object-classes/{id}/document-templates/check/`.
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, docx, with_classes};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Server, at_once, message};
+use testkit::{Client, at_once, message};
 
 const CHECK: &str = "/api/object-classes/1/document-templates/check/";
 

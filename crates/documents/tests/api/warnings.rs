@@ -1,8 +1,9 @@
 //! The `warning` of templates follows changes of classes.
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, template, with_classes};
 use serde_json::json;
-use testkit::{Client, Server};
+use testkit::Client;
 
 async fn warning(api: &Client, template: i64) -> String {
     api.get(&format!("{TEMPLATES}{template}/")).await["warning"].as_str().unwrap().to_owned()

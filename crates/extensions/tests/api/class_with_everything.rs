@@ -1,9 +1,10 @@
 //! The end of a class that has everything (`docs/reference/object-classes.md`): what goes with it, and what stays.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::message;
-use testkit::{Client, Server, docx, eventually};
+use testkit::{Client, docx, eventually};
 
 const CLASS: &str = "/api/object-classes/1/";
 

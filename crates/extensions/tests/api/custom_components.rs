@@ -1,11 +1,12 @@
 //! `/api/custom-components/`, its repositories and `/components/`, with imports that fail at once, or whose outcome is put into
 //! the database (`docs/reference/custom-components.md`). Real ones are imported in `crates/chancery/tests/extensions`.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, Reply, SECOND, Server, Tenant, at_once, eventually, one_wins};
+use testkit::{Client, Reply, SECOND, Tenant, at_once, eventually, one_wins};
 
 const ALL: &str = "/api/custom-components/";
 const REPOSITORIES: &str = "/api/custom-components/repository/";

@@ -2,11 +2,12 @@
 //! document store, a directory or an S3-compatible server.
 
 use crate::set_up::{INTEGRATIONS, address, advance, copies, number, with_class};
+use crate::{Api, Server};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
-use testkit::{Client, DOMAIN, S3, Server, eventually, quiet_period};
+use testkit::{Api as _, Client, DOMAIN, S3, eventually, quiet_period};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
@@ -14,7 +15,7 @@ async fn with_directory() -> (Server, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file://{}/made", directory.path().display());
     let server = Server::with(|settings| {
-        settings.extensions.document_store_url = Some(url);
+        settings.domains.edit::<extensions::Settings>().document_store_url = Some(url);
         settings.identity.access_token_seconds = 1_000_000;
     })
     .await;
@@ -144,8 +145,8 @@ async fn a_bucket_gets_them_too_and_may_be_away_for_a_while() {
     let mut s3 = S3::start();
     let (url, environment) = (s3.url("copies"), s3.environment());
     let server = Server::with(|settings| {
-        settings.extensions.document_store_url = Some(url);
-        settings.extensions.environment = Some(environment);
+        settings.domains.edit::<extensions::Settings>().document_store_url = Some(url);
+        settings.domains.edit::<extensions::Settings>().environment = Some(environment);
         settings.identity.access_token_seconds = 1_000_000;
     })
     .await;
@@ -179,13 +180,14 @@ async fn a_bucket_gets_them_too_and_may_be_away_for_a_while() {
 #[tokio::test]
 async fn a_wrong_address_of_the_store_stops_the_start() {
     for url in ["https://store.example/", "nonsense", "file://host/directory"] {
-        let mut settings = platform::Settings::from(platform::kit::settings::Settings::new(
+        let mut settings = kit::settings::Settings::new(
             store::Engine::Sqlite { directory: tempfile::tempdir().unwrap().path().to_owned() },
             tempfile::tempdir().unwrap().path().to_owned(),
             testkit::SECRET_KEY,
-        ));
-        settings.extensions.document_store_url = Some(url.to_owned());
-        let refusal = platform::open(settings).await.err().map(|error| error.to_string());
+        );
+        settings.domains.edit::<extensions::Settings>().document_store_url = Some(url.to_owned());
+        let refusal =
+            kit::domain::open(settings, testkit::MIGRATIONS, Api::DOMAINS).await.err().map(|error| error.to_string());
         let expected = "CHANCERY_DOCUMENT_STORE_URL: expected file:///directory or s3://bucket/prefix";
         assert_eq!(refusal.as_deref(), Some(expected), "{url}");
     }

@@ -1,9 +1,10 @@
 //! `/api/integrations/` (`docs/reference/integrations.md`): integrations from their making to their end, and who may do what.
 
+use crate::Server;
 use crate::set_up::{INTEGRATIONS, SECRET, address, agents, copies, number, webhook, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, Server, at_once, message, one_wins};
+use testkit::{Client, SECOND, at_once, message, one_wins};
 
 const LOG: &str = "/api/administration/log/?resource=integrations";
 
@@ -11,7 +12,7 @@ const LOG: &str = "/api/administration/log/?resource=integrations";
 async fn with_store() -> Server {
     let directory = tempfile::tempdir().unwrap().keep();
     let url = format!("file://{}", directory.display());
-    Server::with(|settings| settings.extensions.document_store_url = Some(url)).await
+    Server::with(|settings| settings.domains.edit::<extensions::Settings>().document_store_url = Some(url)).await
 }
 
 fn all_events() -> [&'static str; 10] {

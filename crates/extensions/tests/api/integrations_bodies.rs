@@ -1,8 +1,8 @@
 //! What bodies of integrations may hold, and what OPTIONS tells of it (`docs/reference/integrations.md`).
 
+use crate::Server;
 use crate::set_up::{INTEGRATIONS, SECRET, address, agents, copies, webhook, with_class};
 use serde_json::{Value, json};
-use testkit::Server;
 
 /// A body with other values.
 fn with(mut body: Value, others: Value) -> Value {
@@ -82,7 +82,7 @@ async fn wrong_bodies_of_all_types() {
 #[tokio::test]
 async fn wrong_bodies_of_agents_and_copies() {
     let server = Server::with(|settings| {
-        settings.extensions.document_store_url = Some("file:///tmp".to_owned());
+        settings.domains.edit::<extensions::Settings>().document_store_url = Some("file:///tmp".to_owned());
     })
     .await;
     let api = with_class(&server).await;
@@ -154,7 +154,7 @@ async fn options_tell_what_each_type_adds() {
     assert_eq!(by_type["webhook"][0], url);
 
     let server = Server::with(|settings| {
-        settings.extensions.document_store_url = Some("file:///tmp".to_owned());
+        settings.domains.edit::<extensions::Settings>().document_store_url = Some("file:///tmp".to_owned());
     })
     .await;
     let document = server.admin().await.options(INTEGRATIONS).await.ok();

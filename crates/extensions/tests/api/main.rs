@@ -14,3 +14,21 @@ mod ui_config;
 mod webhooks;
 mod webhooks_libraries;
 mod webhooks_receivers;
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] = &[
+        &events::DOMAIN,
+        &files::DOMAIN,
+        &administration::DOMAIN,
+        &identity::DOMAIN,
+        &records::DOMAIN,
+        &documents::DOMAIN,
+        &tasks::DOMAIN,
+        &extensions::DOMAIN,
+    ];
+}
+
+type Server = testkit::Server<Api>;

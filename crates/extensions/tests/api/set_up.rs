@@ -1,11 +1,11 @@
 //! What tests of extensions begin with.
 
-use platform::Settings;
-use platform::kit::address::Ranges;
-use platform::kit::jobs;
+use crate::Server;
+use kit::address::Ranges;
+use kit::jobs;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Receiver, Server, eventually};
+use testkit::{Client, Receiver, Settings, eventually};
 
 pub const INTEGRATIONS: &str = "/api/integrations/";
 

@@ -1,9 +1,10 @@
 //! `/ui-config/{component}/` (`docs/reference/ui-config.md`).
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::message;
-use testkit::{Client, Server, at_once, one_wins};
+use testkit::{Client, at_once, one_wins};
 
 const HOME: &str = "/ui-config/home/";
 const LOG: &str = "/api/administration/log/?resource=ui_config";

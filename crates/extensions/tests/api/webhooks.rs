@@ -1,11 +1,12 @@
 //! What webhooks send, and `/api/integrations/{uuid}/deliveries/` and `/test/` (`docs/reference/integrations.md`).
 
+use crate::Server;
 use crate::set_up::{
     INTEGRATIONS, SECRET, address, agents, deliveries, hook, number, open_loopback, record, with_class,
 };
 use serde_json::{Value, json};
 use testkit::shown::{START, page};
-use testkit::{Receiver, SECOND, Server, message, quiet_period};
+use testkit::{Receiver, SECOND, message, quiet_period};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 

@@ -1,10 +1,11 @@
 //! Signatures of webhooks as the libraries of Standard Webhooks verify them.
 
+use crate::Server;
 use crate::set_up::{SECRET, hook, open_loopback, record, with_class};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Command, Stdio};
-use testkit::{ReceivedHook, Receiver, Server, npm_packages, python_environment};
+use testkit::{ReceivedHook, Receiver, npm_packages, python_environment};
 use web::clock::Clock;
 
 /// Reads `{secret, headers, body}` and exits with 0 if the signature is right.

@@ -1,10 +1,11 @@
 //! Receivers that are away, slow or hostile: what becomes of their deliveries, and that they cost the others nothing
 //! (`docs/reference/integrations.md`).
 
+use crate::Server;
 use crate::set_up::{advance, deliveries, hook, number, open_loopback, record, with_class};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Reaction, Receiver, Server, eventually, quiet_period};
+use testkit::{Client, Reaction, Receiver, eventually, quiet_period};
 
 const ONE_EVENT: [&str; 1] = ["record_created"];
 
@@ -197,7 +198,7 @@ async fn a_disabled_webhook_stops_and_what_waits_waits_for_a_day_at_most() {
 async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     let server = Server::with(|settings| {
         open_loopback(settings);
-        settings.extensions.waiting_deliveries = 20;
+        settings.domains.edit::<extensions::Settings>().waiting_deliveries = 20;
     })
     .await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);

@@ -1,7 +1,8 @@
 //! How files are sent: ranges, tags, HEAD, other origins.
 
+use crate::Server;
 use serde_json::json;
-use testkit::{Reply, Server};
+use testkit::Reply;
 
 async fn public(server: &Server, content: &str) -> String {
     let api = server.admin().await;

@@ -8,10 +8,20 @@ mod removal;
 mod s3;
 mod uploads;
 
-use testkit::{Server, Tenant, eventually};
+use testkit::{Tenant, eventually};
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] =
+        &[&events::DOMAIN, &files::DOMAIN, &administration::DOMAIN, &identity::DOMAIN];
+}
+
+type Server = testkit::Server<Api>;
 
 /// The names of the stored files of a build, in the data directory.
-pub fn stored(tenant: &Tenant) -> Vec<String> {
+fn stored(tenant: &Tenant) -> Vec<String> {
     let directory = tenant.data().join("files").join(&tenant.build.uid);
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -20,9 +30,9 @@ pub fn stored(tenant: &Tenant) -> Vec<String> {
 }
 
 /// Waits until so many files are stored. The clock of a test may have moved on since the jobs were looked at last.
-pub async fn wait_for_stored(server: &Server, count: usize) {
+async fn wait_for_stored(server: &Server, count: usize) {
     eventually(async || {
-        platform::kit::jobs::wake(&server.app, &server.build);
+        kit::jobs::wake(&server.app, &server.build);
         let stored = stored(server);
         if stored.len() == count { Ok(()) } else { Err(stored) }
     })

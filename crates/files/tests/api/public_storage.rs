@@ -1,9 +1,10 @@
 //! `/api/files/public-storage/`.
 
+use crate::Server;
 use crate::wait_for_stored;
 use serde_json::{Value, json};
 use testkit::shown::{START, page, user};
-use testkit::{Client, SECOND, Server, message};
+use testkit::{Client, SECOND, message};
 
 const PUBLIC: &str = "/api/files/public-storage/";
 

@@ -1,10 +1,11 @@
 //! Files that nothing refers to are removed, and no others.
 
+use crate::Server;
 use crate::{stored, wait_for_stored};
-use platform::files::held::{Holder, hold};
+use files::held::{Holder, hold};
 use serde_json::json;
 use store::{Conn, Error, Sql};
-use testkit::{DAY, Server, eventually, quiet_period};
+use testkit::{DAY, eventually, quiet_period};
 
 #[tokio::test]
 async fn an_unused_upload_is_removed_after_a_day_and_a_used_one_stays() {
@@ -32,7 +33,7 @@ async fn what_a_killed_process_left_is_removed() {
         conn.exec(&Sql::new("DELETE FROM files"))
     };
     server.build.db.write::<_, Error>(left).await.unwrap();
-    platform::kit::jobs::wake(&server.app, &server.build);
+    kit::jobs::wake(&server.app, &server.build);
     wait_for_stored(&server, 0).await;
 }
 
@@ -70,7 +71,7 @@ async fn nothing_is_removed_while_a_backup_copies_files() {
     let api = server.admin().await;
     let token = api.upload("a.txt", "x").await;
     let file = api.post("/api/files/public-storage/", json!({"token": token})).await.created();
-    let backup = platform::files::without_removals(server.data()).await.unwrap();
+    let backup = files::without_removals(server.data()).await.unwrap();
     api.delete(&format!("/api/files/public-storage/{}/", file["uuid"].as_str().unwrap())).await.is_empty();
     quiet_period().await;
     assert_eq!(stored(&server).len(), 1);
@@ -85,6 +86,6 @@ async fn a_deleted_build_takes_its_files_along() {
     other.admin().await.upload("a.txt", "x").await;
     server.admin().await.upload("a.txt", "x").await;
     assert_eq!(stored(&other).len(), 1);
-    platform::builds::delete(&server.app, "b.example", false).await.unwrap();
+    identity::builds::delete(&server.app, "b.example", false).await.unwrap();
     assert_eq!((stored(&other).len(), stored(&server).len()), (0, 1));
 }

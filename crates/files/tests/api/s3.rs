@@ -1,13 +1,14 @@
 //! The same with files on S3.
 
+use crate::Server;
 use serde_json::json;
-use testkit::{DAY, S3, Server, eventually, message};
+use testkit::{DAY, S3, eventually, message};
 
 async fn start(s3: &S3) -> Server {
     let (url, environment) = (s3.url("prefix"), s3.environment());
     Server::with(|settings| {
-        settings.files.files_url = Some(url);
-        settings.files.environment = Some(environment);
+        settings.domains.edit::<files::Settings>().files_url = Some(url);
+        settings.domains.edit::<files::Settings>().environment = Some(environment);
     })
     .await
 }
@@ -49,7 +50,7 @@ async fn files_are_stored_sent_and_removed_on_s3() {
 #[tokio::test]
 async fn a_server_that_is_away_is_told_and_comes_back() {
     let server = Server::with(|settings| {
-        settings.files.files_url = Some("s3://files/prefix".to_owned());
+        settings.domains.edit::<files::Settings>().files_url = Some("s3://files/prefix".to_owned());
         let environment = [
             ("AWS_ACCESS_KEY_ID", "a"),
             ("AWS_SECRET_ACCESS_KEY", "b"),
@@ -57,7 +58,7 @@ async fn a_server_that_is_away_is_told_and_comes_back() {
             ("AWS_ENDPOINT", "http://127.0.0.1:1"),
             ("AWS_ALLOW_HTTP", "true"),
         ];
-        settings.files.environment =
+        settings.domains.edit::<files::Settings>().environment =
             Some(environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     })
     .await;

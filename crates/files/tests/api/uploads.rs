@@ -1,9 +1,10 @@
 //! `POST /api/files/upload/`.
 
+use crate::Server;
 use crate::{stored, wait_for_stored};
 use serde_json::json;
 use store::{Conn, Error, Sql};
-use testkit::{Client, DAY, HOUR, Reply, Server, at_once, eventually, message, one_wins, statuses};
+use testkit::{Client, DAY, HOUR, Reply, at_once, eventually, message, one_wins, statuses};
 
 const UPLOAD: &str = "/api/files/upload/";
 const PUBLIC: &str = "/api/files/public-storage/";
@@ -234,7 +235,7 @@ async fn files_are_counted_again_when_processes_of_the_former_version_have_stopp
     server.build.db.write::<_, Error>(migrated).await.unwrap();
     let count = async |expected: i64| {
         eventually(async || {
-            platform::kit::jobs::wake(&server.app, &server.build);
+            kit::jobs::wake(&server.app, &server.build);
             let counted = counted(&server).await;
             if counted == expected { Ok(()) } else { Err(counted) }
         })

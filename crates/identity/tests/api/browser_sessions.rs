@@ -1,10 +1,11 @@
 //! Sessions of browsers (`docs/reference/browser-sessions.md`): the cookie, what it opens and what ends it, where the page to
 //! sign in leads, and who may send its forms.
 
+use crate::Server;
 use crate::message;
 use serde_json::json;
 use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, DAY, MINUTE, PASSWORD, Reply, SECOND, Server, UUID};
+use testkit::{ADMIN, Client, DAY, MINUTE, PASSWORD, Reply, SECOND, UUID};
 
 const TOKEN: &str = "/api/auth/browser/token/";
 const LOGOUT: &str = "/api/auth/browser/logout/";
@@ -162,7 +163,7 @@ async fn at_a_plain_address_the_cookie_has_another_name_which_counts_there_alone
 async fn a_cookie_opens_no_other_endpoint() {
     let server = Server::start().await;
     let browser = signed_in(&server).await;
-    for route in platform::all_routes() {
+    for route in Server::table().routes() {
         let path = route.path;
         if route.path == TOKEN || route.path == LOGOUT || path.contains("/callback/") {
             continue;
@@ -294,7 +295,7 @@ async fn a_session_ends_where_it_could_not_begin_any_more() {
 #[tokio::test]
 async fn a_cookie_holds_where_its_account_may_be_used() {
     let server = Server::with(|config| {
-        config.trusted_proxies = platform::kit::address::Trusted::parse("127.0.0.1").unwrap();
+        config.trusted_proxies = kit::address::Trusted::parse("127.0.0.1").unwrap();
     })
     .await;
     let admin = server.admin().await;

@@ -24,3 +24,13 @@ mod users_me;
 mod users_me_preferences;
 
 use testkit::{message, shown};
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] =
+        &[&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &web_console::DOMAIN];
+}
+
+type Server = testkit::Server<Api>;

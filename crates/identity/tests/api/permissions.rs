@@ -1,10 +1,11 @@
 //! What callers may do: `GET /api/users/permissions/`, what `_meta.permissions` tells and what then succeeds, and what
 //! nobody gives or takes (`docs/reference/users.md`).
 
+use crate::Server;
 use crate::message;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use testkit::{Client, PASSWORD, Server};
+use testkit::{Client, PASSWORD};
 
 /// The body of a new account with a name of its own; no mail is sent for it.
 fn account(account_type: &str) -> Value {
@@ -30,74 +31,6 @@ async fn callers(server: &Server, resource: &str, actions: &[&str]) -> Vec<Clien
         callers.push(server.with_role(json!({resource: [action]})).await);
     }
     callers
-}
-
-#[tokio::test]
-async fn each_account_type_holds_its_permissions() {
-    let server = Server::start().await;
-    let path = "/api/users/permissions/";
-    let all = |users: [bool; 5], crud: bool, groups: [bool; 6], rest: bool| {
-        let crud = json!({"list": crud, "view": crud, "create": crud, "edit": crud, "delete": crud});
-        json!({
-            "users": {
-                "list": users[0], "view": users[1], "create": users[2], "edit": users[3], "delete": users[4],
-            },
-            "roles": crud,
-            "task_templates": crud,
-            "integrations": crud,
-            "single_sign_on": crud,
-            "authentication_objects": crud,
-            "user_groups": {
-                "list": groups[0], "view": groups[1], "create": groups[2], "edit": groups[3], "delete": groups[4],
-                "edit_perm_set": groups[5],
-            },
-            "standard_authentication": {"list": rest, "edit": rest},
-            "company_details": {"view": rest, "edit": rest},
-            "outbound_mail_setup": {"view": rest, "edit": rest},
-            "administration_log": {"list": rest},
-            "files": {"store": rest, "list": rest, "delete": rest},
-            // Everybody may list connectors, and the classes that he may view.
-            "mcp_connectors": {"list": true, "view": rest, "create": rest, "edit": rest, "delete": rest},
-            "object_classes": {
-                "list": true, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_perm_set": rest,
-            },
-            "object_records": {
-                "list": rest, "view": rest, "create": rest, "edit": rest, "delete": rest, "edit_owners": rest,
-            },
-            "custom_component": {"list": rest, "view": rest, "create": rest, "edit": rest},
-            // Whoever signs in sees a front end.
-            "ui_config": {"view": true, "create": rest},
-        })
-    };
-    let everything = all([true; 5], true, [true; 6], true);
-    let standard = all([true, true, false, false, false], false, [true, false, false, false, false, false], false);
-    let nothing = all([false; 5], false, [false; 6], false);
-    server.anonymous().get(path).await.is(401, message::unauthenticated());
-    for (account_type, held) in [
-        ("super_admin", &everything),
-        ("service_internal", &everything),
-        ("internal", &standard),
-        ("full", &standard),
-        ("external", &nothing),
-        ("service_external", &nothing),
-    ] {
-        let reply = server.as_type(account_type).await.get(path).await;
-        assert_eq!(reply, (200, held.clone()), "{account_type}");
-    }
-
-    // Roles come on top.
-    let mut held = standard;
-    let clerk = server.with_role(json!({"users": ["delete"], "standard_authentication": ["edit"]})).await;
-    held["users"]["delete"] = json!(true);
-    held["standard_authentication"] = json!({"list": true, "edit": true});
-    clerk.get(path).await.is(200, held.clone());
-    let api = server.admin().await;
-    let role = api.post("/api/roles/", json!({"name": "More", "permissions": {"user_groups": ["create"]}})).await.id();
-    let roles = api.get(&format!("/api/users/{}/", clerk.id)).await.ok()["roles"].clone();
-    api.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [roles[0], role]})).await.ok();
-    held["user_groups"]["view"] = json!(true);
-    held["user_groups"]["create"] = json!(true);
-    clerk.get(path).await.is(200, held);
 }
 
 #[tokio::test]

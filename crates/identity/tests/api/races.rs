@@ -2,11 +2,12 @@
 //! admins, counters (the promises of exact limits and of sessions that die at once).
 //! `reliability/races` repeats them.
 
+use crate::Server;
 use crate::message::{self, exceeded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{Conn, Error, Sql};
-use testkit::{Call, Client, PASSWORD, Reply, Server, at_once, one_wins, rounds};
+use testkit::{Call, Client, PASSWORD, Reply, at_once, one_wins, rounds};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;

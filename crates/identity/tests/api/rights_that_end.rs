@@ -1,9 +1,9 @@
 //! A right that ends while a write waits for another transaction ends the write: it is decided by what holds when it takes
 //! effect (`docs/reference/conventions.md`). On SQLite nobody writes meanwhile.
 
+use crate::Server;
 use crate::message;
 use serde_json::json;
-use testkit::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn to_give_a_permission() {

@@ -1,9 +1,10 @@
 //! `/api/roles/` (`docs/reference/roles.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{SECOND, Server};
+use testkit::SECOND;
 
 #[tokio::test]
 async fn a_role_from_its_creation_to_its_end() {

@@ -1,8 +1,9 @@
 //! `/api/security/` (`docs/reference/security-rules.md`), and what the rules do to sign-in.
 
+use crate::Server;
 use crate::message;
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, DAY, PASSWORD, SECOND, Server};
+use testkit::{ADMIN, Client, DAY, PASSWORD, SECOND};
 
 const PATH: &str = "/api/security/";
 

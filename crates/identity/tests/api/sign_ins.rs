@@ -1,9 +1,10 @@
 //! `/api/administration/sign-ins/` (`docs/reference/administration-log.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, user};
 use serde_json::{Value, json};
-use testkit::{Client, FakeHistory, HistoryServer, MINUTE, PASSWORD, Server, eventually};
+use testkit::{Client, FakeHistory, HistoryServer, MINUTE, PASSWORD, eventually};
 
 const PATH: &str = "/api/administration/sign-ins/";
 

@@ -1,9 +1,10 @@
 //! `/api/single-sign-on/`: the configurations (`docs/reference/single-sign-on.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND};
 
 const PATH: &str = "/api/single-sign-on/";
 

@@ -1,9 +1,10 @@
 //! `/api/user-groups/` (`docs/reference/user-groups.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND};
 
 #[tokio::test]
 async fn a_group_from_its_creation_to_its_end() {

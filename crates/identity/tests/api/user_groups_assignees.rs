@@ -1,9 +1,10 @@
 //! `…/permission-sets/{id}/assignees/` of a group: users and groups (`docs/reference/permission-sets.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND};
 
 /// The custom set of the only group.
 const USERS: &str = "/api/user-groups/1/permission-sets/3/assignees/users/";

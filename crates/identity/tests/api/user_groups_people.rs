@@ -1,9 +1,10 @@
 //! Members and owners of a group (`docs/reference/permission-sets.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND};
 
 const MEMBERS: &str = "/api/user-groups/1/members/users/";
 const OWNERS: &str = "/api/user-groups/1/owners/users/";

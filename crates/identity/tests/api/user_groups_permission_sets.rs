@@ -1,9 +1,10 @@
 //! `/api/user-groups/{id}/permission-sets/` (`docs/reference/permission-sets.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin, page};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server};
+use testkit::{Client, SECOND};
 
 /// The group that each test uses, with its special sets.
 const SETS: &str = "/api/user-groups/1/permission-sets/";

@@ -1,9 +1,10 @@
 //! `/api/users/` and `/api/users/{id}/` (`docs/reference/users.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, admin as admin_reference, page};
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, PASSWORD, SECOND, Server, at_once, statuses};
+use testkit::{ADMIN, Client, PASSWORD, SECOND, at_once, statuses};
 
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
@@ -1033,36 +1034,4 @@ async fn two_super_admins_cannot_leave_at_once() {
     let leave = |client: &Client| client.call("DELETE", &format!("/api/users/{}/", client.id));
     let statuses = statuses(&at_once([leave(&first), leave(&second)]).await);
     assert_eq!(statuses, [204, 400]);
-}
-
-// ---- Permissions ---------------------------------------------------------------------------------------------------
-
-#[tokio::test]
-async fn permissions_are_told_by_resource_and_action() {
-    let server = Server::start().await;
-    let caller = server.with_role(json!({"users": ["edit"], "company_details": ["view"]})).await;
-
-    let told = caller.get("/api/users/permissions/").await.ok();
-
-    assert_eq!(told["users"], json!({"list": true, "view": true, "create": false, "edit": true, "delete": false}));
-    assert_eq!(told["company_details"], json!({"view": true, "edit": false}));
-    assert_eq!(told["user_groups"]["list"], true);
-    assert_eq!(told["roles"], json!({"list": false, "view": false, "create": false, "edit": false, "delete": false}));
-    for (account_type, expected) in
-        [("super_admin", true), ("service_internal", true), ("external", false), ("service_external", false)]
-    {
-        let told = server.as_type(account_type).await.get("/api/users/permissions/").await.ok();
-        let resources = told.as_object().unwrap().iter();
-        let all: Vec<(String, &Value)> = resources
-            .flat_map(|(resource, actions)| {
-                let actions = actions.as_object().unwrap().iter();
-                actions.map(move |(action, value)| (format!("{resource}.{action}"), value))
-            })
-            .collect();
-        // Everybody may list connectors and the classes that he may view, and sees a front end.
-        let of_all = ["object_classes.list", "mcp_connectors.list", "ui_config.view"];
-        let is_expected =
-            |(name, value): &(String, &Value)| **value == json!(expected || of_all.contains(&name.as_str()));
-        assert!(all.len() > 40 && all.iter().all(is_expected), "{account_type}: {told:#}");
-    }
 }

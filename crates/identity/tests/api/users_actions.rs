@@ -1,9 +1,10 @@
 //! `/api/users/{id}/deactivate/` and the other actions (`docs/reference/users.md`).
 
+use crate::Server;
 use crate::message;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, MINUTE, PASSWORD, Reply, SECOND, Server};
+use testkit::{Client, MINUTE, PASSWORD, Reply, SECOND};
 
 const ACTIONS: [&str; 5] = ["send_activation_link", "deactivate", "reactivate", "unlock", "anonymize"];
 

@@ -1,9 +1,10 @@
 //! `/api/users/me/` and the caller's sessions (`docs/reference/users.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, page};
 use serde_json::{Value, json};
-use testkit::{DAY, HOUR, MINUTE, PASSWORD, SECOND, Server, eventually};
+use testkit::{DAY, HOUR, MINUTE, PASSWORD, SECOND, eventually};
 
 #[tokio::test]
 async fn everybody_sees_and_edits_the_own_user() {

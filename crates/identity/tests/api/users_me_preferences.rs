@@ -1,9 +1,10 @@
 //! `/api/users/me/preferences/` (`docs/reference/preferences.md`).
 
+use crate::Server;
 use crate::message;
 use crate::shown::{START, page};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND, Server, at_once};
+use testkit::{Client, SECOND, at_once};
 
 const ALL: &str = "/api/users/me/preferences/";
 

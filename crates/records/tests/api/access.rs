@@ -1,10 +1,11 @@
 //! `access/` of a class and of a record (`docs/reference/object-classes.md`, `docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{assignees, connectors, group, record, set, sql, with_class, with_class_set};
 use serde_json::{Value, json};
+use testkit::Client;
 use testkit::message;
 use testkit::shown::{admin, user};
-use testkit::{Client, Server};
 
 const CLASS: &str = "/api/object-classes/1/access/";
 
@@ -235,7 +236,7 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
 async fn an_agent_has_what_sets_give_to_its_connector() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    connectors(&api, &[(7, "Claude"), (9, "Elsewhere")]).await;
+    connectors(&server, &[(7, "Claude"), (9, "Elsewhere")]).await;
     let (editors, one) =
         (set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await, record(&api).await);
     let path = of_record(one);

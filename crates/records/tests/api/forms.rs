@@ -1,10 +1,11 @@
 //! `/api/object-class-forms/` (`docs/reference/forms.md`).
 
+use crate::Server;
 use crate::set_up::{assignees, number, record, set, set_limits, sql, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, Server, at_once, one_wins};
+use testkit::{Client, SECOND, at_once, one_wins};
 
 const FORMS: &str = "/api/object-class-forms/";
 const LOG: &str = "/api/administration/log/?resource=object_class_forms";

@@ -30,3 +30,13 @@ mod rights_that_end;
 mod search;
 mod set_up;
 mod walk;
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] =
+        &[&events::DOMAIN, &files::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &records::DOMAIN];
+}
+
+type Server = testkit::Server<Api>;

@@ -1,11 +1,12 @@
 //! `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`).
 
+use crate::Server;
 use crate::set_up::FIELDS;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, Server, eventually};
+use testkit::{Client, SECOND, eventually};
 
 /// A server with one class, and its first super admin.
 async fn with_class() -> (Server, Client) {

@@ -1,6 +1,7 @@
 //! What holds of the fields of classes however many declare them at once, and while records are written. Each crowd is
 //! small, so that it runs with the other tests; `CHANCERY_TEST_ROUNDS` repeats it.
 
+use crate::Server;
 use crate::set_up::{FIELDS, RECORDS, options};
 use serde_json::json;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::{Conn, Error};
 use testkit::message::exceeded;
-use testkit::{Call, Client, Server, at_once, one_wins, rounds};
+use testkit::{Call, Client, at_once, one_wins, rounds};
 use tokio::task::JoinSet;
 
 /// A server with so many classes, and its first super admin.

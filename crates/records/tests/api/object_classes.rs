@@ -1,10 +1,11 @@
 //! `/api/object-classes/` (`docs/reference/object-classes.md`).
 
+use crate::Server;
 use crate::set_up::{class, number, record, with_nodes};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, Server, at_once, statuses};
+use testkit::{SECOND, at_once, statuses};
 
 /// `_meta` of a class for a caller who holds everything on it.
 fn all_permissions() -> Value {

@@ -1,9 +1,10 @@
 //! `/api/object-classes/{id}/owners/` (`docs/reference/object-classes.md`).
 
+use crate::Server;
 use serde_json::{Value, json};
+use testkit::Client;
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, Server};
 
 fn owner(id: i64, of: Value) -> Value {
     json!({

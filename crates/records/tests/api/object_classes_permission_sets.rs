@@ -1,10 +1,11 @@
 //! `/api/object-classes/{id}/permission-sets/` and the assignees of a set (`docs/reference/object-classes.md`).
 
+use crate::Server;
 use crate::set_up::{group, set_limits, users, with_class, with_class_set};
 use serde_json::{Value, json};
+use testkit::Client;
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, Server};
 
 const SETS: &str = "/api/object-classes/1/permission-sets/";
 

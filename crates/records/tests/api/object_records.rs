@@ -1,10 +1,11 @@
 //! `/api/object-classes/{id}/object-records/` and `/api/object-records/{id}/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{RECORDS, class, options};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, RecordEvent, SECOND, Server, record_events};
+use testkit::{Client, RecordEvent, SECOND, record_events};
 
 /// What a caller who holds everything may do with a record.
 fn all() -> Value {

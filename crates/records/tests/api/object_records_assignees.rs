@@ -1,13 +1,14 @@
 //! `/api/object-records/{id}/permission-sets/{id}/assignees/`, and `permission_sets` of a create
 //! (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{
     RECORDS, SETS, assignees, group, history, number, record, set, set_limits, sql, users, with_class, with_class_set,
 };
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, Server, at_once, eventually};
+use testkit::{Client, SECOND, at_once, eventually};
 
 fn pk(id: i64) -> Value {
     message::detail(&format!("Invalid pk {id} - object does not exist."))

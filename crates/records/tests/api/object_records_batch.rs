@@ -1,9 +1,10 @@
 //! `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{BATCH, FIELDS, RECORDS, class, history, number, with_class_set, with_nodes};
 use serde_json::{Value, json};
 use testkit::shown::{START, page};
-use testkit::{Client, SECOND, Server, message};
+use testkit::{Client, SECOND, message};
 
 /// A class of orders: a required title, a unique number, an amount.
 async fn orders(server: &Server) -> Client {

@@ -1,10 +1,11 @@
 //! What changes of records are told of: PATCH of `/api/object-records/{id}/`, and relations that a deletion clears
 //! (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, class, history, options, record, set, with_class};
 use serde_json::{Value, json};
 use testkit::shown::page;
-use testkit::{Client, SECOND, Server, message};
+use testkit::{Client, SECOND, message};
 
 /// The number of the type `field_values_changed`.
 const CHANGED: i64 = 7;

@@ -1,9 +1,10 @@
 //! `/api/object-records/{id}/children/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::class;
 use serde_json::json;
 use testkit::shown::page;
-use testkit::{Client, Server, message};
+use testkit::{Client, message};
 
 /// Customers, and two classes that point at them: orders by two relations, and notes.
 async fn customers(server: &Server) -> Client {

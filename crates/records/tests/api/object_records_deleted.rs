@@ -1,11 +1,12 @@
 //! `/api/object-classes/{id}/object-records/deleted/` and `/api/object-records/{id}/restore/`
 //! (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{RECORDS, class, with_nodes};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, DAY, SECOND, Server, eventually, message};
+use testkit::{Client, DAY, SECOND, eventually, message};
 
 const DELETED: &str = "/api/object-classes/1/object-records/deleted/";
 

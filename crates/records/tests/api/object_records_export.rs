@@ -1,9 +1,10 @@
 //! `/api/object-classes/{id}/object-records/export/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, class, options};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Download, Reply, SECOND, Server, message};
+use testkit::{Client, Download, Reply, SECOND, message};
 
 const EXPORT: &str = "/api/object-classes/1/object-records/export/";
 const LINK: &str = "/api/object-classes/1/object-records/export/link/";
@@ -306,7 +307,7 @@ async fn a_link_is_kept_as_a_hash_and_while_it_works() {
 
 #[tokio::test]
 async fn a_link_of_a_restricted_account_works_from_its_addresses_only() {
-    let trusted = platform::kit::address::Trusted::parse("127.0.0.1").unwrap();
+    let trusted = kit::address::Trusted::parse("127.0.0.1").unwrap();
     let server = Server::with(|settings| settings.trusted_proxies = trusted).await;
     let api = orders(&server).await;
     let person = server.as_type("external").await;

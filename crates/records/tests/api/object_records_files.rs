@@ -1,9 +1,10 @@
 //! Files in `document` fields, and `/api/object-records/{id}/files/{uuid}/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, class, history, number};
 use serde_json::{Value, json};
 use testkit::shown::START;
-use testkit::{Client, DAY, Server, at_once, eventually, message, one_wins};
+use testkit::{Client, DAY, at_once, eventually, message, one_wins};
 
 /// The first super admin, who made class 1 with a name, up to three papers, and a required contract where asked for.
 async fn with_papers(server: &Server) -> Client {

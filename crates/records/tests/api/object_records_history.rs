@@ -1,8 +1,9 @@
 //! `/api/object-records/{id}/history/` (`docs/reference/history.md`).
 
+use crate::Server;
 use crate::set_up::class;
 use serde_json::json;
-use testkit::{FakeHistory, HistoryServer, Server, eventually, message};
+use testkit::{FakeHistory, HistoryServer, eventually, message};
 
 #[tokio::test]
 async fn without_the_service_a_history_is_unavailable_to_those_who_may_see_it() {

@@ -1,9 +1,9 @@
 //! Order and size of the pages of `/api/object-classes/{id}/object-records/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{RECORDS, assignees, class, options, set, with_class};
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::Server;
 
 #[tokio::test]
 async fn people_sort_by_their_ids() {

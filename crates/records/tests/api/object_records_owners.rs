@@ -1,10 +1,11 @@
 //! `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, assignees, history, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, page, user};
-use testkit::{Client, Server, at_once};
+use testkit::{Client, at_once};
 
 fn owners(record: i64) -> String {
     format!("/api/object-records/{record}/owners/")

@@ -1,10 +1,11 @@
 //! Lists, exports and batches of records that take too long, and a build that asks for more than its share
 //! (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, record, sql, with_class};
 use serde_json::json;
 use std::time::Duration;
-use testkit::{Server, at_once, message};
+use testkit::{at_once, message};
 
 /// A server whose database stops what runs, and gives up what waits, after this time.
 async fn limited(time_limit: Duration) -> Server {

@@ -1,9 +1,10 @@
 //! What holds however many write records at once: restores against limit and unique values, deletions against new
 //! children (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{RECORDS, class};
 use serde_json::json;
-use testkit::{Server, at_once, rounds};
+use testkit::{at_once, rounds};
 
 #[tokio::test]
 async fn a_record_is_restored_once_and_within_the_limit() {

@@ -2,11 +2,12 @@
 //! options (`docs/reference/object-records.md`). `object_records_together.rs` and `object_class_fields_races.rs` have
 //! restores, deletions and fields; `reliability/records` repeats them.
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, assignees, class, group, history, set};
 use serde_json::{Value, json};
 use store::Error;
 use testkit::message::{self, exceeded};
-use testkit::{Call, Client, Reply, Server, at_once, one_wins, rounds};
+use testkit::{Call, Client, Reply, at_once, one_wins, rounds};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;

@@ -1,10 +1,11 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
+use crate::Server;
 use crate::set_up::{SETS, assignees, class, connectors, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, Server, at_once};
+use testkit::{Client, SECOND, at_once};
 
 /// Two connectors that are associated with class 1, and one that is not.
 const CONNECTORS: &[(i64, &str)] = &[(5, "Copilot"), (7, "Claude"), (9, "Elsewhere")];
@@ -105,7 +106,7 @@ async fn wrong_bodies_are_refused() {
 async fn connectors_have_a_part_of_their_set() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    connectors(&api, CONNECTORS).await;
+    connectors(&server, CONNECTORS).await;
     let (nothing, viewing) = (permissions(&[], &[]), permissions(&["view"], &[]));
     let both = |five: &Value, seven: &Value| [(5, "Copilot", five.clone()), (7, "Claude", seven.clone())];
     let whole = permissions(&["edit", "view"], &["edit", "view", "assign"]);
@@ -173,7 +174,7 @@ async fn connectors_have_a_part_of_their_set() {
 async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    connectors(&api, CONNECTORS).await;
+    connectors(&server, CONNECTORS).await;
     let id = set(&api, "Set", json!({"object_records": ["view", "edit"]})).await;
     let (reader, keeper) = (server.as_type("internal").await, server.as_type("internal").await);
     reader.get(SETS).await.is(404, message::not_found());
@@ -288,7 +289,7 @@ async fn check_parts(api: &Client) {
 async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
     let server = Server::start().await;
     let api = with_class(&server).await;
-    connectors(&api, CONNECTORS).await;
+    connectors(&server, CONNECTORS).await;
     let id = set(&api, "Set", json!({})).await;
     let path = format!("{SETS}{id}/");
     for _ in 0..testkit::rounds(5) {

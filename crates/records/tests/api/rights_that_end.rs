@@ -1,9 +1,10 @@
 //! A right that ends while a write waits for another transaction ends the write: it is decided by what holds when it takes
 //! effect (`docs/reference/conventions.md`). On SQLite nobody writes meanwhile.
 
+use crate::Server;
 use crate::set_up::{BATCH, RECORDS, class, group, record, set, with_class, with_class_set};
 use serde_json::{Value, json};
-use testkit::{Client, Server, message};
+use testkit::{Client, message};
 
 const RECORD: &str = "/api/object-records/1/";
 const LOCK_RECORD: &str = "SELECT id FROM r1 WHERE id = 1 FOR UPDATE";

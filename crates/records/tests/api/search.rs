@@ -1,8 +1,9 @@
 //! `/api/search/` (`docs/reference/search.md`).
 
+use crate::Server;
 use crate::set_up::{RECORDS, assignees, class, group, set, with_class_set};
 use serde_json::{Value, json};
-use testkit::{Client, Server, eventually};
+use testkit::{Client, eventually};
 
 const SEARCH: &str = "/api/search/?text=";
 

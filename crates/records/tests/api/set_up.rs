@@ -1,8 +1,9 @@
 //! What tests of records begin with.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server};
+use testkit::Client;
 
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 pub const FIELDS: &str = "/api/object-classes/1/fields/";
@@ -123,22 +124,20 @@ pub async fn history(server: &Server, record: i64, types: &[i64]) -> Vec<(i64, V
 }
 
 /// Makes these connectors, of which the last one is associated with no class and the others with class 1: numbers and names,
-/// in the order of the numbers.
-pub async fn connectors(api: &Client, wanted: &[(i64, &str)]) {
-    let mut integrations = Vec::new();
-    for (name, classes) in [("Agents", json!([1])), ("Other agents", json!([]))] {
-        let uris = ["https://agent.example/callback"];
-        let body = json!({"type": "ai_mcp", "name": name, "object_classes": classes, "redirect_uris": uris});
-        integrations.push(api.post("/api/integrations/", body).await.created()["uuid"].clone());
-    }
+/// in the order of the numbers. The rows replace those that `agents` writes.
+pub async fn connectors(server: &Server, wanted: &'static [(i64, &'static str)]) {
     let last = wanted.last().map_or(0, |(id, _)| *id);
-    for n in 1..=last {
-        let of_number = wanted.iter().find(|(id, _)| *id == n);
-        let name = of_number.map_or_else(|| format!("Connector {n}"), |(_, name)| (*name).to_owned());
-        let body = json!({"name": name, "integration": integrations[usize::from(n == last)]});
-        let id = api.post("/api/mcp/connectors/", body).await.id();
-        if of_number.is_none() {
-            api.delete(&format!("/api/mcp/connectors/{id}/")).await.is_empty();
+    let insert = move |conn: &mut Conn| {
+        for (id, name) in wanted {
+            let sql = "INSERT INTO mcp_connectors(id, name, name_fold, uuid, client_id) VALUES ($1, $2, $3, $4, $4)";
+            let sql = Sql::new(sql).arg(*id).arg(*name).arg(name.to_lowercase());
+            conn.exec(&sql.arg(format!("connector {id}")))?;
+            if *id != last {
+                let sql = Sql::new("INSERT INTO mcp_connector_classes(connector, object_class) VALUES ($1, 1)");
+                conn.exec(&sql.arg(*id))?;
+            }
         }
-    }
+        Ok(())
+    };
+    server.build.db.write::<(), Error>(insert).await.unwrap();
 }

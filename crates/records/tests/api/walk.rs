@@ -2,9 +2,10 @@
 //! do with each record, as lists, counts, single reads, writes and `access/` tell it, is what the rules say
 //! (`docs/reference/object-records.md`). `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
 
+use crate::Server;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Client, Server, rounds};
+use testkit::{Client, rounds};
 
 /// A generator of random numbers that can be repeated (xorshift).
 struct Random(u64);

@@ -18,3 +18,19 @@ mod tasks_lists;
 mod tasks_records;
 mod tasks_schedule;
 mod tasks_story;
+
+/// The modules that the tests serve.
+struct Api;
+
+impl testkit::Api for Api {
+    const DOMAINS: &'static [&'static kit::domain::Domain] = &[
+        &events::DOMAIN,
+        &files::DOMAIN,
+        &administration::DOMAIN,
+        &identity::DOMAIN,
+        &records::DOMAIN,
+        &::tasks::DOMAIN,
+    ];
+}
+
+type Server = testkit::Server<Api>;

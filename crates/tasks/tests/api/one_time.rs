@@ -1,8 +1,9 @@
 //! The links by which one-time accounts come to their tasks, and the sessions of these links (`docs/reference/task-links.md`).
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, form_template, record, update_template};
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, Mail, PASSWORD, Reply, SECOND, Server, eventually, message};
+use testkit::{ADMIN, Client, Mail, PASSWORD, Reply, SECOND, eventually, message};
 
 pub const TASKS: &str = "/api/tasks/";
 
@@ -215,7 +216,7 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
     task(&api, template, other).await;
     let sent = async |address: &str, count: usize| {
         eventually(async || {
-            platform::kit::jobs::wake(&server.app, &server.build);
+            kit::jobs::wake(&server.app, &server.build);
             let sent = all_links(&server, address);
             assert!(sent.len() <= count, "{} links", sent.len());
             if sent.len() == count { Ok(sent) } else { Err(sent) }

@@ -1,11 +1,12 @@
 //! Forms that no page of ours sends, and bodies that stop, for `POST /task/`.
 
+use crate::Server;
 use crate::multipart::{BOUNDARY, CONTENT_TYPE, Part, body, file, send, text};
 use crate::one_time::{links, once, one, task};
 use crate::set_up::{TEMPLATES, number, wait_for};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use testkit::{Client, Reply, Server, eventually};
+use testkit::{Client, Reply, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,10 +1,11 @@
 //! `/task/`, the page of a link (`docs/reference/task-links.md`).
 
+use crate::Server;
 use crate::multipart::{Part, file, send, text};
 use crate::one_time::{TASKS, act, links, once, one, task};
 use crate::set_up::{TEMPLATES, form_template, number, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, Reply, Server};
+use testkit::{Client, Reply};
 
 /// A template whose form has these questions; its id.
 async fn with_questions(api: &Client, questions: Value) -> i64 {

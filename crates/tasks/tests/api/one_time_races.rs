@@ -1,10 +1,11 @@
 //! Links that are used several times at once, and while they end.
 
+use crate::Server;
 use crate::multipart::{CONTENT_TYPE, body, file, text};
 use crate::one_time::{act, exchange, links, once, one, session, task};
 use crate::set_up::{TEMPLATES, form_template, number, wait_for};
 use serde_json::json;
-use testkit::{Server, at_once, message, statuses};
+use testkit::{at_once, message, statuses};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_forms_at_once_one_completes_the_task() {

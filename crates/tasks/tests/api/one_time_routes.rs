@@ -1,12 +1,13 @@
 //! What the session of a link may call: its own task, and nothing else of the whole table of routes.
 
+use crate::Server;
 use crate::one_time::{TASKS, act, once, one, session, task};
 use crate::set_up::{form_template, number};
 use http::Method;
-use platform::kit::caller::Access;
-use platform::kit::route::{Route, Schema};
+use kit::caller::Access;
+use kit::route::{Route, Schema};
 use serde_json::json;
-use testkit::{Client, DOMAIN, Reply, Server, UUID, message};
+use testkit::{Client, DOMAIN, Reply, UUID, message};
 
 /// The routes that the sessions of links may call.
 const ALLOWED: [(&str, &str); 4] = [
@@ -58,7 +59,7 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
     let client = session(&server.anonymous(), &server.mail_to(&address).await.token()).await;
     let unknown = UUID.to_owned();
     let mut allowed = Vec::new();
-    for route in platform::table().routes() {
+    for route in Server::table().routes() {
         let what = format!("{} {}", route.method, route.path);
         match route.access {
             Access::Public if !route.optional_sign_in => continue,

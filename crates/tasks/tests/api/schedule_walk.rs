@@ -1,10 +1,11 @@
 //! Random tasks whose states and moments change while the clock goes forward and back: what happens to them by itself is what a
 //! plain model says. Kills of real servers are in `crates/chancery/tests/server/tasks_crash.rs`.
 
+use crate::Server;
 use crate::set_up::{Random, TEMPLATES, class, nothing_is_due, record, wait_for};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Client, Mail, NOW, Server, rounds};
+use testkit::{Client, Mail, NOW, rounds};
 
 const TASKS: &str = "/api/tasks/";
 const DAY: i64 = 86_400_000_000;
@@ -187,7 +188,7 @@ struct Walk {
 
 impl Walk {
     async fn begin(seed: u64) -> Walk {
-        let years = |settings: &mut platform::Settings| {
+        let years = |settings: &mut testkit::Settings| {
             let identity = &mut settings.identity;
             (identity.access_token_seconds, identity.refresh_token_seconds) = (1 << 32, 1 << 32);
         };
@@ -324,7 +325,7 @@ impl Walk {
     /// Moves the clock, and waits until everything has happened that is due.
     async fn pass(&mut self, micros: i64) {
         self.server.advance(micros);
-        platform::kit::jobs::wake(&self.server.app, &self.server.build);
+        kit::jobs::wake(&self.server.app, &self.server.build);
         let now = self.now();
         self.model.pass(now);
         nothing_is_due(&self.server, now).await;

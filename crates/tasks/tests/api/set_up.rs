@@ -1,8 +1,9 @@
 //! What tests of tasks begin with.
 
+use crate::Server;
 use serde_json::{Value, json};
 use store::{Conn, Error, Sql};
-use testkit::{Client, Server, eventually};
+use testkit::{Client, eventually};
 
 pub const TEMPLATES: &str = "/api/task-templates/";
 

@@ -1,9 +1,10 @@
 //! `/api/task-templates/` (`docs/reference/task-templates.md`).
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, form_template, number, sql, update_template};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, Server, at_once, message, one_wins, statuses};
+use testkit::{SECOND, at_once, message, one_wins, statuses};
 
 /// Template 1, as [`form_template`] makes it.
 fn shown() -> Value {

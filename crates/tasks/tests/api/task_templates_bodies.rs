@@ -1,8 +1,9 @@
 //! What bodies of `/api/task-templates/` may hold (`docs/reference/task-templates.md`).
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, form_template};
 use serde_json::{Value, json};
-use testkit::{Client, Server};
+use testkit::Client;
 
 const REQUIRED: &str = "This field is required.";
 const NULL: &str = "This field may not be null.";

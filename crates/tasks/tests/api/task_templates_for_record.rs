@@ -1,9 +1,10 @@
 //! `/api/object-records/{id}/task-templates/` (`docs/reference/task-templates.md`).
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, form_template, record, update_template};
 use serde_json::{Value, json};
 use testkit::shown::page;
-use testkit::{Client, Server, message};
+use testkit::{Client, message};
 
 const HERE: &str = "/api/object-records/1/task-templates/";
 

@@ -1,9 +1,10 @@
 //! `/api/tasks/` (`docs/reference/tasks.md`): what tasks are made of, lists, changes, and their end.
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, form_template, give, record, update_template};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page};
-use testkit::{Client, Server, UUID, message};
+use testkit::{Client, UUID, message};
 
 const TASKS: &str = "/api/tasks/";
 

@@ -1,8 +1,9 @@
 //! `/api/tasks/{id}/complete/`, `approve/`, `reject/`, `cancel/`, `reopen/` (`docs/reference/tasks.md`).
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, form_template, give, record};
 use serde_json::{Value, json};
-use testkit::{Client, Server, message};
+use testkit::{Client, message};
 
 const TASKS: &str = "/api/tasks/";
 

@@ -1,8 +1,9 @@
 //! Lists of tasks that are read from kept counts and from the indexes of principals show what a plain list shows, whoever asks.
 
+use crate::Server;
 use crate::set_up::{Random, class, form_template, number, record, sql, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, Server, rounds};
+use testkit::{Client, rounds};
 
 const TASKS: &str = "/api/tasks/";
 /// A filter that each task fulfils, and for which no counts are kept.

@@ -1,9 +1,10 @@
 //! Tasks of records (`docs/reference/tasks.md`): who may do what with them, answers that change a record, automatic tasks, and
 //! what goes with a record.
 
+use crate::Server;
 use crate::set_up::{class, form_template, give, number, record, update_template};
 use serde_json::{Value, json};
-use testkit::{Client, Server, at_once, message};
+use testkit::{Client, at_once, message};
 
 const TASKS: &str = "/api/tasks/";
 

@@ -1,9 +1,10 @@
 //! What happens to tasks by itself: they expire, remind and are renewed (`docs/reference/tasks.md`). The clock of the server is
 //! moved, so that years pass in milliseconds.
 
+use crate::Server;
 use crate::set_up::{TEMPLATES, class, nothing_is_due, number, record, sql, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, Mail, NOW, Server, eventually};
+use testkit::{Client, Mail, NOW, eventually};
 
 const TASKS: &str = "/api/tasks/";
 const HOUR: i64 = 3_600_000_000;
@@ -23,7 +24,7 @@ async fn template(api: &Client, rules: Value) -> i64 {
 
 /// A server whose tokens outlive the years of a test.
 async fn server() -> Server {
-    let years = |settings: &mut platform::Settings| {
+    let years = |settings: &mut testkit::Settings| {
         let identity = &mut settings.identity;
         (identity.access_token_seconds, identity.refresh_token_seconds) = (1 << 32, 1 << 32);
     };
@@ -39,7 +40,7 @@ async fn task(api: &Client, body: Value) -> i64 {
 /// Moves the clock to so long after the start, and waits until everything is done that is due.
 async fn pass(server: &Server, since_start: i64) {
     server.advance(NOW + since_start - server.clock.now());
-    platform::kit::jobs::wake(&server.app, &server.build);
+    kit::jobs::wake(&server.app, &server.build);
     nothing_is_due(server, server.clock.now()).await;
 }
 

@@ -1,9 +1,10 @@
 //! The whole life of an approval, from its template to its log, as people go through it (`docs/reference/tasks.md`).
 
+use crate::Server;
 use crate::set_up::{class, give, record};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, NOW, Server, message};
+use testkit::{Client, NOW, message};
 
 const DAY: i64 = 86_400_000_000;
 

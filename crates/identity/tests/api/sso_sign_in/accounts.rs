@@ -1,7 +1,7 @@
 //! Who somebody from a provider is here: known, new, linked, refused.
 
 use super::*;
-use platform::kit::account_type::AccountType;
+use kit::account_type::AccountType;
 
 #[tokio::test]
 async fn an_address_binds_only_when_it_is_verified() {
@@ -250,7 +250,7 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     api.delete("/api/single-sign-on/1/").await.refuses(locked_out.clone());
     // And so does the last of them who has linked an identity, although there is another super admin.
     let other =
-        platform::builds::create_user(&server.app, &server.build, "two@example.com", AccountType::SuperAdmin, PASSWORD);
+        identity::builds::create_user(&server.app, &server.build, "two@example.com", AccountType::SuperAdmin, PASSWORD);
     other.await.unwrap();
     let api = server.anonymous().with_pair(ADMIN, &sign_in(&server, &forger).await.ok());
     for action in ["deactivate", "anonymize"] {
@@ -360,7 +360,7 @@ async fn an_address_is_compared_in_lower_case_and_in_no_other_way() {
     let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
     for username in ["straße@example.com", "Karl@Example.com"] {
         let made =
-            platform::builds::create_user(&server.app, &server.build, username, AccountType::Internal, PASSWORD).await;
+            identity::builds::create_user(&server.app, &server.build, username, AccountType::Internal, PASSWORD).await;
         made.unwrap();
     }
     let users = api.get("/api/users/").await["total_count"].clone();

@@ -10,12 +10,13 @@ mod tokens;
 mod trial;
 mod vouching;
 
+use crate::Server;
 use crate::message;
-use platform::kit::account_type::AccountType;
+use kit::account_type::AccountType;
 use serde_json::{Value, json};
 use testkit::{
     ADMIN, Browser, CLIENT_ID, CLIENT_SECRET, Client, Forger, HOUR, MINUTE, OpenIdProvider, PASSWORD, Reply, SECOND,
-    Server, TENANT_ID, parameters,
+    TENANT_ID, parameters,
 };
 use web::clock::Clock;
 
@@ -55,7 +56,7 @@ async fn with_forger(fields: Value) -> (Server, Forger, Client) {
 
 /// `ann@example.com`, active.
 async fn ann(server: &Server, account_type: &str) {
-    let made = platform::builds::create_user(
+    let made = identity::builds::create_user(
         &server.app,
         &server.build,
         "ann@example.com",

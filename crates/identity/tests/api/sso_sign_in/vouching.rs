@@ -1,11 +1,11 @@
 //! For whom a configuration vouches, and so whom an address binds (`docs/reference/single-sign-on.md`).
 
 use super::*;
-use platform::kit::account_type::AccountType;
+use kit::account_type::AccountType;
 
 /// An active account; its id.
 async fn account(server: &Server, username: &str, account_type: &str) -> i64 {
-    platform::builds::create_user(
+    identity::builds::create_user(
         &server.app,
         &server.build,
         username,
@@ -120,7 +120,7 @@ async fn a_company_changes_its_provider() {
 /// What the migration does after its SQL, on rows as the version before left them.
 async fn migrate(server: &Server) {
     let script = |conn: &mut store::Conn| {
-        let all = platform::MIGRATIONS.build;
+        let all = testkit::MIGRATIONS.build;
         let migration = all.iter().find(|migration| migration.name == "0004_vouching").unwrap();
         conn.exec(&store::Sql::new(
             "UPDATE single_sign_on SET vouches_for = NULL, vouched_by = NULL, vouched_state = NULL, \

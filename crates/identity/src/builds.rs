@@ -1,19 +1,20 @@
 //! The operations of operators on builds (tenants) and their accounts (`chancery build …`, `chancery user …`;
 //! `docs/operations.md`). They may run while other processes serve.
 
+use crate::hasher::QueuePath;
+use crate::passwords;
+use crate::security;
+use crate::sessions;
+use crate::users::create;
+use crate::users::user::USER;
 use events::history_client::{CALL_TIMEOUT, HistoryClient};
 use events::history_tenants::{self, Tenant, TenantError};
 use events::own_history;
-use identity::hasher::QueuePath;
-use identity::passwords;
-use identity::security;
-use identity::sessions;
-use identity::users::create;
-use identity::users::user::USER;
 use kit::account_type::AccountType;
 use kit::app::App;
 use kit::build::{Build, MAX_DOMAIN, database_name};
 use kit::callers::STALE_AFTER;
+use kit::domain;
 use kit::log;
 use kit::refusal::Refusal;
 use kit::rights;
@@ -155,8 +156,9 @@ async fn remove(app: &App, id: i64) -> Result<(), Failure> {
     let uid = Sql::new("SELECT uid FROM builds WHERE id = $1").arg(id);
     let read = move |conn: &mut Conn| conn.opt(&uid, |row| Ok(row.text(0)?.to_owned()));
     if let Some(uid) = app.store.control().read::<_, Error>(read).await.map_err(error_line)? {
-        files::remove_build(app, &uid).await.map_err(error_line)?;
-        agents::remove_build(app, &uid).await.map_err(error_line)?;
+        for domain in domain::registered() {
+            (domain.remove_build)(app.clone(), uid.clone()).await.map_err(error_line)?;
+        }
     }
     let now = app.clock.now();
     let delete_row = move |conn: &mut Conn| {
@@ -351,12 +353,12 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
 }
 
 /// An error of the store as the line of a failed command.
-pub(crate) fn error_line(error: Error) -> Failure {
+pub fn error_line(error: Error) -> Failure {
     error.to_string()
 }
 
 /// A refusal as the line of a failed command: the fields with their messages.
-pub(crate) fn refusal_line(refusal: Refusal) -> Failure {
+pub fn refusal_line(refusal: Refusal) -> Failure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }

@@ -1,14 +1,14 @@
 //! `GET /api/openapi.json`, its page at `/api/docs/`, and `/`, which leads there (`docs/reference/descriptions.md`). With
 //! `audience=clients` the document leaves out what nobody generates clients for.
 
-use crate::table;
+use crate::answer::{Answer, Outcome};
+use crate::domain::table;
+use crate::openapi::{self, Audience};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::route::{Handler, Route, Schema};
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
-use kit::answer::{Answer, Outcome};
-use kit::openapi::{self, Audience};
-use kit::refusal::Refusal;
-use kit::request::Request;
-use kit::route::{Handler, Route, Schema};
 use resource::message;
 use resource::openapi::document_schema;
 use std::sync::LazyLock;

@@ -1,0 +1,56 @@
+//! The migrations of the main API in their order. Each is portable SQL, some with a step in Rust.
+//!
+//! The crate is below all modules, so that the tests of any module open databases with all tables. A step that needs the rules
+//! of a module is one of the [`Conversions`].
+
+pub mod text_forms;
+
+use store::{Migration, Then};
+
+/// The steps of migrations that modules implement.
+pub struct Conversions {
+    /// Sets the accounts that older single sign-on configurations vouch for.
+    pub vouching: Then,
+    /// Erases the traces of users who were anonymized by older versions.
+    pub anonymized: Then,
+}
+
+/// The migrations of the control database.
+pub const CONTROL: [Migration; 4] = [
+    Migration::sql("0001_builds", include_str!("../control/0001_builds.sql")),
+    Migration::sql("0002_history_tenants", include_str!("../control/0002_history_tenants.sql")),
+    Migration::sql("0003_agent_activity", include_str!("../control/0003_agent_activity.sql")),
+    Migration::sql("0004_agent_calls", include_str!("../control/0004_agent_calls.sql")),
+];
+
+/// Returns the migrations of the database of a build.
+pub const fn build(conversions: &Conversions) -> [Migration; 25] {
+    [
+        Migration::sql("0001_identity", include_str!("../build/0001_identity.sql")),
+        Migration::sql("0002_outbound_mail", include_str!("../build/0002_outbound_mail.sql")),
+        Migration::sql("0003_single_sign_on", include_str!("../build/0003_single_sign_on.sql")),
+        Migration::sql("0004_vouching", include_str!("../build/0004_vouching.sql")).then(conversions.vouching),
+        Migration::sql("0005_signing_in", include_str!("../build/0005_signing_in.sql")),
+        Migration::sql("0006_personal_data_and_keys", include_str!("../build/0006_personal_data_and_keys.sql"))
+            .then(conversions.anonymized),
+        Migration::sql("0007_jobs", include_str!("../build/0007_jobs.sql")),
+        Migration::sql("0008_file_extensions", include_str!("../build/0008_file_extensions.sql")),
+        Migration::sql("0009_object_classes", include_str!("../build/0009_object_classes.sql")),
+        Migration::sql("0010_object_rights", include_str!("../build/0010_object_rights.sql")),
+        Migration::sql("0011_files", include_str!("../build/0011_files.sql")),
+        Migration::sql("0012_documents", include_str!("../build/0012_documents.sql")),
+        Migration::sql("0013_forms", include_str!("../build/0013_forms.sql")),
+        Migration::sql("0014_tasks", include_str!("../build/0014_tasks.sql")),
+        Migration::sql("0015_integrations", include_str!("../build/0015_integrations.sql")),
+        Migration::sql("0016_custom_components", include_str!("../build/0016_custom_components.sql")),
+        Migration::sql("0017_ui_config", include_str!("../build/0017_ui_config.sql")),
+        Migration::sql("0018_agents", include_str!("../build/0018_agents.sql")),
+        Migration::sql("0019_agent_activity", include_str!("../build/0019_agent_activity.sql")),
+        Migration::sql("0020_browser_sessions", include_str!("../build/0020_browser_sessions.sql")),
+        Migration::sql("0021_consented_tools", include_str!("../build/0021_consented_tools.sql")),
+        Migration::sql("0022_storage", include_str!("../build/0022_storage.sql")),
+        Migration::sql("0023_task_links", include_str!("../build/0023_task_links.sql")),
+        Migration::sql("0024_text_forms", include_str!("../build/0024_text_forms.sql")).then(text_forms::migrate),
+        Migration::sql("0025_document_requests", include_str!("../build/0025_document_requests.sql")),
+    ]
+}
