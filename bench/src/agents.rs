@@ -106,7 +106,7 @@ pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
         let build = app.build("localhost").await?.ok_or("there is no build")?;
         let people = |conn: &mut store::Conn| {
             let sql = "SELECT id FROM users WHERE status = 'active' AND account_type = 'internal' ORDER BY id LIMIT $1";
-            conn.all(&Sql::new(sql).arg(AGENTS as i64), |row| row.int(0))
+            conn.query_all(&Sql::new(sql).arg(AGENTS as i64), |row| row.int(0))
         };
         let people = build.db.read(people).await?;
         let (now, audience) = (app.clock.now(), format!("{}/mcp/{uuid}", build.uid));
@@ -119,11 +119,11 @@ pub fn tokens(directory: &str, url: Option<&str>) -> Result<(), Failure> {
                 conn.exec(&Sql::new(sql).arg(user).arg(now))?;
                 let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, connector) \
                            VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench', 1) RETURNING id";
-                let begin = |_| conn.one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.int(0));
+                let begin = |_| conn.query_one(&Sql::new(sql).arg(now).arg(now + DAY_US).arg(user), |row| row.int(0));
                 (0..grants).map(begin).collect::<Result<Vec<i64>, _>>()
             };
             lines.push_str(&token);
-            for grant in build.db.write::<_, store::Error>(add).await? {
+            for grant in build.db.write::<_, store::StoreError>(add).await? {
                 lines.push(' ');
                 lines.push_str(&app.slot::<AccessTokens>().issue_of_grant(&audience, user, grant, now, 86_400));
             }

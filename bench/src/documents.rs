@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::process::{Usage, peak};
 use crate::request::head;
 use crate::seed::Dice;
-use platform::documents::merge::{Bounds, Source, Value, merge, open};
+use platform::documents::merge::{MergeBounds, TagValue, ValueSource, merge, open};
 use serde_json::{Map, Value as Json, json};
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -26,14 +26,14 @@ const BATCH: usize = 1_000;
 /// The values of a contract: fields, and rows with fields of their own.
 struct Values(Json);
 
-impl Source for Values {
+impl ValueSource for Values {
     type Child = Map<String, Json>;
     type Error = Infallible;
 
-    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<Value, Infallible> {
+    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<TagValue, Infallible> {
         let name = path.join(".");
         let found = within.iter().rev().find_map(|child| child.get(&name)).or_else(|| self.0["fields"].get(&name));
-        Ok(found.and_then(Json::as_str).map_or(Value::Empty, |text| Value::Text(text.to_owned())))
+        Ok(found.and_then(Json::as_str).map_or(TagValue::Empty, |text| TagValue::Text(text.to_owned())))
     }
 
     fn children(&self, path: &[String], _: &[Self::Child]) -> Result<Vec<Self::Child>, Infallible> {
@@ -49,7 +49,7 @@ pub fn merge_alone(template: &str, values: &str, out: &str, count: &str) -> Resu
     let once = || -> Result<(), Failure> {
         let mut template = open(BufReader::new(File::open(template)?)).map_err(|error| error.reason)?;
         let out = BufWriter::new(File::create(out)?);
-        merge(&mut template, &values, out, Bounds::usual(&mut || true))?;
+        merge(&mut template, &values, out, MergeBounds::default_bounds(&mut || true))?;
         Ok(())
     };
     once()?;

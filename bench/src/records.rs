@@ -10,7 +10,7 @@ use resource::{decimal, fold, time};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::Path;
-use store::{Arg, Conn, Error, Sql, Value, Words};
+use store::{Argument, BorrowedArgument, Conn, Sql, StoreError, Words};
 
 /// The ids of the classes, in the order in which they are made.
 const SUPPLIER: i64 = 1;
@@ -84,7 +84,7 @@ pub fn run(directory: &str, data: &str, url: Option<&str>) -> Result<(), Failure
                 db.write(move |conn| insert_records(conn, class, &fields, &part, first_supplier)).await?;
             }
             for field in fields.into_iter().filter(|field| INDEXED.contains(&field.alias.as_str())) {
-                db.outside(move |conn| tables::make_index(conn, class, &field)).await?;
+                db.run_outside_transaction(move |conn| tables::make_index(conn, class, &field)).await?;
             }
         }
         for part in in_parts(lines(data, "assignments")?) {
@@ -120,7 +120,7 @@ fn id(line: &Line, name: &str) -> i64 {
     number(line, name).unwrap_or(0)
 }
 
-fn insert_person(conn: &mut Conn, line: &Line) -> Result<(), Error> {
+fn insert_person(conn: &mut Conn, line: &Line) -> Result<(), StoreError> {
     let id = id(line, "id");
     let account_type = if id == SUPER_ADMIN { "super_admin" } else { "internal" };
     let (first, last) = (text(line, "first_name"), text(line, "last_name"));
@@ -138,23 +138,29 @@ fn insert_person(conn: &mut Conn, line: &Line) -> Result<(), Error> {
     conn.exec(&sql.arg(text(line, "company_name"))).map(|_| ())
 }
 
-fn insert_rights(conn: &mut Conn, teams: &[Line], members: &[Line]) -> Result<(), Error> {
-    let teams: Vec<[Value<'_>; 5]> = teams
+fn insert_rights(conn: &mut Conn, teams: &[Line], members: &[Line]) -> Result<(), StoreError> {
+    let teams: Vec<[BorrowedArgument<'_>; 5]> = teams
         .iter()
         .map(|line| {
             [
-                Value::Text(text(line, "name")),
-                Value::Text(text(line, "name")),
-                Value::Text(""),
-                Value::Int(0),
-                Value::Int(0),
+                BorrowedArgument::Text(text(line, "name")),
+                BorrowedArgument::Text(text(line, "name")),
+                BorrowedArgument::Text(""),
+                BorrowedArgument::Int(0),
+                BorrowedArgument::Int(0),
             ]
         })
         .collect();
     conn.insert_rows("user_groups", &["name", "name_fold", "description", "created_at", "modified_at"], &teams, "")?;
-    let members: Vec<[Value<'_>; 3]> = members
+    let members: Vec<[BorrowedArgument<'_>; 3]> = members
         .iter()
-        .map(|line| [Value::Int(id(line, "team")), Value::Int(id(line, "person")), Value::Int(0)])
+        .map(|line| {
+            [
+                BorrowedArgument::Int(id(line, "team")),
+                BorrowedArgument::Int(id(line, "person")),
+                BorrowedArgument::Int(0),
+            ]
+        })
         .collect();
     conn.insert_rows("user_group_members", &["group_id", "user_id", "created_at"], &members, "").map(|_| ())
 }
@@ -166,7 +172,7 @@ pub fn declare(
     name: &'static str,
     fields: &[(&'static str, FieldType)],
     everyone: i64,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO object_classes(name, name_fold, alias, description, version, fields_made, created_at, created_by, modified_at, modified_by) \
          VALUES ($1, $2, $2, '', 2, $3, 0, 1, 0, 1)",
@@ -185,7 +191,7 @@ pub fn declare(
     conn.exec(&sql.arg(class).arg(everyone)).map(|_| ())
 }
 
-fn insert_field(conn: &mut Conn, class: i64, at: i64, alias: &'static str, kind: FieldType) -> Result<(), Error> {
+fn insert_field(conn: &mut Conn, class: i64, at: i64, alias: &'static str, kind: FieldType) -> Result<(), StoreError> {
     let options = OPTIONS.iter().find(|(name, _)| *name == alias).map(|(_, values)| {
         json!(values.iter().map(|value| json!({"value": value, "text": capital(value)})).collect::<Vec<_>>())
             .to_string()
@@ -209,13 +215,13 @@ fn capital(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn fields_of(conn: &mut Conn, class: i64) -> Result<Vec<ClassField>, Error> {
+fn fields_of(conn: &mut Conn, class: i64) -> Result<Vec<ClassField>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.class_id = ").bind(class);
-    conn.all(sql.push(" ORDER BY f.position"), read_field)
+    conn.query_all(sql.push(" ORDER BY f.position"), read_field)
 }
 
-fn insert_set(conn: &mut Conn, line: &Line) -> Result<(), Error> {
+fn insert_set(conn: &mut Conn, line: &Line) -> Result<(), StoreError> {
     let bits = text(line, "actions").split(' ').fold(0, |bits, action| {
         bits | match action {
             "edit" => rights::EDIT,
@@ -236,8 +242,8 @@ fn insert_records(
     fields: &[ClassField],
     records: &[Line],
     first_supplier: i64,
-) -> Result<(), Error> {
-    let rows: Vec<Vec<Arg>> = records.iter().map(|_| vec![class.into()]).collect();
+) -> Result<(), StoreError> {
+    let rows: Vec<Vec<Argument>> = records.iter().map(|_| vec![class.into()]).collect();
     let ids = tables::insert(conn, "records", &["class_id"], &rows, "RETURNING id")?;
     let mut columns: Vec<String> =
         ["id", "owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"]
@@ -256,12 +262,12 @@ fn insert_records(
     conn.set_words(&table(class), &words)
 }
 
-fn record(fields: &[ClassField], line: &Line, id: i64, first_supplier: i64) -> (Vec<Arg>, Words) {
+fn record(fields: &[ClassField], line: &Line, id: i64, first_supplier: i64) -> (Vec<Argument>, Words) {
     let moment = |name: &str| time::parse(text(line, name));
     let owner = number(line, "owner");
     let (created_at, created_by) = (moment("created_at").unwrap_or(0), number(line, "created_by"));
-    let owned = |arg: Arg| if owner.is_some() { arg } else { Arg::Null };
-    let mut row: Vec<Arg> = vec![
+    let owned = |arg: Argument| if owner.is_some() { arg } else { Argument::Null };
+    let mut row: Vec<Argument> = vec![
         id.into(),
         owner.into(),
         owned(id.into()),
@@ -280,7 +286,7 @@ fn record(fields: &[ClassField], line: &Line, id: i64, first_supplier: i64) -> (
                 let items: Vec<&str> = sent.split(';').filter(|item| !item.is_empty()).collect();
                 json!(items).to_string().into()
             }
-            _ if sent.is_empty() => Arg::Null,
+            _ if sent.is_empty() => Argument::Null,
             FieldType::Integer | FieldType::User => number(line, &field.alias).into(),
             FieldType::Relation => number(line, &field.alias).map(|supplier| supplier + first_supplier).into(),
             FieldType::Boolean => (sent == "true").into(),
@@ -290,21 +296,27 @@ fn record(fields: &[ClassField], line: &Line, id: i64, first_supplier: i64) -> (
         };
         row.push(stored);
         if field.kind.is_text() {
-            row.push(if sent.is_empty() { Arg::Null } else { fold(sent).into() });
+            row.push(if sent.is_empty() { Argument::Null } else { fold(sent).into() });
             words.add(&fold(sent));
         }
     }
     (row, words)
 }
 
-fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), Error> {
-    let rows: Vec<[Value<'_>; 5]> = lines
+fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), StoreError> {
+    let rows: Vec<[BorrowedArgument<'_>; 5]> = lines
         .iter()
         .map(|line| {
             let principal = number(line, "person").unwrap_or_else(|| -id(line, "team"));
             // The invoices were made first, so the number of each is its id.
-            let record = Value::Int(id(line, "invoice"));
-            [record, record, Value::Int(id(line, "permission_set")), Value::Int(principal), Value::Int(0)]
+            let record = BorrowedArgument::Int(id(line, "invoice"));
+            [
+                record,
+                record,
+                BorrowedArgument::Int(id(line, "permission_set")),
+                BorrowedArgument::Int(principal),
+                BorrowedArgument::Int(0),
+            ]
         })
         .collect();
     let columns = ["record", "n", "permission_set", "principal", "created_at"];
@@ -312,7 +324,7 @@ fn insert_assignments(conn: &mut Conn, lines: &[Line]) -> Result<(), Error> {
 }
 
 /// Counts what is counted: users, records, and what each principal sees.
-fn count(conn: &mut Conn) -> Result<(), Error> {
+fn count(conn: &mut Conn) -> Result<(), StoreError> {
     for text in [
         "DELETE FROM counters WHERE name LIKE 'users_%'",
         "INSERT INTO counters(name, n) SELECT 'users_' || account_type, count(*) FROM users GROUP BY account_type",

@@ -1,7 +1,7 @@
 //! A build with many users, the same every time: names, references to the users who made them, a few roles.
 
 use crate::failure::Failure;
-use platform::Settings;
+use platform::ApiSettings;
 use platform::builds;
 use platform::identity::access_tokens::AccessTokens;
 use platform::kit::app::App;
@@ -11,7 +11,7 @@ use platform::kit::settings;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use store::{Arg, Conn, Engine, Error, Sql};
+use store::{Argument, Conn, Sql, StoreEngine, StoreError};
 
 /// The key that the servers are started with.
 pub const SECRET: &str = "the benchmark's own key, which protects nothing";
@@ -126,16 +126,16 @@ pub fn run(directory: &str, users: &str, url: Option<&str>) -> Result<(), Failur
 }
 
 /// The database of a directory, or the one of this address.
-pub fn engine(directory: &str, url: Option<&str>) -> Engine {
+pub fn engine(directory: &str, url: Option<&str>) -> StoreEngine {
     match url {
-        Some(url) => Engine::Postgres { url: url.to_owned() },
-        None => Engine::Sqlite { directory: directory.into() },
+        Some(url) => StoreEngine::Postgres { url: url.to_owned() },
+        None => StoreEngine::Sqlite { directory: directory.into() },
     }
 }
 
 /// What the servers are started with, too.
-pub fn config(directory: &str, url: Option<&str>) -> Settings {
-    let mut settings: Settings = settings::Settings::new(engine(directory, url), directory.into(), SECRET).into();
+pub fn config(directory: &str, url: Option<&str>) -> ApiSettings {
+    let mut settings: ApiSettings = settings::KitSettings::new(engine(directory, url), directory.into(), SECRET).into();
     settings.base_url = "http://localhost".to_owned();
     settings.identity.address_attempts = 0;
     (settings.identity.access_token_seconds, settings.identity.refresh_token_seconds) = (86_400, 86_400);
@@ -233,9 +233,9 @@ impl Person {
         })
     }
 
-    fn insert(&self, conn: &mut Conn) -> Result<(), Error> {
+    fn insert(&self, conn: &mut Conn) -> Result<(), StoreError> {
         let name = format!("{} {}", self.first_name, self.last_name);
-        let optional = |number: Option<i64>| number.map_or(Arg::Null, Arg::from);
+        let optional = |number: Option<i64>| number.map_or(Argument::Null, Argument::from);
         let sql = Sql::new(
             "INSERT INTO users(username, username_fold, account_type, first_name, last_name, full_name, full_name_fold, \
              job_title, company_name, phone, mobile, timezone, is_ip_restriction_enabled, allowed_ip_ranges, status, \
@@ -254,13 +254,13 @@ impl Person {
 }
 
 /// Inserts the same person for the same id every time, with this account type.
-pub fn insert_person(conn: &mut Conn, id: i64, account_type: &str) -> Result<(), Error> {
+pub fn insert_person(conn: &mut Conn, id: i64, account_type: &str) -> Result<(), StoreError> {
     let person = Person { account_type: account_type.to_owned(), status: "active", ..Person::made_up(id) };
     person.insert(conn)
 }
 
 /// What stands beside the users: the counters, limits that leave room, roles for the users of type `full`.
-fn count(conn: &mut Conn) -> Result<(), Error> {
+fn count(conn: &mut Conn) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM counters WHERE name LIKE 'users_%'"))?;
     conn.exec(&Sql::new(
         "INSERT INTO counters(name, n) SELECT 'users_' || account_type, count(*) FROM users GROUP BY account_type",
@@ -287,7 +287,7 @@ pub async fn token_of(app: &App, build: &Build, user: i64) -> Result<String, Fai
     let sql = "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent) \
                VALUES ($3, $1, $1, $2, '127.0.0.1', 'bench') RETURNING id";
     let sql = Sql::new(sql).arg(now).arg(now + DAY).arg(user);
-    let session = build.db.write(move |conn| conn.one(&sql, |row| row.int(0))).await?;
+    let session = build.db.write(move |conn| conn.query_one(&sql, |row| row.int(0))).await?;
     Ok(app.slot::<AccessTokens>().issue(&build.uid, user, session, now, 86_400))
 }
 

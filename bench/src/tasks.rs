@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql, Store};
+use store::{Conn, Sql, Store, StoreError};
 
 /// The records of the one class, with two open tasks and a completed one each: numbers 1 to 300,000, the open ones first.
 const RECORDS: i64 = 100_000;
@@ -117,9 +117,9 @@ pub fn seed(directory: &str, url: Option<&str>) -> Result<(), Failure> {
         build.db.write(insert_people).await?;
         build.db.write(|conn| declare(conn, 1, "contract", &[], rights::CREATE)).await?;
         for (text, count) in ROWS {
-            build.db.outside(move |conn| insert(conn, text, count)).await?;
+            build.db.run_outside_transaction(move |conn| insert(conn, text, count)).await?;
         }
-        build.db.outside(|conn| insert(conn, COUNTS, 0)).await?;
+        build.db.run_outside_transaction(|conn| insert(conn, COUNTS, 0)).await?;
         for user in 1..=PEOPLE.len() as i64 {
             fs::write(Path::new(directory).join(format!("token-{user}")), token_of(&app, &build, user).await?)?;
         }
@@ -129,7 +129,7 @@ pub fn seed(directory: &str, url: Option<&str>) -> Result<(), Failure> {
     })
 }
 
-fn insert_people(conn: &mut Conn) -> Result<(), Error> {
+fn insert_people(conn: &mut Conn) -> Result<(), StoreError> {
     let people = PEOPLE.iter().zip(1..).skip(1);
     people.into_iter().try_for_each(|((account_type, _), id)| insert_person(conn, id, account_type))
 }
@@ -138,7 +138,7 @@ fn insert_people(conn: &mut Conn) -> Result<(), Error> {
 const COUNTED: &str =
     "WITH RECURSIVE counted(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM counted WHERE i < $1";
 
-fn insert(conn: &mut Conn, text: &'static str, count: i64) -> Result<(), Error> {
+fn insert(conn: &mut Conn, text: &'static str, count: i64) -> Result<(), StoreError> {
     let mut sql = Sql::new(text);
     if count > 0 {
         sql = Sql::new(
@@ -210,7 +210,7 @@ pub fn due(directory: &str, seconds: &str, url: Option<&str>) -> Result<(), Fail
                 sql = sql.arg(2 * DUE).arg(at).arg(DUE);
                 conn.exec(sql.push(") ").push(text)).map(drop)
             };
-            db.write::<_, Error>(add).await?;
+            db.write::<_, StoreError>(add).await?;
         }
         fs::write(Path::new(directory).join("due"), at.to_string())?;
         app.store.close().await;
@@ -231,8 +231,9 @@ pub fn beside(address: &str, directory: &str, url: Option<&str>) -> Result<(), F
         runtime.block_on(Store::open(engine(directory, url), platform::MIGRATIONS, store::Options::default()))?;
     let left = || -> Result<i64, Failure> {
         let sql = Sql::new("SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= $1").arg(at);
-        Ok(runtime
-            .block_on(store.database("build_1").read::<i64, Error>(move |conn| conn.one(&sql, |row| row.int(0))))?)
+        Ok(runtime.block_on(
+            store.database("build_1").read::<i64, StoreError>(move |conn| conn.query_one(&sql, |row| row.int(0))),
+        )?)
     };
     let begins = Duration::from_micros((at - started.1).max(0) as u64);
     if begins < BEFORE {

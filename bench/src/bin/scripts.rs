@@ -2,7 +2,7 @@
 //! PostgreSQL: `scripts postgres://…` (docs/decisions/0001). Each in turn, several rounds, 16 at a time.
 
 use std::time::{Duration, Instant};
-use store::{Conn, Engine, Error, Migration, Migrations, Options, Sql, Store};
+use store::{Conn, Migration, Migrations, Options, Sql, Store, StoreEngine, StoreError};
 use tokio_postgres::NoTls;
 
 const AT_A_TIME: usize = 16;
@@ -18,8 +18,8 @@ const THINGS: Migration =
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).ok_or("usage: scripts postgres://…")?;
     let migrations = Migrations { control: &[], build: &[THINGS] };
-    let store = Store::open(Engine::Postgres { url: url.clone() }, migrations, Options::default()).await?;
-    store.drop("scripts").await?;
+    let store = Store::open(StoreEngine::Postgres { url: url.clone() }, migrations, Options::default()).await?;
+    store.drop_database("scripts").await?;
     store.create("scripts").await?;
     let fill = Sql::new("INSERT INTO things SELECT i, 'thing ' || i, 0 FROM generate_series(1, 10000) i");
     store.database("scripts").write(move |conn| conn.exec(&fill)).await?;
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("| {round} | read one | {:.0} | {:.0} |", reads.0, reads.1);
         println!("| {round} | read and write in a transaction | {:.0} | {:.0} |", writes.0, writes.1);
     }
-    store.drop("scripts").await?;
+    store.drop_database("scripts").await?;
     Ok(())
 }
 
@@ -40,8 +40,8 @@ fn ids(task: usize) -> impl Iterator<Item = i64> {
     (0..).map(move |n: i64| 1 + (n * 7919 + task as i64 * 613) % 10_000)
 }
 
-fn get(conn: &mut Conn, id: i64) -> Result<String, Error> {
-    conn.one(&Sql::new(GET).arg(id), |row| Ok(row.text(1)?.to_owned()))
+fn get(conn: &mut Conn, id: i64) -> Result<String, StoreError> {
+    conn.query_one(&Sql::new(GET).arg(id), |row| Ok(row.text(1)?.to_owned()))
 }
 
 async fn synchronous(store: &Store, writes: bool) -> f64 {

@@ -4,8 +4,8 @@
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Declaration, Scope, Shape};
-use resource::{Field, Kind, Resource, options};
+use kit::rows::{self, Declaration, RowShape, Scope};
+use resource::{Field, FieldKind, Resource, options};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
@@ -18,20 +18,20 @@ pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
         "administration_log",
         [
             Field::id(),
-            Field::new("at", Kind::DateTime).read_only().filter().sort(),
-            Field::new("by", Kind::User).column("by_user").read_only().nullable().filter(),
-            Field::new("ip", Kind::text(45)).read_only().filter(),
-            Field::new("action", Kind::text(50)).read_only().filter(),
-            Field::new("resource", Kind::text(50)).read_only().filter(),
-            Field::new("object_id", Kind::Integer { min: 1, max: i64::MAX }).read_only().nullable().filter(),
-            Field::new("object_name", Kind::text(255)).folded().read_only().filter(),
-            Field::new("changes", Kind::Object).schema(changes_schema).read_only(),
+            Field::new("at", FieldKind::DateTime).read_only().filter().sort(),
+            Field::new("by", FieldKind::User).column("by_user").read_only().nullable().filter(),
+            Field::new("ip", FieldKind::text(45)).read_only().filter(),
+            Field::new("action", FieldKind::text(50)).read_only().filter(),
+            Field::new("resource", FieldKind::text(50)).read_only().filter(),
+            Field::new("object_id", FieldKind::Integer { min: 1, max: i64::MAX }).read_only().nullable().filter(),
+            Field::new("object_name", FieldKind::text(255)).folded().read_only().filter(),
+            Field::new("changes", FieldKind::Object).schema(changes_schema).read_only(),
         ],
     )
     .newest_first()
 });
 
-static SHAPE: Shape = Shape::plain(Declaration::Static(&ENTRY));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&ENTRY));
 
 /// The value before and the value afterwards of each field that was changed.
 fn changes_schema() -> Json {
@@ -41,12 +41,12 @@ fn changes_schema() -> Json {
 pub fn routes() -> Vec<Route> {
     vec![
         Route::list("/api/administration/log/", &ENTRY, list)
-            .needs("administration_log", "list")
+            .requires("administration_log", "list")
             .summary("Who changed what, newest first"),
         Route::options("/api/administration/log/", |_| Ok(Answer::value(&options::document(&ENTRY)))),
     ]
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }

@@ -9,12 +9,14 @@ use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
 use reqwest::Url;
-use resource::json::{Form, Writer};
-use resource::{After, Changes, Errors, Field, Key, Kind, LINE, Resource, UNDIRECTED, message, openapi};
+use resource::json::{JsonWriter, RowForm};
+use resource::{
+    Changes, Errors, Field, FieldKey, FieldKind, LINE, Resource, RowAfterWrite, UNDIRECTED, message, openapi,
+};
 use std::sync::LazyLock;
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 
 const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
 
@@ -28,17 +30,17 @@ pub static AUTHENTICATION_OBJECTS: Limit = Limit {
     summary: LimitSummary::Counter("authentication_objects"),
 };
 
-static NAME: Key<String> = Key::new("name");
-static PROVIDER: Key<String> = Key::new("provider");
-static CLIENT_ID: Key<String> = Key::new("client_id");
-static CLIENT_SECRET: Key<String> = Key::new("client_secret");
-static TOKEN_URL: Key<String> = Key::new("token_url");
-static SCOPE: Key<String> = Key::new("scope");
+static NAME: FieldKey<String> = FieldKey::new("name");
+static PROVIDER: FieldKey<String> = FieldKey::new("provider");
+static CLIENT_ID: FieldKey<String> = FieldKey::new("client_id");
+static CLIENT_SECRET: FieldKey<String> = FieldKey::new("client_secret");
+static TOKEN_URL: FieldKey<String> = FieldKey::new("token_url");
+static SCOPE: FieldKey<String> = FieldKey::new("scope");
 
 /// The fields that decide who receives the tokens for outbound mail. While the mail settings use the object, only super
 /// admins may change them. Any secret that is sent counts as a change, so that nobody can test guesses of the stored
 /// one.
-static SUPER_ADMIN_FIELDS: [&Key<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
+static SUPER_ADMIN_FIELDS: [&FieldKey<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
 
 static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
@@ -55,10 +57,13 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
                 .folded()
                 .filter()
                 .sort(),
-            PROVIDER.is(Kind::choices(PROVIDERS)).required().filter(),
+            PROVIDER.declare(FieldKind::choices(PROVIDERS)).required().filter(),
             CLIENT_ID.text(255).charset(LINE).default(""),
-            CLIENT_SECRET.is(Kind::Secret { min: 0, max: 1000 }).not_blank().encrypted(SECRET_COLUMN, ROW_KEY_COLUMN),
-            TOKEN_URL.is(Kind::Url { max: 500 }).default(""),
+            CLIENT_SECRET
+                .declare(FieldKind::Secret { min: 0, max: 1000 })
+                .not_blank()
+                .encrypted(SECRET_COLUMN, ROW_KEY_COLUMN),
+            TOKEN_URL.declare(FieldKind::Url { max: 500 }).default(""),
             SCOPE.text(500).charset(LINE).default(""),
             created_at.sort(),
             created_by,
@@ -67,30 +72,30 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&AUTHENTICATION_OBJECTS)
-    .shows(|_| vec![("_meta", openapi::meta(ACTIONS))])
+    .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
 
 /// The actions that `_meta` tells.
 const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&OBJECT), "", write_meta);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&OBJECT), "", write_meta);
 
 pub fn routes() -> Vec<Route> {
     const ALL: &str = "/api/authentication-objects/";
     const ONE: &str = "/api/authentication-objects/{id}/";
     let name = "authentication_objects";
     vec![
-        Route::list(ALL, &OBJECT, list).needs(name, "list"),
-        Route::create(ALL, &OBJECT, create).needs(name, "create"),
+        Route::list(ALL, &OBJECT, list).requires(name, "list"),
+        Route::create(ALL, &OBJECT, create).requires(name, "create"),
         Route::options_below(ALL, |_, conn| Ok(Answer::value(&rows::document(conn, &OBJECT)?))),
-        Route::view(ONE, &OBJECT, view).needs(name, "view"),
-        Route::edit(ONE, &OBJECT, edit).needs(name, "edit"),
-        Route::delete(ONE, delete).needs(name, "delete"),
+        Route::view(ONE, &OBJECT, view).requires(name, "view"),
+        Route::edit(ONE, &OBJECT, edit).requires(name, "edit"),
+        Route::delete(ONE, delete).requires(name, "delete"),
     ]
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -98,32 +103,32 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let accepted = rows::accepted(conn, &OBJECT, &request.object()?, None)?;
+    let accepted = rows::check_body(conn, &OBJECT, &request.object()?, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
-    check(&After { before: None, sent: &changes }, false, &mut errors);
+    check(&RowAfterWrite { before: None, sent: &changes }, false, &mut errors);
     errors.refuse()?;
     let id = rows::insert(request, conn, &OBJECT, &changes, &[])?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &OBJECT, &body, Some(id))?;
+    let accepted = rows::check_body(conn, &OBJECT, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
-    let is_used = smtp_settings::uses(conn, id)?;
+    let is_used = smtp_settings::is_used_for_mail(conn, id)?;
     let is_other =
         || SUPER_ADMIN_FIELDS.iter().any(|key| smtp_settings::sends_another(key.name(), &body, &before, &changes));
     if is_used && is_other() && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
     let has_secret = rows::has_secret(&before, &CLIENT_SECRET);
-    check(&After { before: Some(&before), sent: &changes }, has_secret, &mut errors);
+    check(&RowAfterWrite { before: Some(&before), sent: &changes }, has_secret, &mut errors);
     if has_secret
         && changes_token_url(&before, &changes)
-        && !changes.has(&CLIENT_SECRET)
-        && !errors.has(CLIENT_SECRET.name())
+        && !changes.contains(&CLIENT_SECRET)
+        && !errors.has_field(CLIENT_SECRET.name())
     {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
@@ -133,7 +138,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     errors.refuse()?;
     rows::update(request, conn, &OBJECT, id, &before, &changes, &[])?;
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -145,21 +150,21 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Checks that the token URL is a web address without credentials, since answers show it, and that an object of the
 /// vendor has every field that a token request needs.
-fn check(after: &After, has_secret: bool, errors: &mut Errors) {
+fn check(after: &RowAfterWrite, has_secret: bool, errors: &mut Errors) {
     let url = after.get(&TOKEN_URL).unwrap_or_default();
-    if !url.is_empty() && !errors.has(TOKEN_URL.name()) && !is_token_url(&url) {
+    if !url.is_empty() && !errors.has_field(TOKEN_URL.name()) && !is_token_url(&url) {
         errors.add(TOKEN_URL.name(), message::URL);
     }
     if after.get(&PROVIDER).as_deref() != Some(VENDOR) {
         return;
     }
-    let is_empty = |key: &Key<String>| after.get(key).is_none_or(|text| text.is_empty());
+    let is_empty = |key: &FieldKey<String>| after.get(key).is_none_or(|text| text.is_empty());
     for (key, is_missing) in [
         (&CLIENT_ID, is_empty(&CLIENT_ID)),
         (&CLIENT_SECRET, is_empty(&CLIENT_SECRET) && !has_secret),
         (&TOKEN_URL, is_empty(&TOKEN_URL)),
     ] {
-        if is_missing && !errors.has(key.name()) {
+        if is_missing && !errors.has_field(key.name()) {
             errors.add(key.name(), message::REQUIRED);
         }
     }
@@ -174,10 +179,16 @@ fn changes_token_url(before: &Changes, changes: &Changes) -> bool {
     changes.get(&TOKEN_URL).is_some_and(|url| Some(url) != before.get(&TOKEN_URL))
 }
 
-fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    _: RowForm,
+    _: &RowCells<'_>,
+    _: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        let holds = |action: &'static str| (action, caller.may("authentication_objects", action));
+        let holds = |action: &'static str| (action, caller.has_permission("authentication_objects", action));
         write_permissions(out, &ACTIONS.map(holds));
     }
     out.raw("}");

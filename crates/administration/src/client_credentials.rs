@@ -9,7 +9,7 @@ use kit::outbound;
 use kit::secret::Context;
 use reqwest::Url;
 use serde_json::Value as Json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The table of authentication objects, to which the encryption of their secrets is bound.
 pub const TABLE: &str = "authentication_objects";
@@ -38,12 +38,12 @@ pub struct ClientCredentials {
 
 /// The credentials of an authentication object; `None` when there is no such object of the vendor, or its secret does not
 /// open.
-pub fn stored(app: &App, build: &Build, conn: &mut Conn, object: i64) -> Result<Option<ClientCredentials>, Error> {
+pub fn load(app: &App, build: &Build, conn: &mut Conn, object: i64) -> Result<Option<ClientCredentials>, StoreError> {
     let sql = Sql::new(
         "SELECT token_url, client_id, scope, row_key, client_secret FROM authentication_objects \
          WHERE id = $1 AND provider = $2 AND client_secret IS NOT NULL",
     );
-    let found = conn.opt(&sql.arg(object).arg(VENDOR), |row| {
+    let found = conn.query_optional(&sql.arg(object).arg(VENDOR), |row| {
         let place = Context { build: &build.uid, table: TABLE, column: SECRET_COLUMN, row: row.text(3)? };
         let secret = app.keys.open(&place, row.text(4)?).and_then(|plain| String::from_utf8(plain).ok());
         let text = |at| row.text(at).map(str::to_owned);

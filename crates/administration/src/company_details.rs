@@ -1,16 +1,16 @@
 //! Company details: `/api/administration/company-details/` (`docs/reference/company-details.md`), which the standard
 //! messages of [`crate::mail::templates`] merge into their text.
 
-use crate::mail::templates::Fields;
+use crate::mail::templates::MergeFields;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
-use resource::json::{Form, Writer};
-use resource::{Charset, Field, Kind, LINE, Resource, Value, openapi, options};
+use kit::rows::{self, Declaration, RowCells, RowShape, write_permissions};
+use resource::json::{JsonWriter, RowForm};
+use resource::{Charset, CheckedValue, Field, FieldKind, LINE, Resource, openapi, options};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const PATH: &str = "/api/administration/company-details/";
 
@@ -29,7 +29,7 @@ const NAMES: [&str; 6] = [
 
 static DETAILS: LazyLock<Resource> = LazyLock::new(|| {
     let [first_name, last_name, email_address, phone_number, job_title, email_signature] = NAMES;
-    let line = |name: &'static str, max| Field::new(name, Kind::text(max)).charset(LINE);
+    let line = |name: &'static str, max| Field::new(name, FieldKind::text(max)).charset(LINE);
     Resource::new(
         "company_details",
         "CompanyDetails",
@@ -37,25 +37,25 @@ static DETAILS: LazyLock<Resource> = LazyLock::new(|| {
         [
             line(first_name, 25),
             line(last_name, 25),
-            Field::new(email_address, Kind::Email { max: 100 }),
+            Field::new(email_address, FieldKind::Email { max: 100 }),
             line(phone_number, 20),
             line(job_title, 100),
-            Field::new(email_signature, Kind::text(255)).charset(LINES),
+            Field::new(email_signature, FieldKind::text(255)).charset(LINES),
         ],
     )
-    .shows(|_| vec![("_meta", openapi::meta(ACTIONS))])
+    .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
 
 /// The actions that `_meta` tells.
 const ACTIONS: [&str; 2] = ["edit", "view"];
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&DETAILS), "", write_meta);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&DETAILS), "", write_meta);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::view(PATH, &DETAILS, view).needs("company_details", "view"),
-        Route::edit(PATH, &DETAILS, edit).needs("company_details", "edit"),
-        Route::options(PATH, |_| Ok(Answer::value(&options::single(&DETAILS)))),
+        Route::view(PATH, &DETAILS, view).requires("company_details", "view"),
+        Route::edit(PATH, &DETAILS, edit).requires("company_details", "edit"),
+        Route::options(PATH, |_| Ok(Answer::value(&options::instance_document(&DETAILS)))),
     ]
 }
 
@@ -65,34 +65,40 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load_for_change(request, conn, &SHAPE, 1)?;
-    let accepted = rows::accepted(conn, &DETAILS, &request.object()?, Some(1))?;
+    let accepted = rows::check_body(conn, &DETAILS, &request.object()?, Some(1))?;
     accepted.errors.refuse()?;
     rows::update(request, conn, &DETAILS, 1, &before, &accepted.changes, &[])?;
     view(request, conn)
 }
 
-fn write_meta(out: &mut Writer, _: Form, _: &Cell<'_>, _: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    _: RowForm,
+    _: &RowCells<'_>,
+    _: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
-        write_permissions(out, &ACTIONS.map(|action| (action, caller.may("company_details", action))));
+        write_permissions(out, &ACTIONS.map(|action| (action, caller.has_permission("company_details", action))));
     }
     out.raw("}");
     Ok(())
 }
 
 /// The address of the person who helps users; empty when none is set.
-pub fn admin_email_address(conn: &mut Conn) -> Result<String, Error> {
-    conn.one(&Sql::new("SELECT admin_email_address FROM company_details WHERE id = 1"), |row| {
+pub fn admin_email_address(conn: &mut Conn) -> Result<String, StoreError> {
+    conn.query_one(&Sql::new("SELECT admin_email_address FROM company_details WHERE id = 1"), |row| {
         Ok(row.text(0)?.to_owned())
     })
 }
 
 /// The company details as merge fields.
-pub fn merge_fields(conn: &mut Conn) -> Result<Fields, Error> {
+pub fn merge_fields(conn: &mut Conn) -> Result<MergeFields, StoreError> {
     let details = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
     let text = |name| match details.value(name) {
-        Some(Value::Text(text)) => text.clone(),
+        Some(CheckedValue::Text(text)) => text.clone(),
         _ => String::new(),
     };
-    Ok(NAMES.into_iter().fold(Fields::default(), |fields, name| fields.with(name, text(name))))
+    Ok(NAMES.into_iter().fold(MergeFields::default(), |fields, name| fields.with_field(name, text(name))))
 }

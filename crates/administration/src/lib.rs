@@ -15,13 +15,13 @@ mod token_test;
 pub use client_credentials::TABLE as AUTHENTICATION_OBJECTS_TABLE;
 pub use smtp_settings::IS_MAIL_SET_UP;
 
-use kit::domain::Domain;
+use kit::domain::Module;
 use kit::permissions::PermissionResource;
-use kit::secret::Column;
+use kit::secret::SealedColumn;
 use mail::queue::{MailKinds, TestPlaces};
 
 /// The registration of the administration domain.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "administration",
     routes: || {
         let routes = [
@@ -50,17 +50,17 @@ pub static DOMAIN: Domain = Domain {
     limits: &[&authentication_objects::AUTHENTICATION_OBJECTS],
     reactions: &[smtp_settings::ON_OBJECT_DELETION],
     sealed_columns: &[
-        Column { table: "authentication_objects", column: "client_secret", row: "row_key" },
+        SealedColumn { table: "authentication_objects", column: "client_secret", row: "row_key" },
         kit::jobs::PAYLOAD,
-        Column { table: "mail_jobs", column: "sealed", row: "row_key" },
-        Column { table: "smtp_settings", column: "password", row: "row_key" },
+        SealedColumn { table: "mail_jobs", column: "sealed", row: "row_key" },
+        SealedColumn { table: "smtp_settings", column: "password", row: "row_key" },
     ],
     slots: |_, _, slots| {
-        slots.put(TestPlaces::default());
+        slots.insert(TestPlaces::default());
         slots.entry::<MailKinds>();
         Ok(())
     },
     jobs: &[&mail::queue::MAIL],
     standing_jobs: &[&mail::queue::FORMER_MAILS],
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

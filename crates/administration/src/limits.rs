@@ -12,7 +12,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows;
 use resource::openapi::{object, schema_document, titled};
-use resource::{Changes, Field, Kind, Resource, Value, message, options};
+use resource::{Changes, CheckedValue, Field, FieldKind, Resource, message, options};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
@@ -26,8 +26,8 @@ const MAX_EXTENSION_CHARS: usize = 10;
 
 /// The build limits as operators send them in a PATCH.
 pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
-    let numbers = all().map(|limit| Field::new(limit.key(), Kind::Integer { min: 1, max: MAX_VALUE }));
-    let extensions = Kind::Texts {
+    let numbers = limits_in_order().map(|limit| Field::new(limit.key(), FieldKind::Integer { min: 1, max: MAX_VALUE }));
+    let extensions = FieldKind::Texts {
         at_most: Some((MAX_EXTENSIONS, message::too_many(MAX_EXTENSIONS).into())),
         are_valid: |extensions| extensions.iter().all(|extension| is_extension(extension)),
         invalid: "Invalid extension format.",
@@ -39,7 +39,7 @@ pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
 pub fn routes() -> Vec<Route> {
     const OF_BUILD: &str = "/api/builds/{build_domain}/limits/";
     let read = Handler::Read(|_, conn| Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?))));
-    let document = Handler::NoDatabase(|_| Ok(Answer::value(&options::single(&BUILD_LIMITS))));
+    let document = Handler::NoDatabase(|_| Ok(Answer::value(&options::instance_document(&BUILD_LIMITS))));
     let document = Route::new(Method::OPTIONS, OF_BUILD, "Schema document", document);
     vec![
         Route::new(
@@ -52,17 +52,17 @@ pub fn routes() -> Vec<Route> {
         .answers(200, Schema::Json(summary_schema)),
         Route::new(Method::GET, OF_BUILD, "The limits of a build, for operators", read)
             .answers(200, Schema::Json(build_limits_schema))
-            .of_deployment(),
+            .for_operators(),
         Route::new(Method::PATCH, OF_BUILD, "Change limits of a build", Handler::Write(edit))
-            .takes(Schema::Body(&BUILD_LIMITS, false))
+            .with_body(Schema::Body(&BUILD_LIMITS, false))
             .answers(200, Schema::Json(build_limits_schema))
-            .of_deployment(),
-        document.answers(200, Schema::Json(schema_document)).of_deployment(),
+            .for_operators(),
+        document.answers(200, Schema::Json(schema_document)).for_operators(),
     ]
 }
 
 /// All limits, in the order of their keys in the build limits.
-pub fn all() -> impl Iterator<Item = &'static Limit> {
+pub fn limits_in_order() -> impl Iterator<Item = &'static Limit> {
     static ALL: LazyLock<Vec<&Limit>> = LazyLock::new(|| {
         let declared = registered().iter().flat_map(|domain| domain.limits);
         let mut all: Vec<&Limit> = declared.chain(LIMITS_TO_COME).copied().collect();
@@ -74,7 +74,7 @@ pub fn all() -> impl Iterator<Item = &'static Limit> {
 
 /// The limit with this key in the build limits.
 pub fn find(key: &str) -> Option<&'static Limit> {
-    all().find(|limit| limit.key() == key)
+    limits_in_order().find(|limit| limit.key() == key)
 }
 
 fn get_summary(request: &Request, conn: &mut Conn) -> Outcome {
@@ -92,8 +92,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         let sent = body.get(key).and_then(|sent| sent.as_i64());
         find(key).is_some_and(|limit| sent == Some(before.value(limit)))
     };
-    let body = body.clone().only(|key| !is_unchanged(key));
-    let mut accepted = rows::accepted(conn, &BUILD_LIMITS, &body, Some(0))?;
+    let body = body.clone().filter_members(|key| !is_unchanged(key));
+    let mut accepted = rows::check_body(conn, &BUILD_LIMITS, &body, Some(0))?;
     for key in request.undeclared()? {
         accepted.errors.add(&key, message::NO_FIELD);
     }
@@ -106,12 +106,16 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Stores the values that differ from the present ones, and returns each changed key with its entry for the log. A null
 /// restores the default.
-pub fn store(conn: &mut Conn, before: &BuildLimits, changes: &Changes) -> Result<Vec<(String, Diff)>, store::Error> {
+pub fn store(
+    conn: &mut Conn,
+    before: &BuildLimits,
+    changes: &Changes,
+) -> Result<Vec<(String, Diff)>, store::StoreError> {
     let mut changed = Vec::new();
     for (key, value) in changes.iter() {
         let (old, new): (Json, Json) = match find(key) {
             Some(limit) => {
-                let sent = if let Value::Int(value) = value { Some(*value) } else { None };
+                let sent = if let CheckedValue::Int(value) = value { Some(*value) } else { None };
                 let (old, new) = (before.value(limit), sent.unwrap_or(limit.default));
                 if old != new || sent.is_none() {
                     limits::set(conn, limit, sent)?;
@@ -135,11 +139,11 @@ pub fn store(conn: &mut Conn, before: &BuildLimits, changes: &Changes) -> Result
 }
 
 /// The file extensions of a list in their order, without duplicates; `None` for a null.
-fn extensions(value: &Value) -> Option<Vec<String>> {
-    let Value::List(items) = value else { return None };
+fn extensions(value: &CheckedValue) -> Option<Vec<String>> {
+    let CheckedValue::List(items) = value else { return None };
     let mut extensions: Vec<String> = Vec::with_capacity(items.len());
     for item in items {
-        if let Value::Text(text) = item
+        if let CheckedValue::Text(text) = item
             && !extensions.contains(text)
         {
             extensions.push(text.clone());
@@ -157,7 +161,7 @@ pub fn is_extension(text: &str) -> bool {
 /// The body of `GET /api/builds/{build_domain}/limits/`.
 fn build_limits(limits: &BuildLimits) -> Json {
     let mut body = Map::new();
-    for limit in all() {
+    for limit in limits_in_order() {
         let value = limits.value(limit);
         let shown = if limit.is_counted { counter(limits, limit) } else { value.into() };
         body.insert(limit.key().to_owned(), shown);
@@ -169,7 +173,7 @@ fn build_limits(limits: &BuildLimits) -> Json {
 /// The body of `GET /api/limits/`.
 fn summary(limits: &BuildLimits) -> Json {
     let (mut body, mut additional) = (Map::new(), Map::new());
-    for limit in all() {
+    for limit in limits_in_order() {
         match limit.summary {
             LimitSummary::Absent => {}
             LimitSummary::Counter(name) => drop(body.insert(name.to_owned(), counter(limits, limit))),
@@ -181,19 +185,20 @@ fn summary(limits: &BuildLimits) -> Json {
 }
 
 fn counter(limits: &BuildLimits, limit: &Limit) -> Json {
-    json!({"count": limits.taken(limit), "limit": limits.value(limit)})
+    json!({"count": limits.used(limit), "limit": limits.value(limit)})
 }
 
 fn build_limits_schema() -> Json {
     let shown = |limit: &Limit| if limit.is_counted { counter_schema() } else { integer() };
-    let mut properties: Map<String, Json> = all().map(|limit| (limit.key().to_owned(), shown(limit))).collect();
+    let mut properties: Map<String, Json> =
+        limits_in_order().map(|limit| (limit.key().to_owned(), shown(limit))).collect();
     properties.insert(FILE_EXTENSIONS.to_owned(), json!({"type": "array", "items": {"type": "string"}}));
     titled("BuildLimits", object(properties))
 }
 
 fn summary_schema() -> Json {
     let (mut counters, mut additional) = (Map::new(), Map::new());
-    for limit in all() {
+    for limit in limits_in_order() {
         match limit.summary {
             LimitSummary::Absent => {}
             LimitSummary::Counter(name) => drop(counters.insert(name.to_owned(), counter_schema())),

@@ -6,14 +6,14 @@ use kit::limits::{Limit, LimitSummary};
 pub static LIMITS_TO_COME: &[&Limit] = &[
     &counter("sequences", 100, LimitSummary::Counter("sequences")),
     &counter("task_group_templates", 100, LimitSummary::Counter("task_group_templates")),
-    &flat("personal_authentication_objects_per_user_per_provider", 10),
-    &flat("record_relations_transaction", 100),
+    &flat_limit("personal_authentication_objects_per_user_per_provider", 10),
+    &flat_limit("record_relations_transaction", 100),
 ];
 
 const fn counter(name: &'static str, default: i64, summary: LimitSummary) -> Limit {
     Limit { name, default, is_counted: true, summary, ..Limit::EMPTY }
 }
 
-const fn flat(name: &'static str, default: i64) -> Limit {
+const fn flat_limit(name: &'static str, default: i64) -> Limit {
     Limit { name, default, ..Limit::EMPTY }
 }

@@ -8,7 +8,7 @@ use kit::answer::Answer;
 use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/authentication-objects/{id}/test/", "Ask for a token, and drop it", Handler::Async(run))
-            .needs("authentication_objects", "edit")
+            .requires("authentication_objects", "edit")
             .answers(200, Schema::Json(shape)),
     ]
 }
@@ -33,7 +33,7 @@ fn shape() -> Json {
 }
 
 /// What can be tested of an object.
-enum Tested {
+enum TokenTest {
     Credentials(ClientCredentials),
     /// Its secret does not open.
     NoSecret,
@@ -41,14 +41,14 @@ enum Tested {
     NoTokens,
 }
 
-fn run(request: Arc<Request>) -> Pending {
+fn run(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let deadline = Instant::now() + TEST_TIMEOUT;
         // Nothing is written, but what a caller may no longer do is refused as in every write.
         let issued = match write(&request, prepare).await? {
-            Tested::Credentials(credentials) => ask(&request, &credentials, deadline).await,
-            Tested::NoSecret => Err(Reason::SignIn),
-            Tested::NoTokens => return Ok(failure("Objects of this provider issue no tokens.")),
+            TokenTest::Credentials(credentials) => request_token(&request, &credentials, deadline).await,
+            TokenTest::NoSecret => Err(Reason::SignIn),
+            TokenTest::NoTokens => return Ok(failure("Objects of this provider issue no tokens.")),
         };
         Ok(match issued {
             Ok(()) => Answer::value(&json!({"status": "success", "msg": "A token was issued."})),
@@ -61,19 +61,19 @@ fn failure(msg: &str) -> Answer {
     Answer::value(&json!({"status": "failure", "msg": msg}))
 }
 
-fn prepare(request: &Request, conn: &mut Conn) -> Result<Tested, Refusal> {
+fn prepare(request: &Request, conn: &mut Conn) -> Result<TokenTest, Refusal> {
     let mut sql = Sql::new("SELECT provider FROM ");
     sql.name(TABLE).push(" WHERE id = ").bind(request.id());
-    let provider = conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)?;
+    let provider = conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)?;
     if provider != VENDOR {
-        return Ok(Tested::NoTokens);
+        return Ok(TokenTest::NoTokens);
     }
-    let stored = client_credentials::stored(&request.app, &request.build, conn, request.id())?;
-    Ok(stored.map_or(Tested::NoSecret, Tested::Credentials))
+    let stored = client_credentials::load(&request.app, &request.build, conn, request.id())?;
+    Ok(stored.map_or(TokenTest::NoSecret, TokenTest::Credentials))
 }
 
-async fn ask(request: &Request, credentials: &ClientCredentials, deadline: Instant) -> Result<(), Reason> {
-    let places = request.app.slot::<TestPlaces>().of(&request.build);
+async fn request_token(request: &Request, credentials: &ClientCredentials, deadline: Instant) -> Result<(), Reason> {
+    let places = request.app.slot::<TestPlaces>().for_build(&request.build);
     let asked = timeout_at(deadline, async {
         let _place = places.acquire().await.map_err(|_| Reason::Connect)?;
         client_credentials::token(credentials, &request.app.settings.outbound_allow).await.map(drop)

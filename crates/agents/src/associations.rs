@@ -3,42 +3,42 @@
 
 use crate::connectors;
 use identity::agent_sessions;
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::rights;
 use std::collections::BTreeSet;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A changed integration changes what its connectors are associated with, and whether they may be used.
 pub const ON_INTEGRATION_CHANGED: Reaction = Reaction {
     resource: "integrations",
-    when: When::Changed,
+    when: ReactionTime::Changed,
     run: |request, conn, integration| {
-        let connectors = of_integration(conn, integration)?;
+        let connectors = load_integration_classes(conn, integration)?;
         if connectors.is_empty() {
             return Ok(());
         }
         for connector in connectors {
             renew(conn, connector, integration)?;
         }
-        Ok(rights::changed(request, conn)?)
+        Ok(rights::mark_rights_changed(request, conn)?)
     },
 };
 
 /// An integration with connectors stays.
 pub const ON_INTEGRATION_LEAVING: Reaction = Reaction {
     resource: "integrations",
-    when: When::Leaving,
-    run: |_, conn, integration| match of_integration(conn, integration)?.is_empty() {
+    when: ReactionTime::Leaving,
+    run: |_, conn, integration| match load_integration_classes(conn, integration)?.is_empty() {
         true => Ok(()),
-        false => Err(Refusal::bad("Integration is used by MCP connectors and cannot be deleted.")),
+        false => Err(Refusal::bad_request("Integration is used by MCP connectors and cannot be deleted.")),
     },
 };
 
 /// A connector that is deleted loses its associations, what sets gave to it, and its grants.
 pub const ON_CONNECTOR_LEAVING: Reaction = Reaction {
     resource: connectors::NAME_OF_RESOURCE,
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, connector| {
         agent_sessions::end_of_connector(request, conn, connector)?;
         for text in [
@@ -51,21 +51,21 @@ pub const ON_CONNECTOR_LEAVING: Reaction = Reaction {
     },
 };
 
-fn of_integration(conn: &mut Conn, integration: i64) -> Result<Vec<i64>, Error> {
+fn load_integration_classes(conn: &mut Conn, integration: i64) -> Result<Vec<i64>, StoreError> {
     let sql = Sql::new("SELECT id FROM mcp_connectors WHERE integration = $1 ORDER BY id");
-    conn.all(&sql.arg(integration), |row| row.int(0))
+    conn.query_all(&sql.arg(integration), |row| row.int(0))
 }
 
 /// Associates a connector with the classes of its integration, whose row is locked, and with no others.
-pub fn renew(conn: &mut Conn, connector: i64, integration: i64) -> Result<(), Error> {
+pub fn renew(conn: &mut Conn, connector: i64, integration: i64) -> Result<(), StoreError> {
     // Classes are locked, so that none is deleted meanwhile.
     let sql = Sql::new(
         "SELECT o.id FROM object_classes o WHERE o.id IN (SELECT i.class_id FROM integrations i WHERE i.id = $1) \
          OR o.id IN (SELECT c.class_id FROM integration_classes c WHERE c.integration = $1) ORDER BY o.id FOR SHARE",
     );
-    let wanted: BTreeSet<i64> = conn.all(&sql.arg(integration), |row| row.int(0))?.into_iter().collect();
+    let wanted: BTreeSet<i64> = conn.query_all(&sql.arg(integration), |row| row.int(0))?.into_iter().collect();
     let sql = Sql::new("SELECT object_class FROM mcp_connector_classes WHERE connector = $1").arg(connector);
-    let held: BTreeSet<i64> = conn.all(&sql, |row| row.int(0))?.into_iter().collect();
+    let held: BTreeSet<i64> = conn.query_all(&sql, |row| row.int(0))?.into_iter().collect();
     for class in wanted.difference(&held) {
         let sql = Sql::new("INSERT INTO mcp_connector_classes(connector, object_class) VALUES ($1, $2)");
         conn.exec(&sql.arg(connector).arg(*class))?;

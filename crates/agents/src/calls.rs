@@ -7,7 +7,7 @@
 use kit::build::Build;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 /// How many calls a grant may make in [`WINDOW_US`].
 const MAX_CALLS: i64 = 600;
@@ -16,10 +16,10 @@ const WINDOW_US: i64 = 60_000_000;
 
 /// The calls of a build's grants, as one process counts them.
 #[derive(Default)]
-pub struct Calls(Mutex<HashMap<i64, Count>>);
+pub struct CallCounts(Mutex<HashMap<i64, MinuteCount>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
+struct MinuteCount {
     /// When the minute began, in microseconds since 1970.
     since: i64,
     calls: i64,
@@ -42,21 +42,21 @@ pub struct TooMany {
     pub wait: i64,
 }
 
-impl Calls {
-    pub fn of(build: &Build) -> &Calls {
+impl CallCounts {
+    pub fn for_build(build: &Build) -> &CallCounts {
         build.slot()
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<i64, Count>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<i64, MinuteCount>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts calls of a grant that are about to run: all of them, or none.
     pub fn begin(&self, grant: i64, calls: i64, now: i64) -> Result<(), TooMany> {
         let mut counts = self.counts();
-        let count = counts.entry(grant).or_insert(Count { since: now, ..Count::default() });
+        let count = counts.entry(grant).or_insert(MinuteCount { since: now, ..MinuteCount::default() });
         if count.since + WINDOW_US <= now {
-            *count = Count { since: now, ..Count::default() };
+            *count = MinuteCount { since: now, ..MinuteCount::default() };
         }
         if count.calls + calls > MAX_CALLS {
             return Err(TooMany { wait: count.since + WINDOW_US - now });
@@ -103,22 +103,34 @@ impl Calls {
 
 /// Stores the calls of grants of a build, and returns what all processes have stored of these grants. The caller holds the row of
 /// the build, so that no two processes do so at once.
-pub fn store(conn: &mut Conn, build: &str, unstored: &[CallsOfGrant], now: i64) -> Result<Vec<CallsOfGrant>, Error> {
+pub fn store(
+    conn: &mut Conn,
+    build: &str,
+    unstored: &[CallsOfGrant],
+    now: i64,
+) -> Result<Vec<CallsOfGrant>, StoreError> {
     if unstored.is_empty() {
         return Ok(Vec::new());
     }
     let sql = Sql::new("DELETE FROM agent_calls WHERE build = $1 AND since <= $2").arg(build).arg(now - WINDOW_US);
     conn.exec(&sql)?;
-    let rows: Vec<[Value<'_>; 4]> = unstored
+    let rows: Vec<[BorrowedArgument<'_>; 4]> = unstored
         .iter()
-        .map(|of| [Value::Text(build), Value::Int(of.grant), Value::Int(of.since), Value::Int(of.calls)])
+        .map(|of| {
+            [
+                BorrowedArgument::Text(build),
+                BorrowedArgument::Int(of.grant),
+                BorrowedArgument::Int(of.since),
+                BorrowedArgument::Int(of.calls),
+            ]
+        })
         .collect();
     let then = "ON CONFLICT (build, session_id) DO UPDATE SET calls = agent_calls.calls + excluded.calls";
     conn.insert_rows("agent_calls", &["build", "session_id", "since", "calls"], &rows, then)?;
     let mut sql = Sql::new("SELECT session_id, since, calls FROM agent_calls WHERE build = ");
     let grants: Vec<i64> = unstored.iter().map(|of| of.grant).collect();
-    sql.bind(build).push(" AND session_id").any(grants);
-    conn.all(&sql, |row| Ok(CallsOfGrant { grant: row.int(0)?, since: row.int(1)?, calls: row.int(2)? }))
+    sql.bind(build).push(" AND session_id").push_any(grants);
+    conn.query_all(&sql, |row| Ok(CallsOfGrant { grant: row.int(0)?, since: row.int(1)?, calls: row.int(2)? }))
 }
 
 #[cfg(test)]
@@ -129,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_grant_may_call_600_times_in_the_minute_that_its_first_call_begins() {
-        let calls = Calls::default();
+        let calls = CallCounts::default();
         assert_eq!(calls.begin(1, 1, 10 * SECOND), Ok(()));
         assert_eq!(calls.begin(1, 599, 69 * SECOND), Ok(()));
         assert_eq!(calls.begin(1, 1, 69 * SECOND), Err(TooMany { wait: SECOND }));
@@ -142,7 +154,7 @@ mod tests {
 
     #[test]
     fn calls_of_other_processes_count_once_they_are_stored() {
-        let (here, mut stored) = (Calls::default(), CallsOfGrant { grant: 1, since: 5 * SECOND, calls: 400 });
+        let (here, mut stored) = (CallCounts::default(), CallsOfGrant { grant: 1, since: 5 * SECOND, calls: 400 });
         here.begin(1, 100, 10 * SECOND).unwrap();
         let unstored = here.take_unstored(11 * SECOND);
         assert_eq!(unstored, [CallsOfGrant { grant: 1, since: 10 * SECOND, calls: 100 }]);

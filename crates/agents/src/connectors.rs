@@ -15,12 +15,12 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
-use resource::json::{Cells, Form, Writer};
-use resource::{Errors, Field, Key, Kind, Resource, UNDIRECTED, openapi};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{Errors, Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
 
@@ -44,13 +44,13 @@ const RESET: &str = "/api/mcp/connectors/{id}/reset-client-secret/";
 
 const CLIENT_SECRET: &str = "client_secret";
 
-static NAME: Key<String> = Key::new("name");
-static INTEGRATION: Key<String> = Key::new("integration");
+static NAME: FieldKey<String> = FieldKey::new("name");
+static INTEGRATION: FieldKey<String> = FieldKey::new("integration");
 
 static CONNECTOR: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
-    let status = Kind::choices(&[("enabled", "Enabled"), ("disabled", "Disabled")]);
-    let tools = Kind::Set { choices: tools::choices(), max_items: 100 };
+    let status = FieldKind::choices(&[("enabled", "Enabled"), ("disabled", "Disabled")]);
+    let tools = FieldKind::Set { choices: tools::choices(), max_items: 100 };
     Resource::new(
         NAME_OF_RESOURCE,
         "McpConnector",
@@ -66,22 +66,22 @@ static CONNECTOR: LazyLock<Resource> = LazyLock::new(|| {
                 .filter()
                 .sort()
                 .example("Assistant"),
-            Field::new("description", Kind::text(500)).default(""),
+            Field::new("description", FieldKind::text(500)).default(""),
             INTEGRATION
-                .is(Kind::Uuid)
+                .declare(FieldKind::Uuid)
                 .column("integration_uuid")
                 .required()
                 .create_only()
                 .filter()
                 .also_in()
                 .example("0f8fad5b-d9cb-469f-a165-70867728950e"),
-            Field::new("is_enabled", Kind::Boolean).default(true).filter(),
+            Field::new("is_enabled", FieldKind::Boolean).default(true).filter(),
             Field::new("status", status)
                 .sql("CASE WHEN t.is_enabled = 1 THEN 'enabled' ELSE 'disabled' END")
                 .read_only(),
             Field::new("allowed_tools", tools).default(tools::read_only()).detail_only().example(json!(["get_record"])),
-            Field::new("server_url", Kind::Url { max: 2048 }).read_only().detail_only().stored_by_resource(),
-            Field::new("client_id", Kind::text(36)).read_only().detail_only(),
+            Field::new("server_url", FieldKind::Url { max: 2048 }).read_only().detail_only().stored_by_resource(),
+            Field::new("client_id", FieldKind::text(36)).read_only().detail_only(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -89,22 +89,22 @@ static CONNECTOR: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&CONNECTORS)
-    .shows(|_| vec![("_meta", openapi::meta(CRUD.iter().copied()))])
+    .with_extra_schemas(|_| vec![("_meta", openapi::meta(CRUD.iter().copied()))])
 });
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&CONNECTOR), "t.uuid", write_rest);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&CONNECTOR), "t.uuid", write_rest);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::list(COLLECTION, &CONNECTOR, list).needs(NAME_OF_RESOURCE, "list"),
+        Route::list(COLLECTION, &CONNECTOR, list).requires(NAME_OF_RESOURCE, "list"),
         Route::create(COLLECTION, &CONNECTOR, create)
-            .needs(NAME_OF_RESOURCE, "create")
+            .requires(NAME_OF_RESOURCE, "create")
             .answers(201, Schema::OneOf(created_schema))
             .answers_secret(),
         Route::options_below(COLLECTION, |_, conn| Ok(Answer::value(&rows::document(conn, &CONNECTOR)?))),
-        Route::view(ONE, &CONNECTOR, view).needs(NAME_OF_RESOURCE, "view"),
-        Route::edit(ONE, &CONNECTOR, edit).needs(NAME_OF_RESOURCE, "edit"),
-        Route::delete(ONE, delete).needs(NAME_OF_RESOURCE, "delete"),
+        Route::view(ONE, &CONNECTOR, view).requires(NAME_OF_RESOURCE, "view"),
+        Route::edit(ONE, &CONNECTOR, edit).requires(NAME_OF_RESOURCE, "edit"),
+        Route::delete(ONE, delete).requires(NAME_OF_RESOURCE, "delete"),
         Route::post(RESET, "Replace the secret of a connector", Handler::Write(reset_client_secret))
             .instance("super_admin")
             .answers(200, Schema::Json(reset_schema))
@@ -117,7 +117,7 @@ fn secret_schema() -> Json {
 }
 
 fn created_schema() -> Json {
-    let mut schema = openapi::response(&CONNECTOR, Form::Detail);
+    let mut schema = openapi::response(&CONNECTOR, RowForm::Detail);
     openapi::require(&mut schema, CLIENT_SECRET, secret_schema());
     openapi::titled("McpConnectorCreated", schema)
 }
@@ -151,7 +151,7 @@ pub enum AddressForm {
 }
 
 impl AddressForm {
-    pub fn of_path(path: &str) -> AddressForm {
+    pub fn load_from_path(path: &str) -> AddressForm {
         if path.ends_with('/') { AddressForm::WithSlash } else { AddressForm::Bare }
     }
 
@@ -165,7 +165,7 @@ impl AddressForm {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -173,16 +173,16 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let accepted = rows::accepted(conn, &CONNECTOR, &request.object()?, None)?;
+    let accepted = rows::check_body(conn, &CONNECTOR, &request.object()?, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let integration = match changes.get(&INTEGRATION) {
-        Some(uuid) => of_agents(conn, &uuid, &mut errors)?,
+        Some(uuid) => load_agent_integration(conn, &uuid, &mut errors)?,
         None => None,
     };
     errors.refuse()?;
     let integration = integration.ok_or_else(Refusal::not_found)?;
     let secret = random_token();
-    let columns: [(&'static str, Arg); 4] = [
+    let columns: [(&'static str, Argument); 4] = [
         ("uuid", Uuid::new_v4().to_string().into()),
         ("client_id", Uuid::new_v4().to_string().into()),
         (CLIENT_SECRET, sha256_hex(&secret).into()),
@@ -192,13 +192,13 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     associations::renew(conn, id, integration)?;
     let instance = rows::view_id(request, conn, &SHAPE, id)?;
     let tag = etag(&instance);
-    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, with_secret(instance, &secret)) })
+    Ok(Answer { tag: Some(tag), ..Answer::instance(StatusCode::CREATED, instance_with_secret(instance, &secret)) })
 }
 
 /// The id of the integration of agents with a uuid, with its row kept from being deleted or changed.
-fn of_agents(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<i64>, Error> {
+fn load_agent_integration(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new("SELECT id FROM integrations WHERE uuid = $1 AND type = 'ai_mcp' FOR SHARE").arg(uuid);
-    let found = conn.opt(&sql, |row| row.int(0))?;
+    let found = conn.query_optional(&sql, |row| row.int(0))?;
     if found.is_none() {
         errors.add(INTEGRATION.name(), format!("{uuid} is not a valid AI MCP integration."));
     }
@@ -206,7 +206,7 @@ fn of_agents(conn: &mut Conn, uuid: &str, errors: &mut Errors) -> Result<Option<
 }
 
 /// The instance with its secret beside it, which is no part of its state.
-fn with_secret(mut instance: Instance, secret: &str) -> Instance {
+fn instance_with_secret(mut instance: Instance, secret: &str) -> Instance {
     instance.body.pop();
     instance.body.extend_from_slice(format!(",\"{CLIENT_SECRET}\":\"{secret}\"}}").as_bytes());
     instance
@@ -215,18 +215,18 @@ fn with_secret(mut instance: Instance, secret: &str) -> Instance {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    let accepted = rows::accepted(conn, &CONNECTOR, &request.object()?, Some(id))?;
+    let accepted = rows::check_body(conn, &CONNECTOR, &request.object()?, Some(id))?;
     accepted.errors.refuse()?;
     rows::update(request, conn, &CONNECTOR, id, &before, &accepted.changes, &[])?;
-    rights::changed(request, conn)?;
-    rows::changed(request, conn, &SHAPE, id)
+    rights::mark_rights_changed(request, conn)?;
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     rows::delete(request, conn, &CONNECTOR, id, &before.get(&NAME).unwrap_or_default())?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }
 
@@ -241,13 +241,13 @@ fn reset_client_secret(request: &Request, conn: &mut Conn) -> Outcome {
         "UPDATE mcp_connectors SET client_secret = $1, modified_at = $2, modified_by = $3 WHERE id = $4 RETURNING uuid, client_id",
     );
     let sql = sql.arg(sha256_hex(&secret)).arg(request.now).arg(caller.user).arg(id);
-    let [uuid, client_id] = conn.one(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]))?;
+    let [uuid, client_id] = conn.query_one(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]))?;
     let name = before.get(&NAME).unwrap_or_default();
     let mut changes = log::Diff::new();
     changes.insert(CLIENT_SECRET.to_owned(), json!(["***", "***"]));
     log::write(request, conn, "reset_client_secret", &CONNECTOR, id, &name, changes)?;
     agent_sessions::end_of_connector(request, conn, id)?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(Answer::value(&json!({
         "id": id,
         "name": name,
@@ -257,14 +257,20 @@ fn reset_client_secret(request: &Request, conn: &mut Conn) -> Outcome {
     })))
 }
 
-fn write_rest(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
-    if form == Form::Detail {
+fn write_rest(
+    out: &mut JsonWriter,
+    form: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
+    if form == RowForm::Detail {
         out.name("server_url").text(&server_url(&request.app, &request.build, row.text(at)?.unwrap_or("")));
     }
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         let held: Vec<(&str, bool)> =
-            CRUD.iter().map(|action| (*action, caller.may(NAME_OF_RESOURCE, action))).collect();
+            CRUD.iter().map(|action| (*action, caller.has_permission(NAME_OF_RESOURCE, action))).collect();
         write_permissions(out, &held);
     }
     out.raw("}");

@@ -5,18 +5,18 @@
 //! in which its code may be exchanged once; each refresh makes it last longer.
 
 use crate::connectors::AddressForm;
-use crate::oauth::authorization::Asked;
-use crate::oauth::client::Client;
+use crate::oauth::authorization::AuthorizationRequest;
+use crate::oauth::client::OAuthClient;
 use crate::oauth::metadata::resource_metadata;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{StatusCode, header};
 use identity::access_tokens::AccessTokens;
-use identity::agent_sessions::{self, NewGrant, Renewed};
-use identity::sessions::Way;
+use identity::agent_sessions::{self, GrantRenewal, NewGrant};
+use identity::sessions::SessionOrigin;
 use kit::authenticate::{Admission, Authenticate, Identifying};
 use kit::build::Build;
-use kit::caller::{Caller, Claims};
+use kit::caller::{Caller, CredentialClaims};
 use kit::path::PathValue;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -26,7 +26,7 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
@@ -42,7 +42,12 @@ const MAX_KNOWN: usize = 10_000;
 const MAX_KNOWN_AGE_US: i64 = 60_000_000;
 
 /// Begins a grant for a person who has consented to these tools, and returns its code.
-pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, consent: &Consent) -> Result<String, Refusal> {
+pub fn begin(
+    request: &Request,
+    conn: &mut Conn,
+    asked: &AuthorizationRequest,
+    consent: &Consent,
+) -> Result<String, Refusal> {
     let expires_at = request.now + CODE_LIFETIME_US;
     let tools = json!(consent.tools).to_string();
     let new = NewGrant { connector: asked.client.id, client: &asked.client.name, tools: &tools, expires_at };
@@ -65,20 +70,20 @@ pub fn begin(request: &Request, conn: &mut Conn, asked: &Asked, consent: &Consen
 /// The consent of a person.
 pub struct Consent {
     pub user: i64,
-    pub way: Way,
+    pub way: SessionOrigin,
     /// The names of the tools that the page showed.
     pub tools: Vec<String>,
 }
 
 /// What an agent sends to exchange a code.
-pub struct Exchanged {
+pub struct CodeExchange {
     pub code: String,
     pub redirect_uri: String,
     pub verifier: String,
 }
 
 /// Why an agent gets no tokens.
-pub enum Refused {
+pub enum GrantRefusal {
     Invalid,
     /// The person may not be worked for from the agent's address.
     Elsewhere,
@@ -89,25 +94,25 @@ pub enum Refused {
 pub fn exchange(
     request: &Request,
     conn: &mut Conn,
-    client: &Client,
-    sent: &Exchanged,
-) -> Result<Result<Json, Refused>, Refusal> {
+    client: &OAuthClient,
+    sent: &CodeExchange,
+) -> Result<Result<Json, GrantRefusal>, Refusal> {
     let hash = sha256_hex(&sent.code);
     let sql =
         Sql::new("SELECT session_id, redirect_uri, challenge, expires_at FROM agent_codes WHERE hash = $1").arg(&hash);
-    let found =
-        conn.opt(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned(), row.int(3)?)))?;
-    let Some((grant, redirect_uri, challenge, expires_at)) = found else { return Ok(Err(Refused::Invalid)) };
+    let found = conn
+        .query_optional(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned(), row.int(3)?)))?;
+    let Some((grant, redirect_uri, challenge, expires_at)) = found else { return Ok(Err(GrantRefusal::Invalid)) };
     // A session is locked before what hangs on it, so that no two transactions deadlock.
     if !agent_sessions::lock(request, conn, grant, client.id)? {
-        return Ok(Err(Refused::Invalid));
+        return Ok(Err(GrantRefusal::Invalid));
     }
     let sql = Sql::new("UPDATE agent_codes SET used_at = $1 WHERE hash = $2 AND used_at IS NULL");
     let is_first = conn.exec(&sql.arg(request.now).arg(&hash))? == 1;
     let is_theirs = redirect_uri == sent.redirect_uri && fulfils(&sent.verifier, &challenge);
     if !is_first || !is_theirs || expires_at <= request.now {
         agent_sessions::end(request, conn, grant)?;
-        return Ok(Err(Refused::Invalid));
+        return Ok(Err(GrantRefusal::Invalid));
     }
     tokens(request, conn, client, grant)
 }
@@ -125,24 +130,24 @@ fn fulfils(verifier: &str, challenge: &str) -> bool {
 pub fn refresh(
     request: &Request,
     conn: &mut Conn,
-    client: &Client,
+    client: &OAuthClient,
     token: &str,
-) -> Result<Result<Json, Refused>, Refusal> {
+) -> Result<Result<Json, GrantRefusal>, Refusal> {
     let hash = sha256_hex(token);
     let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1 AND expires_at > $2");
-    let Some(grant) = conn.opt(&sql.arg(&hash).arg(request.now), |row| row.int(0))? else {
-        return Ok(Err(Refused::Invalid));
+    let Some(grant) = conn.query_optional(&sql.arg(&hash).arg(request.now), |row| row.int(0))? else {
+        return Ok(Err(GrantRefusal::Invalid));
     };
     if !agent_sessions::lock(request, conn, grant, client.id)? {
-        return Ok(Err(Refused::Invalid));
+        return Ok(Err(GrantRefusal::Invalid));
     }
     let sql = Sql::new("UPDATE agent_refresh_tokens SET used_at = $1 WHERE hash = $2 AND used_at IS NULL");
     if conn.exec(&sql.arg(request.now).arg(&hash))? == 0 {
         agent_sessions::end(request, conn, grant)?;
-        return Ok(Err(Refused::Invalid));
+        return Ok(Err(GrantRefusal::Invalid));
     }
     let renewed = tokens(request, conn, client, grant)?;
-    if matches!(renewed, Err(Refused::Elsewhere)) {
+    if matches!(renewed, Err(GrantRefusal::Elsewhere)) {
         // It was not used: it may be from where the agent may be.
         let sql = Sql::new("UPDATE agent_refresh_tokens SET used_at = NULL WHERE hash = $1").arg(&hash);
         conn.exec(&sql)?;
@@ -151,13 +156,18 @@ pub fn refresh(
 }
 
 /// Renews a grant that is locked, and makes its next tokens.
-fn tokens(request: &Request, conn: &mut Conn, client: &Client, grant: i64) -> Result<Result<Json, Refused>, Refusal> {
-    let seconds = request.app.slot::<identity::Settings>().refresh_token_seconds;
+fn tokens(
+    request: &Request,
+    conn: &mut Conn,
+    client: &OAuthClient,
+    grant: i64,
+) -> Result<Result<Json, GrantRefusal>, Refusal> {
+    let seconds = request.app.slot::<identity::IdentitySettings>().refresh_token_seconds;
     let expires_at = request.now + seconds * 1_000_000;
     let user = match agent_sessions::renew(request, conn, grant, expires_at)? {
-        Renewed::Done(user) => user,
-        Renewed::Elsewhere => return Ok(Err(Refused::Elsewhere)),
-        Renewed::Refused => return Ok(Err(Refused::Invalid)),
+        GrantRenewal::Done(user) => user,
+        GrantRenewal::Elsewhere => return Ok(Err(GrantRefusal::Elsewhere)),
+        GrantRenewal::Refused => return Ok(Err(GrantRefusal::Invalid)),
     };
     // Used ones are kept until they would have expired, so that a second use is noticed. Each new one takes some away.
     let sql = Sql::new(
@@ -187,14 +197,14 @@ fn audience(build: &Build, connector: &str) -> String {
 }
 
 /// Ends the grant of a token of a client, an access token or a refresh token; another text is ignored.
-pub fn revoke(request: &Request, conn: &mut Conn, client: &Client, token: &str) -> Result<(), Refusal> {
+pub fn revoke(request: &Request, conn: &mut Conn, client: &OAuthClient, token: &str) -> Result<(), Refusal> {
     let signed = request.app.slot::<AccessTokens>();
     let of_access = signed.verify_of_grant(token, &audience(&request.build, &client.uuid), request.now);
     let grant = match of_access {
         Some(claims) => Some(claims.session),
         None => {
             let sql = Sql::new("SELECT session_id FROM agent_refresh_tokens WHERE hash = $1").arg(sha256_hex(token));
-            conn.opt(&sql, |row| row.int(0))?
+            conn.query_optional(&sql, |row| row.int(0))?
         }
     };
     match grant {
@@ -207,7 +217,7 @@ pub fn revoke(request: &Request, conn: &mut Conn, client: &Client, token: &str) 
 
 /// A connector as its agents find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connector {
+pub struct EnabledConnector {
     pub id: i64,
     pub uuid: String,
     pub name: String,
@@ -217,17 +227,17 @@ pub struct Connector {
 
 /// An agent that calls: for whom, through which connector, by which grant.
 #[derive(Debug)]
-pub struct Agent {
+pub struct GrantedAgent {
     /// The person. His own rights are not the agent's (`docs/reference/mcp-connectors.md`).
     pub caller: Arc<Caller>,
-    pub connector: Connector,
+    pub connector: EnabledConnector,
     /// The names of the tools that the person's consent showed.
     pub consented_tools: Vec<String>,
     /// The agent's name and version, or the connector's name before it has told them.
     pub client: String,
 }
 
-impl Agent {
+impl GrantedAgent {
     /// Whether it may call a tool: the connector offers it, and the person has consented to it.
     pub fn offers(&self, tool: &str) -> bool {
         [&self.connector.allowed_tools, &self.consented_tools].iter().all(|names| names.iter().any(|name| name == tool))
@@ -236,15 +246,15 @@ impl Agent {
 
 /// An agent, and how its writes are admitted again when they take effect.
 #[derive(Clone)]
-pub struct Admitted {
-    pub agent: Arc<Agent>,
+pub struct AdmittedAgent {
+    pub agent: Arc<GrantedAgent>,
     pub admission: Admission,
 }
 
 /// The agents that a process has read, by their grants, and when it did. One counts while the caller that it holds is the one
 /// that is cached, and for a minute: so long another process may not know the name that the client has told since.
 #[derive(Default)]
-pub struct KnownAgents(Mutex<HashMap<i64, (Arc<Agent>, i64)>>);
+pub struct KnownAgents(Mutex<HashMap<i64, (Arc<GrantedAgent>, i64)>>);
 
 /// How the calls of agents are authenticated. No endpoint of the main API takes their tokens, so it is not registered.
 static BY_GRANT: Authenticate = Authenticate {
@@ -273,7 +283,7 @@ pub const ADMISSION: OwnAdmission = OwnAdmission {
             return refusal;
         }
         let error = if refusal.body == Refusal::unauthenticated().body { "" } else { "error=\"invalid_token\", " };
-        let metadata = resource_metadata(app, build, &uuid(path_values), AddressForm::of_path(path));
+        let metadata = resource_metadata(app, build, &uuid(path_values), AddressForm::load_from_path(path));
         refusal.headers.clear();
         refusal.header(header::WWW_AUTHENTICATE, &format!("Bearer {error}resource_metadata=\"{metadata}\""))
     },
@@ -285,29 +295,34 @@ fn uuid(path: &[PathValue]) -> String {
 }
 
 /// The agent behind a request that was admitted so; 401 when its grant is over meanwhile.
-pub async fn of_request(request: &Request) -> Result<Admitted, Refusal> {
+pub async fn load_agent(request: &Request) -> Result<AdmittedAgent, Refusal> {
     let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
     let agent = identify(&request.build, admission.claims, request.app.clock.now()).await?;
     let agent = agent.ok_or_else(Refusal::bad_token)?;
-    Ok(Admitted { agent, admission })
+    Ok(AdmittedAgent { agent, admission })
 }
 
 /// The agent of the claims of a token, from the cache or the database; `None` when its grant is over.
-async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option<Arc<Agent>>, Error> {
+async fn identify(
+    build: &Arc<Build>,
+    claims: CredentialClaims,
+    now: i64,
+) -> Result<Option<Arc<GrantedAgent>>, StoreError> {
     if claims.expires_at <= now {
         return Ok(None);
     }
     let (mut cached, is_fresh) = build.callers.get(claims.session);
     if cached.is_some() && !is_fresh {
-        build.callers.asked(build.db.read_short(rights::version).await?);
+        build.callers.mark_version_read(build.db.read_short(rights::version).await?);
         cached = build.callers.get(claims.session).0;
     }
     let known: &KnownAgents = build.slot();
     let mut agent = None;
     if let Some(caller) = cached {
         let agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds =
-            |(agent, at): &&(Arc<Agent>, i64)| Arc::ptr_eq(&agent.caller, &caller) && now - at < MAX_KNOWN_AGE_US;
+        let holds = |(agent, at): &&(Arc<GrantedAgent>, i64)| {
+            Arc::ptr_eq(&agent.caller, &caller) && now - at < MAX_KNOWN_AGE_US
+        };
         agent = agents.get(&claims.session).filter(holds).map(|(agent, _)| agent.clone());
     }
     let agent = match agent {
@@ -315,7 +330,7 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
         None => {
             let script = move |conn: &mut Conn| load(conn, claims, now);
             let Some(agent) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
-            build.callers.keep(&agent.caller);
+            build.callers.store(&agent.caller);
             let mut agents = known.0.lock().unwrap_or_else(PoisonError::into_inner);
             if agents.len() >= MAX_KNOWN {
                 agents.clear();
@@ -332,7 +347,7 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
 }
 
 /// Reads an agent, whose connector and integration are enabled, in one snapshot.
-fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Agent>, Error> {
+fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<GrantedAgent>, StoreError> {
     let Some(caller) = agent_sessions::load(conn, claims, now)? else { return Ok(None) };
     // A grant of a former version, which another process began a moment ago, has the tools of its connector until it is exchanged.
     let sql = Sql::new(
@@ -341,11 +356,11 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Agent>, Erro
          JOIN integrations i ON i.id = c.integration WHERE s.id = $1 AND c.is_enabled = 1 AND i.is_enabled = 1",
     );
     let caller = Arc::new(caller);
-    conn.opt(&sql.arg(claims.session), |row| {
-        let names = |at| Ok::<Vec<String>, Error>(serde_json::from_str(row.text(at)?).unwrap_or_default());
-        Ok(Agent {
+    conn.query_optional(&sql.arg(claims.session), |row| {
+        let names = |at| Ok::<Vec<String>, StoreError>(serde_json::from_str(row.text(at)?).unwrap_or_default());
+        Ok(GrantedAgent {
             caller: caller.clone(),
-            connector: Connector {
+            connector: EnabledConnector {
                 id: row.int(0)?,
                 uuid: row.text(1)?.to_owned(),
                 name: row.text(2)?.to_owned(),
@@ -359,7 +374,7 @@ fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Agent>, Erro
 
 /// Notes the name and the version that an agent tells of itself, by which its grant is listed. It is no right: the caches of
 /// the build's callers stay.
-pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), Error> {
+pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE sessions SET user_agent = $1 WHERE id = $2 AND connector IS NOT NULL AND ended_at IS NULL AND user_agent <> $1",
     );
@@ -367,7 +382,7 @@ pub fn name_client(conn: &mut Conn, grant: i64, client: &str) -> Result<(), Erro
 }
 
 /// Has an agent read again at its next call, by which its new name is known.
-pub fn forget(build: &Build, grant: i64) {
+pub fn evict_agent(build: &Build, grant: i64) {
     build.slot::<KnownAgents>().0.lock().unwrap_or_else(PoisonError::into_inner).remove(&grant);
 }
 

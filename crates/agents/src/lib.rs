@@ -11,11 +11,11 @@ pub mod oauth;
 
 pub use activity::notes::finish;
 
-use identity::single_sign_on::way_back::WaysBack;
-use kit::domain::Domain;
+use identity::single_sign_on::way_back::ReturnTargets;
+use kit::domain::Module;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "agents",
     routes: || {
         [connectors::routes(), activity::routes(), oauth::routes(), mcp::routes()].into_iter().flatten().collect()
@@ -28,15 +28,15 @@ pub static DOMAIN: Domain = Domain {
         associations::ON_CONNECTOR_LEAVING,
     ],
     slots: |_, _, slots| {
-        slots.entry::<WaysBack>().0.push(&oauth::WAY_BACK);
+        slots.entry::<ReturnTargets>().0.push(&oauth::WAY_BACK);
         Ok(())
     },
     standing_jobs: &[&activity::notes::ACTIVITY],
     build_slots: |slots| {
-        slots.put(grants::KnownAgents::default());
-        slots.put(activity::notes::Waiting::default());
-        slots.put(calls::Calls::default());
+        slots.insert(grants::KnownAgents::default());
+        slots.insert(activity::notes::WaitingLines::default());
+        slots.insert(calls::CallCounts::default());
     },
     remove_build: |app, uid| Box::pin(async move { activity::notes::remove_build(&app, &uid).await }),
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

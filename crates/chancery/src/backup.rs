@@ -4,12 +4,12 @@
 //! begins it again. A finished one knows that it is a copy: its history service is another one than that of the original.
 
 use crate::data_directory::UNFINISHED;
-use crate::open::{Failure, open_for_command};
+use crate::open::{CommandFailure, open_for_command};
+use crate::output::print_line;
 use crate::output::progress;
-use crate::output::say;
 use crate::secrets_file::{self, SECRET_KEY};
-use crate::settings::Settings;
-use history::sqlite::Sqlite;
+use crate::settings::ProgramSettings;
+use history::sqlite::HistorySqlite;
 use platform::builds;
 use platform::events::own_history;
 use platform::files;
@@ -22,7 +22,7 @@ use store::Store;
 use web::clock::Clock;
 
 /// Copies the list of builds first, so that every build in it is copied after it, then history, keys and mails.
-pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> Result<(), Failure> {
+pub async fn backup(settings: &ProgramSettings, target: &Path, without_keys: bool) -> Result<(), CommandFailure> {
     if settings.database_url.is_some() {
         return Err("backup copies the embedded data directory; for PostgreSQL use its own tools".to_owned());
     }
@@ -37,15 +37,15 @@ pub async fn backup(settings: &Settings, target: &Path, without_keys: bool) -> R
     })?;
     drop(mark);
     if target.join(SECRET_KEY).exists() {
-        say("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.")
+        print_line("The copy holds the secret key beside what it seals: keep it safe, or make one --without-keys.")
     } else {
-        say("The copy is of no use without the secret key, which is not in it: keep both, in different places.")
+        print_line("The copy is of no use without the secret key, which is not in it: keep both, in different places.")
     }
 }
 
 /// Makes the directory of the copy, or empties one that an earlier backup did not finish. The file that says so is locked
 /// until it is dropped, so that two backups do not write to one directory.
-fn begin(data: &Path, target: &Path) -> Result<File, Failure> {
+fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
     let unfinished = target.join(UNFINISHED);
     let above = target.ancestors().skip(1).find_map(|above| match above.as_os_str().is_empty() {
         true => fs::canonicalize(".").ok(),
@@ -79,7 +79,7 @@ fn begin(data: &Path, target: &Path) -> Result<File, Failure> {
 }
 
 /// Makes a directory as private as the original, or makes an empty one private.
-fn make_private(target: &Path) -> Result<(), Failure> {
+fn make_private(target: &Path) -> Result<(), CommandFailure> {
     let made = match DirBuilder::new().mode(0o700).create(target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none()) {
@@ -93,7 +93,7 @@ fn make_private(target: &Path) -> Result<(), Failure> {
 }
 
 /// Makes the copy one that can be served, once everything in it is on the disk.
-fn finish(target: &Path) -> Result<(), Failure> {
+fn finish(target: &Path) -> Result<(), CommandFailure> {
     // One call for the whole file system instead of one for each file of the history.
     let finished = File::open(target)
         .and_then(|directory| Ok(rustix::fs::syncfs(directory)?))
@@ -103,13 +103,13 @@ fn finish(target: &Path) -> Result<(), Failure> {
 }
 
 async fn copy(
-    settings: &Settings,
+    settings: &ProgramSettings,
     store: &Store,
-    all: Vec<builds::Listed>,
+    all: Vec<builds::BuildRow>,
     target: &Path,
     without_keys: bool,
-) -> Result<(), Failure> {
-    let text = |error: store::Error| error.to_string();
+) -> Result<(), CommandFailure> {
+    let text = |error: store::StoreError| error.to_string();
     let bar = progress("databases", all.len() as u64 + 1);
     store.backup(None, target.join("control.db")).await.map_err(text)?;
     bar.inc(1);
@@ -118,14 +118,14 @@ async fn copy(
         let copy = target.join("builds").join(format!("{name}.db"));
         match store.backup(Some(&name), copy).await {
             // Deleted meanwhile: then the copy is without it, too.
-            Ok(()) | Err(store::Error::Missing) => bar.inc(1),
+            Ok(()) | Err(store::StoreError::Missing) => bar.inc(1),
             Err(error) => return Err(format!("{}: {error}", build.domain)),
         }
     }
     bar.finish();
     // After the builds: what was delivered meanwhile is in both then, and the history service takes it once.
     let embedded_history = copy_history(&settings.data, target).await?;
-    let engine = store::Engine::Sqlite { directory: target.to_owned() };
+    let engine = store::StoreEngine::Sqlite { directory: target.to_owned() };
     let copied = Store::open(engine, platform::MIGRATIONS, store::Options::default()).await.map_err(text)?;
     // With these settings the history may be in another service, of which a former version noted nothing.
     let is_usual = settings.history_url.is_none() && settings.history_database_url.is_none();
@@ -136,7 +136,7 @@ async fn copy(
 }
 
 /// Copies the embedded history, if there is one; its id.
-async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, Failure> {
+async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, CommandFailure> {
     let (from, to) = (data.join("history"), target.join("history"));
     if !from.join("control.db").exists() {
         return Ok(None);
@@ -144,7 +144,7 @@ async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, Fail
     for directory in [&to, &to.join("tenants")] {
         DirBuilder::new().mode(0o700).create(directory).map_err(|error| words(directory, &error))?;
     }
-    let history = Sqlite::open(from, Clock::system()).await.map_err(|error| error.to_string())?;
+    let history = HistorySqlite::open(from, Clock::system()).await.map_err(|error| error.to_string())?;
     let bar = progress("history", 0);
     let copied = history.backup(&to, |done, all| {
         bar.set_length(all);
@@ -156,12 +156,12 @@ async fn copy_history(data: &Path, target: &Path) -> Result<Option<String>, Fail
     Ok(Some(history.id().to_owned()))
 }
 
-fn words(path: &Path, error: &io::Error) -> Failure {
+fn words(path: &Path, error: &io::Error) -> CommandFailure {
     format!("{}: {error}", path.display())
 }
 
 /// Copies everything that is no database, but for these files of the directory itself.
-fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), Failure> {
+fn copy_rest(from: &Path, to: &Path, left_out: &[&str]) -> Result<(), CommandFailure> {
     let entries = match fs::read_dir(from) {
         // A tenant of the history service was deleted meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

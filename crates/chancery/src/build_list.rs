@@ -1,13 +1,13 @@
 //! What `chancery build list` prints.
 
-use platform::builds::Listed;
+use platform::builds::BuildRow;
 use resource::time::show;
 use serde_json::{Value, json};
 
 const HEADER: [&str; 5] = ["DOMAIN", "STATE", "CREATED", "HISTORY DATABASE", "CLIENT ID"];
 
 /// A table with a header, for people.
-pub fn table(builds: &[Listed]) -> String {
+pub fn table(builds: &[BuildRow]) -> String {
     let rows: Vec<[String; 5]> = [HEADER.map(str::to_owned)].into_iter().chain(builds.iter().map(columns)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);
@@ -19,13 +19,13 @@ pub fn table(builds: &[Listed]) -> String {
 }
 
 /// A line for each build with tabs between, for scripts.
-pub fn lines(builds: &[Listed]) -> String {
+pub fn lines(builds: &[BuildRow]) -> String {
     builds.iter().map(|build| format!("{}\n", columns(build).join("\t"))).collect()
 }
 
 /// A JSON array, for programs.
-pub fn json(builds: &[Listed]) -> String {
-    let object = |build: &Listed| {
+pub fn json(builds: &[BuildRow]) -> String {
+    let object = |build: &BuildRow| {
         let history = build.history.as_ref();
         let history = history.map(|(name, client_id)| json!({"database_name": name, "client_id": client_id}));
         json!({
@@ -35,7 +35,7 @@ pub fn json(builds: &[Listed]) -> String {
     format!("{:#}\n", Value::from_iter(builds.iter().map(object)))
 }
 
-fn columns(build: &Listed) -> [String; 5] {
+fn columns(build: &BuildRow) -> [String; 5] {
     let (database, client_id) = build.history.clone().unwrap_or_default();
     [build.domain.clone(), build.state.clone(), show(build.created_at), database, client_id.unwrap_or_default()]
 }
@@ -44,8 +44,8 @@ fn columns(build: &Listed) -> [String; 5] {
 mod tests {
     use super::*;
 
-    fn builds() -> Vec<Listed> {
-        let build = |id, domain: &str, history: Option<(&str, Option<&str>)>| Listed {
+    fn builds() -> Vec<BuildRow> {
+        let build = |id, domain: &str, history: Option<(&str, Option<&str>)>| BuildRow {
             id,
             domain: domain.to_owned(),
             state: "active".to_owned(),

@@ -32,7 +32,7 @@ pub enum Command {
     /// Serve the main API and the history service, or one of them
     Serve {
         /// The one to serve [default: both, in one process]
-        part: Option<Part>,
+        part: Option<ServicePart>,
     },
     /// Create, list and delete builds (tenants)
     #[command(subcommand)]
@@ -89,7 +89,7 @@ pub enum KeysCommand {
 
 /// One of the two services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum ServicePart {
     /// The main API
     Api,
     /// The history service
@@ -192,7 +192,7 @@ pub struct PasswordSource {
 fn account_type() -> impl TypedValueParser<Value = AccountType> {
     let given = AccountType::all().filter(|account_type| *account_type != AccountType::OneTimeCompletion);
     PossibleValuesParser::new(given.map(AccountType::name))
-        .map(|name| AccountType::of(&name).expect("the parser knows these names alone"))
+        .map(|name| AccountType::parse(&name).expect("the parser knows these names alone"))
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
         Cli::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn refused(line: &str) -> bool {
+    fn is_refused(line: &str) -> bool {
         Cli::try_parse_from(line.split_whitespace()).is_err()
     }
 
@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn serve_takes_one_part_or_both() {
         assert!(matches!(parse("chancery serve").command, Command::Serve { part: None }));
-        assert!(matches!(parse("chancery serve api").command, Command::Serve { part: Some(Part::Api) }));
-        assert!(matches!(parse("chancery serve history").command, Command::Serve { part: Some(Part::History) }));
-        assert!(refused("chancery serve files"));
+        assert!(matches!(parse("chancery serve api").command, Command::Serve { part: Some(ServicePart::Api) }));
+        assert!(matches!(parse("chancery serve history").command, Command::Serve { part: Some(ServicePart::History) }));
+        assert!(is_refused("chancery serve files"));
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         let names = serde_json::to_value(Flags::default()).unwrap();
         for name in names.as_object().unwrap().keys() {
             let flag = format!("--{}", name.replace('_', "-"));
-            assert!(!refused(&format!("chancery serve {flag} x")), "{flag}");
+            assert!(!is_refused(&format!("chancery serve {flag} x")), "{flag}");
         }
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let cli = parse("chancery build limits a.example roles 200");
         let Command::Build(BuildCommand::Limits { domain, key, value }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), key.as_deref(), value.as_deref()), ("a.example", Some("roles"), Some("200")));
-        assert!(refused("chancery build limits"));
+        assert!(is_refused("chancery build limits"));
         let cli = parse("chancery build delete a.example --yes");
         let Command::Build(BuildCommand::Delete { domain, yes, with_history }) = cli.command else { panic!() };
         assert_eq!((domain.as_str(), yes, with_history), ("a.example", true, false));
@@ -263,7 +263,7 @@ mod tests {
         assert!(matches!(cli.command, Command::Demo { domain, json: false } if domain == "demo.localhost"));
         let cli = parse("chancery demo a.example --json --admin-username x@a.example");
         assert!(matches!(cli.command, Command::Demo { domain, json: true } if domain == "a.example"));
-        assert!(refused("chancery demo a.example b.example"));
+        assert!(is_refused("chancery demo a.example b.example"));
     }
 
     #[test]
@@ -273,21 +273,21 @@ mod tests {
         let Command::User(UserCommand::Create { user: created, account_type }) = cli.command else { panic!() };
         assert_eq!(account_type.name(), "service_internal");
         assert_eq!(created.password.as_deref(), Some("pw"));
-        assert!(refused(&format!("chancery user create {user} --account-type robot --password pw")));
+        assert!(is_refused(&format!("chancery user create {user} --account-type robot --password pw")));
         for source in ["--password-stdin", "--password-file x"] {
-            assert!(!refused(&format!("chancery user set-password {user} {source}")), "{source}");
-            assert!(refused(&format!("chancery user set-password {user} {source} --password pw")), "{source}");
-            assert!(!refused(&format!("chancery build create a.example {source}")), "{source}");
-            assert!(refused(&format!("chancery build create a.example {source} --admin-password pw")), "{source}");
+            assert!(!is_refused(&format!("chancery user set-password {user} {source}")), "{source}");
+            assert!(is_refused(&format!("chancery user set-password {user} {source} --password pw")), "{source}");
+            assert!(!is_refused(&format!("chancery build create a.example {source}")), "{source}");
+            assert!(is_refused(&format!("chancery build create a.example {source} --admin-password pw")), "{source}");
         }
-        assert!(refused(&format!("chancery user set-password {user} --password-stdin --password-file x")));
+        assert!(is_refused(&format!("chancery user set-password {user} --password-stdin --password-file x")));
         let cli = parse(&format!("chancery user set-password {user}"));
         assert!(matches!(cli.command, Command::User(UserCommand::SetPassword { user }) if user.password.is_none()));
     }
 
     #[test]
     fn backup_needs_its_directory() {
-        assert!(refused("chancery backup"));
+        assert!(is_refused("chancery backup"));
         let cli = parse("chancery backup copy");
         assert!(matches!(cli.command, Command::Backup { directory, without_keys: false } if directory == *"copy"));
         let cli = parse("chancery backup --without-keys copy");
@@ -301,7 +301,7 @@ mod tests {
         let cli_with = parse("chancery history adopt --new-tenants");
         assert!(matches!(cli_with.command, Command::History(HistoryCommand::Adopt { new_tenants: true })));
         assert_eq!(cli.flags.history_url.as_deref(), Some("http://127.0.0.1:1"));
-        assert!(refused("chancery history"));
+        assert!(is_refused("chancery history"));
     }
 
     #[test]
@@ -310,6 +310,6 @@ mod tests {
         let cli = parse("chancery keys rotate --new-secret-key x");
         assert!(matches!(cli.command, Command::Keys { command: Some(KeysCommand::Rotate) }));
         assert_eq!(cli.flags.new_secret_key.as_deref(), Some("x"));
-        assert!(refused("chancery keys turn"));
+        assert!(is_refused("chancery keys turn"));
     }
 }

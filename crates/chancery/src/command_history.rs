@@ -2,17 +2,17 @@
 //! where `CHANCERY_HISTORY_URL` says, or where a server last reached it. Whichever answers must be the database's own.
 
 use crate::data_directory;
-use crate::open::{Failure, history_at, history_engine, history_service};
-use crate::output::remark;
-use crate::settings::{Settings, address_of};
-use history::engine::Engine;
-use history::service::Service;
-use history::sqlite::Sqlite;
+use crate::open::{CommandFailure, history_at, history_engine, history_service};
+use crate::output::print_error_line;
+use crate::settings::{ProgramSettings, address_of};
+use history::engine::HistoryEngine;
+use history::service::HistoryService;
+use history::sqlite::HistorySqlite;
 use platform::builds;
 use platform::events;
-use platform::events::history_client::{Failure as CallFailure, HistoryAddress, HistoryClient};
+use platform::events::history_client::{CallFailure, HistoryAddress, HistoryClient};
 use platform::events::history_tenants::TenantError;
-use platform::events::own_history::{self, Notes};
+use platform::events::own_history::{self, StoredService};
 use platform::kit::app::App;
 use platform::kit::build::Build;
 use platform::kit::callers::STALE_AFTER;
@@ -32,22 +32,22 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a command found; [`events::client`] calls the service from now on, if its address is known.
 #[derive(Default)]
-pub struct Reached {
+pub struct ReachedService {
     /// Why the service does not answer as it should: a line that names address and setting.
     pub away: Option<String>,
-    served: Option<ServedHistory>,
+    served: Option<CommandHistory>,
 }
 
-impl Reached {
+impl ReachedService {
     /// Waits until running servers serve a new build, also those that have just learnt of no such build, and remarks where it
     /// has no tenant yet.
-    pub async fn finish_new_build(&self, app: &App, build: &Build) -> Result<(), Failure> {
+    pub async fn finish_new_build(&self, app: &App, build: &Build) -> Result<(), CommandFailure> {
         tokio::time::sleep(STALE_AFTER).await;
         if let Some(reason) = &self.away {
-            remark("The history service was not reached; a running server makes the build's tenant there.");
-            remark(reason);
+            print_error_line("The history service was not reached; a running server makes the build's tenant there.");
+            print_error_line(reason);
         } else if !builds::has_history(app, build).await? {
-            remark("The history service did not make the build's tenant; a running server does it later.");
+            print_error_line("The history service did not make the build's tenant; a running server does it later.");
         }
         Ok(())
     }
@@ -63,10 +63,10 @@ impl Reached {
 
 /// Connects a command to the history service of its database. A service that is not its own is refused. Where neither the
 /// database nor the settings say which one it is, the command has none.
-pub async fn connect(app: &App, settings: &Settings) -> Result<Reached, Failure> {
+pub async fn connect(app: &App, settings: &ProgramSettings) -> Result<ReachedService, CommandFailure> {
     let notes = own_history::notes(&app.store).await.map_err(|error| error.to_string())?;
     let mut asked = match &settings.history_url {
-        Some(url) => Some(ask(app, settings, url).await?),
+        Some(url) => Some(fetch_service_id(app, settings, url).await?),
         None => None,
     };
     // The address may be the public one of a server that does not run.
@@ -75,51 +75,52 @@ pub async fn connect(app: &App, settings: &Settings) -> Result<Reached, Failure>
     let mut url = notes.url;
     if let Some(engine) = embedded {
         if let Some(locks) = data_directory::without_server(&history_directory(settings)).await? {
-            let served = ServedHistory::start(settings, engine, locks).await?;
-            let asked = verify(app, HistoryClient::of_command(&served.address)?).await?;
-            return Ok(Reached { served: Some(served), ..asked.connect(app) });
+            let served = CommandHistory::start(settings, engine, locks).await?;
+            let asked = verify(app, HistoryClient::for_command(&served.address)?).await?;
+            return Ok(ReachedService { served: Some(served), ..asked.connect(app) });
         }
         engine.close().await;
         url = url.or_else(|| Some(address_of(settings.history_listen)));
     }
     match (&asked, url) {
-        (None, Some(url)) => asked = Some(ask(app, settings, &url).await?),
-        (Some(Asked { away: Some(_), .. }), Some(url)) if settings.history_url.as_ref() != Some(&url) => {
+        (None, Some(url)) => asked = Some(fetch_service_id(app, settings, &url).await?),
+        (Some(ServiceIdentity { away: Some(_), .. }), Some(url)) if settings.history_url.as_ref() != Some(&url) => {
             // Whatever is wrong there, the address that is set is the one to name.
-            if let Ok(noted @ Asked { away: None, .. }) = ask(app, settings, &url).await {
+            if let Ok(noted @ ServiceIdentity { away: None, .. }) = fetch_service_id(app, settings, &url).await {
                 asked = Some(noted);
             }
         }
         _ => {}
     }
-    Ok(asked.map_or_else(Reached::default, |asked| asked.connect(app)))
+    Ok(asked.map_or_else(ReachedService::default, |asked| asked.connect(app)))
 }
 
 /// A service that was asked for its id.
-struct Asked {
+struct ServiceIdentity {
     client: Option<HistoryClient>,
-    /// See [`Reached::away`].
+    /// See [`ReachedService::away`].
     away: Option<String>,
 }
 
-impl Asked {
-    fn connect(self, app: &App) -> Reached {
+impl ServiceIdentity {
+    fn connect(self, app: &App) -> ReachedService {
         if let Some(client) = self.client {
             events::connect(app, client);
         }
-        Reached { away: self.away, served: None }
+        ReachedService { away: self.away, served: None }
     }
 }
 
 /// Makes the history service that the settings name the database's own: what `chancery history adopt` does. Returns a
 /// line that says which one that is.
-pub async fn adopt(app: &App, settings: &Settings, new_tenants: bool) -> Result<String, Failure> {
+pub async fn adopt(app: &App, settings: &ProgramSettings, new_tenants: bool) -> Result<String, CommandFailure> {
     let (id, url, place) = match &settings.history_url {
         Some(url) => {
             let told = client(settings, url)?.service_id(PATIENCE).await;
-            let id = told
-                .map_err(|reason| at(url, &format!("{reason}; without this setting the embedded history is meant")))?;
-            let id = id.ok_or_else(|| at(url, &"the history service is of a version that has no id"))?;
+            let id = told.map_err(|reason| {
+                service_failure(url, &format!("{reason}; without this setting the embedded history is meant"))
+            })?;
+            let id = id.ok_or_else(|| service_failure(url, &"the history service is of a version that has no id"))?;
             (id, Some(url.as_str()), url.clone())
         }
         None => {
@@ -146,47 +147,51 @@ pub async fn adopt(app: &App, settings: &Settings, new_tenants: bool) -> Result<
     Ok(format!("The history service of this database is {id} now ({place})."))
 }
 
-fn history_directory(settings: &Settings) -> PathBuf {
+fn history_directory(settings: &ProgramSettings) -> PathBuf {
     settings.data.join("history")
 }
 
 /// A line about a service: the setting, the address, and what is wrong.
-fn at(url: &str, reason: &dyn Display) -> Failure {
+fn service_failure(url: &str, reason: &dyn Display) -> CommandFailure {
     format!("CHANCERY_HISTORY_URL: {url}: {reason}")
 }
 
-fn client(settings: &Settings, url: &str) -> Result<HistoryClient, Failure> {
-    HistoryClient::of_command(&history_at(settings, url)?)
+fn client(settings: &ProgramSettings, url: &str) -> Result<HistoryClient, CommandFailure> {
+    HistoryClient::for_command(&history_at(settings, url)?)
 }
 
-async fn ask(app: &App, settings: &Settings, url: &str) -> Result<Asked, Failure> {
+async fn fetch_service_id(app: &App, settings: &ProgramSettings, url: &str) -> Result<ServiceIdentity, CommandFailure> {
     match client(settings, url) {
         Ok(client) => verify(app, client).await,
-        Err(missing) => Ok(Asked { client: None, away: Some(missing) }),
+        Err(missing) => Ok(ServiceIdentity { client: None, away: Some(missing) }),
     }
 }
 
 /// Refuses a service that is not the database's own.
-async fn verify(app: &App, client: HistoryClient) -> Result<Asked, Failure> {
+async fn verify(app: &App, client: HistoryClient) -> Result<ServiceIdentity, CommandFailure> {
     let away = match own_history::verify(app, &client, PATIENCE).await {
         Ok(()) => None,
         Err(TenantError::Service(CallFailure::Foreign(reason))) => {
-            return Err(at(client.url(), &reason));
+            return Err(service_failure(client.url(), &reason));
         }
-        Err(TenantError::Service(failure)) => Some(at(client.url(), &failure)),
+        Err(TenantError::Service(failure)) => Some(service_failure(client.url(), &failure)),
         Err(TenantError::Store(error)) => return Err(error.to_string()),
     };
-    Ok(Asked { client: Some(client), away })
+    Ok(ServiceIdentity { client: Some(client), away })
 }
 
 /// The embedded history of the data directory, if it is the database's own: the one that is noted, or, where none is, the
 /// one that a server with these settings would use.
-async fn own_embedded(settings: &Settings, notes: &Notes) -> Result<Option<Sqlite>, Failure> {
+async fn own_embedded(
+    settings: &ProgramSettings,
+    notes: &StoredService,
+) -> Result<Option<HistorySqlite>, CommandFailure> {
     let directory = history_directory(settings);
     if !directory.join("control.db").exists() {
         return Ok(None);
     }
-    let engine = Sqlite::open(directory, Clock::system()).await.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
+    let engine =
+        HistorySqlite::open(directory, Clock::system()).await.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
     let is_usual = settings.database_url.is_none()
         && settings.history_url.is_none()
         && settings.history_database_url.is_none()
@@ -200,25 +205,29 @@ async fn own_embedded(settings: &Settings, notes: &Notes) -> Result<Option<Sqlit
 }
 
 /// The embedded history, which this process serves to itself, on a port of its own, while no server does.
-pub struct ServedHistory {
+pub struct CommandHistory {
     address: HistoryAddress,
-    service: Arc<Service>,
+    service: Arc<HistoryService>,
     task: JoinHandle<()>,
     _locks: [File; 2],
 }
 
-impl ServedHistory {
-    async fn start(settings: &Settings, engine: Sqlite, locks: [File; 2]) -> Result<ServedHistory, Failure> {
+impl CommandHistory {
+    async fn start(
+        settings: &ProgramSettings,
+        engine: HistorySqlite,
+        locks: [File; 2],
+    ) -> Result<CommandHistory, CommandFailure> {
         let failed = |error: std::io::Error| format!("the embedded history cannot be served: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         // Nobody else needs this key.
         let address = HistoryAddress { url: address_of(bound), api_key: random_token() };
-        let service = history_service(settings, Engine::Sqlite(engine), bound, address.api_key.clone())?;
+        let service = history_service(settings, HistoryEngine::Sqlite(engine), bound, address.api_key.clone())?;
         let service = Arc::new(service);
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
         let task = tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
-        Ok(ServedHistory { address, service, task, _locks: locks })
+        Ok(CommandHistory { address, service, task, _locks: locks })
     }
 }

@@ -2,30 +2,32 @@
 
 use crate::backup::backup;
 use crate::build_list;
-use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, Part, UserCommand, UserPassword};
-use crate::command_history::{self, Reached};
+use crate::cli::{BuildCommand, Command, HistoryCommand, KeysCommand, ServicePart, UserCommand, UserPassword};
+use crate::command_history::{self, ReachedService};
 use crate::data_directory;
 use crate::demo::demo;
-use crate::open::{Failure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key};
-use crate::output::{progress, say, say_lines};
+use crate::open::{
+    CommandFailure, engine, generated, history_api_key, long_enough, open, open_for_command, secret_key,
+};
+use crate::output::{print_line, progress, say_lines};
 use crate::passwords;
 use crate::secrets_file::{self, API_KEY, SECRET_KEY};
 use crate::serve;
-use crate::settings::Settings;
+use crate::settings::ProgramSettings;
 use platform::builds::HistoryOfDeleted;
-use platform::events::history_tenants::Tenant;
-use platform::key_rotation::{self, Rotated};
+use platform::events::history_tenants::BuildTenant;
+use platform::key_rotation::{self, RotationResult};
 use platform::kit::app::App;
 use platform::{builds, limits};
 use std::io::IsTerminal;
 use web::clock::random_token;
 
 /// Runs a command.
-pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
+pub async fn run(command: Command, settings: ProgramSettings) -> Result<(), CommandFailure> {
     data_directory::check(&settings)?;
     match command {
         Command::Serve { part } => {
-            let (api, history) = (part != Some(Part::History), part != Some(Part::Api));
+            let (api, history) = (part != Some(ServicePart::History), part != Some(ServicePart::Api));
             serve::run(settings, api, history).await
         }
         Command::Build(command) => build(command, settings).await,
@@ -38,7 +40,7 @@ pub async fn run(command: Command, settings: Settings) -> Result<(), Failure> {
     }
 }
 
-async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure> {
+async fn build(command: BuildCommand, settings: ProgramSettings) -> Result<(), CommandFailure> {
     let app = match &command {
         BuildCommand::Create { .. } => open(&settings, settings.listen).await?,
         _ => open_for_command(&settings).await?,
@@ -50,10 +52,10 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             let is_random = given.is_none();
             let password = given.unwrap_or_else(random_token);
             let build = builds::create(&app, &domain, &settings.admin_username, &password).await?;
-            say(format_args!("The build {} was made.", build.domain))?;
+            print_line(format_args!("The build {} was made.", build.domain))?;
             // At once, since nobody else knows it.
             if is_random {
-                say(format_args!(
+                print_line(format_args!(
                     "Sign in as {} with the password {password} (it is shown this once).",
                     settings.admin_username
                 ))?;
@@ -83,13 +85,13 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
             for line in limits::list(&build, key.as_deref()).await? {
                 let (key, value, origin) = (line.key, line.value, if line.is_default { "default" } else { "set" });
                 let count = line.count.map(|count| count.to_string()).unwrap_or_default();
-                say(format_args!("{key}\t{value}\t{origin}\t{count}"))?;
+                print_line(format_args!("{key}\t{value}\t{origin}\t{count}"))?;
             }
         }
         BuildCommand::AllowPasswords { domain } => {
             let build = builds::find(&app, &domain).await?;
             builds::allow_passwords(&app, &build).await?;
-            say(format_args!(
+            print_line(format_args!(
                 "Super admins of {} may sign in with passwords; `chancery user set-password` gives one.",
                 build.domain
             ))?;
@@ -99,84 +101,89 @@ async fn build(command: BuildCommand, settings: Settings) -> Result<(), Failure>
     Ok(())
 }
 
-async fn delete_build(app: &App, settings: &Settings, domain: &str, with_history: bool) -> Result<(), Failure> {
+async fn delete_build(
+    app: &App,
+    settings: &ProgramSettings,
+    domain: &str,
+    with_history: bool,
+) -> Result<(), CommandFailure> {
     let history = match with_history {
         true => command_history::connect(app, settings).await?,
-        false => Reached::default(),
+        false => ReachedService::default(),
     };
     let deleted = builds::delete(app, domain, with_history).await;
     history.close().await;
     let deleted = deleted?;
-    say(format_args!("The build {domain} was deleted."))?;
+    print_line(format_args!("The build {domain} was deleted."))?;
     match deleted {
-        HistoryOfDeleted::Deleted => say("Its history was deleted, too.")?,
-        HistoryOfDeleted::Unknown(Tenant { database_name, client_id }) => {
-            say(format_args!(
+        HistoryOfDeleted::Deleted => print_line("Its history was deleted, too.")?,
+        HistoryOfDeleted::Unknown(BuildTenant { database_name, client_id }) => {
+            print_line(format_args!(
                 "Its history service knows no history of it: database {database_name}, client id {client_id}."
             ))?;
         }
-        HistoryOfDeleted::Kept { tenant: Tenant { database_name, client_id }, undelivered } => {
-            say(format_args!("Its history stays: database {database_name}, client id {client_id}."))?;
+        HistoryOfDeleted::Kept { tenant: BuildTenant { database_name, client_id }, undelivered } => {
+            print_line(format_args!("Its history stays: database {database_name}, client id {client_id}."))?;
             if undelivered > 0 {
-                say(format_args!("{undelivered} events had not arrived there, and are gone."))?;
+                print_line(format_args!("{undelivered} events had not arrived there, and are gone."))?;
             }
         }
         HistoryOfDeleted::None { undelivered } => {
             if undelivered > 0 {
-                say(format_args!("{undelivered} events had not arrived in any history service, and are gone."))?;
+                print_line(format_args!("{undelivered} events had not arrived in any history service, and are gone."))?;
             }
         }
     }
     Ok(())
 }
 
-async fn adopt_history(settings: &Settings, new_tenants: bool) -> Result<(), Failure> {
+async fn adopt_history(settings: &ProgramSettings, new_tenants: bool) -> Result<(), CommandFailure> {
     let app = open_for_command(settings).await?;
     let adopted = command_history::adopt(&app, settings, new_tenants).await;
     app.store.close().await;
-    say(adopted?)?;
+    print_line(adopted?)?;
     Ok(())
 }
 
-async fn user(command: UserCommand, settings: Settings) -> Result<(), Failure> {
+async fn user(command: UserCommand, settings: ProgramSettings) -> Result<(), CommandFailure> {
     let app = open_for_command(&settings).await?;
     match command {
         UserCommand::Create { user, account_type } => {
             let build = builds::find(&app, &user.build).await?;
             builds::create_user(&app, &build, &user.username, account_type, &password(&user)?).await?;
-            say(format_args!("The user {} was made.", user.username))?;
+            print_line(format_args!("The user {} was made.", user.username))?;
         }
         UserCommand::SetPassword { user } => {
             let build = builds::find(&app, &user.build).await?;
             builds::set_password(&app, &build, &user.username, &password(&user)?).await?;
-            say(format_args!("The password of {} was set.", user.username))?;
+            print_line(format_args!("The password of {} was set.", user.username))?;
         }
     }
     app.store.close().await;
     Ok(())
 }
 
-fn password(user: &UserPassword) -> Result<String, Failure> {
+fn password(user: &UserPassword) -> Result<String, CommandFailure> {
     match user.password.clone().map_or_else(|| passwords::read(&user.source), |password| Ok(Some(password)))? {
         Some(password) => Ok(password),
-        None if std::io::stdin().is_terminal() => passwords::ask(),
+        None if std::io::stdin().is_terminal() => passwords::prompt_password(),
         None => Err("--password: must be given where there is no terminal to ask on".to_owned()),
     }
 }
 
-fn keys(settings: &Settings) -> Result<(), Failure> {
+fn keys(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let api_key = match &settings.api_key {
         Some(key) => key.clone(),
         None => long_enough(settings, API_KEY, generated(&settings.data, API_KEY)?)?,
     };
     let history_api_key = history_api_key(settings)?;
-    say(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}"))?;
+    print_line(format_args!("CHANCERY_API_KEY={api_key}\nCHANCERY_HISTORY_API_KEY={history_api_key}"))?;
     Ok(())
 }
 
 /// Puts another secret key in the place of the present one, while nobody else has the databases open. The file of the key
 /// is replaced last: until then the databases say how far it is.
-async fn rotate(settings: &Settings) -> Result<(), Failure> {
+async fn rotate(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let new = settings.new_secret_key.as_deref();
     let new = new.ok_or_else(|| "CHANCERY_NEW_SECRET_KEY: must be set to the key that is to come".to_owned())?;
     let is_kept = settings.secret_key.is_none();
@@ -197,18 +204,18 @@ async fn rotate(settings: &Settings) -> Result<(), Failure> {
         replaced.map_err(|error| format!("CHANCERY_DATA: {error}"))?;
     }
     match rotated {
-        None => say("The secret key is the new one already.")?,
-        Some(Rotated { builds, unopened }) => {
-            say(format_args!(
+        None => print_line("The secret key is the new one already.")?,
+        Some(RotationResult { builds, unopened }) => {
+            print_line(format_args!(
                 "The secret key was changed (builds: {builds}). All sessions and links in mails have ended."
             ))?;
             if unopened > 0 {
-                say(format_args!("{unopened} sealed values were opened by neither key, and stay as they are."))?;
+                print_line(format_args!("{unopened} sealed values were opened by neither key, and stay as they are."))?;
             }
         }
     }
     if !is_kept {
-        say("Set CHANCERY_SECRET_KEY to the new key before the next start.")?;
+        print_line("Set CHANCERY_SECRET_KEY to the new key before the next start.")?;
     }
     Ok(())
 }

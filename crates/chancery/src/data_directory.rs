@@ -1,7 +1,7 @@
 //! What the data directory says of itself: whether it may be used, and who serves it.
 
-use crate::open::Failure;
-use crate::settings::Settings;
+use crate::open::CommandFailure;
+use crate::settings::ProgramSettings;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,7 +19,7 @@ const COMMAND: &str = "command";
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Refuses a data directory that is no whole one, which a command would take for a new one.
-pub fn check(settings: &Settings) -> Result<(), Failure> {
+pub fn check(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let data = &settings.data;
     if data.join(UNFINISHED).exists() {
         let data = data.display();
@@ -37,7 +37,7 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Refuses an embedded data directory without a database, which a command would make anew.
-pub fn must_exist(settings: &Settings) -> Result<(), Failure> {
+pub fn must_exist(settings: &ProgramSettings) -> Result<(), CommandFailure> {
     match settings.database_url.is_some() || settings.data.join("control.db").exists() {
         true => Ok(()),
         false => Err(format!("{}: there is no data directory", settings.data.display())),
@@ -45,7 +45,7 @@ pub fn must_exist(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// Makes this process the only server of the embedded databases in a directory; it is that until the file is dropped.
-pub async fn serve_alone(data: &Path) -> Result<File, Failure> {
+pub async fn serve_alone(data: &Path) -> Result<File, CommandFailure> {
     lock(data, SERVED, File::try_lock).await?.ok_or_else(|| {
         format!(
             "CHANCERY_DATA: {}: another server serves this directory; only PostgreSQL takes several",
@@ -55,7 +55,7 @@ pub async fn serve_alone(data: &Path) -> Result<File, Failure> {
 }
 
 /// Tells commands that this process serves the embedded history in a directory. Several processes may.
-pub async fn serve_history(history: &Path) -> Result<File, Failure> {
+pub async fn serve_history(history: &Path) -> Result<File, CommandFailure> {
     lock(history, SERVED, File::try_lock_shared)
         .await?
         .ok_or_else(|| format!("CHANCERY_DATA: {}: a command is at work in this directory", history.display()))
@@ -63,7 +63,7 @@ pub async fn serve_history(history: &Path) -> Result<File, Failure> {
 
 /// Keeps servers and other commands away from the embedded history in a directory, until the files are dropped; `None`
 /// while a server serves it.
-pub async fn without_server(history: &Path) -> Result<Option<[File; 2]>, Failure> {
+pub async fn without_server(history: &Path) -> Result<Option<[File; 2]>, CommandFailure> {
     // Commands wait for one another here, so whoever has the other file now is a server.
     let alone = lock(history, COMMAND, File::try_lock).await?;
     let alone = alone.ok_or_else(|| format!("CHANCERY_DATA: {}: another command is at work", history.display()))?;
@@ -74,7 +74,7 @@ async fn lock(
     directory: &Path,
     name: &str,
     lock: fn(&File) -> Result<(), TryLockError>,
-) -> Result<Option<File>, Failure> {
+) -> Result<Option<File>, CommandFailure> {
     let end = Instant::now() + LOCK_TIMEOUT;
     loop {
         match try_lock(directory, name, lock)? {
@@ -88,7 +88,7 @@ fn try_lock(
     directory: &Path,
     name: &str,
     lock: fn(&File) -> Result<(), TryLockError>,
-) -> Result<Option<File>, Failure> {
+) -> Result<Option<File>, CommandFailure> {
     let path = directory.join(name);
     let failed = |error: io::Error| format!("CHANCERY_DATA: {}: {error}", path.display());
     store::make_directory(directory).map_err(|error| format!("CHANCERY_DATA: {}: {error}", directory.display()))?;

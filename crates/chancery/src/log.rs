@@ -2,8 +2,8 @@
 //!
 //! Every request writes a line, so a line must be cheap: each thread reuses one buffer, and writes it with one call.
 
-use crate::open::Failure;
-use resource::json::Writer;
+use crate::open::CommandFailure;
+use resource::json::JsonWriter;
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
@@ -18,12 +18,12 @@ use tracing_subscriber::{EnvFilter, registry};
 ///
 /// Words that are no level are refused, although the filter takes them for the names of crates: `RUST_LOG=inof` would log
 /// nothing at all.
-pub fn filter() -> Result<EnvFilter, Failure> {
+pub fn filter() -> Result<EnvFilter, CommandFailure> {
     let set = std::env::var_os("RUST_LOG").unwrap_or_default();
     parse(set.to_str().ok_or("RUST_LOG: not valid UTF-8")?)
 }
 
-fn parse(set: &str) -> Result<EnvFilter, Failure> {
+fn parse(set: &str) -> Result<EnvFilter, CommandFailure> {
     let wrong = |part: &str| {
         format!(
             "RUST_LOG: {part:?} is none of off, error, warn, info, debug, trace, nor one of them for a part of the \
@@ -47,15 +47,15 @@ fn parse(set: &str) -> Result<EnvFilter, Failure> {
 /// Starts the log, once in a process.
 pub fn start(filter: EnvFilter) {
     // Fails when the log was started before, which is no error.
-    let _ = registry().with(filter).with(Lines).try_init();
+    let _ = registry().with(filter).with(JsonLogLayer).try_init();
 }
 
 /// The layer that writes a line for each event.
-struct Lines;
+struct JsonLogLayer;
 
-impl<S: Subscriber> Layer<S> for Lines {
+impl<S: Subscriber> Layer<S> for JsonLogLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        thread_local!(static LINE: RefCell<Line> = RefCell::default());
+        thread_local!(static LINE: RefCell<LineBuffer> = RefCell::default());
         LINE.with_borrow_mut(|line| {
             line.write(event);
             // An error of the log itself cannot be reported anywhere.
@@ -66,17 +66,17 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 /// The buffer of a line.
 #[derive(Default)]
-struct Line {
-    json: Writer,
+struct LineBuffer {
+    json: JsonWriter,
     /// The buffer of a value that is formatted before it is written as JSON.
     formatted: String,
 }
 
-impl Line {
+impl LineBuffer {
     fn write(&mut self, event: &Event<'_>) {
         let metadata = event.metadata();
         self.json.clear();
-        self.json.raw("{").name("timestamp").moment(Some(web::clock::Clock::system().now()));
+        self.json.raw("{").name("timestamp").datetime(Some(web::clock::Clock::system().now()));
         self.json.name("level").text(metadata.level().as_str());
         event.record(self);
         self.json.name("target").text(metadata.target()).raw("}\n");
@@ -89,7 +89,7 @@ impl Line {
     }
 }
 
-impl Visit for Line {
+impl Visit for LineBuffer {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.write_formatted(field, format_args!("{value:?}"));
     }

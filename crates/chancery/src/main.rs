@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     take_small_pages();
     give_memory_back_soon();
     let cli = cli::Cli::parse();
-    let settings = match settings::Settings::load(&cli.flags, cli.config.as_deref()) {
+    let settings = match settings::ProgramSettings::load(&cli.flags, cli.config.as_deref()) {
         Ok(settings) => settings,
         Err(error) => return fail(&error.to_string()),
     };
@@ -57,6 +57,6 @@ fn give_memory_back_soon() {
 }
 
 fn fail(line: &str) -> ExitCode {
-    output::remark(format_args!("chancery: {line}"));
+    output::print_error_line(format_args!("chancery: {line}"));
     ExitCode::FAILURE
 }

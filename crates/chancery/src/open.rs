@@ -2,17 +2,17 @@
 //! (`docs/operations.md`).
 
 use crate::data_directory;
-use crate::output::say;
+use crate::output::print_line;
 use crate::secrets_file::{
     self, API_KEY, API_KEY_TOO_SHORT, HISTORY_API_KEY, SECRET_KEY, is_short_api_key, read_or_create,
 };
-use crate::settings::{Settings, address_of};
-use history::clickhouse::ClickHouse;
-use history::engine::Engine;
+use crate::settings::{ProgramSettings, address_of};
+use history::clickhouse::ClickHouseEngine;
+use history::engine::HistoryEngine;
 use history::files::Files;
-use history::service::Service;
-use history::sqlite::Sqlite;
-use platform::builds::{self, Listed};
+use history::service::HistoryService;
+use history::sqlite::HistorySqlite;
+use platform::builds::{self, BuildRow};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
 use platform::kit::app::{App, OpenError};
 use platform::kit::secret_key::{self, KeyError};
@@ -26,11 +26,11 @@ use web::clock::{Clock, random_token};
 const FIRST_BUILD: &str = "localhost";
 
 /// Why a command failed, in one line.
-pub type Failure = String;
+pub type CommandFailure = String;
 
 /// Opens the application, without a history service; `bound` is the listener of the main API. An embedded database is made
 /// when there is none.
-pub async fn open(settings: &Settings, bound: SocketAddr) -> Result<App, Failure> {
+pub async fn open(settings: &ProgramSettings, bound: SocketAddr) -> Result<App, CommandFailure> {
     platform::open(config(settings, bound)?).await.map_err(|error| match error {
         OpenError::Store(error) if settings.database_url.is_none() => format!("CHANCERY_DATA: {error}"),
         OpenError::Key(error @ KeyError::Other) if settings.secret_key.is_none() => {
@@ -41,13 +41,17 @@ pub async fn open(settings: &Settings, bound: SocketAddr) -> Result<App, Failure
 }
 
 /// Opens the application of a command, which finds the history service when it needs it ([`crate::command_history`]).
-pub async fn open_for_command(settings: &Settings) -> Result<App, Failure> {
+pub async fn open_for_command(settings: &ProgramSettings) -> Result<App, CommandFailure> {
     data_directory::must_exist(settings)?;
     open(settings, settings.listen).await
 }
 
 /// Gives the application of a server its history service; `served` is the listener of the one that this process serves.
-pub fn connect_history(app: &App, settings: &Settings, served: Option<SocketAddr>) -> Result<(), Failure> {
+pub fn connect_history(
+    app: &App,
+    settings: &ProgramSettings,
+    served: Option<SocketAddr>,
+) -> Result<(), CommandFailure> {
     let address = match (served, &settings.history_url) {
         // It is called directly, not by its public address.
         (Some(bound), _) => HistoryAddress { url: address_of(bound), api_key: history_api_key(settings)? },
@@ -62,12 +66,12 @@ pub fn connect_history(app: &App, settings: &Settings, served: Option<SocketAddr
 }
 
 /// Whether no key of the history service is set or stored.
-pub fn is_history_api_key_unknown(settings: &Settings) -> bool {
+pub fn is_history_api_key_unknown(settings: &ProgramSettings) -> bool {
     settings.history_api_key.is_none() && matches!(read_kept(settings, HISTORY_API_KEY), Ok(None))
 }
 
 /// A history service that a command asks, whose key must be known: commands make none.
-pub fn history_at(settings: &Settings, url: &str) -> Result<HistoryAddress, Failure> {
+pub fn history_at(settings: &ProgramSettings, url: &str) -> Result<HistoryAddress, CommandFailure> {
     let api_key = match &settings.history_api_key {
         Some(key) => Some(key.clone()),
         None => read_kept(settings, HISTORY_API_KEY)?,
@@ -76,12 +80,12 @@ pub fn history_at(settings: &Settings, url: &str) -> Result<HistoryAddress, Fail
     Ok(HistoryAddress { url: url.to_owned(), api_key: api_key.ok_or_else(missing)? })
 }
 
-fn config(settings: &Settings, bound: SocketAddr) -> Result<platform::Settings, Failure> {
+fn config(settings: &ProgramSettings, bound: SocketAddr) -> Result<platform::ApiSettings, CommandFailure> {
     let secret_key = secret_key(settings)?;
     // Only the embedded store has a build `localhost` from the start.
     let fallback = settings.database_url.is_none().then(|| "localhost".to_owned());
-    Ok(platform::Settings {
-        kit: kit::settings::Settings {
+    Ok(platform::ApiSettings {
+        kit: kit::settings::KitSettings {
             engine: engine(settings),
             store: Default::default(),
             data: settings.data.clone(),
@@ -97,30 +101,30 @@ fn config(settings: &Settings, bound: SocketAddr) -> Result<platform::Settings, 
             clock: Clock::system(),
             domains: Default::default(),
         },
-        events: events::Settings { history: None, outbox_bytes: settings.outbox_bytes },
-        files: files::Settings {
+        events: events::EventSettings { history: None, outbox_bytes: settings.outbox_bytes },
+        files: files::FileSettings {
             files_url: settings.files_url.clone(),
             upload_seconds: settings.upload_seconds,
             environment: None,
         },
         identity: settings.identity.clone(),
-        extensions: platform::extensions::Settings {
+        extensions: platform::extensions::ExtensionSettings {
             document_store_url: settings.document_store_url.clone(),
             ..Default::default()
         },
     })
 }
 
-pub fn engine(settings: &Settings) -> store::Engine {
+pub fn engine(settings: &ProgramSettings) -> store::StoreEngine {
     match &settings.database_url {
-        Some(url) => store::Engine::Postgres { url: url.clone() },
-        None => store::Engine::Sqlite { directory: settings.data.clone() },
+        Some(url) => store::StoreEngine::Postgres { url: url.clone() },
+        None => store::StoreEngine::Sqlite { directory: settings.data.clone() },
     }
 }
 
 /// The secret key: the one that is set, otherwise the one in the data directory. A key is generated only together with
 /// the database, since another key would not open the secrets in it.
-pub fn secret_key(settings: &Settings) -> Result<String, Failure> {
+pub fn secret_key(settings: &ProgramSettings) -> Result<String, CommandFailure> {
     if settings.database_url.is_some() {
         let missing = || "CHANCERY_SECRET_KEY: must be set with PostgreSQL, the same for all processes".to_owned();
         return settings.secret_key.clone().ok_or_else(missing);
@@ -146,33 +150,34 @@ pub fn secret_key(settings: &Settings) -> Result<String, Failure> {
 }
 
 /// Opens the history service; `bound` is its listener.
-pub async fn open_history(settings: &Settings, bound: SocketAddr) -> Result<Service, Failure> {
+pub async fn open_history(settings: &ProgramSettings, bound: SocketAddr) -> Result<HistoryService, CommandFailure> {
     // First, since its failure names the file.
     let api_key = history_api_key(settings)?;
     history_service(settings, history_engine(settings).await?, bound, api_key)
 }
 
 /// Opens the engine of the history service.
-pub async fn history_engine(settings: &Settings) -> Result<Engine, Failure> {
+pub async fn history_engine(settings: &ProgramSettings) -> Result<HistoryEngine, CommandFailure> {
     match &settings.history_database_url {
         Some(url) => {
-            let engine = ClickHouse::open(url).map_err(|error| format!("CHANCERY_HISTORY_DATABASE_URL: {error}"))?;
-            Ok(Engine::ClickHouse(engine))
+            let engine =
+                ClickHouseEngine::open(url).map_err(|error| format!("CHANCERY_HISTORY_DATABASE_URL: {error}"))?;
+            Ok(HistoryEngine::ClickHouse(engine))
         }
         None => {
-            let engine = Sqlite::open(settings.data.join("history"), Clock::system()).await;
-            Ok(Engine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?))
+            let engine = HistorySqlite::open(settings.data.join("history"), Clock::system()).await;
+            Ok(HistoryEngine::Sqlite(engine.map_err(|error| format!("CHANCERY_DATA: {error}"))?))
         }
     }
 }
 
 /// The history service on an engine; `bound` is its listener.
 pub fn history_service(
-    settings: &Settings,
-    engine: Engine,
+    settings: &ProgramSettings,
+    engine: HistoryEngine,
     bound: SocketAddr,
     api_key: String,
-) -> Result<Service, Failure> {
+) -> Result<HistoryService, CommandFailure> {
     let files = Files::open(
         settings.files_url.as_deref(),
         settings.data.join("history").join("files"),
@@ -181,12 +186,12 @@ pub fn history_service(
         api_key.as_bytes(),
         Clock::system(),
     )?;
-    let settings = history::service::Settings { api_key, batch_events: settings.history_batch_events };
-    Ok(Service::new(engine, files, settings))
+    let settings = history::service::HistorySettings { api_key, batch_events: settings.history_batch_events };
+    Ok(HistoryService::new(engine, files, settings))
 }
 
 /// The key that clients of the history service send: the one that is set, otherwise a generated one.
-pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
+pub fn history_api_key(settings: &ProgramSettings) -> Result<String, CommandFailure> {
     match &settings.history_api_key {
         Some(key) => Ok(key.clone()),
         None => long_enough(settings, HISTORY_API_KEY, generated(&settings.data, HISTORY_API_KEY)?),
@@ -195,7 +200,7 @@ pub fn history_api_key(settings: &Settings) -> Result<String, Failure> {
 
 /// The `X-API-Key` of the main API: the one that is set, otherwise the one in the data directory, if there is one. A
 /// key that is too short is an error.
-fn api_key(settings: &Settings) -> Result<Option<String>, Failure> {
+fn api_key(settings: &ProgramSettings) -> Result<Option<String>, CommandFailure> {
     match (&settings.api_key, read_kept(settings, API_KEY)?) {
         (Some(key), _) => Ok(Some(key.clone())),
         (None, Some(kept)) => long_enough(settings, API_KEY, kept).map(Some),
@@ -204,7 +209,7 @@ fn api_key(settings: &Settings) -> Result<Option<String>, Failure> {
 }
 
 /// Refuses a stored key that is too short.
-pub fn long_enough(settings: &Settings, name: &str, key: String) -> Result<String, Failure> {
+pub fn long_enough(settings: &ProgramSettings, name: &str, key: String) -> Result<String, CommandFailure> {
     if is_short_api_key(&key) {
         let (setting, file) = (name.replace('-', "_").to_uppercase(), settings.data.join(name));
         return Err(format!("CHANCERY_{setting}: {}: {API_KEY_TOO_SHORT}", file.display()));
@@ -213,17 +218,17 @@ pub fn long_enough(settings: &Settings, name: &str, key: String) -> Result<Strin
 }
 
 /// Reads a key from the data directory, if it is there.
-pub fn read_kept(settings: &Settings, name: &str) -> Result<Option<String>, Failure> {
+pub fn read_kept(settings: &ProgramSettings, name: &str) -> Result<Option<String>, CommandFailure> {
     secrets_file::read_kept(&settings.data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
 /// Reads a key from the data directory, or generates it there.
-pub fn generated(data: &Path, name: &str) -> Result<String, Failure> {
+pub fn generated(data: &Path, name: &str) -> Result<String, CommandFailure> {
     read_or_create(data, name).map_err(|error| format!("CHANCERY_DATA: {error}"))
 }
 
 /// Whether the key of the embedded history was lost: another one will be made, with which its callers are strangers.
-pub fn is_history_api_key_lost(settings: &Settings) -> bool {
+pub fn is_history_api_key_lost(settings: &ProgramSettings) -> bool {
     let history = settings.data.join("history").join("control.db");
     settings.history_api_key.is_none() && history.exists() && !settings.data.join(HISTORY_API_KEY).exists()
 }
@@ -231,13 +236,13 @@ pub fn is_history_api_key_lost(settings: &Settings) -> bool {
 /// Creates the build `localhost` with a super admin when the embedded store is empty (`docs/operations.md`,
 /// "Embedded"). On PostgreSQL it tells how to create one. `is_making` is true while it must not be interrupted, since a build
 /// whose password nobody was told would stay.
-pub async fn first_start(app: &App, settings: &Settings, is_making: &AtomicBool) -> Result<(), Failure> {
+pub async fn first_start(app: &App, settings: &ProgramSettings, is_making: &AtomicBool) -> Result<(), CommandFailure> {
     let builds = builds::list(app).await?;
     if builds.iter().any(|build| build.state == "active") {
         return tell_of_builds(app, settings, &builds).await;
     }
     if settings.database_url.is_some() || builds.iter().any(|build| build.state != "creating") {
-        let _ = say(
+        let _ = print_line(
             "There is no build yet, so every page is a 404: `chancery build create DOMAIN --admin-username EMAIL` makes \
              one, which is served at once to requests for that host.",
         );
@@ -249,7 +254,7 @@ pub async fn first_start(app: &App, settings: &Settings, is_making: &AtomicBool)
     made
 }
 
-async fn make_first(app: &App, settings: &Settings) -> Result<(), Failure> {
+async fn make_first(app: &App, settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let password = settings.admin_password.clone().unwrap_or_else(random_token);
     builds::create_first(app, FIRST_BUILD, &settings.admin_username, &password).await.map_err(|error| {
         // Here the user's fields come from settings.
@@ -257,14 +262,16 @@ async fn make_first(app: &App, settings: &Settings) -> Result<(), Failure> {
     })?;
     let (made, username) = ("The build localhost was made.", &settings.admin_username);
     let _ = match settings.admin_password {
-        Some(_) => say(format_args!("{made} Sign in as {username}.")),
-        None => say(format_args!("{made} Sign in as {username} with the password {password} (it is shown this once).")),
+        Some(_) => print_line(format_args!("{made} Sign in as {username}.")),
+        None => print_line(format_args!(
+            "{made} Sign in as {username} with the password {password} (it is shown this once)."
+        )),
     };
     Ok(())
 }
 
 /// Says what an operator may miss: a first password that was never seen, and a fallback build that is not there.
-async fn tell_of_builds(app: &App, settings: &Settings, builds: &[Listed]) -> Result<(), Failure> {
+async fn tell_of_builds(app: &App, settings: &ProgramSettings, builds: &[BuildRow]) -> Result<(), CommandFailure> {
     let is_embedded = settings.database_url.is_none();
     if let [build] = builds
         && is_embedded
@@ -272,7 +279,7 @@ async fn tell_of_builds(app: &App, settings: &Settings, builds: &[Listed]) -> Re
         && settings.admin_password.is_none()
         && !builds::was_signed_in(app, build.id).await?
     {
-        let _ = say(format_args!(
+        let _ = print_line(format_args!(
             "Nobody has signed in to the build localhost yet. If nobody knows its password: `chancery user set-password \
              --build localhost --username {}`.",
             settings.admin_username
@@ -281,7 +288,7 @@ async fn tell_of_builds(app: &App, settings: &Settings, builds: &[Listed]) -> Re
     if let Some(fallback) = &settings.fallback_build
         && !builds.iter().any(|build| build.domain == *fallback)
     {
-        let _ = say(format_args!(
+        let _ = print_line(format_args!(
             "CHANCERY_FALLBACK_BUILD: there is no build {fallback}; other hosts than those of the builds get 404."
         ));
     }

@@ -1,24 +1,24 @@
 //! What commands print. A closed or full output is a failure of the command, where `println!` would panic.
 
-use crate::open::Failure;
+use crate::open::CommandFailure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Prints a line on standard output.
-pub fn say(line: impl Display) -> Result<(), Failure> {
+pub fn print_line(line: impl Display) -> Result<(), CommandFailure> {
     say_lines(&format!("{line}\n"))
 }
 
 /// Prints lines on standard output as they are.
-pub fn say_lines(lines: &str) -> Result<(), Failure> {
+pub fn say_lines(lines: &str) -> Result<(), CommandFailure> {
     let mut output = io::stdout().lock();
     let written = output.write_all(lines.as_bytes()).and_then(|()| output.flush());
     written.map_err(|error| format!("standard output: {error}"))
 }
 
 /// Prints a line on standard error, where nobody may read it.
-pub fn remark(line: impl Display) {
+pub fn print_error_line(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 

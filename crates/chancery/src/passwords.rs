@@ -1,7 +1,7 @@
 //! Passwords that commands read from elsewhere than the command line, where everybody on the machine sees them.
 
 use crate::cli::PasswordSource;
-use crate::open::Failure;
+use crate::open::CommandFailure;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 
@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read};
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The password that a command is to read; `None` when it is to read none. On a terminal nothing is shown as it is typed.
-pub fn read(source: &PasswordSource) -> Result<Option<String>, Failure> {
+pub fn read(source: &PasswordSource) -> Result<Option<String>, CommandFailure> {
     if let Some(path) = &source.password_file {
         let name = format!("--password-file: {}", path.display());
         let file = File::open(path).map_err(|error| format!("{name}: {error}"))?;
@@ -18,16 +18,20 @@ pub fn read(source: &PasswordSource) -> Result<Option<String>, Failure> {
     if !source.password_stdin {
         return Ok(None);
     }
-    if io::stdin().is_terminal() { ask().map(Some) } else { from(io::stdin(), "--password-stdin").map(Some) }
+    if io::stdin().is_terminal() {
+        prompt_password().map(Some)
+    } else {
+        from(io::stdin(), "--password-stdin").map(Some)
+    }
 }
 
 /// Asks for a password on the terminal.
-pub fn ask() -> Result<String, Failure> {
+pub fn prompt_password() -> Result<String, CommandFailure> {
     rpassword::prompt_password("Password: ").map_err(|error| error.to_string())
 }
 
 /// Reads a password to the end of its source; a newline behind it is not part of it.
-fn from(source: impl Read, name: &str) -> Result<String, Failure> {
+fn from(source: impl Read, name: &str) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = source.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| format!("{name}: {error}"))?;

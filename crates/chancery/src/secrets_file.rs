@@ -34,7 +34,7 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
     if let Some(key) = read(&path)? {
         return Ok(key);
     }
-    store::make_directory(data).map_err(|error| about(data, error))?;
+    store::make_directory(data).map_err(|error| with_path(data, error))?;
     let temporary = data.join(format!(".{name}.{}", random_token()));
     let linked = write_durably(&temporary, &random_token()).and_then(|()| fs::hard_link(&temporary, &path));
     let _ = fs::remove_file(&temporary);
@@ -42,9 +42,9 @@ pub fn read_or_create(data: &Path, name: &str) -> io::Result<String> {
         // The file must be durable before anything is sealed with the key.
         Ok(()) => File::open(data)?.sync_all()?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(about(&path, error)),
+        Err(error) => return Err(with_path(&path, error)),
     }
-    read(&path)?.ok_or_else(|| about(&path, io::ErrorKind::NotFound.into()))
+    read(&path)?.ok_or_else(|| with_path(&path, io::ErrorKind::NotFound.into()))
 }
 
 /// Reads the key in a file of the data directory, if the file exists.
@@ -59,7 +59,7 @@ pub fn replace(data: &Path, name: &str, key: &str) -> io::Result<()> {
         .and_then(|()| write_durably(&temporary, key))
         .and_then(|()| fs::rename(&temporary, &path))
         .and_then(|()| File::open(data)?.sync_all());
-    replaced.map_err(|error| about(&path, error))
+    replaced.map_err(|error| with_path(&path, error))
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
@@ -72,11 +72,11 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => {
-            Err(about(path, io::Error::new(io::ErrorKind::InvalidData, "the key file is empty")))
+            Err(with_path(path, io::Error::new(io::ErrorKind::InvalidData, "the key file is empty")))
         }
         Ok(text) => Ok(Some(text.trim().to_string())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(about(path, error)),
+        Err(error) => Err(with_path(path, error)),
     }
 }
 
@@ -87,7 +87,7 @@ fn write_durably(path: &Path, key: &str) -> io::Result<()> {
 }
 
 /// The error with the name of the file before it.
-fn about(path: &Path, error: io::Error) -> io::Error {
+fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -97,15 +97,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    struct Data(PathBuf);
+    struct TestDirectory(PathBuf);
 
-    impl Data {
-        fn new() -> Data {
-            Data(std::env::temp_dir().join(random_token()))
+    impl TestDirectory {
+        fn new() -> TestDirectory {
+            TestDirectory(std::env::temp_dir().join(random_token()))
         }
     }
 
-    impl Drop for Data {
+    impl Drop for TestDirectory {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_key_is_made_once_and_private() {
-        let data = Data::new();
+        let data = TestDirectory::new();
         let key = read_or_create(&data.0, SECRET_KEY).unwrap();
         assert_eq!(key.len(), 43);
         assert_eq!(read_or_create(&data.0, SECRET_KEY).unwrap(), key);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_key_is_replaced_and_stays_private() {
-        let data = Data::new();
+        let data = TestDirectory::new();
         read_or_create(&data.0, SECRET_KEY).unwrap();
         // A file that a killed process has left does not matter.
         fs::write(data.0.join(".secret-key.new"), "half").unwrap();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn processes_that_start_at_once_get_the_same_key() {
-        let data = Data::new();
+        let data = TestDirectory::new();
         let keys: Vec<String> = std::thread::scope(|scope| {
             let starts: Vec<_> =
                 (0..16).map(|_| scope.spawn(|| read_or_create(&data.0, HISTORY_API_KEY).unwrap())).collect();
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn an_operators_key_is_taken_and_an_empty_file_refused() {
-        let data = Data::new();
+        let data = TestDirectory::new();
         fs::create_dir_all(&data.0).unwrap();
         fs::write(data.0.join(API_KEY), "chosen\n").unwrap();
         assert_eq!(read_or_create(&data.0, API_KEY).unwrap(), "chosen");

@@ -4,16 +4,17 @@ use crate::data_directory;
 use crate::descriptors;
 use crate::log;
 use crate::open::{
-    Failure, connect_history, first_start, is_history_api_key_lost, is_history_api_key_unknown, open, open_history,
+    CommandFailure, connect_history, first_start, is_history_api_key_lost, is_history_api_key_unknown, open,
+    open_history,
 };
-use crate::output::say;
+use crate::output::print_line;
 use crate::secrets_file::HISTORY_API_KEY;
-use crate::settings::{Settings, address_of};
-use history::engine::Engine;
+use crate::settings::{ProgramSettings, address_of};
+use history::engine::HistoryEngine;
 use history::file_removal;
-use history::service::Service;
+use history::service::HistoryService;
 use platform::builds;
-use platform::events::own_history::{self, Foreign};
+use platform::events::own_history::{self, ForeignService};
 use platform::events::relay;
 use platform::kit;
 use platform::kit::app::App;
@@ -40,7 +41,7 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 const BACKLOG: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Stage {
+enum ServeStage {
     Serving,
     /// The main API takes no more requests.
     Stopping,
@@ -57,8 +58,8 @@ struct ServedApi {
 }
 
 /// The history service while it is served.
-struct ServedHistory {
-    service: Arc<Service>,
+struct HistoryListener {
+    service: Arc<HistoryService>,
     bound: SocketAddr,
     task: JoinHandle<()>,
     /// Removes files that no event names.
@@ -68,20 +69,20 @@ struct ServedHistory {
 }
 
 /// Serves until SIGTERM or SIGINT, then finishes the running requests.
-pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Failure> {
+pub async fn run(settings: ProgramSettings, api: bool, history: bool) -> Result<(), CommandFailure> {
     // They are watched from the first moment on: a signal during the start ends it, too.
     let mut signals = Signals::watch()?;
-    let (stop, stage) = watch::channel(Stage::Serving);
+    let (stop, stage) = watch::channel(ServeStage::Serving);
     let is_making = AtomicBool::new(false);
     let mut starting = pin!(start(&settings, stage, api, history, &is_making));
     let (api, history) = tokio::select! {
         started = &mut starting => {
             let started = started?;
-            signals.received().await;
+            signals.wait_for_signal().await;
             started
         }
         // The first build is not left half-made.
-        () = signals.received() => match is_making.load(Ordering::Relaxed) {
+        () = signals.wait_for_signal() => match is_making.load(Ordering::Relaxed) {
             true => starting.await?,
             false => return Ok(()),
         },
@@ -92,12 +93,12 @@ pub async fn run(settings: Settings, api: bool, history: bool) -> Result<(), Fai
 }
 
 async fn start(
-    settings: &Settings,
-    stage: watch::Receiver<Stage>,
+    settings: &ProgramSettings,
+    stage: watch::Receiver<ServeStage>,
     api: bool,
     history: bool,
     is_making: &AtomicBool,
-) -> Result<(Option<ServedApi>, Option<ServedHistory>), Failure> {
+) -> Result<(Option<ServedApi>, Option<HistoryListener>), CommandFailure> {
     let filter = log::filter()?;
     let trusted = settings.trusted_proxies.clone();
     let usual = Limits {
@@ -140,7 +141,7 @@ async fn start(
     };
     if let Some(history) = &history {
         log::start(filter);
-        let _ = say(format_args!("The history service listens on http://{}", history.bound));
+        let _ = print_line(format_args!("The history service listens on http://{}", history.bound));
     }
     if is_key_new {
         let file = settings.data.join(HISTORY_API_KEY);
@@ -159,11 +160,11 @@ async fn start(
 }
 
 async fn serve_history(
-    settings: &Settings,
+    settings: &ProgramSettings,
     listener: TcpListener,
     limits: Limits,
-    stage: watch::Receiver<Stage>,
-) -> Result<ServedHistory, Failure> {
+    stage: watch::Receiver<ServeStage>,
+) -> Result<HistoryListener, CommandFailure> {
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_HISTORY_LISTEN: {error}"))?;
     let is_embedded = settings.history_database_url.is_none();
     let lock = match is_embedded {
@@ -174,13 +175,14 @@ async fn serve_history(
     service.start_watch();
     let served = service.clone();
     let handler = move |request, peer| served.clone().answer(request, peer);
-    let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage.clone(), Stage::Stopped)));
+    let task =
+        tokio::spawn(listener::serve(listener, handler, limits, wait_for_stage(stage.clone(), ServeStage::Stopped)));
     let removing = file_removal::run(service.clone());
     // It may be interrupted anywhere.
     let removal = tokio::spawn(async {
-        tokio::select! { () = removing => {}, () = until(stage, Stage::Stopped) => {} }
+        tokio::select! { () = removing => {}, () = wait_for_stage(stage, ServeStage::Stopped) => {} }
     });
-    Ok(ServedHistory { service, bound, task, removal, _lock: lock })
+    Ok(HistoryListener { service, bound, task, removal, _lock: lock })
 }
 
 /// The main API before it is served.
@@ -192,7 +194,7 @@ struct OpenedApi {
 }
 
 /// Opens the main API; `with_history`: this process is to serve the history service, too.
-async fn open_api(settings: &Settings, with_history: bool) -> Result<OpenedApi, Failure> {
+async fn open_api(settings: &ProgramSettings, with_history: bool) -> Result<OpenedApi, CommandFailure> {
     let listener = bind(settings.listen, "CHANCERY_LISTEN")?;
     let bound = listener.local_addr().map_err(|error| format!("CHANCERY_LISTEN: {error}"))?;
     let lock = match settings.database_url {
@@ -210,7 +212,7 @@ async fn open_api(settings: &Settings, with_history: bool) -> Result<OpenedApi, 
 }
 
 /// The address of the console: of the fallback build, or else of the only build. With several builds it depends on the host.
-async fn console_address(app: &App) -> Result<Option<String>, Failure> {
+async fn console_address(app: &App) -> Result<Option<String>, CommandFailure> {
     if !app.settings.console {
         return Ok(None);
     }
@@ -225,35 +227,40 @@ async fn console_address(app: &App) -> Result<Option<String>, Failure> {
     Ok(build.map(|build| app.address_of(&build)))
 }
 
-fn serve_api(opened: OpenedApi, console: Option<String>, limits: Limits, stage: watch::Receiver<Stage>) -> ServedApi {
+fn serve_api(
+    opened: OpenedApi,
+    console: Option<String>,
+    limits: Limits,
+    stage: watch::Receiver<ServeStage>,
+) -> ServedApi {
     let OpenedApi { app, listener, bound, lock } = opened;
     kit::secret_key::warn_if_short(&app.settings.secret_key);
     platform::start(&app);
     let served = app.clone();
     let handler = move |request, peer| kit::serve::answer(served.clone(), platform::table(), request, peer);
-    let task = tokio::spawn(listener::serve(listener, handler, limits, until(stage, Stage::Stopping)));
-    let _ = say(format_args!("The main API listens on http://{bound}"));
+    let task = tokio::spawn(listener::serve(listener, handler, limits, wait_for_stage(stage, ServeStage::Stopping)));
+    let _ = print_line(format_args!("The main API listens on http://{bound}"));
     if let Some(address) = console {
-        let _ = say(format_args!("Open {address}/"));
+        let _ = print_line(format_args!("Open {address}/"));
     }
     ServedApi { app, task, _lock: lock }
 }
 
 /// Refuses to deliver into an embedded history that is not the database's own: that of a second server on one PostgreSQL,
 /// for instance. Other services are checked when they are called, since they may be away now.
-async fn check_history(settings: &Settings, app: &App, history: &ServedHistory) -> Result<(), Failure> {
-    let Engine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
+async fn check_history(settings: &ProgramSettings, app: &App, history: &HistoryListener) -> Result<(), CommandFailure> {
+    let HistoryEngine::Sqlite(engine) = &history.service.engine else { return Ok(()) };
     let url = address_of(history.bound);
-    let noted = own_history::note(&app.store, Some(engine.id()), Some(&url)).await;
+    let noted = own_history::store_service(&app.store, Some(engine.id()), Some(&url)).await;
     noted.map_err(|error| error.to_string())?.map_err(|foreign| refusal(settings, &foreign))
 }
 
 /// Why this process does not serve the embedded history of its data directory beside the main API.
-fn refusal(settings: &Settings, foreign: &Foreign) -> Failure {
+fn refusal(settings: &ProgramSettings, foreign: &ForeignService) -> CommandFailure {
     let data = settings.data.display();
     match foreign {
-        Foreign::OfOriginal => format!("CHANCERY_HISTORY_URL: {data}/history: {foreign}"),
-        Foreign::Other(_) => format!(
+        ForeignService::OfOriginal => format!("CHANCERY_HISTORY_URL: {data}/history: {foreign}"),
+        ForeignService::Other(_) => format!(
             "CHANCERY_HISTORY_URL: {data}/history: {}; for a further server run `chancery serve api` with \
              CHANCERY_HISTORY_URL and CHANCERY_HISTORY_API_KEY set to those of that service, or give all of them one \
              ClickHouse (CHANCERY_HISTORY_DATABASE_URL); if that service is gone for good, run `chancery history adopt`",
@@ -263,8 +270,8 @@ fn refusal(settings: &Settings, foreign: &Foreign) -> Failure {
 }
 
 /// Stops the main API first, so that the history service still gets the events of its last requests.
-async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, history: Option<ServedHistory>) {
-    let _ = stop.send(Stage::Stopping);
+async fn shut_down(stop: watch::Sender<ServeStage>, mut api: Option<ServedApi>, history: Option<HistoryListener>) {
+    let _ = stop.send(ServeStage::Stopping);
     if let Some(ServedApi { app, task, .. }) = &mut api {
         let flushed = async {
             let _ = task.await;
@@ -273,7 +280,7 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
         };
         let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;
     }
-    let _ = stop.send(Stage::Stopped);
+    let _ = stop.send(ServeStage::Stopped);
     if let Some(ServedApi { app, task, _lock }) = api {
         if !task.is_finished() {
             let _ = task.await;
@@ -281,14 +288,14 @@ async fn shut_down(stop: watch::Sender<Stage>, mut api: Option<ServedApi>, histo
         relay::finish(&app, Duration::ZERO).await;
         app.store.close().await;
     }
-    if let Some(ServedHistory { service, task, removal, _lock, .. }) = history {
+    if let Some(HistoryListener { service, task, removal, _lock, .. }) = history {
         let _ = task.await;
         let _ = removal.await;
         service.engine.close().await;
     }
 }
 
-fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
+fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, CommandFailure> {
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restarted server can listen at once, while the kernel still has connections of the process before it.
@@ -299,7 +306,7 @@ fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, Failure> {
     bound().map_err(|error: io::Error| format!("{setting}: {address}: {error}"))
 }
 
-async fn until(mut stage: watch::Receiver<Stage>, wanted: Stage) {
+async fn wait_for_stage(mut stage: watch::Receiver<ServeStage>, wanted: ServeStage) {
     let _ = stage.wait_for(|stage| *stage >= wanted).await;
 }
 
@@ -310,12 +317,12 @@ pub struct Signals {
 }
 
 impl Signals {
-    pub fn watch() -> Result<Self, Failure> {
+    pub fn watch() -> Result<Self, CommandFailure> {
         let watched = |kind| signal(kind).map_err(|error| format!("signals cannot be watched: {error}"));
         Ok(Self { terminate: watched(SignalKind::terminate())?, interrupt: watched(SignalKind::interrupt())? })
     }
 
-    pub async fn received(&mut self) {
+    pub async fn wait_for_signal(&mut self) {
         tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
     }
 }

@@ -6,20 +6,20 @@
 //! given, since a container file passes an unset variable on as an empty one.
 //!
 //! The error of a wrong value is one line that names the setting as it was given. Values that may have a password are
-//! not repeated in that line, and [`Settings`] has no `Debug` form.
+//! not repeated in that line, and [`ProgramSettings`] has no `Debug` form.
 //!
 //! Unknown keys of the file are errors, and so are variables `CHANCERY_…` that are nearly a setting. Others are told of
 //! in the log alone, since machines set such variables, too (`CHANCERY_PORT` for a service called chancery).
 
 use platform::identity;
-use platform::kit::address::{Ranges, Trusted};
+use platform::kit::address::{Ranges, TrustedProxies};
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use sources::{Environment, File, HTTP_SCHEMES, POSTGRESQL, PREFIX, Sources, is_url, names_and_values};
+use sources::{Environment, HTTP_SCHEMES, POSTGRESQL, PREFIX, SettingsFile, Sources, is_url, names_and_values};
 
 mod sources;
 
@@ -131,7 +131,7 @@ pub struct Flags {
 
 /// The settings after validation.
 #[derive(Clone)]
-pub struct Settings {
+pub struct ProgramSettings {
     /// The directory of the embedded stores, files and generated keys.
     pub data: PathBuf,
     /// Listener of the main API.
@@ -146,9 +146,9 @@ pub struct Settings {
     pub files_url: Option<String>,
     /// A URL of the object store of the document management integration; `None`: the integration cannot be chosen.
     pub document_store_url: Option<String>,
-    /// Public address of the main API without a slash at its end; see [`Settings::base_url`].
+    /// Public address of the main API without a slash at its end; see [`ProgramSettings::base_url`].
     pub base_url: Option<String>,
-    /// Public address of the history service without a slash at its end; see [`Settings::history_url`].
+    /// Public address of the history service without a slash at its end; see [`ProgramSettings::history_url`].
     pub history_url: Option<String>,
     /// Front end for links, with `{build}` for the domain, without a slash at its end; `None`: the build's own address.
     pub sign_in_url: Option<String>,
@@ -169,13 +169,13 @@ pub struct Settings {
     /// Private networks that addresses of tenants may lead to.
     pub outbound_allow: Ranges,
     /// Proxies whose `X-Forwarded-…` headers count.
-    pub trusted_proxies: Trusted,
+    pub trusted_proxies: TrustedProxies,
     /// Origins of separate front ends, in lower case as browsers send them.
     pub cors_origins: Vec<String>,
     /// Whether the console is served.
     pub console: bool,
     /// Settings of identity: locks, attempts, tokens, and the issuers of single sign-on.
-    pub identity: identity::Settings,
+    pub identity: identity::IdentitySettings,
     /// How long an upload waits for its use.
     pub upload_seconds: i64,
     /// The most system events of one batch.
@@ -198,28 +198,32 @@ impl fmt::Display for SettingError {
 
 impl std::error::Error for SettingError {}
 
-impl Settings {
+impl ProgramSettings {
     /// The settings of this process: its flags, its environment, and `config` (it must exist) or `chancery.toml` in the
     /// working directory (it may be absent).
-    pub fn load(flags: &Flags, config: Option<&Path>) -> Result<Settings, SettingError> {
+    pub fn load(flags: &Flags, config: Option<&Path>) -> Result<ProgramSettings, SettingError> {
         let path = config.unwrap_or(Path::new(DEFAULT_FILE));
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.is_none() => String::new(),
             Err(error) => return Err(SettingError(format!("{}: {error}", path.display()))),
         };
-        let file = File::parse(&path.display().to_string(), &text)?;
+        let file = SettingsFile::parse(&path.display().to_string(), &text)?;
         let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-        Settings::from_sources(flags, environment.filter(|(name, _)| name.starts_with(PREFIX)).collect(), file)
+        ProgramSettings::from_sources(flags, environment.filter(|(name, _)| name.starts_with(PREFIX)).collect(), file)
     }
 
-    fn from_sources(flags: &Flags, environment: Environment, file: File) -> Result<Settings, SettingError> {
+    fn from_sources(
+        flags: &Flags,
+        environment: Environment,
+        file: SettingsFile,
+    ) -> Result<ProgramSettings, SettingError> {
         let sources = Sources { flags: names_and_values(flags), environment, file };
         let unknown_variables = sources.refuse_unknown()?;
 
         let database_url = sources.url("database_url", POSTGRESQL)?;
         let secret_key = sources.secret("secret_key")?;
-        if let (Some(database), None) = (sources.given("database_url")?, &secret_key) {
+        if let (Some(database), None) = (sources.value_of("database_url")?, &secret_key) {
             return Err(SettingError(format!(
                 "CHANCERY_SECRET_KEY: must be set with {}, the same for all processes",
                 database.name
@@ -228,8 +232,8 @@ impl Settings {
         let embedded = database_url.is_none();
         let fallback_build = sources.text("fallback_build")?.map(|domain| domain.to_lowercase());
 
-        let defaults = identity::Settings::default();
-        Ok(Settings {
+        let defaults = identity::IdentitySettings::default();
+        Ok(ProgramSettings {
             data: sources.text("data")?.unwrap_or_else(|| "./chancery-data".into()).into(),
             listen: sources.listener("listen", 8000)?,
             history_listen: sources.listener("history_listen", 8001)?,
@@ -247,11 +251,11 @@ impl Settings {
             admin_username: sources.text("admin_username")?.unwrap_or_else(|| "admin@example.com".into()),
             admin_password: sources.secret("admin_password")?,
             fallback_build: fallback_build.or_else(|| embedded.then(|| "localhost".into())),
-            outbound_allow: sources.parsed("outbound_allow", Ranges::parse_list)?.unwrap_or_default(),
-            trusted_proxies: sources.parsed("trusted_proxies", Trusted::parse)?.unwrap_or_default(),
-            cors_origins: sources.parsed("cors_origins", origins)?.unwrap_or_default(),
-            console: sources.parsed("console", boolean)?.unwrap_or(true),
-            identity: identity::Settings {
+            outbound_allow: sources.parse_setting("outbound_allow", Ranges::parse_list)?.unwrap_or_default(),
+            trusted_proxies: sources.parse_setting("trusted_proxies", TrustedProxies::parse)?.unwrap_or_default(),
+            cors_origins: sources.parse_setting("cors_origins", origins)?.unwrap_or_default(),
+            console: sources.parse_setting("console", boolean)?.unwrap_or(true),
+            identity: identity::IdentitySettings {
                 lock_attempts: sources.number("lock_attempts", defaults.lock_attempts, POSITIVE)?,
                 lock_seconds: sources.number("lock_seconds", defaults.lock_seconds, POSITIVE)?,
                 address_attempts: sources.number("address_attempts", defaults.address_attempts, 0..=*POSITIVE.end())?,
@@ -323,17 +327,17 @@ mod tests {
     use std::collections::BTreeSet;
     use std::ffi::OsString;
 
-    fn load(flags: &Flags, environment: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+    fn load(flags: &Flags, environment: &[(&str, &str)], file: &str) -> Result<ProgramSettings, String> {
         let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
-        let file = File::parse(DEFAULT_FILE, file).map_err(|error| error.to_string())?;
-        Settings::from_sources(flags, environment, file).map_err(|error| error.to_string())
+        let file = SettingsFile::parse(DEFAULT_FILE, file).map_err(|error| error.to_string())?;
+        ProgramSettings::from_sources(flags, environment, file).map_err(|error| error.to_string())
     }
 
-    fn from_environment(name: &str, value: &str) -> Result<Settings, String> {
+    fn from_environment(name: &str, value: &str) -> Result<ProgramSettings, String> {
         load(&Flags::default(), &[(name, value)], "")
     }
 
-    fn problem(settings: Result<Settings, String>) -> String {
+    fn problem(settings: Result<ProgramSettings, String>) -> String {
         settings.err().expect("the setting is wrong")
     }
 
@@ -352,7 +356,7 @@ mod tests {
         assert_eq!((settings.identity.access_token_seconds, settings.identity.refresh_token_seconds), (900, 604_800));
         assert_eq!((settings.upload_seconds, settings.outbox_bytes), (86_400, 268_435_456));
         assert!(settings.cors_origins.is_empty() && settings.outbound_allow.is_empty());
-        assert_eq!(settings.trusted_proxies, Trusted::default());
+        assert_eq!(settings.trusted_proxies, TrustedProxies::default());
         for absent in [settings.database_url, settings.secret_key, settings.api_key, settings.admin_password] {
             assert_eq!(absent, None);
         }

@@ -7,12 +7,12 @@
 mod served;
 
 use serde_json::json;
-use served::Server;
+use served::TestServer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use testkit::{Client, DOMAIN, S3};
+use testkit::{ApiClient, DOMAIN, S3Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -66,7 +66,7 @@ async fn connected(address: SocketAddr, line: &str, more: &str) -> TcpStream {
 }
 
 /// Begins to upload a file of 50 MB, and sends so much of it.
-async fn begun(api: &Client, sent: usize) -> std::io::Result<TcpStream> {
+async fn start_upload(api: &ApiClient, sent: usize) -> std::io::Result<TcpStream> {
     let more = format!(
         "Authorization: JWT {}\r\nContent-Disposition: attachment; filename=a.txt\r\nContent-Length: {SIZE}\r\n",
         api.token
@@ -79,15 +79,15 @@ async fn begun(api: &Client, sent: usize) -> std::io::Result<TcpStream> {
 }
 
 /// Uploads a file of 50 MB; its token.
-async fn upload(api: Client) -> String {
+async fn upload(api: ApiClient) -> String {
     let mut answer = String::new();
-    begun(&api, SIZE).await.unwrap().read_to_string(&mut answer).await.unwrap();
+    start_upload(&api, SIZE).await.unwrap().read_to_string(&mut answer).await.unwrap();
     let token = answer.split_once("{\"token\":\"").unwrap_or_else(|| panic!("{answer}")).1;
     token.split_once('"').unwrap().0.to_owned()
 }
 
 /// Downloads a file; how many bytes came, with the head.
-async fn download(api: Client, path: String) -> usize {
+async fn download(api: ApiClient, path: String) -> usize {
     let mut stream = connected(api.address(), &format!("GET {path}"), "").await;
     let (mut length, mut piece) = (0, vec![0; 64 * 1024]);
     loop {
@@ -98,8 +98,8 @@ async fn download(api: Client, path: String) -> usize {
     }
 }
 
-async fn public(api: &Client, token: &str) -> String {
-    let made = api.post("/api/files/public-storage/", json!({"token": token})).await.created();
+async fn public(api: &ApiClient, token: &str) -> String {
+    let made = api.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
     format!("/api/files/public-storage/{}/", made["uuid"].as_str().unwrap())
 }
 
@@ -109,13 +109,13 @@ async fn long_files_take_little_memory() {
     if testkit::test_database().is_some() {
         return;
     }
-    let s3 = S3::start();
+    let s3 = S3Server::start();
     let (url, environment) = (s3.url("files"), s3.environment());
-    let with_s3 = Server::with(|settings| {
-        settings.domains.edit::<platform::files::Settings>().files_url = Some(url);
-        settings.domains.edit::<platform::files::Settings>().environment = Some(environment);
+    let with_s3 = TestServer::start_with(|settings| {
+        settings.domains.edit::<platform::files::FileSettings>().files_url = Some(url);
+        settings.domains.edit::<platform::files::FileSettings>().environment = Some(environment);
     });
-    let servers = [("data directory", Server::start().await), ("S3", with_s3.await)];
+    let servers = [("data directory", TestServer::start().await), ("S3", with_s3.await)];
     for ((place, server), max_of_download) in servers.iter().zip([MAX_OF_ONE, MAX_FROM_S3]) {
         let api = server.admin().await;
         // What the first files of all need once.
@@ -147,7 +147,7 @@ async fn long_files_take_little_memory() {
         let mut uploads = JoinSet::new();
         for _ in 0..AT_ONCE {
             let api = api.clone();
-            uploads.spawn(async move { begun(&api, SENT_AT_ONCE).await });
+            uploads.spawn(async move { start_upload(&api, SENT_AT_ONCE).await });
         }
         let streams = uploads.join_all().await;
         let mut taken = Vec::new();

@@ -9,16 +9,16 @@ mod served;
 use http::Method;
 use platform::kit::answer::{Answer, Outcome};
 use platform::kit::request::Request;
-use platform::kit::route::{Handler, Pending, Route, Schema};
+use platform::kit::route::{Handler, HandlerFuture, Route, Schema};
 use platform::kit::serve;
 use platform::kit::table::Table;
 use platform::kit::upload::{Chunks, Upload};
-use served::Server;
+use served::TestServer;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::eventually;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes one piece a second, which is slower than they come.
-fn upload(_: Arc<Request>, mut upload: Upload) -> Pending {
+fn upload(_: Arc<Request>, mut upload: Upload) -> HandlerFuture {
     Box::pin(async move {
         AT_WORK.fetch_add(1, Ordering::Relaxed);
         while upload.next().await?.is_some() {
@@ -58,16 +58,16 @@ fn pieces(request: &Request) -> Outcome {
         AT_WORK.fetch_add(1, Ordering::Relaxed);
         for n in 0..50 * MIB / 16_000 {
             let sql = Sql::new("SELECT count(*) FROM users");
-            let read = move |conn: &mut Conn| -> Result<i64, Error> { conn.one(&sql, |row| row.int(0)) };
+            let read = move |conn: &mut Conn| -> Result<i64, StoreError> { conn.query_one(&sql, |row| row.int(0)) };
             let count = db.read(read).await.map_err(io::Error::other)?;
-            producer.send(noise(n as u64 + count as u64)).await?;
+            producer.send(incompressible_bytes(n as u64 + count as u64)).await?;
         }
         Ok(())
     }))
 }
 
 /// 16,000 bytes that are hardly shorter when they are compressed.
-fn noise(seed: u64) -> Vec<u8> {
+fn incompressible_bytes(seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -89,7 +89,7 @@ async fn slow_uploads_and_slow_readers_take_little() {
     if testkit::test_database().is_some() {
         return;
     }
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let (app, listener) = (server.app.clone(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();

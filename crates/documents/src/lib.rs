@@ -7,10 +7,10 @@ pub mod generation;
 pub mod merge;
 pub mod templates;
 
-use kit::domain::Domain;
+use kit::domain::Module;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "documents",
     routes: || [templates::routes(), generation::routes()].into_iter().flatten().collect(),
     limits: &[&templates::TEMPLATES],
@@ -22,8 +22,8 @@ pub static DOMAIN: Domain = Domain {
     removals: &[generation::runs::RECORDS_REMOVED],
     jobs: &[&generation::work::GENERATE, &generation::runs::LEFT_RUNS],
     slots: |_, _, slots| {
-        slots.put(templates::check::Readers::default());
+        slots.insert(templates::check::TemplatePermits::default());
         Ok(())
     },
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

@@ -3,7 +3,7 @@
 //! event names after 7 days.
 
 use crate::client;
-use crate::history_client::{CALL_TIMEOUT, Failure};
+use crate::history_client::{CALL_TIMEOUT, CallFailure};
 use crate::history_tenants::{self, TenantError};
 use crate::own_history;
 use http::StatusCode;
@@ -11,7 +11,7 @@ use kit::app::App;
 use kit::build::Build;
 use std::fmt;
 use std::fs::File;
-use store::Error;
+use store::StoreError;
 
 /// The most bytes of a file that the history service takes.
 pub const MAX_BYTES: u64 = 50 * 1024 * 1024;
@@ -44,14 +44,14 @@ impl From<TenantError> for CopyFailure {
         match error {
             TenantError::Service(failure) => failure.into(),
             // The build is being deleted.
-            TenantError::Store(Error::Missing) => CopyFailure::new("the build does not exist", false),
+            TenantError::Store(StoreError::Missing) => CopyFailure::new("the build does not exist", false),
             TenantError::Store(error) => CopyFailure::new(error, true),
         }
     }
 }
 
-impl From<Failure> for CopyFailure {
-    fn from(failure: Failure) -> CopyFailure {
+impl From<CallFailure> for CopyFailure {
+    fn from(failure: CallFailure) -> CopyFailure {
         CopyFailure::new(&failure, !failure.is_final())
     }
 }
@@ -66,7 +66,7 @@ pub struct FileCopy {
 
 /// The `X-Client-Id` of a build's tenant in the history service; `None` without a history service or a tenant there. Copies of
 /// another tenant cannot be named by events.
-pub async fn client_id(app: &App, build: &Build) -> Result<Option<String>, Error> {
+pub async fn client_id(app: &App, build: &Build) -> Result<Option<String>, StoreError> {
     if client(app).is_none() {
         return Ok(None);
     }

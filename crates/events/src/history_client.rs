@@ -1,6 +1,6 @@
 //! The HTTP client of the history service, with the calls that the main API needs (`docs/reference/history.md`).
 
-use crate::own_history::Foreign;
+use crate::own_history::ForeignService;
 use bytes::Bytes;
 use futures_util::future::try_join;
 use http::header::{CONTENT_LENGTH, HeaderValue};
@@ -62,7 +62,7 @@ pub struct CreatedTenant {
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure {
+pub enum CallFailure {
     /// The service is unavailable; the same call may succeed later.
     Unavailable(String),
     /// The service is not the database's own.
@@ -79,22 +79,23 @@ pub enum Failure {
     PageTooLarge,
 }
 
-impl Failure {
+impl CallFailure {
     /// Whether the call would fail alike whenever it is repeated.
     pub fn is_final(&self) -> bool {
-        matches!(self, Failure::Refused(_) | Failure::TooLarge)
+        matches!(self, CallFailure::Refused(_) | CallFailure::TooLarge)
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for CallFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Unavailable(why) | Failure::Foreign(why) | Failure::NoTenant(why) | Failure::Refused(why) => {
-                f.write_str(why)
-            }
-            Failure::Exists => f.write_str("Client already exist."),
-            Failure::TooLarge => f.write_str("the body is too large"),
-            Failure::PageTooLarge => f.write_str("the page is too large"),
+            CallFailure::Unavailable(why)
+            | CallFailure::Foreign(why)
+            | CallFailure::NoTenant(why)
+            | CallFailure::Refused(why) => f.write_str(why),
+            CallFailure::Exists => f.write_str("Client already exist."),
+            CallFailure::TooLarge => f.write_str("the body is too large"),
+            CallFailure::PageTooLarge => f.write_str("the page is too large"),
         }
     }
 }
@@ -104,14 +105,14 @@ pub struct HistoryClient {
     http: Client,
     url: String,
     api_key: HeaderValue,
-    identity: Mutex<Identity>,
+    identity: Mutex<ExpectedService>,
     /// Whether the database is to note the address.
     pub(crate) is_of_server: bool,
 }
 
 /// What a client knows of which service it calls (see [`crate::own_history`]).
 #[derive(Default)]
-enum Identity {
+enum ExpectedService {
     #[default]
     Unknown,
     /// The database's own, when that was found, and the id that calls carry; a former version has none.
@@ -141,7 +142,7 @@ impl HistoryClient {
     ///
     /// # Errors
     /// As [`HistoryClient::new`].
-    pub fn of_command(service: &HistoryAddress) -> Result<HistoryClient, String> {
+    pub fn for_command(service: &HistoryAddress) -> Result<HistoryClient, String> {
         Ok(HistoryClient { is_of_server: false, ..HistoryClient::new(service)? })
     }
 
@@ -151,7 +152,7 @@ impl HistoryClient {
     }
 
     /// The id of the service; `None` if it is of a version that has none.
-    pub async fn service_id(&self, patience: Duration) -> Result<Option<String>, Failure> {
+    pub async fn service_id(&self, patience: Duration) -> Result<Option<String>, CallFailure> {
         let request = self.http.request(Method::GET, format!("{}/api/service", self.url));
         let request = request.header("x-api-key", self.api_key.clone()).timeout(patience);
         let (status, json, body) = receive(request).await?;
@@ -164,24 +165,24 @@ impl HistoryClient {
 
     /// Whether it was found a moment ago that the service is the database's own.
     pub(crate) fn is_verified(&self) -> bool {
-        matches!(&*self.identity(), Identity::Own(since, _) if since.elapsed() < VERIFIED_MAX_AGE)
+        matches!(&*self.identity(), ExpectedService::Own(since, _) if since.elapsed() < VERIFIED_MAX_AGE)
     }
 
     /// Stores whether the service is the database's own, and its id; `None`: not known.
     pub(crate) fn set_verified(&self, is_own: Option<bool>, id: Option<&str>) {
         *self.identity() = match is_own {
-            Some(true) => Identity::Own(Instant::now(), id.and_then(|id| HeaderValue::from_str(id).ok())),
-            Some(false) => Identity::Foreign,
-            None => Identity::Unknown,
+            Some(true) => ExpectedService::Own(Instant::now(), id.and_then(|id| HeaderValue::from_str(id).ok())),
+            Some(false) => ExpectedService::Foreign,
+            None => ExpectedService::Unknown,
         };
     }
 
     /// Whether the service was another one when it was last looked at.
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(&*self.identity(), Identity::Foreign)
+        matches!(&*self.identity(), ExpectedService::Foreign)
     }
 
-    fn identity(&self) -> MutexGuard<'_, Identity> {
+    fn identity(&self) -> MutexGuard<'_, ExpectedService> {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -191,26 +192,26 @@ impl HistoryClient {
         database_name: &str,
         label: &str,
         timeout: Duration,
-    ) -> Result<CreatedTenant, Failure> {
+    ) -> Result<CreatedTenant, CallFailure> {
         let body = json!({"database_name": database_name, "client_label": label});
         let request = self.call(Method::POST, "/api/initialize-tenant").timeout(timeout);
         let answer = self.send(with_json(request, body.to_string()), StatusCode::CREATED).await?;
         let text = |name: &str| answer[name].as_str().map(str::to_owned);
         match (text("client_id"), text("client_secret")) {
             (Some(client_id), Some(client_secret)) => Ok(CreatedTenant { client_id, client_secret }),
-            _ => Err(Failure::Unavailable("the answer to initialize-tenant has no client".to_owned())),
+            _ => Err(CallFailure::Unavailable("the answer to initialize-tenant has no client".to_owned())),
         }
     }
 
     /// Delivers system events, each given as JSON text.
-    pub async fn batch(&self, client_id: &str, events: &[&str]) -> Result<(), Failure> {
+    pub async fn batch(&self, client_id: &str, events: &[&str]) -> Result<(), CallFailure> {
         let body = format!("{{\"events\":[{}]}}", events.join(","));
         let request = self.call(Method::POST, "/api/system-events/batch").header("x-client-id", client_id);
         self.send(with_json(request, body), StatusCode::CREATED).await.map(drop)
     }
 
     /// Delivers one history event in its envelope.
-    pub async fn create_event(&self, client_id: &str, envelope: &Envelope<'_>) -> Result<(), Failure> {
+    pub async fn create_event(&self, client_id: &str, envelope: &Envelope<'_>) -> Result<(), CallFailure> {
         let request = self.call(Method::POST, "/api/event-bridge/create-event").header("x-client-id", client_id);
         self.send(with_json(request, envelope.to_json()), StatusCode::CREATED).await.map(drop)
     }
@@ -221,16 +222,16 @@ impl HistoryClient {
         of: &Request,
         client_id: &str,
         record_id: i64,
-        wanted: &WantedEvents,
+        wanted: &EventQuery,
         patience: Duration,
-    ) -> Result<RecordEvents, Failure> {
+    ) -> Result<RecordEvents, CallFailure> {
         let page = self.history_events(of, client_id, record_id, wanted, patience);
         if wanted.filters.is_empty() {
             let (filtered_count, results) = page.await?;
             return Ok(RecordEvents { total_count: filtered_count, filtered_count, results });
         }
         // The service's own total is that of the tenant.
-        let none = WantedEvents { filters: Vec::new(), limit: 1, offset: BEHIND_ALL };
+        let none = EventQuery { filters: Vec::new(), limit: 1, offset: BEHIND_ALL };
         let count = self.history_events(of, client_id, record_id, &none, patience);
         let ((filtered_count, results), (total_count, _)) = try_join(page, count).await?;
         Ok(RecordEvents { total_count, filtered_count, results })
@@ -241,9 +242,9 @@ impl HistoryClient {
         &self,
         of: &Request,
         client_id: &str,
-        wanted: &WantedEvents,
+        wanted: &EventQuery,
         patience: Duration,
-    ) -> Result<ListPage, Failure> {
+    ) -> Result<ListPage, CallFailure> {
         self.list(of, client_id, "/api/system-events?", None, wanted, patience).await
     }
 
@@ -253,9 +254,9 @@ impl HistoryClient {
         of: &Request,
         client_id: &str,
         record_id: i64,
-        wanted: &WantedEvents,
+        wanted: &EventQuery,
         patience: Duration,
-    ) -> Result<(i64, Bytes), Failure> {
+    ) -> Result<(i64, Bytes), CallFailure> {
         let page = self.list(of, client_id, "/api/history/events?", Some(record_id), wanted, patience).await?;
         Ok((page.filtered_count, page.results))
     }
@@ -267,9 +268,9 @@ impl HistoryClient {
         client_id: &str,
         path: &str,
         record_id: Option<i64>,
-        wanted: &WantedEvents,
+        wanted: &EventQuery,
         patience: Duration,
-    ) -> Result<ListPage, Failure> {
+    ) -> Result<ListPage, CallFailure> {
         // The serializer cannot be sent to another thread, so it ends before the wait.
         let path = {
             let mut query = form_urlencoded::Serializer::new(path.to_owned());
@@ -281,43 +282,43 @@ impl HistoryClient {
         let outcome = self.read_page(of, request, patience).await;
         self.doubt_after(&outcome);
         let page = outcome?;
-        let no_list = |_| Failure::Unavailable("the answer to a list of events is none".to_owned());
-        let listed: Listed<'_> = serde_json::from_slice(&page).map_err(no_list)?;
-        let Listed { total_count, filtered_count, results } = listed;
+        let no_list = |_| CallFailure::Unavailable("the answer to a list of events is none".to_owned());
+        let listed: ServiceList<'_> = serde_json::from_slice(&page).map_err(no_list)?;
+        let ServiceList { total_count, filtered_count, results } = listed;
         Ok(ListPage { total_count, filtered_count, results: page.slice_ref(results.get().as_bytes()) })
     }
 
     /// The body of a page. The memory of the answer, twice since the page is copied into it, is reserved before it is read.
-    async fn read_page(&self, of: &Request, request: RequestBuilder, patience: Duration) -> Result<Bytes, Failure> {
-        let response = request.send().await.map_err(|error| Failure::Unavailable(outbound::in_words(error)))?;
+    async fn read_page(&self, of: &Request, request: RequestBuilder, patience: Duration) -> Result<Bytes, CallFailure> {
+        let response = request.send().await.map_err(|error| CallFailure::Unavailable(outbound::error_text(error)))?;
         let status = response.status();
         if status != StatusCode::OK {
             let body = outbound::body(response, MAX_ANSWER_BYTES).await.unwrap_or_default();
             let json: Json = serde_json::from_slice(&body).unwrap_or_default();
             let is_page = json["detail"][0]["type"] == "value_error.page.too_large";
-            return Err(if is_page { Failure::PageTooLarge } else { failure(status, &json, &body) });
+            return Err(if is_page { CallFailure::PageTooLarge } else { failure(status, &json, &body) });
         }
         let length = response.content_length().map_or(MAX_PAGE_BYTES, |length| length.try_into().unwrap_or(usize::MAX));
         if length > MAX_PAGE_BYTES {
-            return Err(Failure::PageTooLarge);
+            return Err(CallFailure::PageTooLarge);
         }
         let until = Instant::now() + patience;
         if of.reserve_answer(length).is_err() && of.await_room(2 * length, until.into()).await.is_err() {
-            return Err(Failure::Unavailable("too many large pages at once".to_owned()));
+            return Err(CallFailure::Unavailable("too many large pages at once".to_owned()));
         }
         let body = outbound::body(response, MAX_PAGE_BYTES).await;
-        let body = body.ok_or_else(|| Failure::Unavailable("a page did not arrive".to_owned()))?;
+        let body = body.ok_or_else(|| CallFailure::Unavailable("a page did not arrive".to_owned()))?;
         Ok(body.into())
     }
 
     /// Asks for an address at which one file can be put.
-    pub async fn upload_address(&self, client_id: &str) -> Result<UploadAddress, Failure> {
+    pub async fn upload_address(&self, client_id: &str) -> Result<UploadAddress, CallFailure> {
         let request = self.call(Method::GET, "/api/files/upload-url").header("x-client-id", client_id);
         let answer = self.send(request, StatusCode::OK).await?;
         let text = |name: &str| answer[name].as_str().map(str::to_owned);
         match (text("upload_url"), text("file_id")) {
             (Some(upload_url), Some(file_id)) => Ok(UploadAddress { upload_url, file_id }),
-            _ => Err(Failure::Unavailable("the answer to upload-url has no address".to_owned())),
+            _ => Err(CallFailure::Unavailable("the answer to upload-url has no address".to_owned())),
         }
     }
 
@@ -329,16 +330,16 @@ impl HistoryClient {
     pub async fn put_file(&self, upload_url: &str, file: File, size: u64) -> Result<StatusCode, String> {
         let body = Body::wrap_stream(pieces(Arc::new(file), size));
         let request = self.http.put(upload_url).header(CONTENT_LENGTH, size).timeout(UPLOAD_TIMEOUT).body(body);
-        let response = request.send().await.map_err(outbound::in_words)?;
+        let response = request.send().await.map_err(outbound::error_text)?;
         Ok(response.status())
     }
 
     /// Deletes a tenant with its history. Returns `false` when the tenant does not exist.
-    pub async fn delete_tenant(&self, client_id: &str) -> Result<bool, Failure> {
+    pub async fn delete_tenant(&self, client_id: &str) -> Result<bool, CallFailure> {
         let request = self.call(Method::DELETE, "/api/delete-tenant").header("x-client-id", client_id);
         match self.send(request, StatusCode::NO_CONTENT).await {
             Ok(_) => Ok(true),
-            Err(Failure::NoTenant(_)) => Ok(false),
+            Err(CallFailure::NoTenant(_)) => Ok(false),
             Err(failure) => Err(failure),
         }
     }
@@ -348,12 +349,12 @@ impl HistoryClient {
         let request =
             self.http.request(method, format!("{}{path}", self.url)).header("x-api-key", self.api_key.clone());
         match &*self.identity() {
-            Identity::Own(_, Some(id)) => request.header("x-history-service", id.clone()),
+            ExpectedService::Own(_, Some(id)) => request.header("x-history-service", id.clone()),
             _ => request,
         }
     }
 
-    async fn send(&self, request: RequestBuilder, expected: StatusCode) -> Result<Json, Failure> {
+    async fn send(&self, request: RequestBuilder, expected: StatusCode) -> Result<Json, CallFailure> {
         let answered = receive(request).await;
         let outcome = answered.and_then(
             |(status, json, body)| {
@@ -365,16 +366,16 @@ impl HistoryClient {
     }
 
     /// After a call that failed, another service may answer there next.
-    fn doubt_after<T>(&self, outcome: &Result<T, Failure>) {
-        if let Err(Failure::Unavailable(_) | Failure::Foreign(_) | Failure::NoTenant(_)) = outcome {
-            *self.identity() = Identity::Unknown;
+    fn doubt_after<T>(&self, outcome: &Result<T, CallFailure>) {
+        if let Err(CallFailure::Unavailable(_) | CallFailure::Foreign(_) | CallFailure::NoTenant(_)) = outcome {
+            *self.identity() = ExpectedService::Unknown;
         }
     }
 }
 
 /// Which history events are asked for.
 #[derive(Debug, PartialEq)]
-pub struct WantedEvents {
+pub struct EventQuery {
     /// Parameters of the service's list.
     pub filters: Vec<(String, String)>,
     pub limit: i64,
@@ -403,7 +404,7 @@ pub struct ListPage {
 
 /// What is read of the service's answer to a list.
 #[derive(Deserialize)]
-struct Listed<'a> {
+struct ServiceList<'a> {
     total_count: i64,
     filtered_count: i64,
     #[serde(borrow)]
@@ -442,30 +443,32 @@ fn with_json(request: RequestBuilder, body: String) -> RequestBuilder {
 }
 
 /// Returns the status of an answer, its JSON (null if it has none) and its body.
-async fn receive(request: RequestBuilder) -> Result<(StatusCode, Json, Vec<u8>), Failure> {
-    let response = request.send().await.map_err(|error| Failure::Unavailable(outbound::in_words(error)))?;
+async fn receive(request: RequestBuilder) -> Result<(StatusCode, Json, Vec<u8>), CallFailure> {
+    let response = request.send().await.map_err(|error| CallFailure::Unavailable(outbound::error_text(error)))?;
     let status = response.status();
     let body = outbound::body(response, MAX_ANSWER_BYTES).await.unwrap_or_default();
     Ok((status, serde_json::from_slice(&body).unwrap_or_default(), body))
 }
 
-fn failure(status: StatusCode, json: &Json, body: &[u8]) -> Failure {
+fn failure(status: StatusCode, json: &Json, body: &[u8]) -> CallFailure {
     let detail = json["detail"].as_str().unwrap_or("");
     let reason =
         || format!("{status}: {}", String::from_utf8_lossy(body).chars().take(MAX_LOGGED_CHARS).collect::<String>());
     match status {
-        StatusCode::PAYLOAD_TOO_LARGE => Failure::TooLarge,
-        StatusCode::UNPROCESSABLE_ENTITY => Failure::Refused(reason()),
-        StatusCode::MISDIRECTED_REQUEST => Failure::Foreign(format!("{}: {}", reason(), Foreign::Other(None))),
-        StatusCode::UNAUTHORIZED => Failure::Unavailable(format!("{} (CHANCERY_HISTORY_API_KEY)", reason())),
+        StatusCode::PAYLOAD_TOO_LARGE => CallFailure::TooLarge,
+        StatusCode::UNPROCESSABLE_ENTITY => CallFailure::Refused(reason()),
+        StatusCode::MISDIRECTED_REQUEST => {
+            CallFailure::Foreign(format!("{}: {}", reason(), ForeignService::Other(None)))
+        }
+        StatusCode::UNAUTHORIZED => CallFailure::Unavailable(format!("{} (CHANCERY_HISTORY_API_KEY)", reason())),
         StatusCode::BAD_REQUEST => match detail {
-            "Client already exist." => Failure::Exists,
-            "Failed to connect to tenant db." => Failure::NoTenant(detail.to_owned()),
-            _ if detail.ends_with("tenant not found in database.") => Failure::NoTenant(detail.to_owned()),
-            "Invalid JSON body." => Failure::Refused(reason()),
-            _ => Failure::Unavailable(reason()),
+            "Client already exist." => CallFailure::Exists,
+            "Failed to connect to tenant db." => CallFailure::NoTenant(detail.to_owned()),
+            _ if detail.ends_with("tenant not found in database.") => CallFailure::NoTenant(detail.to_owned()),
+            "Invalid JSON body." => CallFailure::Refused(reason()),
+            _ => CallFailure::Unavailable(reason()),
         },
-        _ => Failure::Unavailable(reason()),
+        _ => CallFailure::Unavailable(reason()),
     }
 }
 
@@ -496,14 +499,14 @@ mod tests {
             let json = serde_json::from_str(body).unwrap_or_default();
             failure(StatusCode::from_u16(status).unwrap(), &json, body.as_bytes())
         };
-        assert!(matches!(of(500, r#"{"detail": "Failed to persist system events."}"#), Failure::Unavailable(_)));
-        assert!(matches!(of(401, r#"{"detail": "Unauthorized API Key."}"#), Failure::Unavailable(_)));
-        assert!(matches!(of(404, "not here"), Failure::Unavailable(_)));
-        assert!(matches!(of(302, ""), Failure::Unavailable(_)));
-        assert!(matches!(of(421, r#"{"detail": "This is another history service."}"#), Failure::Foreign(_)));
-        assert!(matches!(of(400, r#"{"detail": "x tenant not found in database."}"#), Failure::NoTenant(_)));
-        assert!(matches!(of(422, r#"{"detail": []}"#), Failure::Refused(_)));
-        assert_eq!(of(400, r#"{"detail": "Client already exist."}"#), Failure::Exists);
-        assert_eq!(of(413, ""), Failure::TooLarge);
+        assert!(matches!(of(500, r#"{"detail": "Failed to persist system events."}"#), CallFailure::Unavailable(_)));
+        assert!(matches!(of(401, r#"{"detail": "Unauthorized API Key."}"#), CallFailure::Unavailable(_)));
+        assert!(matches!(of(404, "not here"), CallFailure::Unavailable(_)));
+        assert!(matches!(of(302, ""), CallFailure::Unavailable(_)));
+        assert!(matches!(of(421, r#"{"detail": "This is another history service."}"#), CallFailure::Foreign(_)));
+        assert!(matches!(of(400, r#"{"detail": "x tenant not found in database."}"#), CallFailure::NoTenant(_)));
+        assert!(matches!(of(422, r#"{"detail": []}"#), CallFailure::Refused(_)));
+        assert_eq!(of(400, r#"{"detail": "Client already exist."}"#), CallFailure::Exists);
+        assert_eq!(of(413, ""), CallFailure::TooLarge);
     }
 }

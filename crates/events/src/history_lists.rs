@@ -1,14 +1,16 @@
 //! What lists of the main API have in common that are read from the history service: parameters, the tenant, refusals.
 
 use crate::client;
-use crate::history_client::{Failure, HistoryClient, WantedEvents};
+use crate::history_client::{CallFailure, EventQuery, HistoryClient};
 use crate::history_tenants::{self, TenantError};
 use crate::own_history;
 use crate::relay;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::select::bound_filters;
-use resource::{Errors, Filter, Kind, MAX_FILTERS, Predicate, Query, Resource, SelectError, Value, select, time};
+use resource::{
+    CheckedFilter, CheckedValue, Errors, FieldKind, MAX_FILTERS, Predicate, Query, Resource, SelectError, select, time,
+};
 use serde_json::Value as Json;
 use std::time::Duration;
 use url::form_urlencoded;
@@ -27,19 +29,19 @@ pub const EXCLUDE: &str = "__exclude";
 /// 503 when the service is away or slow, 400 for a page that is too large.
 pub async fn read<T>(
     request: &Request,
-    read: impl AsyncFnOnce(&HistoryClient, &str) -> Result<T, Failure>,
+    read: impl AsyncFnOnce(&HistoryClient, &str) -> Result<T, CallFailure>,
 ) -> Result<T, Refusal> {
     let outcome = tokio::time::timeout(PATIENCE, async {
         let (service, client_id) = tenant(request).await?;
         read(service, &client_id).await.map_err(TenantError::Service)
     });
-    let slow = || TenantError::Service(Failure::Unavailable(format!("no answer within {} s", PATIENCE.as_secs())));
+    let slow = || TenantError::Service(CallFailure::Unavailable(format!("no answer within {} s", PATIENCE.as_secs())));
     outcome.await.unwrap_or_else(|_| Err(slow())).map_err(refusal)
 }
 
 /// The service, which is the database's own, and the client id of the build.
 async fn tenant(request: &Request) -> Result<(&HistoryClient, String), TenantError> {
-    let none = |what: &str| TenantError::Service(Failure::Unavailable(what.to_owned()));
+    let none = |what: &str| TenantError::Service(CallFailure::Unavailable(what.to_owned()));
     let service = client(&request.app).ok_or_else(|| none("there is no history service"))?;
     let tenant = match relay::tenant(&request.build) {
         Some(tenant) => Some(tenant),
@@ -53,12 +55,12 @@ async fn tenant(request: &Request) -> Result<(&HistoryClient, String), TenantErr
 fn refusal(error: TenantError) -> Refusal {
     match error {
         TenantError::Store(error) => error.into(),
-        TenantError::Service(Failure::PageTooLarge) => {
+        TenantError::Service(CallFailure::PageTooLarge) => {
             Refusal::field("limit", "Ensure that the page has at most 32 MiB.")
         }
         TenantError::Service(failure) => {
             tracing::warn!(reason = %failure, "history is not read");
-            Refusal::busy("History is unavailable.")
+            Refusal::service_busy("History is unavailable.")
         }
     }
 }
@@ -77,7 +79,7 @@ pub struct Parameters<'a> {
 
 impl Parameters<'_> {
     /// What the parameters of a request ask for, checked as those of every list.
-    pub fn wanted(&self, query: &Query) -> Result<WantedEvents, SelectError> {
+    pub fn parse(&self, query: &Query) -> Result<EventQuery, SelectError> {
         let is_filter = |parameter: &str| {
             let name = parameter.split_once("__").map_or(parameter, |(name, _)| name);
             self.resource.field(name).is_some_and(|field| field.filter)
@@ -89,7 +91,7 @@ impl Parameters<'_> {
                 Some(name) => (name, EXCLUDE),
                 None => (parameter, ""),
             };
-            match select(self.resource, &single(name, value)) {
+            match select(self.resource, &query_of(name, value)) {
                 Ok(select) => filters.extend(select.filters.iter().map(|filter| self.parameter_of(filter, exclude))),
                 Err(wrong) => {
                     let messages = wrong.to_json()[name].take();
@@ -102,7 +104,7 @@ impl Parameters<'_> {
                 }
             }
         }
-        let page = ["limit", "offset"].map(|name| query.last(name).map(|value| (name, value)));
+        let page = ["limit", "offset"].map(|name| query.last_value(name).map(|value| (name, value)));
         let mut paging = form_urlencoded::Serializer::new(String::new());
         paging.extend_pairs(page.into_iter().flatten());
         let (limit, offset) = match select(self.resource, &Query::parse(&paging.finish())) {
@@ -121,19 +123,19 @@ impl Parameters<'_> {
         if filters.len() > self.max_filters {
             return Err(SelectError::TooManyFilters(MAX_FILTERS));
         }
-        Ok(WantedEvents { filters, limit, offset })
+        Ok(EventQuery { filters, limit, offset })
     }
 
     /// A filter as a parameter of the service.
-    fn parameter_of(&self, filter: &Filter<'_>, exclude: &str) -> (String, String) {
-        let value = |value: &Value| match value {
-            Value::Int(at) if matches!(filter.field().kind, Kind::DateTime) => {
+    fn parameter_of(&self, filter: &CheckedFilter<'_>, exclude: &str) -> (String, String) {
+        let value = |value: &CheckedValue| match value {
+            CheckedValue::Int(at) if matches!(filter.field().kind, FieldKind::DateTime) => {
                 time::show((*at).clamp(MOMENTS[0], MOMENTS[1]))
             }
             // The service's 0 is no user; it knows no event of this number.
-            Value::Int(0) if matches!(filter.field().kind, Kind::User) => "-1".to_owned(),
-            Value::Int(number) => number.to_string(),
-            Value::Text(text) => text.clone(),
+            CheckedValue::Int(0) if matches!(filter.field().kind, FieldKind::User) => "-1".to_owned(),
+            CheckedValue::Int(number) => number.to_string(),
+            CheckedValue::Text(text) => text.clone(),
             _ => String::new(),
         };
         let values: Vec<String> = filter.operands().iter().map(value).collect();
@@ -148,6 +150,6 @@ impl Parameters<'_> {
 }
 
 /// A query of one parameter.
-fn single(name: &str, value: &str) -> Query {
+fn query_of(name: &str, value: &str) -> Query {
     Query::parse(&form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish())
 }

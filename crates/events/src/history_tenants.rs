@@ -6,12 +6,12 @@
 //! The answer to `initialize-tenant` may be lost. Its secret is sent only once, so that tenant stays empty and another
 //! one is created, under the name of the next `attempt`. The row has the number of the attempt before the call is made.
 
-use crate::history_client::{CreatedTenant, Failure, HistoryClient};
+use crate::history_client::{CallFailure, CreatedTenant, HistoryClient};
 use kit::app::App;
 use kit::build::Build;
 use kit::secret::Context;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
 /// The most names that one call of [`ensure`] tries when tenants of these names exist already.
@@ -23,7 +23,7 @@ pub struct TenantCreationLock(tokio::sync::Mutex<()>);
 
 /// A tenant of a build in the history service.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tenant {
+pub struct BuildTenant {
     /// The `X-Client-Id` of the tenant.
     pub client_id: String,
     /// The name of the tenant in the history service.
@@ -34,13 +34,13 @@ pub struct Tenant {
 #[derive(Debug)]
 pub enum TenantError {
     /// A call of the history service failed.
-    Service(Failure),
-    /// The database failed, or the build is being deleted ([`Error::Missing`]).
-    Store(Error),
+    Service(CallFailure),
+    /// The database failed, or the build is being deleted ([`StoreError::Missing`]).
+    Store(StoreError),
 }
 
-impl From<Error> for TenantError {
-    fn from(error: Error) -> TenantError {
+impl From<StoreError> for TenantError {
+    fn from(error: StoreError) -> TenantError {
         TenantError::Store(error)
     }
 }
@@ -69,7 +69,7 @@ fn label(domain: &str, uid: &str, attempt: i64) -> String {
 }
 
 /// Inserts the row of a build, unless it exists.
-pub fn insert(conn: &mut Conn, domain: &str, uid: &str, now: i64) -> Result<(), Error> {
+pub fn insert(conn: &mut Conn, domain: &str, uid: &str, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO history_tenants(build_uid, domain, attempt, database_name, created_at) \
          VALUES ($1, $2, 0, $3, $4) ON CONFLICT DO NOTHING",
@@ -78,7 +78,7 @@ pub fn insert(conn: &mut Conn, domain: &str, uid: &str, now: i64) -> Result<(), 
 }
 
 /// Marks the build of a row as deleted, or deletes the row when no tenant was created.
-pub fn build_deleted(conn: &mut Conn, uid: &str, now: i64) -> Result<(), Error> {
+pub fn build_deleted(conn: &mut Conn, uid: &str, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM history_tenants WHERE build_uid = $1 AND client_id IS NULL");
     conn.exec(&sql.arg(uid))?;
     let sql = Sql::new("UPDATE history_tenants SET build_deleted_at = $1 WHERE build_uid = $2");
@@ -86,14 +86,15 @@ pub fn build_deleted(conn: &mut Conn, uid: &str, now: i64) -> Result<(), Error> 
 }
 
 /// Deletes the row of a build whose tenant was deleted.
-pub fn remove(conn: &mut Conn, uid: &str) -> Result<(), Error> {
+pub fn remove(conn: &mut Conn, uid: &str) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM history_tenants WHERE build_uid = $1").arg(uid)).map(drop)
 }
 
 /// Forgets the tenants of all builds but deleted ones, so that new ones are created.
-pub fn forget_all(conn: &mut Conn) -> Result<(), Error> {
+pub fn forget_all(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = "SELECT build_uid, domain, attempt FROM history_tenants WHERE client_id IS NOT NULL AND build_deleted_at IS NULL";
-    let rows = conn.all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned(), row.int(2)?)))?;
+    let rows =
+        conn.query_all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned(), row.int(2)?)))?;
     for (uid, domain, attempt) in rows {
         let sql = Sql::new(
             "UPDATE history_tenants SET attempt = $1, database_name = $2, client_id = NULL, client_secret = NULL \
@@ -105,27 +106,27 @@ pub fn forget_all(conn: &mut Conn) -> Result<(), Error> {
 }
 
 /// The tenant of a build, if it was created.
-pub async fn find(app: &App, uid: &str) -> Result<Option<Tenant>, Error> {
+pub async fn find(app: &App, uid: &str) -> Result<Option<BuildTenant>, StoreError> {
     let uid = uid.to_owned();
-    let found = app.store.control().read(move |conn| stored(conn, &uid)).await?;
+    let found = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
     Ok(found.and_then(|(_, tenant)| tenant))
 }
 
 /// The domains of active builds that have no tenant yet.
-pub async fn missing(app: &App) -> Result<Vec<String>, Error> {
+pub async fn load_domains_without_tenant(app: &App) -> Result<Vec<String>, StoreError> {
     let sql = Sql::new(
         "SELECT builds.domain FROM history_tenants JOIN builds ON builds.uid = history_tenants.build_uid \
          WHERE history_tenants.client_id IS NULL AND builds.state = 'active'",
     );
-    app.store.control().read(move |conn| conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
+    app.store.control().read(move |conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))).await
 }
 
 /// The stored attempt of a build, and its tenant if it was created; `None` when there is no row.
-fn stored(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<Tenant>)>, Error> {
+fn load_tenant(conn: &mut Conn, uid: &str) -> Result<Option<(i64, Option<BuildTenant>)>, StoreError> {
     let sql = Sql::new("SELECT attempt, database_name, client_id FROM history_tenants WHERE build_uid = $1").arg(uid);
-    conn.opt(&sql, |row| {
+    conn.query_optional(&sql, |row| {
         let database_name = row.text(1)?.to_owned();
-        let tenant = row.opt_text(2)?.map(|client_id| Tenant { client_id: client_id.to_owned(), database_name });
+        let tenant = row.opt_text(2)?.map(|client_id| BuildTenant { client_id: client_id.to_owned(), database_name });
         Ok((row.int(0)?, tenant))
     })
 }
@@ -136,9 +137,9 @@ pub async fn ensure(
     service: &HistoryClient,
     build: &Build,
     timeout: Duration,
-) -> Result<Tenant, TenantError> {
+) -> Result<BuildTenant, TenantError> {
     let _lock = build.slot::<TenantCreationLock>().0.lock().await;
-    let mut failure = Failure::Exists;
+    let mut failure = CallFailure::Exists;
     for _ in 0..MAX_NAMES {
         let (attempt, tenant) = stored_of(app, build).await?;
         if let Some(tenant) = tenant {
@@ -148,7 +149,7 @@ pub async fn ensure(
             (database_name(&build.domain, &build.uid, attempt), label(&build.domain, &build.uid, attempt));
         match service.initialize(&name, &label, timeout).await {
             Ok(created) => return store_tenant(app, build, attempt, name, &created).await,
-            Err(Failure::Exists) => start_next_attempt(app, build, attempt).await?,
+            Err(CallFailure::Exists) => start_next_attempt(app, build, attempt).await?,
             Err(other) => {
                 failure = other;
                 break;
@@ -158,12 +159,12 @@ pub async fn ensure(
     Err(TenantError::Service(failure))
 }
 
-/// The stored attempt and tenant of a build. [`Error::Missing`]: there is no row, since the build is being deleted with
+/// The stored attempt and tenant of a build. [`StoreError::Missing`]: there is no row, since the build is being deleted with
 /// its history.
-async fn stored_of(app: &App, build: &Build) -> Result<(i64, Option<Tenant>), Error> {
+async fn stored_of(app: &App, build: &Build) -> Result<(i64, Option<BuildTenant>), StoreError> {
     let uid = build.uid.clone();
-    let found = app.store.control().read(move |conn| stored(conn, &uid)).await?;
-    found.ok_or(Error::Missing)
+    let found = app.store.control().read(move |conn| load_tenant(conn, &uid)).await?;
+    found.ok_or(StoreError::Missing)
 }
 
 /// Stores a new tenant and returns the tenant of the build. When another process has stored one before, that one is
@@ -174,7 +175,7 @@ async fn store_tenant(
     attempt: i64,
     name: String,
     created: &CreatedTenant,
-) -> Result<Tenant, TenantError> {
+) -> Result<BuildTenant, TenantError> {
     let context =
         Context { build: &build.uid, table: "history_tenants", column: "client_secret", row: &created.client_id };
     let sealed = app.keys.seal(&context, created.client_secret.as_bytes());
@@ -185,15 +186,15 @@ async fn store_tenant(
              WHERE build_uid = $5 AND client_id IS NULL",
         );
         conn.exec(&sql.arg(attempt).arg(&name).arg(&client_id).arg(&sealed).arg(&uid))?;
-        Ok::<_, Error>(stored(conn, &uid)?.and_then(|(_, tenant)| tenant))
+        Ok::<_, StoreError>(load_tenant(conn, &uid)?.and_then(|(_, tenant)| tenant))
     };
     let tenant = app.store.control().write(write).await?;
     // Without a row, the build was deleted meanwhile.
-    tenant.ok_or(TenantError::Store(Error::Missing))
+    tenant.ok_or(TenantError::Store(StoreError::Missing))
 }
 
 /// Stores that the next attempt begins, unless another process did that.
-async fn start_next_attempt(app: &App, build: &Build, attempt: i64) -> Result<(), Error> {
+async fn start_next_attempt(app: &App, build: &Build, attempt: i64) -> Result<(), StoreError> {
     let next = attempt + 1;
     let (uid, name) = (build.uid.clone(), database_name(&build.domain, &build.uid, next));
     let write = move |conn: &mut Conn| {

@@ -15,65 +15,65 @@ pub mod system_history;
 use history_client::{HistoryAddress, HistoryClient};
 use history_tenants::TenantCreationLock;
 use kit::app::App;
-use kit::domain::Domain;
+use kit::domain::Module;
 use outbox::{Backlog, HistoryHooks};
-use relay::{Delivery, Relay};
+use relay::{Relay, RelayState};
 use std::sync::OnceLock;
 
 /// The registration of the events domain.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "events",
     slots: |settings, _, slots| {
-        let settings: Settings = settings.domains.get();
+        let settings: EventSettings = settings.domains.get();
         let client = OnceLock::new();
         if let Some(address) = &settings.history {
             let _ = client.set(HistoryClient::new(address)?);
         }
-        slots.put(Client(client));
-        slots.put(settings);
-        slots.put(Relay::default());
-        slots.put(HistoryHooks::default());
+        slots.insert(HistoryClientSlot(client));
+        slots.insert(settings);
+        slots.insert(Relay::default());
+        slots.insert(HistoryHooks::default());
         Ok(())
     },
     build_slots: |slots| {
-        slots.put(Backlog::default());
-        slots.put(TenantCreationLock::default());
-        slots.put(Delivery::default());
+        slots.insert(Backlog::default());
+        slots.insert(TenantCreationLock::default());
+        slots.insert(RelayState::default());
     },
     standing_jobs: &[&relay::DELIVERY],
     health: Some(relay::health),
     health_schema: Some((relay::HEALTH, relay::health_schema)),
     start: relay::start,
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };
 
 /// The settings of this domain.
 #[derive(Clone)]
-pub struct Settings {
+pub struct EventSettings {
     /// The address of the history service; `None`: nothing is delivered.
     pub history: Option<HistoryAddress>,
     /// The most bytes of a build's events that may wait in its outbox (`CHANCERY_OUTBOX_BYTES`).
     pub outbox_bytes: i64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { history: None, outbox_bytes: 268_435_456 }
+impl Default for EventSettings {
+    fn default() -> EventSettings {
+        EventSettings { history: None, outbox_bytes: 268_435_456 }
     }
 }
 
-struct Client(OnceLock<HistoryClient>);
+struct HistoryClientSlot(OnceLock<HistoryClient>);
 
 /// The client of the history service; `None` when nothing is delivered.
 pub fn client(app: &App) -> Option<&HistoryClient> {
-    app.slot::<Client>().0.get()
+    app.slot::<HistoryClientSlot>().0.get()
 }
 
 /// Gives a process that was opened without a history service one: a command finds its address in the database.
 pub fn connect(app: &App, client: HistoryClient) {
-    let _ = app.slot::<Client>().0.set(client);
+    let _ = app.slot::<HistoryClientSlot>().0.set(client);
 }
 
-fn settings(app: &App) -> &Settings {
+fn settings(app: &App) -> &EventSettings {
     app.slot()
 }

@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 pub use uuid::Uuid;
 
@@ -42,24 +42,24 @@ const MIN_COUNT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum EventKind {
     /// A system event; these are delivered in batches.
     System,
     /// A history event; of these many are sent at once, each by a call of its own.
     History,
 }
 
-impl Kind {
+impl EventKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::System => "system",
-            Kind::History => "history",
+            EventKind::System => "system",
+            EventKind::History => "history",
         }
     }
 }
 
 /// A system event.
-pub struct SystemEvent {
+pub struct OutboxSystemEvent {
     /// The time of the event, in microseconds since 1970.
     pub event_timestamp: i64,
     /// The category; 1 is `auth`.
@@ -78,7 +78,7 @@ pub struct SystemEvent {
 
 /// A history event of a record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HistoryEvent {
+pub struct OutboxHistoryEvent {
     /// The idempotency key, such as [`Uuid::new_v4`].
     pub event_id: Uuid,
     /// The time of the event, in microseconds since 1970.
@@ -113,8 +113,8 @@ pub enum Pressure {
 }
 
 /// How full the build's outbox is. Rows count as well as bytes (an eighth, a half or all of the limit).
-pub fn pressure(request: &Request, conn: &mut Conn) -> Result<Pressure, Error> {
-    let (bytes, limit) = (backlog(&request.build).waiting().bytes, settings(&request.app).outbox_bytes);
+pub fn pressure(request: &Request, conn: &mut Conn) -> Result<Pressure, StoreError> {
+    let (bytes, limit) = (backlog(&request.build).current_estimate().bytes, settings(&request.app).outbox_bytes);
     let rows = max_rows(conn)?;
     Ok(match () {
         () if bytes >= limit => Pressure::Full,
@@ -125,10 +125,11 @@ pub fn pressure(request: &Request, conn: &mut Conn) -> Result<Pressure, Error> {
 }
 
 /// An upper bound of the number of waiting rows, from the first and the last number: gaps count, but it is cheap.
-fn max_rows(conn: &mut Conn) -> Result<i64, Error> {
-    conn.one(&Sql::new("SELECT COALESCE((SELECT max(n) FROM outbox) - (SELECT min(n) FROM outbox) + 1, 0)"), |row| {
-        row.int(0)
-    })
+fn max_rows(conn: &mut Conn) -> Result<i64, StoreError> {
+    conn.query_one(
+        &Sql::new("SELECT COALESCE((SELECT max(n) FROM outbox) - (SELECT min(n) FROM outbox) + 1, 0)"),
+        |row| row.int(0),
+    )
 }
 
 /// Puts a system event into the outbox, in the transaction of its cause. An event with a `fold_key` shares the row of
@@ -136,7 +137,7 @@ fn max_rows(conn: &mut Conn) -> Result<i64, Error> {
 pub fn put_system(
     request: &Request,
     conn: &mut Conn,
-    event: &SystemEvent,
+    event: &OutboxSystemEvent,
     fold_key: Option<String>,
 ) -> Result<(), Refusal> {
     let id = Uuid::new_v4().to_string();
@@ -171,7 +172,7 @@ pub fn put_system(
 pub struct HistoryHooks(pub Vec<HistoryHook>);
 
 /// A function that gets the events of a transaction, and the version of the subscribers that the transaction sees.
-pub type HistoryHook = fn(&Request, &mut Conn, &[HistoryEvent], i64) -> Result<(), Refusal>;
+pub type HistoryHook = fn(&Request, &mut Conn, &[OutboxHistoryEvent], i64) -> Result<(), Refusal>;
 
 /// Reads the version of the subscribers with the events on PostgreSQL, so that it costs no round trip.
 const RETURN_SUBSCRIBERS: &str = " RETURNING (SELECT v.n FROM versions v WHERE v.name = 'event_subscribers')";
@@ -180,13 +181,13 @@ const SUBSCRIBERS: &str = "SELECT v.n FROM versions v WHERE v.name = 'event_subs
 
 /// Notes that others want to hear of events than before. Every transaction that changes what a [`HistoryHook`] looks for
 /// calls it, so that all processes notice.
-pub fn subscribers_changed(conn: &mut Conn) -> Result<(), Error> {
+pub fn subscribers_changed(conn: &mut Conn) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE versions SET n = n + 1 WHERE name = 'event_subscribers'")).map(drop)
 }
 
 /// Puts history events into the outbox, in the transaction of the changes that they tell of: all of them, or none when
 /// the outbox has no room for all.
-pub fn put_history(request: &Request, conn: &mut Conn, events: &[HistoryEvent]) -> Result<(), Refusal> {
+pub fn put_history(request: &Request, conn: &mut Conn, events: &[OutboxHistoryEvent]) -> Result<(), Refusal> {
     if events.is_empty() {
         return Ok(());
     }
@@ -197,27 +198,33 @@ pub fn put_history(request: &Request, conn: &mut Conn, events: &[HistoryEvent]) 
     admit(&request.app, &request.build, bytes)?;
     let now = request.now;
     let rows = bodies.iter().map(|(id, body)| {
-        [Value::Text(id), Value::Text(Kind::History.name()), Value::Int(size(body)), Value::Int(now), Value::Text(body)]
+        [
+            BorrowedArgument::Text(id),
+            BorrowedArgument::Text(EventKind::History.name()),
+            BorrowedArgument::Int(size(body)),
+            BorrowedArgument::Int(now),
+            BorrowedArgument::Text(body),
+        ]
     });
-    let rows: Vec<[Value<'_>; 5]> = rows.collect();
+    let rows: Vec<[BorrowedArgument<'_>; 5]> = rows.collect();
     let columns = ["id", "kind", "size", "created_at", "body"];
     let version = if conn.is_embedded() {
         conn.insert_rows("outbox", &columns, &rows, "")?;
-        conn.opt(&Sql::new(SUBSCRIBERS), |row| row.int(0))?
+        conn.query_optional(&Sql::new(SUBSCRIBERS), |row| row.int(0))?
     } else {
         conn.insert_rows("outbox", &columns, &rows, RETURN_SUBSCRIBERS)?.last().copied()
     };
     let version = version.unwrap_or_default();
-    backlog(&request.build).added(Waiting { rows: events.len() as i64, bytes, oldest: Some(now) });
+    backlog(&request.build).added(OutboxSize { rows: events.len() as i64, bytes, oldest: Some(now) });
     let hooks = &request.app.slot::<HistoryHooks>().0;
     hooks.iter().try_for_each(|hook| hook(request, conn, events, version))
 }
 
-impl HistoryEvent {
+impl OutboxHistoryEvent {
     /// The event as the history service takes it (`docs/reference/history.md`), as JSON text.
     fn to_json(&self) -> String {
         #[derive(Serialize)]
-        struct Body<'a> {
+        struct EventBody<'a> {
             event_id: String,
             event_time: String,
             event_type_id: i64,
@@ -229,7 +236,7 @@ impl HistoryEvent {
             #[serde(skip_serializing_if = "Option::is_none")]
             source_name: Option<&'a str>,
         }
-        let body = Body {
+        let body = EventBody {
             event_id: self.event_id.to_string(),
             event_time: resource::time::show(self.event_time),
             event_type_id: self.event_type_id,
@@ -248,9 +255,9 @@ impl HistoryEvent {
 /// Refuses to add so many bytes to an outbox that has no room for them. An empty one takes everything, since that will
 /// never have more room.
 fn admit(app: &App, build: &Build, bytes: i64) -> Result<(), Refusal> {
-    let waiting = backlog(build).waiting().bytes;
+    let waiting = backlog(build).current_estimate().bytes;
     let has_room = waiting == 0 || waiting + bytes <= settings(app).outbox_bytes;
-    if has_room { Ok(()) } else { Err(Refusal::busy("History is unavailable.")) }
+    if has_room { Ok(()) } else { Err(Refusal::service_busy("History is unavailable.")) }
 }
 
 /// What a row with this body counts for the bound.
@@ -259,7 +266,13 @@ fn size(body: &str) -> i64 {
 }
 
 /// Inserts a system event and returns whether that succeeded; it does not when another row has the same `fold_key`.
-fn insert(request: &Request, conn: &mut Conn, id: &str, body: &str, fold_key: Option<&str>) -> Result<bool, Error> {
+fn insert(
+    request: &Request,
+    conn: &mut Conn,
+    id: &str,
+    body: &str,
+    fold_key: Option<&str>,
+) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "INSERT INTO outbox(id, kind, size, created_at, fold_key, body) VALUES ($1, 'system', $2, $3, $4, $5) \
          ON CONFLICT (fold_key) WHERE fold_key IS NOT NULL DO NOTHING",
@@ -267,15 +280,15 @@ fn insert(request: &Request, conn: &mut Conn, id: &str, body: &str, fold_key: Op
     let sql = sql.arg(id).arg(size(body)).arg(request.now).arg(fold_key.map(str::to_owned)).arg(body);
     let is_new = conn.exec(&sql)? == 1;
     if is_new {
-        backlog(&request.build).added(Waiting { rows: 1, bytes: size(body), oldest: Some(request.now) });
+        backlog(&request.build).added(OutboxSize { rows: 1, bytes: size(body), oldest: Some(request.now) });
     }
     Ok(is_new)
 }
 
 /// Adds one to the count of a shared row and updates its `last_at`; false when there is no such row.
-fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, Error> {
+fn count_up(request: &Request, conn: &mut Conn, key: &str) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT n, body FROM outbox WHERE fold_key = $1 FOR UPDATE").arg(key);
-    let found = conn.opt(&sql, |row| {
+    let found = conn.query_optional(&sql, |row| {
         let body: Json = serde_json::from_str(row.text(1)?).unwrap_or_else(|_| json!({}));
         Ok((row.int(0)?, body))
     })?;
@@ -305,24 +318,24 @@ const MAX_WAIT_FOR_TURN: Duration = Duration::from_secs(10);
 const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The turn of a batch, which ends when this is dropped.
-pub struct Turn<'a>(#[expect(dead_code, reason = "it is held")] Option<SemaphorePermit<'a>>);
+pub struct BatchTurn<'a>(#[expect(dead_code, reason = "it is held")] Option<SemaphorePermit<'a>>);
 
 /// Waits until a batch of changes with thousands of events may begin, and holds its turn until its commit: few are
 /// written at a time, and none while delivery has much to do. Where nothing is delivered, and after
 /// [`MAX_WAIT_FOR_TURN`], it begins at once: then the limit alone counts.
-pub async fn turn<'a>(app: &App, build: &'a Build) -> Turn<'a> {
+pub async fn turn<'a>(app: &App, build: &'a Build) -> BatchTurn<'a> {
     let until = Instant::now() + MAX_WAIT_FOR_TURN;
     let turns = &backlog(build).turns;
     let permit = tokio::time::timeout_at(until.into(), turns.acquire()).await;
     let has_much = || {
-        let waiting = backlog(build).waiting();
+        let waiting = backlog(build).current_estimate();
         waiting.bytes > settings(app).outbox_bytes / BATCHES_WAIT_FROM || waiting.rows > BATCHES_WAIT_FROM_ROWS
     };
     while relay::is_delivering(app, build) && has_much() && Instant::now() < until {
         tokio::time::sleep(TURN_CHECK_INTERVAL).await;
     }
     // The semaphore is never closed.
-    Turn(permit.ok().and_then(Result::ok))
+    BatchTurn(permit.ok().and_then(Result::ok))
 }
 
 // ---- The backlog ---------------------------------------------------------------------------------------------------
@@ -341,16 +354,16 @@ impl Default for Backlog {
 
 #[derive(Default)]
 struct Estimate {
-    waiting: Waiting,
+    waiting: OutboxSize,
     /// The events that this process has added since the last count began.
-    added: Waiting,
+    added: OutboxSize,
     /// When the rows may be counted again.
     next_count: Option<Instant>,
 }
 
 /// The number, size and age of waiting events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Waiting {
+pub struct OutboxSize {
     /// The number of events.
     pub rows: i64,
     /// Their size in bytes.
@@ -364,24 +377,24 @@ pub fn backlog(build: &Build) -> &Backlog {
     build.slot()
 }
 
-impl Waiting {
+impl OutboxSize {
     /// The sum of both, where the events of `later` are the newer ones.
-    fn plus(self, later: Waiting) -> Waiting {
+    fn add(self, later: OutboxSize) -> OutboxSize {
         let (rows, bytes) = (self.rows + later.rows, self.bytes + later.bytes);
-        Waiting { rows, bytes, oldest: self.oldest.or(later.oldest) }
+        OutboxSize { rows, bytes, oldest: self.oldest.or(later.oldest) }
     }
 }
 
 impl Backlog {
     /// The current estimate.
-    pub fn waiting(&self) -> Waiting {
+    pub fn current_estimate(&self) -> OutboxSize {
         self.estimate().waiting
     }
 
     /// Adds events to the estimate. If their transaction fails, the next count corrects that.
-    fn added(&self, events: Waiting) {
+    fn added(&self, events: OutboxSize) {
         let Estimate { waiting, added, .. } = &mut *self.estimate();
-        (*waiting, *added) = (waiting.plus(events), added.plus(events));
+        (*waiting, *added) = (waiting.add(events), added.add(events));
     }
 
     /// Subtracts delivered events from the estimate; `oldest` is the time of the oldest event that is left.
@@ -404,21 +417,21 @@ impl Backlog {
     /// Counts the rows, unless the last count is recent; the longer a count takes, the rarer it is. Events that are
     /// added during the count are added to its result. An event whose transaction runs when the count begins may be
     /// missing or counted twice until the next count.
-    pub fn count(&self, conn: &mut Conn) -> Result<(), Error> {
+    pub fn count(&self, conn: &mut Conn) -> Result<(), StoreError> {
         let started = Instant::now();
         {
             let mut estimate = self.estimate();
             if estimate.next_count.is_some_and(|next| started < next) {
                 return Ok(());
             }
-            estimate.added = Waiting::default();
+            estimate.added = OutboxSize::default();
         }
         let sql = Sql::new("SELECT count(*), CAST(COALESCE(sum(size), 0) AS BIGINT), min(created_at) FROM outbox");
-        let waiting =
-            conn.one(&sql, |row| Ok(Waiting { rows: row.int(0)?, bytes: row.int(1)?, oldest: row.opt_int(2)? }))?;
+        let waiting = conn
+            .query_one(&sql, |row| Ok(OutboxSize { rows: row.int(0)?, bytes: row.int(1)?, oldest: row.opt_int(2)? }))?;
         let next = Instant::now() + MIN_COUNT_INTERVAL.max(started.elapsed() * COUNT_PAUSE_FACTOR);
         let mut estimate = self.estimate();
-        (estimate.waiting, estimate.next_count) = (waiting.plus(estimate.added), Some(next));
+        (estimate.waiting, estimate.next_count) = (waiting.add(estimate.added), Some(next));
         Ok(())
     }
 
@@ -431,44 +444,44 @@ impl Backlog {
 
 /// Which events of an outbox can be delivered.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Head {
+pub struct DeliverableEvents {
     /// Whether an event can be delivered now.
     pub is_ready: bool,
     /// The creation time of the oldest shared row that may still change, if there is one.
     pub folded_since: Option<i64>,
 }
 
-impl Head {
+impl DeliverableEvents {
     /// Reads the head of the outbox, from two indexes.
-    pub fn read(conn: &mut Conn) -> Result<Head, Error> {
+    pub fn read(conn: &mut Conn) -> Result<DeliverableEvents, StoreError> {
         let ready = Sql::new("SELECT 1 FROM outbox WHERE fold_key IS NULL LIMIT 1");
-        let is_ready = conn.opt(&ready, |row| row.int(0))?.is_some();
+        let is_ready = conn.query_optional(&ready, |row| row.int(0))?.is_some();
         let folded = Sql::new("SELECT min(created_at) FROM outbox WHERE fold_key IS NOT NULL");
-        Ok(Head { is_ready, folded_since: conn.one(&folded, |row| row.opt_int(0))? })
+        Ok(DeliverableEvents { is_ready, folded_since: conn.query_one(&folded, |row| row.opt_int(0))? })
     }
 }
 
 /// Closes the shared rows that were created before a time: they change no more and can be delivered.
-pub fn close_shared(conn: &mut Conn, before: i64) -> Result<(), Error> {
+pub fn close_shared(conn: &mut Conn, before: i64) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE outbox SET fold_key = NULL WHERE fold_key IS NOT NULL AND created_at < $1");
     conn.exec(&sql.arg(before)).map(drop)
 }
 
 /// Claims the outbox for a process until a time; false when another process has the claim.
-pub fn claim(conn: &mut Conn, holder: &str, now: i64, until: i64) -> Result<bool, Error> {
+pub fn claim(conn: &mut Conn, holder: &str, now: i64, until: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("UPDATE outbox_claim SET holder = $1, until = $2 WHERE holder = $1 OR until <= $3");
     Ok(conn.exec(&sql.arg(holder).arg(until).arg(now))? == 1)
 }
 
 /// Releases the claim of a process.
-pub fn release(conn: &mut Conn, holder: &str) -> Result<(), Error> {
+pub fn release(conn: &mut Conn, holder: &str) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE outbox_claim SET until = 0 WHERE holder = $1").arg(holder)).map(drop)
 }
 
 /// Consecutive events of one kind, from the first one that can be delivered.
-pub struct Batch {
+pub struct EventBatch {
     /// The kind of all events.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// The events, the oldest first.
     pub events: Vec<WaitingEvent>,
 }
@@ -487,13 +500,17 @@ pub struct WaitingEvent {
     pub body: String,
 }
 
-impl Batch {
+impl EventBatch {
     /// The first batch of at most so many events and bytes, with at least one event; `None` when none can be delivered.
     /// The sizes are read before the bodies, since a thousand bodies may be too large for memory.
-    pub fn first(conn: &mut Conn, max_events: usize, max_bytes: i64) -> Result<Option<Batch>, Error> {
+    pub fn load_first_batch(
+        conn: &mut Conn,
+        max_events: usize,
+        max_bytes: i64,
+    ) -> Result<Option<EventBatch>, StoreError> {
         let sql = Sql::new("SELECT n, kind, size FROM outbox WHERE fold_key IS NULL ORDER BY n LIMIT $1");
-        let sizes = conn.all(&sql.arg(max_events as i64), |row| {
-            let kind = if row.text(1)? == Kind::System.name() { Kind::System } else { Kind::History };
+        let sizes = conn.query_all(&sql.arg(max_events as i64), |row| {
+            let kind = if row.text(1)? == EventKind::System.name() { EventKind::System } else { EventKind::History };
             Ok((row.int(0)?, kind, row.int(2)?))
         })?;
         let Some((first, kind, _)) = sizes.first().copied() else { return Ok(None) };
@@ -507,26 +524,26 @@ impl Batch {
             "SELECT n, id, size, created_at, body FROM outbox \
              WHERE fold_key IS NULL AND kind = $1 AND n >= $2 AND n <= $3 ORDER BY n LIMIT $4",
         );
-        let events = conn.all(&sql.arg(kind.name()).arg(first).arg(last).arg(count), |row| {
+        let events = conn.query_all(&sql.arg(kind.name()).arg(first).arg(last).arg(count), |row| {
             let (id, body) = (row.text(1)?.to_owned(), row.text(4)?.to_owned());
             Ok(WaitingEvent { n: row.int(0)?, id, size: row.int(2)?, created_at: row.int(3)?, body })
         })?;
-        Ok(Some(Batch { kind, events }))
+        Ok(Some(EventBatch { kind, events }))
     }
 }
 
 /// Deletes events and returns the time of the oldest one that is left. They are deleted by number, not as a range,
 /// since a slower transaction may have inserted another event between them.
-pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, Error> {
+pub fn remove(conn: &mut Conn, numbers: &[i64]) -> Result<Option<i64>, StoreError> {
     if !numbers.is_empty() {
         let mut sql = Sql::new("DELETE FROM outbox WHERE n");
-        conn.exec(sql.any(numbers))?;
+        conn.exec(sql.push_any(numbers))?;
     }
-    conn.opt(&Sql::new("SELECT created_at FROM outbox ORDER BY n LIMIT 1"), |row| row.int(0))
+    conn.query_optional(&Sql::new("SELECT created_at FROM outbox ORDER BY n LIMIT 1"), |row| row.int(0))
 }
 
 /// Copies an event that the history service rejects for good to `outbox_refused`, with the reason.
-pub fn store_refused(conn: &mut Conn, n: i64, reason: &str, now: i64) -> Result<(), Error> {
+pub fn store_refused(conn: &mut Conn, n: i64, reason: &str, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO outbox_refused(id, kind, reason, created_at, refused_at, body) \
          SELECT id, kind, $1, created_at, $2, body FROM outbox WHERE n = $3 ON CONFLICT DO NOTHING",

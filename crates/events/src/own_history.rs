@@ -10,11 +10,11 @@
 //! | `history_url` | where that was last reached |
 //! | `history_copy_of` | in a copy made by `chancery backup`: the ids, separated by spaces, of services that belong to the original, or `*` when those are not known, so that any could be one of them |
 
-use crate::history_client::{Failure, HistoryClient};
+use crate::history_client::{CallFailure, HistoryClient};
 use crate::history_tenants::{self, TenantError};
 use kit::app::App;
 use std::time::Duration;
-use store::{Conn, Error, Sql, Store};
+use store::{Conn, Sql, Store, StoreError};
 
 const ID: &str = "history_id";
 const URL: &str = "history_url";
@@ -24,7 +24,7 @@ const ANY: &str = "*";
 
 /// What a control database notes of its history service.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Notes {
+pub struct StoredService {
     /// The id of the service.
     pub id: Option<String>,
     /// The address at which the service was last reached.
@@ -35,36 +35,38 @@ pub struct Notes {
 
 /// Why a history service is not the database's own.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Foreign {
+pub enum ForeignService {
     /// The database has another one, which was last reached there.
     Other(Option<String>),
     /// The database is a copy, and the service may be that of the original.
     OfOriginal,
 }
 
-impl Foreign {
+impl ForeignService {
     /// What is wrong.
     pub fn reason(&self) -> String {
         match self {
-            Foreign::Other(Some(url)) => {
+            ForeignService::Other(Some(url)) => {
                 format!("not the history service of this database, which was last reached at {url}")
             }
-            Foreign::Other(None) => "not the history service of this database".to_owned(),
-            Foreign::OfOriginal => "this database is a copy made by `chancery backup`, and this is, or may be, the \
+            ForeignService::Other(None) => "not the history service of this database".to_owned(),
+            ForeignService::OfOriginal => {
+                "this database is a copy made by `chancery backup`, and this is, or may be, the \
                                     history service of the original"
-                .to_owned(),
+                    .to_owned()
+            }
         }
     }
 }
 
 /// What is wrong, and what to do.
-impl std::fmt::Display for Foreign {
+impl std::fmt::Display for ForeignService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let advice = match self {
-            Foreign::Other(_) => {
+            ForeignService::Other(_) => {
                 "set CHANCERY_HISTORY_URL to its own, or run `chancery history adopt` to use this one from now on"
             }
-            Foreign::OfOriginal => {
+            ForeignService::OfOriginal => {
                 "give the copy a history service of its own; only if the original is gone for good, run `chancery \
                  history adopt`"
             }
@@ -73,17 +75,17 @@ impl std::fmt::Display for Foreign {
     }
 }
 
-impl Notes {
+impl StoredService {
     /// Whether the service with this id is the database's own, or becomes it; a former version tells no id.
-    pub fn check(&self, id: Option<&str>) -> Result<(), Foreign> {
+    pub fn check(&self, id: Option<&str>) -> Result<(), ForeignService> {
         match (&self.id, id) {
             (Some(own), Some(id)) if own == id => Ok(()),
-            (Some(_), _) => Err(Foreign::Other(self.url.clone())),
+            (Some(_), _) => Err(ForeignService::Other(self.url.clone())),
             (None, id) => match &self.copy_of {
                 Some(originals)
                     if originals.split(' ').any(|known| known == ANY || id.is_none_or(|id| id == known)) =>
                 {
-                    Err(Foreign::OfOriginal)
+                    Err(ForeignService::OfOriginal)
                 }
                 _ => Ok(()),
             },
@@ -92,14 +94,14 @@ impl Notes {
 }
 
 /// What the control database notes.
-pub async fn notes(store: &Store) -> Result<Notes, Error> {
+pub async fn notes(store: &Store) -> Result<StoredService, StoreError> {
     store.control().read(read).await
 }
 
-fn read(conn: &mut Conn) -> Result<Notes, Error> {
+fn read(conn: &mut Conn) -> Result<StoredService, StoreError> {
     let sql = Sql::new("SELECT name, value FROM settings WHERE name LIKE 'history_%'");
-    let mut notes = Notes::default();
-    for (name, value) in conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))? {
+    let mut notes = StoredService::default();
+    for (name, value) in conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))? {
         match name.as_str() {
             ID => notes.id = Some(value),
             URL => notes.url = Some(value),
@@ -112,7 +114,11 @@ fn read(conn: &mut Conn) -> Result<Notes, Error> {
 
 /// Checks a service that was reached, and notes it with the address, if one is given; a database without an own service
 /// gets this one. A service of a former version tells no id: it is not noted, and taken only where none is.
-pub async fn note(store: &Store, id: Option<&str>, url: Option<&str>) -> Result<Result<(), Foreign>, Error> {
+pub async fn store_service(
+    store: &Store,
+    id: Option<&str>,
+    url: Option<&str>,
+) -> Result<Result<(), ForeignService>, StoreError> {
     let known = notes(store).await?;
     let checked = known.check(id);
     let is_noted = known.id.is_some() && (url.is_none() || known.url.as_deref() == url);
@@ -133,7 +139,7 @@ pub async fn note(store: &Store, id: Option<&str>, url: Option<&str>) -> Result<
 
 /// Makes a service the database's own, whichever was before: an operator's decision. With `new_tenants` each build gets
 /// a new tenant there, since the service does not know the present ones.
-pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool) -> Result<(), Error> {
+pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool) -> Result<(), StoreError> {
     let (id, url) = (id.to_owned(), url.map(str::to_owned));
     let write = move |conn: &mut Conn| {
         conn.exec(&Sql::new("DELETE FROM settings WHERE name LIKE 'history_%'"))?;
@@ -146,14 +152,14 @@ pub async fn adopt(store: &Store, id: &str, url: Option<&str>, new_tenants: bool
 
 /// Makes a database that was just copied know that it is a copy: the history service of the original is not its own.
 /// `embedded` is the id of the history in the original's data directory, where that is the one in use.
-pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), Error> {
+pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), StoreError> {
     let embedded = embedded.map(str::to_owned);
     let write = move |conn: &mut Conn| {
         let notes = read(conn)?;
         let mut originals: Vec<String> =
             notes.copy_of.iter().flat_map(|ids| ids.split(' ')).map(str::to_owned).collect();
         let has_tenants = Sql::new("SELECT 1 FROM history_tenants WHERE client_id IS NOT NULL LIMIT 1");
-        if notes.id.is_none() && embedded.is_none() && conn.opt(&has_tenants, |_| Ok(()))?.is_some() {
+        if notes.id.is_none() && embedded.is_none() && conn.query_optional(&has_tenants, |_| Ok(()))?.is_some() {
             originals.push(ANY.to_owned());
         }
         originals.extend(notes.id.iter().chain(&embedded).cloned());
@@ -165,7 +171,7 @@ pub async fn mark_copy(store: &Store, embedded: Option<&str>) -> Result<(), Erro
     store.control().write(write).await
 }
 
-fn set(conn: &mut Conn, name: &str, value: &str) -> Result<(), Error> {
+fn set(conn: &mut Conn, name: &str, value: &str) -> Result<(), StoreError> {
     let sql = Sql::new("INSERT INTO settings(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2");
     conn.exec(&sql.arg(name).arg(value)).map(drop)
 }
@@ -180,9 +186,9 @@ pub async fn verify(app: &App, service: &HistoryClient, patience: Duration) -> R
     let told = service.service_id(patience).await;
     let id = told.inspect_err(|_| service.set_verified(None, None)).map_err(TenantError::Service)?;
     let url = service.is_of_server.then(|| service.url());
-    let checked = note(&app.store, id.as_deref(), url).await?;
+    let checked = store_service(&app.store, id.as_deref(), url).await?;
     service.set_verified(Some(checked.is_ok()), id.as_deref());
-    checked.map_err(|foreign| TenantError::Service(Failure::Foreign(foreign.to_string())))
+    checked.map_err(|foreign| TenantError::Service(CallFailure::Foreign(foreign.to_string())))
 }
 
 #[cfg(test)]
@@ -191,12 +197,12 @@ mod tests {
 
     #[test]
     fn a_service_is_checked_by_what_is_noted() {
-        let notes = |id: Option<&str>, copy_of: Option<&str>| Notes {
+        let notes = |id: Option<&str>, copy_of: Option<&str>| StoredService {
             id: id.map(str::to_owned),
             url: Some("http://here".to_owned()),
             copy_of: copy_of.map(str::to_owned),
         };
-        let other = Err(Foreign::Other(Some("http://here".to_owned())));
+        let other = Err(ForeignService::Other(Some("http://here".to_owned())));
         for (noted, told, expected) in [
             (notes(None, None), Some("a"), Ok(())),
             // A service of a former version.
@@ -204,10 +210,10 @@ mod tests {
             (notes(Some("a"), None), Some("a"), Ok(())),
             (notes(Some("a"), None), Some("b"), other.clone()),
             (notes(Some("a"), None), None, other.clone()),
-            (notes(None, Some("a b")), Some("b"), Err(Foreign::OfOriginal)),
+            (notes(None, Some("a b")), Some("b"), Err(ForeignService::OfOriginal)),
             (notes(None, Some("a b")), Some("c"), Ok(())),
-            (notes(None, Some("a b")), None, Err(Foreign::OfOriginal)),
-            (notes(None, Some("*")), Some("c"), Err(Foreign::OfOriginal)),
+            (notes(None, Some("a b")), None, Err(ForeignService::OfOriginal)),
+            (notes(None, Some("*")), Some("c"), Err(ForeignService::OfOriginal)),
             (notes(Some("c"), Some("a")), Some("c"), Ok(())),
             (notes(Some("c"), Some("a")), Some("a"), other),
         ] {

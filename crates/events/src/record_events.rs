@@ -10,7 +10,7 @@
 //! assert_eq!((event.event_type_id, event.event_data), (7, vec![data.to_owned()]));
 //! ```
 
-use crate::outbox::{HistoryEvent, Uuid};
+use crate::outbox::{OutboxHistoryEvent, Uuid};
 use serde::Serialize;
 use serde_json::Value as Json;
 use uuid::Builder;
@@ -34,7 +34,7 @@ pub const SOURCE_TYPES: [(&str, &str); 4] =
 
 /// Who caused an event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
+pub struct EventSource {
     /// The number of its type: 1 user, 2 sequence, 3 system, 4 mcp.
     type_id: i64,
     /// The id of the user or sequence; 0 for the system.
@@ -45,32 +45,32 @@ pub struct Source {
     info: String,
 }
 
-impl Source {
+impl EventSource {
     /// A user.
-    pub fn user(id: i64, name: impl Into<String>) -> Source {
-        Source { type_id: 1, id, name: Some(name.into()), info: String::new() }
+    pub fn user(id: i64, name: impl Into<String>) -> EventSource {
+        EventSource { type_id: 1, id, name: Some(name.into()), info: String::new() }
     }
 
     /// The system: a job that no user has asked for.
-    pub fn system() -> Source {
-        Source { type_id: 3, id: 0, name: None, info: String::new() }
+    pub fn system() -> EventSource {
+        EventSource { type_id: 3, id: 0, name: None, info: String::new() }
     }
 
     /// An agent that acts for a user, with the name and the version of its AI client.
-    pub fn mcp(user: i64, name: Option<String>, client: impl Into<String>) -> Source {
-        Source { type_id: 4, id: user, name, info: client.into() }
+    pub fn mcp(user: i64, name: Option<String>, client: impl Into<String>) -> EventSource {
+        EventSource { type_id: 4, id: user, name, info: client.into() }
     }
 }
 
 /// What happened to a record.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event<'a> {
+pub enum RecordChangeEvent<'a> {
     /// It was created, or restored, with these values.
     RecordCreated(Vec<FieldValue<'a>>),
     /// It was created with this owner.
-    OwnerInitialized(Person<'a>),
-    OwnersAdded(Vec<Person<'a>>),
-    OwnersRemoved(Vec<Person<'a>>),
+    OwnerInitialized(EventPerson<'a>),
+    OwnersAdded(Vec<EventPerson<'a>>),
+    OwnersRemoved(Vec<EventPerson<'a>>),
     AssigneesAdded(Vec<Assignee<'a>>),
     AssigneesRemoved(Vec<Assignee<'a>>),
     /// These fields have other values now.
@@ -95,7 +95,7 @@ pub struct FieldValue<'a> {
 
 /// An owner, or an assignee of some permission set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Person<'a> {
+pub struct EventPerson<'a> {
     pub id: i64,
     /// What the id is of.
     #[serde(rename = "type")]
@@ -115,7 +115,7 @@ pub enum PersonKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Assignee<'a> {
     #[serde(flatten)]
-    pub person: Person<'a>,
+    pub person: EventPerson<'a>,
     pub permission_set: SetName<'a>,
 }
 
@@ -136,34 +136,34 @@ pub struct GeneratedDocument<'a> {
     pub file_id: &'a str,
 }
 
-impl<'a> Person<'a> {
+impl<'a> EventPerson<'a> {
     /// A user.
-    pub fn user(id: i64, name: &'a str) -> Person<'a> {
-        Person { id, kind: PersonKind::User, name }
+    pub fn user(id: i64, name: &'a str) -> EventPerson<'a> {
+        EventPerson { id, kind: PersonKind::User, name }
     }
 
     /// A user group.
-    pub fn user_group(id: i64, name: &'a str) -> Person<'a> {
-        Person { id, kind: PersonKind::UserGroup, name }
+    pub fn user_group(id: i64, name: &'a str) -> EventPerson<'a> {
+        EventPerson { id, kind: PersonKind::UserGroup, name }
     }
 }
 
-impl Event<'_> {
+impl RecordChangeEvent<'_> {
     /// The event of a record at a time in microseconds since 1970, with an id of its own.
-    pub fn of(&self, record_id: i64, source: &Source, time: i64) -> HistoryEvent {
+    pub fn to_history_event(&self, record_id: i64, source: &EventSource, time: i64) -> OutboxHistoryEvent {
         let (event_type_id, event_data) = match self {
-            Event::RecordCreated(values) => (1, texts(values)),
-            Event::OwnerInitialized(owner) => (2, texts([owner])),
-            Event::OwnersAdded(owners) => (3, texts(owners)),
-            Event::OwnersRemoved(owners) => (4, texts(owners)),
-            Event::AssigneesAdded(assignees) => (5, texts(assignees)),
-            Event::AssigneesRemoved(assignees) => (6, texts(assignees)),
-            Event::FieldValuesChanged(values) => (7, texts(values)),
-            Event::RecordDeleted => (8, Vec::new()),
-            Event::DocumentGenerated(document) => (9, texts([document])),
-            Event::StatusInitialized(value) => (10, texts([value])),
+            RecordChangeEvent::RecordCreated(values) => (1, texts(values)),
+            RecordChangeEvent::OwnerInitialized(owner) => (2, texts([owner])),
+            RecordChangeEvent::OwnersAdded(owners) => (3, texts(owners)),
+            RecordChangeEvent::OwnersRemoved(owners) => (4, texts(owners)),
+            RecordChangeEvent::AssigneesAdded(assignees) => (5, texts(assignees)),
+            RecordChangeEvent::AssigneesRemoved(assignees) => (6, texts(assignees)),
+            RecordChangeEvent::FieldValuesChanged(values) => (7, texts(values)),
+            RecordChangeEvent::RecordDeleted => (8, Vec::new()),
+            RecordChangeEvent::DocumentGenerated(document) => (9, texts([document])),
+            RecordChangeEvent::StatusInitialized(value) => (10, texts([value])),
         };
-        HistoryEvent {
+        OutboxHistoryEvent {
             event_id: new_id(time),
             event_time: time,
             event_type_id,

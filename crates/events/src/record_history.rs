@@ -10,21 +10,21 @@ use kit::answer::Answer;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::{Field, Kind, MAX_FILTERS, Query, Resource, openapi};
+use resource::{Field, FieldKind, MAX_FILTERS, Query, Resource, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
 /// A history event, with its filters: those of the service but for `record_id`, each also with `__exclude`.
 pub static HISTORY_EVENT: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("event_id", Kind::Uuid),
-        Field::new("event_datetime", Kind::DateTime).filter(),
-        Field::new("event_type", Kind::choices(&EVENT_TYPES)).filter(),
-        Field::new("event_data", Kind::List).schema(|| json!({"type": "array", "items": {}})),
-        Field::new("source_type", Kind::choices(&SOURCE_TYPES)).filter(),
-        Field::new("source_id", Kind::UserId).filter(),
-        Field::new("source_name", Kind::text(255)).nullable(),
-        Field::new("source_info", Kind::text(255)),
+        Field::new("event_id", FieldKind::Uuid),
+        Field::new("event_datetime", FieldKind::DateTime).filter(),
+        Field::new("event_type", FieldKind::choices(&EVENT_TYPES)).filter(),
+        Field::new("event_data", FieldKind::List).schema(|| json!({"type": "array", "items": {}})),
+        Field::new("source_type", FieldKind::choices(&SOURCE_TYPES)).filter(),
+        Field::new("source_id", FieldKind::UserId).filter(),
+        Field::new("source_name", FieldKind::text(255)).nullable(),
+        Field::new("source_info", FieldKind::text(255)),
     ];
     Resource::new("history_events", "HistoryEvent", "history_events", fields.map(Field::read_only))
 });
@@ -93,7 +93,7 @@ pub async fn page_of_record(request: &Request, record_id: i64, query: &Query) ->
     // The service counts `record_id` among the filters, too.
     let max_filters = MAX_FILTERS - 1;
     let parameters = Parameters { resource: &HISTORY_EVENT, named_there: &[], may_exclude: true, max_filters };
-    let wanted = parameters.wanted(query)?;
+    let wanted = parameters.parse(query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
         service.events_of_record(request, client_id, record_id, &wanted, PATIENCE).await
     };
@@ -104,11 +104,11 @@ pub async fn page_of_record(request: &Request, record_id: i64, query: &Query) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resource::json::Form;
+    use resource::json::RowForm;
 
     #[test]
     fn the_description_tells_each_field_and_each_filter_with_its_opposite() {
-        let schema = openapi::response(&HISTORY_EVENT, Form::List);
+        let schema = openapi::response(&HISTORY_EVENT, RowForm::List);
         assert_eq!(schema["title"], "HistoryEvent");
         assert_eq!(schema["properties"]["source_id"], json!({"type": "integer"}));
         assert_eq!(schema["properties"]["event_data"], json!({"type": "array", "items": {}}));

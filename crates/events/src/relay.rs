@@ -11,9 +11,9 @@
 //! Several processes share an outbox, so a process claims it before it delivers; otherwise all would send the same
 //! events. The claim of a process that died expires.
 
-use crate::history_client::{CALL_TIMEOUT, Envelope, Failure, HistoryClient};
-use crate::history_tenants::{self, Tenant, TenantError};
-use crate::outbox::{self, Batch, Head, Kind, WaitingEvent, backlog};
+use crate::history_client::{CALL_TIMEOUT, CallFailure, Envelope, HistoryClient};
+use crate::history_tenants::{self, BuildTenant, TenantError};
+use crate::outbox::{self, DeliverableEvents, EventBatch, EventKind, WaitingEvent, backlog};
 use crate::own_history;
 use crate::{client, settings};
 use futures_util::StreamExt;
@@ -21,13 +21,13 @@ use futures_util::stream::FuturesUnordered;
 use kit::app::App;
 use kit::build::Build;
 use kit::domain::HealthReport;
-use kit::jobs::{self, Pending, StandingJob, growing};
+use kit::jobs::{self, JobFuture, StandingJob, exponential_backoff};
 use resource::openapi::object;
 use serde_json::{Value as Json, json};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 use web::clock::unique_id;
 
 /// The most events of a batch.
@@ -59,7 +59,7 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(5);
 const MINUTE_US: i64 = 60_000_000;
 
 /// The standing job that delivers the events of a build.
-pub static DELIVERY: StandingJob = StandingJob { name: "history", at_a_time: 64, due, run };
+pub static DELIVERY: StandingJob = StandingJob { name: "history", at_a_time: 64, due: next_delivery_time, run };
 
 /// The state that the deliveries of all builds of a process share.
 pub struct Relay {
@@ -73,7 +73,7 @@ pub struct Relay {
 
 /// The state of a build's delivery in this process.
 #[derive(Default)]
-pub struct Delivery {
+pub struct RelayState {
     progress: Mutex<Progress>,
     /// Whether the last call of the service for this build failed.
     has_failed: AtomicBool,
@@ -107,7 +107,7 @@ pub fn start(app: &App) {
     tokio::spawn(async move {
         while jobs::is_on(&app) {
             tokio::time::sleep(NEW_BUILDS_INTERVAL).await;
-            for domain in history_tenants::missing(&app).await.unwrap_or_default() {
+            for domain in history_tenants::load_domains_without_tenant(&app).await.unwrap_or_default() {
                 if let Ok(Some(build)) = app.build(&domain).await {
                     jobs::wake(&app, &build);
                 }
@@ -121,7 +121,7 @@ pub fn start(app: &App) {
 pub async fn finish(app: &App, timeout: Duration) {
     let until = Instant::now() + timeout;
     while client(app).is_some() && jobs::is_on(app) && Instant::now() < until {
-        let lag = lag(app);
+        let lag = delivery_lag(app);
         if lag.waiting == 0 || !lag.is_reachable {
             break;
         }
@@ -131,11 +131,11 @@ pub async fn finish(app: &App, timeout: Duration) {
 }
 
 /// The waiting events of this process, as it estimates them.
-pub fn lag(app: &App) -> Lag {
+pub fn delivery_lag(app: &App) -> Lag {
     let (now, refused) = (app.clock.now(), relay(app).refused.load(Ordering::Relaxed));
     let mut lag = Lag { waiting: 0, seconds: 0, is_reachable: true, refused };
     for build in jobs::builds(app) {
-        let waiting = backlog(&build).waiting();
+        let waiting = backlog(&build).current_estimate();
         lag.waiting += waiting.rows;
         if let Some(oldest) = waiting.oldest.filter(|_| waiting.rows > 0) {
             lag.seconds = lag.seconds.max((now - oldest) / 1_000_000);
@@ -149,7 +149,7 @@ fn relay(app: &App) -> &Relay {
     app.slot()
 }
 
-fn delivery(build: &Build) -> &Delivery {
+fn delivery(build: &Build) -> &RelayState {
     build.slot()
 }
 
@@ -159,11 +159,11 @@ pub(crate) fn is_delivering(app: &App, build: &Build) -> bool {
 }
 
 /// The tenant of a build, if a delivery of this process has asked for it already.
-pub(crate) fn tenant(build: &Build) -> Option<Tenant> {
+pub(crate) fn tenant(build: &Build) -> Option<BuildTenant> {
     delivery(build).progress().tenant.clone()
 }
 
-impl Delivery {
+impl RelayState {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,7 +195,7 @@ pub fn health_schema() -> Json {
 /// The details of delivery for the health endpoint.
 pub fn health(app: &App) -> Option<HealthReport> {
     let service = client(app)?;
-    let lag = lag(app);
+    let lag = delivery_lag(app);
     let mut details = json!({
         "waiting": lag.waiting, "lag_seconds": lag.seconds, "is_reachable": lag.is_reachable, "refused": lag.refused,
     });
@@ -206,7 +206,7 @@ pub fn health(app: &App) -> Option<HealthReport> {
 }
 
 /// The result of a round of delivery that did not fail.
-enum Round {
+enum RoundOutcome {
     /// Events were delivered, and more may wait.
     Delivered,
     /// No event waits.
@@ -219,12 +219,12 @@ enum Round {
 
 /// Why a round of delivery failed.
 enum RoundError {
-    Service(Failure),
-    Store(Error),
+    Service(CallFailure),
+    Store(StoreError),
 }
 
-impl From<Error> for RoundError {
-    fn from(error: Error) -> RoundError {
+impl From<StoreError> for RoundError {
+    fn from(error: StoreError) -> RoundError {
         RoundError::Store(error)
     }
 }
@@ -241,7 +241,7 @@ impl From<TenantError> for RoundError {
 /// The state that a delivery keeps from round to round.
 #[derive(Clone)]
 struct Progress {
-    tenant: Option<Tenant>,
+    tenant: Option<BuildTenant>,
     /// The number of failures in a row.
     failures: u32,
     /// The number of rounds in a row in which another process had the claim.
@@ -257,14 +257,14 @@ impl Default for Progress {
 }
 
 /// When the delivery of a build is due; `None` when no event waits. A build without a tenant is due at once.
-fn due(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, Error> {
+fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
     if client(app).is_none() {
         return Ok(None);
     }
     if delivery(build).progress().tenant.is_none() {
         return Ok(Some(now));
     }
-    let head = Head::read(conn)?;
+    let head = DeliverableEvents::read(conn)?;
     match head.folded_since {
         _ if head.is_ready => Ok(Some(now)),
         Some(_) if backlog(build).is_outdated() => Ok(Some(now)),
@@ -285,7 +285,7 @@ fn minute_of(time: i64) -> i64 {
 }
 
 /// Delivers the waiting events of a build. Ends after a pause on a failure or when another process delivers.
-fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
         let Some(service) = client(&app) else { return Ok(()) };
         let mut progress = delivery(&build).progress().clone();
@@ -299,10 +299,10 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
             log_outcome(service, &build, &mut progress, &round);
             *delivery(&build).progress() = progress.clone();
             match round {
-                Ok(Round::Delivered) => {}
-                Ok(Round::Empty) => return Ok(()),
-                Ok(Round::Folded) => return count(&build).await,
-                Ok(Round::Claimed) => {
+                Ok(RoundOutcome::Delivered) => {}
+                Ok(RoundOutcome::Empty) => return Ok(()),
+                Ok(RoundOutcome::Folded) => return count(&build).await,
+                Ok(RoundOutcome::Claimed) => {
                     tokio::time::sleep(Duration::from_millis(25 << progress.lost_claims)).await;
                     return count(&build).await;
                 }
@@ -317,26 +317,26 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
 }
 
 /// How long a delivery waits after so many failures in a row.
-fn pause(failure: &Failure, failures: u32) -> Duration {
+fn pause(failure: &CallFailure, failures: u32) -> Duration {
     match failure {
-        Failure::NoTenant(_) => MAX_PAUSE,
-        Failure::Foreign(_) => growing(FIRST_PAUSE, MAX_FOREIGN_PAUSE, failures),
-        _ => growing(FIRST_PAUSE, MAX_PAUSE, failures),
+        CallFailure::NoTenant(_) => MAX_PAUSE,
+        CallFailure::Foreign(_) => exponential_backoff(FIRST_PAUSE, MAX_FOREIGN_PAUSE, failures),
+        _ => exponential_backoff(FIRST_PAUSE, MAX_PAUSE, failures),
     }
 }
 
 /// Counts the waiting events of a build.
-async fn count(build: &Arc<Build>) -> Result<(), Error> {
+async fn count(build: &Arc<Build>) -> Result<(), StoreError> {
     let of = build.clone();
     build.db.read(move |conn| backlog(&of).count(conn)).await
 }
 
 /// Sleeps after a failure; new events do not shorten the pause. When other processes may add events and more than an
 /// eighth of the limit waits, the events are counted at intervals.
-async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), Error> {
+async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> Result<(), StoreError> {
     count(build).await?;
     let end = tokio::time::Instant::now() + pause;
-    while !app.store.is_embedded() && backlog(build).waiting().bytes > settings(app).outbox_bytes / 8 {
+    while !app.store.is_embedded() && backlog(build).current_estimate().bytes > settings(app).outbox_bytes / 8 {
         let now = tokio::time::Instant::now();
         if now >= end {
             break;
@@ -349,28 +349,28 @@ async fn pause_after_failure(app: &App, build: &Arc<Build>, pause: Duration) -> 
 }
 
 /// Logs the result of a round, and stores it for the next round and the health details.
-fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, round: &Result<Round, RoundError>) {
+fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, round: &Result<RoundOutcome, RoundError>) {
     let build = &of.domain;
     match round {
-        Ok(Round::Delivered) => {
+        Ok(RoundOutcome::Delivered) => {
             if progress.failures > 0 {
                 tracing::info!(build, "history is delivered again");
             }
             (progress.failures, progress.lost_claims) = (0, 0);
             delivery(of).has_failed.store(false, Ordering::Relaxed);
         }
-        Ok(Round::Claimed) => progress.lost_claims = (progress.lost_claims + 1).min(5),
+        Ok(RoundOutcome::Claimed) => progress.lost_claims = (progress.lost_claims + 1).min(5),
         Err(RoundError::Service(failure)) => {
             progress.failures = progress.failures.saturating_add(1);
-            let waiting = backlog(of).waiting().rows;
+            let waiting = backlog(of).current_estimate().rows;
             match failure {
-                Failure::Foreign(_) if progress.failures == 1 => {
+                CallFailure::Foreign(_) if progress.failures == 1 => {
                     tracing::error!(
                         reason = %failure, address = service.url(), build, waiting,
                         "this is not the history service of the database"
                     );
                 }
-                Failure::NoTenant(_) => {
+                CallFailure::NoTenant(_) => {
                     // An operator may give the build a new one.
                     progress.tenant = None;
                     tracing::error!(reason = %failure, build, waiting, "the history service does not know the build");
@@ -384,7 +384,7 @@ fn log_outcome(service: &HistoryClient, of: &Build, progress: &mut Progress, rou
             }
             delivery(of).has_failed.store(true, Ordering::Relaxed);
         }
-        Ok(Round::Empty | Round::Folded) | Err(RoundError::Store(_)) => {}
+        Ok(RoundOutcome::Empty | RoundOutcome::Folded) | Err(RoundError::Store(_)) => {}
     }
 }
 
@@ -394,7 +394,7 @@ async fn round(
     service: &HistoryClient,
     build: &Build,
     progress: &mut Progress,
-) -> Result<Round, RoundError> {
+) -> Result<RoundOutcome, RoundError> {
     own_history::verify(app, service, CALL_TIMEOUT).await?;
     let tenant = match &progress.tenant {
         Some(tenant) => tenant.clone(),
@@ -403,23 +403,23 @@ async fn round(
             progress.tenant.insert(tenant).clone()
         }
     };
-    let head = build.db.read::<_, Error>(Head::read).await?;
+    let head = build.db.read::<_, StoreError>(DeliverableEvents::read).await?;
     let minute = minute_of(app.clock.now());
     // While the service is unavailable, rows stay shared as long as there are other events to retry with.
     let is_over = head.folded_since.is_some_and(|since| since < minute);
     let closes_shared = is_over && (progress.failures == 0 || !head.is_ready);
     if !head.is_ready && !closes_shared {
-        return Ok(if head.folded_since.is_some() { Round::Folded } else { Round::Empty });
+        return Ok(if head.folded_since.is_some() { RoundOutcome::Folded } else { RoundOutcome::Empty });
     }
-    let _place = jobs::place(app, DELIVERY.name).await;
+    let _place = jobs::acquire_permit(app, DELIVERY.name).await;
     if !claim(app, build, closes_shared.then_some(minute)).await? {
-        return Ok(Round::Claimed);
+        return Ok(RoundOutcome::Claimed);
     }
     with_claim(app, build, deliver(app, service, build, &tenant, progress)).await
 }
 
 /// Claims the outbox for this process, and closes the shared rows that were created before `closed_before`.
-async fn claim(app: &App, build: &Build, closed_before: Option<i64>) -> Result<bool, Error> {
+async fn claim(app: &App, build: &Build, closed_before: Option<i64>) -> Result<bool, StoreError> {
     // On the embedded engine there is only one process, which needs no claim.
     let is_alone = app.store.is_embedded();
     if is_alone && closed_before.is_none() {
@@ -452,13 +452,13 @@ async fn with_claim<T>(app: &App, build: &Build, work: impl Future<Output = T>) 
 
 /// What became of the events of a batch.
 #[derive(Default)]
-struct Sent<'a> {
+struct BatchResult<'a> {
     /// Those that arrived.
     delivered: Vec<&'a WaitingEvent>,
     /// Those that the service rejected for good, and why.
     refused: Vec<(&'a WaitingEvent, String)>,
     /// Why the others wait.
-    failure: Option<Failure>,
+    failure: Option<CallFailure>,
 }
 
 /// Sends a batch, and deletes the events that arrived or were rejected for good.
@@ -466,19 +466,22 @@ async fn deliver(
     app: &App,
     service: &HistoryClient,
     build: &Build,
-    tenant: &Tenant,
+    tenant: &BuildTenant,
     progress: &mut Progress,
-) -> Result<Round, RoundError> {
+) -> Result<RoundOutcome, RoundError> {
     let max_events = progress.max_events;
-    let batch = build.db.read::<_, Error>(move |conn| Batch::first(conn, max_events, MAX_BATCH_BYTES)).await?;
-    let Some(Batch { kind, events }) = batch else {
+    let batch = build
+        .db
+        .read::<_, StoreError>(move |conn| EventBatch::load_first_batch(conn, max_events, MAX_BATCH_BYTES))
+        .await?;
+    let Some(EventBatch { kind, events }) = batch else {
         // Another process has delivered them.
-        finish_delivery(app, build, &Sent::default()).await?;
-        return Ok(Round::Delivered);
+        finish_delivery(app, build, &BatchResult::default()).await?;
+        return Ok(RoundOutcome::Delivered);
     };
     let sent = match kind {
-        Kind::System => send_system_events(service, tenant, &events, progress).await,
-        Kind::History => send_history_events(app, service, build, tenant, &events, progress.failures > 0).await,
+        EventKind::System => send_system_events(service, tenant, &events, progress).await,
+        EventKind::History => send_history_events(app, service, build, tenant, &events, progress.failures > 0).await,
     };
     if !sent.delivered.is_empty() {
         progress.max_events = (progress.max_events * 2).min(MAX_BATCH_EVENTS);
@@ -490,19 +493,19 @@ async fn deliver(
     finish_delivery(app, build, &sent).await?;
     match sent.failure {
         Some(failure) => Err(RoundError::Service(failure)),
-        None => Ok(Round::Delivered),
+        None => Ok(RoundOutcome::Delivered),
     }
 }
 
 /// Sends system events in one call. When it is rejected, the next batch is half as large, until the wrong event is alone.
 async fn send_system_events<'a>(
     service: &HistoryClient,
-    tenant: &Tenant,
+    tenant: &BuildTenant,
     events: &'a [WaitingEvent],
     progress: &mut Progress,
-) -> Sent<'a> {
+) -> BatchResult<'a> {
     let bodies: Vec<&str> = events.iter().map(|event| event.body.as_str()).collect();
-    let mut sent = Sent::default();
+    let mut sent = BatchResult::default();
     match (service.batch(&tenant.client_id, &bodies).await, events) {
         (Ok(()), _) => sent.delivered = events.iter().collect(),
         (Err(failure), [event]) if failure.is_final() => sent.refused.push((event, failure.to_string())),
@@ -518,11 +521,11 @@ async fn send_history_events<'a>(
     app: &App,
     service: &HistoryClient,
     build: &Build,
-    tenant: &Tenant,
+    tenant: &BuildTenant,
     events: &'a [WaitingEvent],
     mut is_doubtful: bool,
-) -> Sent<'a> {
-    let (started, sender, mut sent) = (Instant::now(), Sender::new(relay(app)), Sent::default());
+) -> BatchResult<'a> {
+    let (started, sender, mut sent) = (Instant::now(), SendingBuild::new(relay(app)), BatchResult::default());
     let send = async |event: &'a WaitingEvent| {
         let envelope = Envelope {
             id: &event.id,
@@ -551,12 +554,12 @@ async fn send_history_events<'a>(
 }
 
 /// A build whose history events are being sent, as long as this lives.
-struct Sender<'a>(&'a Relay);
+struct SendingBuild<'a>(&'a Relay);
 
-impl Sender<'_> {
-    fn new(relay: &Relay) -> Sender<'_> {
+impl SendingBuild<'_> {
+    fn new(relay: &Relay) -> SendingBuild<'_> {
         relay.senders.fetch_add(1, Ordering::Relaxed);
-        Sender(relay)
+        SendingBuild(relay)
     }
 
     /// How many calls it may have on their way.
@@ -565,7 +568,7 @@ impl Sender<'_> {
     }
 }
 
-impl Drop for Sender<'_> {
+impl Drop for SendingBuild<'_> {
     fn drop(&mut self) {
         self.0.senders.fetch_sub(1, Ordering::Relaxed);
     }
@@ -573,7 +576,7 @@ impl Drop for Sender<'_> {
 
 /// Deletes the events that were delivered or refused, after it stored the latter in `outbox_refused`, and releases the
 /// claim.
-async fn finish_delivery(app: &App, build: &Build, sent: &Sent<'_>) -> Result<(), Error> {
+async fn finish_delivery(app: &App, build: &Build, sent: &BatchResult<'_>) -> Result<(), StoreError> {
     let (is_alone, holder, now) = (app.store.is_embedded(), relay(app).holder.clone(), app.clock.now());
     let refused: Vec<(i64, String)> = sent.refused.iter().map(|(event, reason)| (event.n, reason.clone())).collect();
     let done = || sent.delivered.iter().chain(sent.refused.iter().map(|(event, _)| event));
@@ -590,7 +593,7 @@ async fn finish_delivery(app: &App, build: &Build, sent: &Sent<'_>) -> Result<()
         if !is_alone {
             outbox::release(conn, &holder)?;
         }
-        Ok::<_, Error>(oldest)
+        Ok::<_, StoreError>(oldest)
     };
     let oldest = build.db.write(write).await?;
     backlog(build).removed(rows, bytes, oldest);
@@ -604,7 +607,7 @@ mod tests {
     #[test]
     fn builds_share_the_calls_of_a_process() {
         let relay = Relay::default();
-        let builds: Vec<Sender<'_>> = (0..1000).map(|_| Sender::new(&relay)).collect();
+        let builds: Vec<SendingBuild<'_>> = (0..1000).map(|_| SendingBuild::new(&relay)).collect();
         assert_eq!(builds[0].max_calls(), 1);
         let share = |senders: usize| {
             relay.senders.store(senders, Ordering::Relaxed);
@@ -618,9 +621,9 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_a_foreign_service_is_soon_asked_again() {
-        let seconds = |failure: Failure, failures| pause(&failure, failures).as_secs();
-        assert_eq!(seconds(Failure::Unavailable(String::new()), 100), 60);
-        assert_eq!(seconds(Failure::NoTenant(String::new()), 1), 60);
-        assert_eq!(seconds(Failure::Foreign(String::new()), 100), 10);
+        let seconds = |failure: CallFailure, failures| pause(&failure, failures).as_secs();
+        assert_eq!(seconds(CallFailure::Unavailable(String::new()), 100), 60);
+        assert_eq!(seconds(CallFailure::NoTenant(String::new()), 1), 60);
+        assert_eq!(seconds(CallFailure::Foreign(String::new()), 100), 10);
     }
 }

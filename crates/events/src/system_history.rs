@@ -1,6 +1,6 @@
 //! The system events of a build, read from the history service (`docs/reference/history.md`).
 
-use crate::history_client::{Failure, HistoryClient};
+use crate::history_client::{CallFailure, HistoryClient};
 use crate::history_lists::{PATIENCE, Parameters, read};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 /// A system event.
 #[derive(Deserialize)]
-pub struct SystemEvent {
+pub struct ShownSystemEvent {
     pub id: String,
     /// The moment, as answers show moments.
     pub event_timestamp: String,
@@ -28,10 +28,10 @@ pub struct SystemEvents {
     pub offset: i64,
     pub total_count: i64,
     pub filtered_count: i64,
-    pub results: Vec<SystemEvent>,
+    pub results: Vec<ShownSystemEvent>,
 }
 
-impl SystemEvent {
+impl ShownSystemEvent {
     /// Why it came to that, where the event has several reasons.
     pub fn reason(&self) -> Option<String> {
         let data: Json = serde_json::from_str(&self.event_data).ok()?;
@@ -50,10 +50,10 @@ pub async fn system_events(
     named_there: &[(&str, &str)],
 ) -> Result<SystemEvents, Refusal> {
     let parameters = Parameters { resource, named_there, may_exclude: false, max_filters: MAX_FILTERS };
-    let wanted = parameters.wanted(&request.query)?;
+    let wanted = parameters.parse(&request.query)?;
     let ask = async |service: &HistoryClient, client_id: &str| {
         let page = service.system_events(request, client_id, &wanted, PATIENCE).await?;
-        let no_list = |_| Failure::Unavailable("the answer to a list of system events is none".to_owned());
+        let no_list = |_| CallFailure::Unavailable("the answer to a list of system events is none".to_owned());
         let results = serde_json::from_slice(&page.results).map_err(no_list)?;
         Ok(SystemEvents {
             limit: wanted.limit,

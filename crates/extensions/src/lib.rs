@@ -7,14 +7,14 @@ mod settings;
 mod ui_config;
 
 pub use custom_components::git;
-pub use settings::Settings;
+pub use settings::ExtensionSettings;
 
 use events::outbox::HistoryHooks;
-use kit::domain::Domain;
+use kit::domain::Module;
 use settings::Documents;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "extensions",
     routes: || {
         [integrations::routes(), custom_components::routes(), ui_config::routes()].into_iter().flatten().collect()
@@ -29,21 +29,21 @@ pub static DOMAIN: Domain = Domain {
     reactions: &integrations::REACTIONS,
     sealed_columns: &[integrations::SECRETS, custom_components::TOKEN_COLUMN],
     slots: |settings, _, slots| {
-        let settings: Settings = settings.domains.get();
+        let settings: ExtensionSettings = settings.domains.get();
         let store = Documents::open(&settings).map_err(|cause| format!("CHANCERY_DOCUMENT_STORE_URL: {cause}"))?;
-        slots.put(store);
-        slots.put(settings);
-        slots.put(integrations::Webhooks::default());
-        slots.put(custom_components::Readings::default());
+        slots.insert(store);
+        slots.insert(settings);
+        slots.insert(integrations::Webhooks::default());
+        slots.insert(custom_components::CommitPermits::default());
         slots.entry::<HistoryHooks>().0.push(integrations::take_events);
         Ok(())
     },
     build_slots: |slots| {
-        slots.put(integrations::KnownSubscriptions::default());
-        slots.put(integrations::WebhooksOfBuild::default());
+        slots.insert(integrations::KnownSubscriptions::default());
+        slots.insert(integrations::WebhooksOfBuild::default());
     },
     jobs: &[&integrations::COPY, &custom_components::IMPORT],
     standing_jobs: &[&integrations::DELIVERY, &custom_components::INSTALL],
     start: integrations::start,
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

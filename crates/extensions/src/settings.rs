@@ -5,7 +5,7 @@ use store::blobs::{DocumentStore, process_environment};
 
 /// The settings of this domain.
 #[derive(Clone)]
-pub struct Settings {
+pub struct ExtensionSettings {
     /// `CHANCERY_DOCUMENT_STORE_URL`: where documents are copied to; `None`: nowhere.
     pub document_store_url: Option<String>,
     /// The environment that names the endpoint and the keys of S3; `None`: that of the process.
@@ -14,9 +14,9 @@ pub struct Settings {
     pub waiting_deliveries: i64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { document_store_url: None, environment: None, waiting_deliveries: 100_000 }
+impl Default for ExtensionSettings {
+    fn default() -> ExtensionSettings {
+        ExtensionSettings { document_store_url: None, environment: None, waiting_deliveries: 100_000 }
     }
 }
 
@@ -24,7 +24,7 @@ impl Default for Settings {
 pub struct Documents(Option<DocumentStore>);
 
 impl Documents {
-    pub fn open(settings: &Settings) -> Result<Documents, String> {
+    pub fn open(settings: &ExtensionSettings) -> Result<Documents, String> {
         let Some(url) = &settings.document_store_url else { return Ok(Documents(None)) };
         let environment = settings.environment.clone().unwrap_or_else(|| process_environment().collect());
         DocumentStore::open(url, environment).map(|store| Documents(Some(store)))

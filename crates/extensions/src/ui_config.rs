@@ -9,17 +9,20 @@ use kit::permissions::{PermissionResource, held_by_everybody};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Route, Schema};
-use kit::rows::{self, Cell, Declaration, Shape};
+use kit::rows::{self, Declaration, RowCells, RowShape};
 use records::field_type::FieldType;
 use records::named_components::{self, CUSTOM_COMPONENTS, custom_components};
 use records::rights::visible_classes;
-use resource::json::{Cells, Form, Writer};
-use resource::{Body, Changes, Errors, Field, Key, Kind, Object, Resource, Sent, Target, Value, message, openapi};
-use resource::{options, pk};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{
+    Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
+    SentObject, message, openapi,
+};
+use resource::{options, parse_id};
 use serde_json::{Value as Json, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The UI configurations of a build.
 pub static UI_CONFIGS: Limit = Limit {
@@ -61,11 +64,11 @@ const ONE: &str = "/ui-config/{*component}/";
 const NOT_JSON: &str = "Value must be valid JSON.";
 const NOT_UNIQUE: &str = "The fields object_class, object_class_field must make a unique set.";
 
-static COMPONENT: Key<String> = Key::new("component");
-static CONTENT: Key<String> = Key::new("content");
-static UPLOAD_COMPONENT: Key<Json> = Key::new("upload_component");
-static OBJECT_CLASS: Key<i64> = Key::new("object_class");
-static CLASS_FIELD: Key<i64> = Key::new("class_field");
+static COMPONENT: FieldKey<String> = FieldKey::new("component");
+static CONTENT: FieldKey<String> = FieldKey::new("content");
+static UPLOAD_COMPONENT: FieldKey<Json> = FieldKey::new("upload_component");
+static OBJECT_CLASS: FieldKey<i64> = FieldKey::new("object_class");
+static CLASS_FIELD: FieldKey<i64> = FieldKey::new("class_field");
 
 static UI_CONFIG: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
@@ -75,12 +78,16 @@ static UI_CONFIG: LazyLock<Resource> = LazyLock::new(|| {
         [
             COMPONENT.text(MAX_NAME).read_only().example("landing-page"),
             CONTENT
-                .is(Kind::Text { min: 0, max: MAX_CONTENT, trim: false, charset: None })
+                .declare(FieldKind::Text { min: 0, max: MAX_CONTENT, trim: false, charset: None })
                 .required()
                 .logged_up_to(MAX_LOGGED)
                 .example("{\"columns\": 2}"),
             custom_components("ui_config_components", "ui_config"),
-            UPLOAD_COMPONENT.is(Kind::List).schema(uploads_schema).default(Value::Json(json!([]))).stored_by_resource(),
+            UPLOAD_COMPONENT
+                .declare(FieldKind::List)
+                .schema(uploads_schema)
+                .default(CheckedValue::Json(json!([])))
+                .stored_by_resource(),
         ],
     )
     .limit_items(UI_CONFIGS.default)
@@ -88,9 +95,9 @@ static UI_CONFIG: LazyLock<Resource> = LazyLock::new(|| {
 
 /// A field of a class into which the component uploads files.
 static UPLOAD: LazyLock<Resource> = LazyLock::new(|| {
-    let id = |key: &Key<i64>, table: &'static str, autocomplete: Option<&'static str>| {
-        let target = Target { table: table.into(), autocomplete: autocomplete.map(Into::into) };
-        key.is(Kind::Reference { target }).required().example(1)
+    let id = |key: &FieldKey<i64>, table: &'static str, autocomplete: Option<&'static str>| {
+        let target = ReferenceTarget { table: table.into(), autocomplete: autocomplete.map(Into::into) };
+        key.declare(FieldKind::Reference { target }).required().example(1)
     };
     let classes = Some("/api/object-classes/autocomplete/?text__icontains=");
     let fields: [Field; 2] =
@@ -105,7 +112,7 @@ fn uploads_schema() -> Json {
 }
 
 /// The fields for uploads stand in a table of their own, one JSON object each.
-static SHAPE: Shape = Shape::new(
+static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&UI_CONFIG),
     "(SELECT string_agg(x.item, ',') FROM (SELECT '{\"object_class\":' || CAST(u.object_class AS TEXT) \
       || ',\"class_field\":' || CAST(u.class_field AS TEXT) || '}' AS item \
@@ -113,21 +120,27 @@ static SHAPE: Shape = Shape::new(
     write_uploads,
 );
 
-fn write_uploads(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
+fn write_uploads(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    _: &Request,
+) -> Result<(), StoreError> {
     out.name(UPLOAD_COMPONENT.name()).raw("[").raw(row.text(at)?.unwrap_or("")).raw("]");
     Ok(())
 }
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::view(ONE, &UI_CONFIG, view).optional_sign_in().or(400, Schema::Refusal),
-        Route::create(ONE, &UI_CONFIG, save).summary("Create or replace").needs("ui_config", "create"),
+        Route::view(ONE, &UI_CONFIG, view).optional_sign_in().also_answers(400, Schema::Refusal),
+        Route::create(ONE, &UI_CONFIG, save).summary("Create or replace").requires("ui_config", "create"),
         Route::options_below(ONE, document),
     ]
 }
 
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = options::single(&UI_CONFIG);
+    let mut document = options::instance_document(&UI_CONFIG);
     for entry in document["details"]["schema"].as_array_mut().into_iter().flatten() {
         if entry["alias"] == UPLOAD_COMPONENT.name() {
             entry["validators"] = json!([{"name": "max_items", "value": MAX_UPLOADS}]);
@@ -142,13 +155,13 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request);
     if !matches!(&named, Ok(Ok(name)) if name == THEME) {
-        request.caller()?.needs("ui_config", "view")?;
+        request.caller()?.require_permission("ui_config", "view")?;
     }
-    let found = rows::view(request, conn, &SHAPE, &of_component(&named??))?;
+    let found = rows::view(request, conn, &SHAPE, &load_by_component(&named??))?;
     Ok(Answer::instance(StatusCode::OK, found.ok_or_else(Refusal::not_found)?))
 }
 
-fn of_component(name: &str) -> Sql {
+fn load_by_component(name: &str) -> Sql {
     Sql::new("t.component = $1").arg(name)
 }
 
@@ -174,7 +187,7 @@ fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
 /// Creates the configuration of a component, or replaces all of it.
 fn save(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request)?;
-    let (changes, mut errors) = accepted(request, conn, &request.object()?)?;
+    let (changes, mut errors) = check_body(request, conn, &request.object()?)?;
     let name = named.unwrap_or_else(|wrong| {
         errors.merge(wrong);
         String::new()
@@ -183,17 +196,17 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
     let content = changes.get(&CONTENT).unwrap_or_default();
     let new =
         Sql::new("INSERT INTO ui_configs(component, content) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id");
-    match conn.opt(&new.arg(&name).arg(&content), |row| row.int(0))? {
+    match conn.query_optional(&new.arg(&name).arg(&content), |row| row.int(0))? {
         Some(id) => {
             request.check_if_match(|| Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, CHANGED)))?;
             write_items(conn, id, &changes)?;
-            log::write(request, conn, "create", &UI_CONFIG, None, &name, log::created(&UI_CONFIG, &changes))?;
+            log::write(request, conn, "create", &UI_CONFIG, None, &name, log::diff_of_create(&UI_CONFIG, &changes))?;
             // Last, since it locks the counter's row: other creates wait for it until the commit.
-            limits::take(conn, &UI_CONFIGS)?;
+            limits::count_row(conn, &UI_CONFIGS)?;
         }
         None => replace(request, conn, &name, &changes)?,
     }
-    let saved = rows::view(request, conn, &SHAPE, &of_component(&name))?;
+    let saved = rows::view(request, conn, &SHAPE, &load_by_component(&name))?;
     Ok(Answer::instance(StatusCode::CREATED, saved.ok_or_else(Refusal::not_found)?))
 }
 
@@ -201,19 +214,19 @@ const CHANGED: &str = "Object has been changed.";
 
 fn replace(request: &Request, conn: &mut Conn, name: &str, changes: &Changes) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT id, content FROM ui_configs WHERE component = $1 FOR UPDATE").arg(name);
-    let (id, content) = conn.one(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
+    let (id, content) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
     request.check_if_match(|| {
-        let shown = rows::view(request, conn, &SHAPE, &of_component(name))?;
+        let shown = rows::view(request, conn, &SHAPE, &load_by_component(name))?;
         Ok(etag(&shown.ok_or_else(Refusal::not_found)?))
     })?;
     let mut before = Changes::new();
     before.set(&CONTENT, content);
     let sql = Sql::new("SELECT component FROM ui_config_components WHERE ui_config = $1 ORDER BY component").arg(id);
-    before.set(&CUSTOM_COMPONENTS, Value::List(conn.all(&sql, |row| Ok(Value::Int(row.int(0)?)))?));
+    before.set(&CUSTOM_COMPONENTS, CheckedValue::List(conn.query_all(&sql, |row| Ok(CheckedValue::Int(row.int(0)?)))?));
     let sql = Sql::new("SELECT object_class, class_field FROM ui_config_uploads WHERE ui_config = $1 ORDER BY place");
-    let uploads = conn.all(&sql.arg(id), |row| Ok((row.int(0)?, row.int(1)?)))?;
-    before.set(&UPLOAD_COMPONENT, Value::Json(to_json(&uploads)));
-    let changed = log::changed(&UI_CONFIG, &before, changes);
+    let uploads = conn.query_all(&sql.arg(id), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    before.set(&UPLOAD_COMPONENT, CheckedValue::Json(to_json(&uploads)));
+    let changed = log::diff_of_edit(&UI_CONFIG, &before, changes);
     if changed.is_empty() {
         return Ok(());
     }
@@ -229,7 +242,7 @@ fn replace(request: &Request, conn: &mut Conn, name: &str, changes: &Changes) ->
 }
 
 /// Writes what a configuration names, of which nothing is stored.
-fn write_items(conn: &mut Conn, id: i64, changes: &Changes) -> Result<(), Error> {
+fn write_items(conn: &mut Conn, id: i64, changes: &Changes) -> Result<(), StoreError> {
     for component in changes.get(&CUSTOM_COMPONENTS).unwrap_or_default() {
         let sql = Sql::new("INSERT INTO ui_config_components(ui_config, component) VALUES ($1, $2)");
         conn.exec(&sql.arg(id).arg(component))?;
@@ -251,14 +264,14 @@ fn to_json(uploads: &[(i64, i64)]) -> Json {
 }
 
 /// Checks a body, which stands for the whole configuration: what is not sent is empty.
-fn accepted(request: &Request, conn: &mut Conn, body: &Object<'_>) -> Result<(Changes, Errors), Refusal> {
+fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Result<(Changes, Errors), Refusal> {
     let (mut changes, mut errors) = (Changes::new(), Errors::new());
     match body.get(CONTENT.name()).map_or_else(|| Err(message::REQUIRED.to_owned()), content) {
         Ok(content) => changes.set(&CONTENT, content),
         Err(wrong) => errors.add(CONTENT.name(), wrong),
     }
     let components = body.get(CUSTOM_COMPONENTS.name()).map(|sent| named_components::accept(conn, sent)).transpose()?;
-    match components.unwrap_or_else(|| Ok(Value::List(Vec::new()))) {
+    match components.unwrap_or_else(|| Ok(CheckedValue::List(Vec::new()))) {
         Ok(ids) => changes.set(&CUSTOM_COMPONENTS, ids),
         Err(wrong) => wrong.iter().for_each(|wrong| errors.add(CUSTOM_COMPONENTS.name(), wrong)),
     }
@@ -266,12 +279,12 @@ fn accepted(request: &Request, conn: &mut Conn, body: &Object<'_>) -> Result<(Ch
         Some(sent) => uploads(request, conn, sent, &mut errors)?,
         None => Vec::new(),
     };
-    changes.set(&UPLOAD_COMPONENT, Value::Json(to_json(&uploads)));
+    changes.set(&UPLOAD_COMPONENT, CheckedValue::Json(to_json(&uploads)));
     Ok((changes, errors))
 }
 
 /// The content as it was sent, if it is JSON.
-fn content(sent: Sent<'_>) -> Result<String, String> {
+fn content(sent: JsonValue<'_>) -> Result<String, String> {
     if sent.is_null() {
         return Err(message::NULL.to_owned());
     }
@@ -285,9 +298,9 @@ fn content(sent: Sent<'_>) -> Result<String, String> {
     }
     // Of what is no JSON, the canonical spelling is none either, unless more follows behind a value that is JSON.
     let text = text.into_owned();
-    let body = Body::of_text(text.clone());
-    match body.sent().canonical(MAX_LEVELS) {
-        Ok(_) if Body::parse(text.as_bytes().to_vec(), MAX_CONTENT).is_ok() => Ok(text),
+    let body = JsonBody::from_checked_text(text.clone());
+    match body.as_value().canonical(MAX_LEVELS) {
+        Ok(_) if JsonBody::parse(text.as_bytes().to_vec(), MAX_CONTENT).is_ok() => Ok(text),
         // Readers take a name that stands twice in an object differently.
         Ok(_) | Err(message::VALUE) => Err(NOT_JSON.to_owned()),
         Err(wrong) => Err(wrong.to_owned()),
@@ -298,7 +311,7 @@ fn content(sent: Sent<'_>) -> Result<String, String> {
 fn uploads(
     request: &Request,
     conn: &mut Conn,
-    sent: Sent<'_>,
+    sent: JsonValue<'_>,
     errors: &mut Errors,
 ) -> Result<Vec<(i64, i64)>, Refusal> {
     let name = UPLOAD_COMPONENT.name();
@@ -309,14 +322,14 @@ fn uploads(
             return Ok(Vec::new());
         }
     };
-    let items: Vec<SentUpload> = items.into_iter().map(read_upload).collect();
-    let known = KnownFields::of(request, conn, &items)?;
+    let items: Vec<CheckedUploadItem> = items.into_iter().map(read_upload).collect();
+    let known = KnownFields::load(request, conn, &items)?;
     let (mut accepted, mut wrong) = (Vec::with_capacity(items.len()), Errors::new());
     for (place, item) in items.into_iter().enumerate() {
         let place = place.to_string();
         match item.map(|ids| known.check(ids)) {
             Ok(Ok(upload)) if accepted.contains(&upload) => {
-                wrong.nest(&place, Errors::of("non_field_errors", NOT_UNIQUE));
+                wrong.nest(&place, Errors::single("non_field_errors", NOT_UNIQUE));
             }
             Ok(Ok(upload)) => accepted.push(upload),
             Ok(Err(errors)) => wrong.nest(&place, errors),
@@ -328,15 +341,15 @@ fn uploads(
 }
 
 /// The ids of a class and of a field as they were sent, each with what is wrong with it, or what is wrong with the item.
-type SentUpload = Result<[Result<i64, String>; 2], String>;
+type CheckedUploadItem = Result<[Result<i64, String>; 2], String>;
 
-fn read_upload(item: Sent<'_>) -> SentUpload {
+fn read_upload(item: JsonValue<'_>) -> CheckedUploadItem {
     let object = item.as_object(|name| UPLOAD.field(name).is_some());
     let object = object.ok_or_else(|| message::not_an_object(item.type_name()))?;
     Ok([OBJECT_CLASS.name(), CLASS_FIELD.name()].map(|name| match object.get(name) {
         None => Err(message::REQUIRED.to_owned()),
         Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
-        Some(sent) => pk(sent),
+        Some(sent) => parse_id(sent),
     }))
 }
 
@@ -349,26 +362,27 @@ struct KnownFields {
 
 impl KnownFields {
     /// Reads them. The classes stay as they are until the end of the write, and so do their fields.
-    fn of(request: &Request, conn: &mut Conn, items: &[SentUpload]) -> Result<KnownFields, Refusal> {
+    fn load(request: &Request, conn: &mut Conn, items: &[CheckedUploadItem]) -> Result<KnownFields, Refusal> {
         let sent = |at: usize| -> Vec<i64> { items.iter().flatten().filter_map(|ids| ids[at].clone().ok()).collect() };
         let visible = visible_classes(request.caller()?);
         let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id");
-        sql.any(sent(0)).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
-        let classes = conn.all(&sql, |row| row.int(0))?.into_iter().collect();
+        sql.push_any(sent(0)).push(" AND ").append(&visible).push(" ORDER BY t.id FOR SHARE");
+        let classes = conn.query_all(&sql, |row| row.int(0))?.into_iter().collect();
         let mut sql = Sql::new("SELECT f.id, f.class_id, f.type FROM object_class_fields f WHERE f.id");
-        sql.any(sent(1))
+        sql.push_any(sent(1))
             .push(" AND f.class_id IN (SELECT t.id FROM object_classes t WHERE ")
             .append(&visible)
             .push(")");
-        let fields = conn.all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.text(2)?.to_owned()))))?;
+        let fields = conn.query_all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.text(2)?.to_owned()))))?;
         Ok(KnownFields { classes, fields: fields.into_iter().collect() })
     }
 
     /// An item as a class and a document field of it.
     fn check(&self, [class, field]: [Result<i64, String>; 2]) -> Result<(i64, i64), Errors> {
-        let class = class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::pk(id)) });
+        let class =
+            class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::invalid_id_message(id)) });
         let field = field.and_then(|id| match self.fields.get(&id) {
-            None => Err(message::pk(id)),
+            None => Err(message::invalid_id_message(id)),
             Some((_, kind)) if kind != FieldType::Document.name() => {
                 Err(format!("Invalid type - field {id} is not Document type."))
             }

@@ -1,11 +1,11 @@
 //! Sends files: always as attachments, in ranges where they are asked for (RFC 9110, section 14), with a tag by which they
 //! are not sent again (`docs/reference/files.md`).
 
-use crate::held::File;
-use crate::storage::{Storage, key, stored};
+use crate::held::StoredFile;
+use crate::storage::{Storage, key, to_store_error};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use kit::answer::{Answer, Outcome, Tag, attachment, etag};
+use kit::answer::{Answer, EntityTag, Outcome, attachment, etag};
 use kit::download_place;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -16,17 +16,17 @@ use store::blobs::BlobContent;
 const FORCE_DOWNLOAD: &str = "application/force-download";
 
 /// The answer with a file, or with the range of it that the request asks for.
-pub async fn send(request: &Request, file: &File) -> Outcome {
+pub async fn send(request: &Request, file: &StoredFile) -> Outcome {
     let (tag, size) = (tag(file), file.size as u64);
     let wanted = match request.method {
-        Method::GET => Wanted::of(&request.headers, tag, size),
-        _ => Wanted::Whole,
+        Method::GET => RequestedRange::from_headers(&request.headers, tag, size),
+        _ => RequestedRange::Whole,
     };
     let is_unread = request.method == Method::HEAD || tag.is_named_by_if_none_match(&request.headers);
     let range = match &wanted {
-        Wanted::Whole => None,
-        Wanted::Part(range) => Some(range.clone()),
-        Wanted::Nothing => {
+        RequestedRange::Whole => None,
+        RequestedRange::Part(range) => Some(range.clone()),
+        RequestedRange::Nothing => {
             let refusal = Refusal::detail(StatusCode::RANGE_NOT_SATISFIABLE, "The requested range is not satisfiable.");
             return Err(refusal.header(header::CONTENT_RANGE, &format!("bytes */{size}")));
         }
@@ -52,14 +52,14 @@ pub async fn send(request: &Request, file: &File) -> Outcome {
 }
 
 /// The tag of a file, whose bytes never change.
-pub fn tag(file: &File) -> Tag {
+pub fn tag(file: &StoredFile) -> EntityTag {
     etag(file.uuid.as_bytes())
 }
 
-async fn content(request: &Request, file: &File, range: Option<Range<u64>>, length: u64) -> Outcome {
+async fn content(request: &Request, file: &StoredFile, range: Option<Range<u64>>, length: u64) -> Outcome {
     let storage: &Storage = request.app.slot();
     let place = download_place(request).await?;
-    let found = storage.blobs.read(&key(&request.build, &file.uuid), range).await.map_err(stored)?;
+    let found = storage.blobs.read(&key(&request.build, &file.uuid), range).await.map_err(to_store_error)?;
     Ok(match found {
         BlobContent::File { file, .. } => Answer::file(FORCE_DOWNLOAD, file, length, Some(place)),
         BlobContent::Stream { mut stream, .. } => Answer::pieces(FORCE_DOWNLOAD, Some(length), async move |producer| {
@@ -75,19 +75,19 @@ async fn content(request: &Request, file: &File, range: Option<Range<u64>>, leng
 
 /// Which part of a file is asked for.
 #[derive(Debug, PartialEq)]
-enum Wanted {
+enum RequestedRange {
     Whole,
     Part(Range<u64>),
     /// A range that begins behind the end.
     Nothing,
 }
 
-impl Wanted {
+impl RequestedRange {
     /// The range in the headers of a request. One that is wrong, in other units, of several parts, or of another state than
     /// `If-Range` names, counts as none.
-    fn of(headers: &HeaderMap, tag: Tag, size: u64) -> Wanted {
+    fn from_headers(headers: &HeaderMap, tag: EntityTag, size: u64) -> RequestedRange {
         let Some(range) = headers.get(header::RANGE).and_then(|value| value.to_str().ok()) else {
-            return Wanted::Whole;
+            return RequestedRange::Whole;
         };
         let is_other =
             headers.get(header::IF_RANGE).is_some_and(|state| state.as_bytes() != tag.to_string().as_bytes());
@@ -102,15 +102,17 @@ impl Wanted {
             is_number.then(|| Some(text.parse().unwrap_or(u64::MAX)))
         };
         let Some((Some(first), Some(last))) = range.map(|(first, last)| (number(first), number(last))) else {
-            return Wanted::Whole;
+            return RequestedRange::Whole;
         };
         match (first, last) {
-            (None, None) => Wanted::Whole,
-            (None, Some(0)) => Wanted::Nothing,
-            (None, Some(count)) => Wanted::Part(size.saturating_sub(count)..size),
-            (Some(first), Some(last)) if first > last => Wanted::Whole,
-            (Some(first), _) if first >= size => Wanted::Nothing,
-            (Some(first), last) => Wanted::Part(first..last.map_or(size, |last| size.min(last.saturating_add(1)))),
+            (None, None) => RequestedRange::Whole,
+            (None, Some(0)) => RequestedRange::Nothing,
+            (None, Some(count)) => RequestedRange::Part(size.saturating_sub(count)..size),
+            (Some(first), Some(last)) if first > last => RequestedRange::Whole,
+            (Some(first), _) if first >= size => RequestedRange::Nothing,
+            (Some(first), last) => {
+                RequestedRange::Part(first..last.map_or(size, |last| size.min(last.saturating_add(1))))
+            }
         }
     }
 }
@@ -126,29 +128,29 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::RANGE, range.parse().unwrap());
             headers.extend(if_range.map(|state| (header::IF_RANGE, state.parse().unwrap())));
-            Wanted::of(&headers, tag, 10)
+            RequestedRange::from_headers(&headers, tag, 10)
         };
         for (range, expected) in [
-            ("bytes=0-3", Wanted::Part(0..4)),
-            ("bytes=3-", Wanted::Part(3..10)),
-            ("bytes=9-9", Wanted::Part(9..10)),
-            ("bytes=5-99999999999999999999999", Wanted::Part(5..10)),
-            ("bytes=-4", Wanted::Part(6..10)),
-            ("bytes=-40", Wanted::Part(0..10)),
-            ("bytes=10-", Wanted::Nothing),
-            ("bytes=99999999999999999999999-", Wanted::Nothing),
-            ("bytes=-0", Wanted::Nothing),
-            ("bytes=4-3", Wanted::Whole),
-            ("bytes=-", Wanted::Whole),
-            ("bytes=0-1,3-4", Wanted::Whole),
-            ("bytes=a-b", Wanted::Whole),
-            ("bytes=+1-2", Wanted::Whole),
-            ("lines=0-1", Wanted::Whole),
+            ("bytes=0-3", RequestedRange::Part(0..4)),
+            ("bytes=3-", RequestedRange::Part(3..10)),
+            ("bytes=9-9", RequestedRange::Part(9..10)),
+            ("bytes=5-99999999999999999999999", RequestedRange::Part(5..10)),
+            ("bytes=-4", RequestedRange::Part(6..10)),
+            ("bytes=-40", RequestedRange::Part(0..10)),
+            ("bytes=10-", RequestedRange::Nothing),
+            ("bytes=99999999999999999999999-", RequestedRange::Nothing),
+            ("bytes=-0", RequestedRange::Nothing),
+            ("bytes=4-3", RequestedRange::Whole),
+            ("bytes=-", RequestedRange::Whole),
+            ("bytes=0-1,3-4", RequestedRange::Whole),
+            ("bytes=a-b", RequestedRange::Whole),
+            ("bytes=+1-2", RequestedRange::Whole),
+            ("lines=0-1", RequestedRange::Whole),
         ] {
             assert_eq!(wanted(range, None), expected, "{range}");
         }
-        assert_eq!(wanted("bytes=0-3", Some(tag.to_string())), Wanted::Part(0..4));
-        assert_eq!(wanted("bytes=0-3", Some(format!("W/{tag}"))), Wanted::Whole);
-        assert_eq!(wanted("bytes=0-3", Some("\"other\"".to_owned())), Wanted::Whole);
+        assert_eq!(wanted("bytes=0-3", Some(tag.to_string())), RequestedRange::Part(0..4));
+        assert_eq!(wanted("bytes=0-3", Some(format!("W/{tag}"))), RequestedRange::Whole);
+        assert_eq!(wanted("bytes=0-3", Some("\"other\"".to_owned())), RequestedRange::Whole);
     }
 }

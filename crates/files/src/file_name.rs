@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 pub const MAX_NAME: usize = 255;
 
 /// The name in the `Content-Disposition` of a request, without path parts and control characters; `None` when it has none.
-pub fn of_headers(headers: &HeaderMap) -> Option<String> {
+pub fn file_name_from_headers(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_DISPOSITION)?.as_bytes();
     let sent = parameter(value, b"filename*").and_then(|value| extended(&value));
     let sent = sent.or_else(|| parameter(value, b"filename").map(|value| text(&value)))?;
@@ -16,7 +16,7 @@ pub fn of_headers(headers: &HeaderMap) -> Option<String> {
 
 /// The value of a parameter of a header, without quotation marks.
 fn parameter(header: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
-    let mut rest = after(header, b';')?;
+    let mut rest = bytes_after(header, b';')?;
     loop {
         let name_ends = rest.iter().position(|byte| matches!(byte, b'=' | b';'))?;
         let name = rest[..name_ends].trim_ascii();
@@ -28,11 +28,11 @@ fn parameter(header: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
         if name.eq_ignore_ascii_case(wanted) {
             return Some(value);
         }
-        rest = after(behind, b';')?;
+        rest = bytes_after(behind, b';')?;
     }
 }
 
-fn after(bytes: &[u8], separator: u8) -> Option<&[u8]> {
+fn bytes_after(bytes: &[u8], separator: u8) -> Option<&[u8]> {
     bytes.iter().position(|byte| *byte == separator).map(|at| &bytes[at + 1..])
 }
 
@@ -152,10 +152,10 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn named(disposition: &[u8]) -> Option<String> {
+    fn parse_disposition(disposition: &[u8]) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_bytes(disposition).unwrap());
-        of_headers(&headers)
+        file_name_from_headers(&headers)
     }
 
     #[test]
@@ -185,9 +185,9 @@ mod tests {
             ("attachment; name=a.pdf", None),
             ("filename=a.pdf", None),
         ] {
-            assert_eq!(named(disposition.as_bytes()).as_deref(), name, "{disposition}");
+            assert_eq!(parse_disposition(disposition.as_bytes()).as_deref(), name, "{disposition}");
         }
-        assert_eq!(named(b"attachment; filename=\"\xfcber.pdf\"").as_deref(), Some("über.pdf"));
+        assert_eq!(parse_disposition(b"attachment; filename=\"\xfcber.pdf\"").as_deref(), Some("über.pdf"));
     }
 
     #[test]

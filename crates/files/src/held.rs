@@ -9,17 +9,17 @@ use kit::build::Build;
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::json::Writer;
+use resource::json::JsonWriter;
 use resource::openapi;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use uuid::Uuid;
 
 /// A stored file.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct StoredFile {
     pub id: i64,
     /// The name under which its bytes are stored, and by which addresses name it.
     pub uuid: String,
@@ -29,23 +29,23 @@ pub struct File {
     pub size: i64,
 }
 
-/// The columns that [`File::read`] reads.
+/// The columns that [`StoredFile::read`] reads.
 pub const FILE_COLUMNS: &str = "f.id, f.uuid, f.name, f.size";
 
-impl File {
+impl StoredFile {
     /// Reads a row with [`FILE_COLUMNS`] at this place.
-    pub fn read(row: &store::Row<'_>, at: usize) -> Result<File, Error> {
+    pub fn read(row: &store::Row<'_>, at: usize) -> Result<StoredFile, StoreError> {
         let (uuid, name) = (row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned());
-        Ok(File { id: row.int(at)?, uuid, name, size: row.int(at + 3)? })
+        Ok(StoredFile { id: row.int(at)?, uuid, name, size: row.int(at + 3)? })
     }
 
     /// Writes what labels tell of it: the member of its id.
-    pub fn write_label(&self, out: &mut Writer, url: &str) {
+    pub fn write_label(&self, out: &mut JsonWriter, url: &str) {
         self.write_as(out, &self.id.to_string(), url);
     }
 
     /// Writes what labels tell of it under a name.
-    pub fn write_as(&self, out: &mut Writer, name: &str, url: &str) {
+    pub fn write_as(&self, out: &mut JsonWriter, name: &str, url: &str) {
         out.name(name).raw("{").name("name").text(&self.name).name("url").text(url);
         out.name("size").text(&self.size.to_string()).name("type").text(media_type(&self.name)).raw("}");
     }
@@ -64,7 +64,7 @@ pub fn labels_schema() -> Json {
 
 /// What refers to a file. A generated document may be held by its run and by a record, other files have one holder.
 #[derive(Clone, Copy, Debug)]
-pub enum Holder {
+pub enum FileReference {
     /// The value of a field of a record.
     Record { record: i64, field: i64 },
     /// A document template.
@@ -102,7 +102,7 @@ pub fn announce(
     };
     match counted {
         0 => storage_limit::check(conn, 1)?,
-        _ => storage_limit::take(conn, counted)?,
+        _ => storage_limit::reserve_bytes(conn, counted)?,
     }
     let uuid = Uuid::new_v4().to_string();
     let sql = Sql::new(
@@ -110,51 +110,53 @@ pub fn announce(
          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
     let sql = sql.arg(&uuid).arg(name).arg(size).arg(counted).arg(until).arg(now).arg(by);
-    Ok((conn.one(&sql, |row| row.int(0))?, uuid))
+    Ok((conn.query_one(&sql, |row| row.int(0))?, uuid))
 }
 
 /// Deletes the rows of files that meet a condition, and subtracts their bytes, which the job that removes files removes.
-pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), Error> {
+pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), StoreError> {
     let mut sql = Sql::new("DELETE FROM files WHERE ");
     sql.append(condition).push(" RETURNING uuid, COALESCE(counted, size)");
-    let gone = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let gone = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     if gone.is_empty() {
         return Ok(());
     }
     storage_limit::give_back(conn, gone.iter().map(|(_, bytes)| bytes).sum())?;
-    let rows = gone.iter().map(|(uuid, _)| [Value::Text(uuid)]);
+    let rows = gone.iter().map(|(uuid, _)| [BorrowedArgument::Text(uuid)]);
     conn.exec_each("INSERT INTO removed_files(uuid) VALUES ($1)", rows, |_| {})
 }
 
 /// Removes a file that was announced before its time is over, unless something refers to it by now. Its bytes, as far as
 /// they are there, are removed by the job that removes files; so is the row, in time, if this fails.
-pub async fn forget(app: &App, build: &Arc<Build>, file: i64) {
+pub async fn remove_announced_file(app: &App, build: &Arc<Build>, file: i64) {
     let forget = move |conn: &mut Conn| delete(conn, &Sql::new("kept_until IS NOT NULL AND id = $1").arg(file));
-    let _ = build.db.write::<_, Error>(forget).await;
+    let _ = build.db.write::<_, StoreError>(forget).await;
     kit::jobs::wake(app, build);
 }
 
-/// Has a holder refer to a file that waited for one. [`Error::NotFound`]: it waited for too long and is removed.
-pub fn hold(conn: &mut Conn, file: i64, holder: Holder) -> Result<(), Error> {
+/// Has a holder refer to a file that waited for one. [`StoreError::NotFound`]: it waited for too long and is removed.
+pub fn add_reference(conn: &mut Conn, file: i64, holder: FileReference) -> Result<(), StoreError> {
     let mut sql = Sql::new("UPDATE files SET token = NULL, kept_until = NULL");
     match holder {
-        Holder::Record { record, field } => sql.push(", record = ").bind(record).push(", field = ").bind(field),
-        Holder::Template(template) => sql.push(", template = ").bind(template),
-        Holder::Run(run) => sql.push(", run = ").bind(run),
+        FileReference::Record { record, field } => sql.push(", record = ").bind(record).push(", field = ").bind(field),
+        FileReference::Template(template) => sql.push(", template = ").bind(template),
+        FileReference::Run(run) => sql.push(", run = ").bind(run),
         // Processes of the former version, which know no tasks, keep it for its record.
-        Holder::Task(task) => sql.push(", record = COALESCE(record, 0), task = ").bind(task),
+        FileReference::Task(task) => sql.push(", record = COALESCE(record, 0), task = ").bind(task),
         // As for tasks. No record has the number 0.
-        Holder::ComponentRepository(repository) => sql.push(", record = 0, component_repository = ").bind(repository),
-        Holder::Public => sql.push(", is_public = 1"),
+        FileReference::ComponentRepository(repository) => {
+            sql.push(", record = 0, component_repository = ").bind(repository)
+        }
+        FileReference::Public => sql.push(", is_public = 1"),
     };
     match conn.exec(sql.push(" WHERE id = ").bind(file))? {
-        0 => Err(Error::NotFound),
+        0 => Err(StoreError::NotFound),
         _ => Ok(()),
     }
 }
 
 /// Which references end.
-pub enum Ending {
+pub enum EndedReferences {
     /// Those of a record to these files.
     OfRecord { record: i64, files: Vec<i64> },
     /// Those of records that are gone for good.
@@ -178,39 +180,41 @@ const NO_RECORD: &str = "record = CASE WHEN task IS NULL THEN NULL ELSE 0 END, f
 const NO_TASK: &str = "task = NULL, record = CASE WHEN record = 0 THEN NULL ELSE record END";
 
 /// Ends references. Files to which nothing refers then are removed after the commit.
-pub fn release(request: &Request, conn: &mut Conn, ending: Ending) -> Result<(), Error> {
+pub fn release(request: &Request, conn: &mut Conn, ending: EndedReferences) -> Result<(), StoreError> {
     request.effects.after_commit(kit::jobs::wake);
     release_by_job(conn, ending)
 }
 
 /// Ends references where there is no request: in a job, after which the jobs of the build are looked at again.
-pub fn release_by_job(conn: &mut Conn, ending: Ending) -> Result<(), Error> {
+pub fn release_by_job(conn: &mut Conn, ending: EndedReferences) -> Result<(), StoreError> {
     let mut sql = Sql::new("UPDATE files SET ");
     match ending {
-        Ending::OfRecord { record, files } => {
-            sql.push(NO_RECORD).push(" WHERE record = ").bind(record).push(" AND id").any(files)
+        EndedReferences::OfRecord { record, files } => {
+            sql.push(NO_RECORD).push(" WHERE record = ").bind(record).push(" AND id").push_any(files)
         }
-        Ending::OfRecords(records) => sql.push(NO_RECORD).push(" WHERE record").any(records),
-        Ending::OfTemplates(templates) => sql.push("template = NULL WHERE template").any(templates),
-        Ending::OfRuns(runs) => sql.push("run = NULL WHERE run").any(runs),
-        Ending::OfTask { task, files } => {
-            sql.push(NO_TASK).push(" WHERE task = ").bind(task).push(" AND id").any(files)
+        EndedReferences::OfRecords(records) => sql.push(NO_RECORD).push(" WHERE record").push_any(records),
+        EndedReferences::OfTemplates(templates) => sql.push("template = NULL WHERE template").push_any(templates),
+        EndedReferences::OfRuns(runs) => sql.push("run = NULL WHERE run").push_any(runs),
+        EndedReferences::OfTask { task, files } => {
+            sql.push(NO_TASK).push(" WHERE task = ").bind(task).push(" AND id").push_any(files)
         }
-        Ending::OfTasks(tasks) => sql.push(NO_TASK).push(" WHERE task").any(tasks),
-        Ending::OfComponentRepository(repository) => {
+        EndedReferences::OfTasks(tasks) => sql.push(NO_TASK).push(" WHERE task").push_any(tasks),
+        EndedReferences::OfComponentRepository(repository) => {
             sql.push("record = NULL, component_repository = NULL WHERE component_repository = ").bind(repository)
         }
-        Ending::OfPublic(file) => sql.push("is_public = 0 WHERE id = ").bind(file),
+        EndedReferences::OfPublic(file) => sql.push("is_public = 0 WHERE id = ").bind(file),
     };
     conn.exec(&sql).map(drop)
 }
 
 /// Gives up the files of records that are gone for good.
-pub const RECORDS_REMOVED: Removal =
-    Removal { resource: "object_records", run: |conn, ids| release_by_job(conn, Ending::OfRecords(ids.to_vec())) };
+pub const RECORDS_REMOVED: Removal = Removal {
+    resource: "object_records",
+    run: |conn, ids| release_by_job(conn, EndedReferences::OfRecords(ids.to_vec())),
+};
 
 /// Ends the references of some records to the files of a field that is gone; `false`: there are no more.
-pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<bool, Error> {
+pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE files SET ");
     sql.push(NO_RECORD)
         .push(" WHERE id IN (SELECT f.id FROM files f WHERE f.field = ")
@@ -222,15 +226,15 @@ pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<b
 }
 
 /// Files by their ids.
-pub fn by_ids(conn: &mut Conn, ids: Vec<i64>) -> Result<HashMap<i64, File>, Error> {
+pub fn load_by_ids(conn: &mut Conn, ids: Vec<i64>) -> Result<HashMap<i64, StoredFile>, StoreError> {
     let mut files = HashMap::new();
     if ids.is_empty() {
         return Ok(files);
     }
     let mut sql = Sql::new("SELECT ");
-    sql.push(FILE_COLUMNS).push(" FROM files f WHERE f.id").any(ids);
-    conn.each(&sql, |row| {
-        let file = File::read(row, 0)?;
+    sql.push(FILE_COLUMNS).push(" FROM files f WHERE f.id").push_any(ids);
+    conn.for_each_row(&sql, |row| {
+        let file = StoredFile::read(row, 0)?;
         files.insert(file.id, file);
         Ok(())
     })?;

@@ -11,20 +11,20 @@ pub mod storage_limit;
 pub mod uploads;
 
 pub use download::send;
-pub use storage::{Settings, Storage, key as storage_key, stored, without_removals};
+pub use storage::{FileSettings, Storage, key as storage_key, to_store_error, without_removals};
 
-use kit::domain::Domain;
+use kit::domain::Module;
 use kit::permissions::PermissionResource;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "files",
     routes: || [uploads::routes(), public_storage::routes()].into_iter().flatten().collect(),
     tags: &[("files", "Uploads, whose tokens other endpoints take, and public files.")],
     permissions: &[PermissionResource::assignable("files", &["store", "list", "delete"])],
     limits: &[&public_storage::PUBLIC_FILES, &storage_limit::STORAGE],
     slots: |settings, _, slots| {
-        slots.put(Storage::open(settings)?);
+        slots.insert(Storage::open(settings)?);
         Ok(())
     },
     removals: &[held::RECORDS_REMOVED],
@@ -33,5 +33,5 @@ pub static DOMAIN: Domain = Domain {
     health_schema: Some((storage::HEALTH, storage::health_schema)),
     start: storage::start_watch,
     remove_build: |app, uid| Box::pin(async move { storage::remove_build(&app, &uid).await }),
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

@@ -2,12 +2,12 @@
 //! it: the row of a file goes first and leaves its name in `removed_files`, until its bytes are gone, too.
 
 use crate::held::delete;
-use crate::storage::{Storage, key, stored};
+use crate::storage::{Storage, key, to_store_error};
 use kit::app::App;
 use kit::build::Build;
-use kit::jobs::{Pending, StandingJob};
+use kit::jobs::{JobFuture, StandingJob};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many files are removed at a time.
 const PAGE: i64 = 200;
@@ -16,38 +16,38 @@ const PAGE: i64 = 200;
 const UNHELD: &str = "kept_until IS NULL AND is_public = 0 AND record IS NULL AND template IS NULL AND run IS NULL \
     AND task IS NULL";
 
-pub static REMOVAL: StandingJob = StandingJob { name: "files", at_a_time: 4, due, run };
+pub static REMOVAL: StandingJob = StandingJob { name: "files", at_a_time: 4, due: next_removal_time, run };
 
-fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
+fn next_removal_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
     let mut sql =
         Sql::new("SELECT CASE WHEN EXISTS (SELECT 1 FROM removed_files) OR EXISTS (SELECT 1 FROM files WHERE ");
     sql.push(UNHELD).push(") THEN 0 ELSE (SELECT min(kept_until) FROM files WHERE kept_until IS NOT NULL) END");
-    conn.one(&sql, |row| row.opt_int(0))
+    conn.query_one(&sql, |row| row.opt_int(0))
 }
 
-fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
         let storage: &Storage = app.slot();
         loop {
-            let failed = |error: std::io::Error| Error::Unavailable(error.to_string());
+            let failed = |error: std::io::Error| StoreError::Unavailable(error.to_string());
             let _no_backup = storage.begin_removal().await.map_err(failed)?;
-            let _place = kit::jobs::place(&app, REMOVAL.name).await;
+            let _place = kit::jobs::acquire_permit(&app, REMOVAL.name).await;
             let now = app.clock.now();
-            let uuids = build.db.write::<_, Error>(move |conn| take_page(conn, now)).await?;
+            let uuids = build.db.write::<_, StoreError>(move |conn| take_page(conn, now)).await?;
             if uuids.is_empty() {
                 return Ok(());
             }
             for uuid in &uuids {
-                storage.blobs.remove(&key(&build, uuid)).await.map_err(stored)?;
+                storage.blobs.remove(&key(&build, uuid)).await.map_err(to_store_error)?;
             }
-            let done = move |conn: &mut Conn| forget(conn, &uuids);
-            build.db.write::<_, Error>(done).await?;
+            let done = move |conn: &mut Conn| delete_file_rows(conn, &uuids);
+            build.db.write::<_, StoreError>(done).await?;
         }
     })
 }
 
 /// Removes the rows of some files, and returns those whose bytes are still to be removed.
-fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, Error> {
+fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, StoreError> {
     // The condition stands twice, since a row that was waited for is compared with the outer one alone.
     let mut condition = Sql::new("id IN (SELECT f.id FROM (");
     condition.push("SELECT id FROM files WHERE ").push(UNHELD);
@@ -55,10 +55,10 @@ fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, Error> {
     condition.push(") f LIMIT ").bind(PAGE).push(") AND (").push(UNHELD).push(" OR kept_until <= ").bind(now).push(")");
     delete(conn, &condition)?;
     let sql = Sql::new("SELECT uuid FROM removed_files LIMIT $1").arg(PAGE);
-    conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))
+    conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))
 }
 
-fn forget(conn: &mut Conn, uuids: &[String]) -> Result<(), Error> {
+fn delete_file_rows(conn: &mut Conn, uuids: &[String]) -> Result<(), StoreError> {
     for uuid in uuids {
         conn.exec(&Sql::new("DELETE FROM removed_files WHERE uuid = $1").arg(uuid))?;
     }

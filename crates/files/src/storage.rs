@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::Error;
+use store::StoreError;
 use store::blobs::health::BlobWatch;
 use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 
@@ -24,7 +24,7 @@ const LOCK_POLL: Duration = Duration::from_secs(1);
 
 /// The settings of files, named as in `docs/operations.md`.
 #[derive(Clone)]
-pub struct Settings {
+pub struct FileSettings {
     /// `CHANCERY_FILES_URL`; `None`: the data directory.
     pub files_url: Option<String>,
     /// `CHANCERY_UPLOAD_SECONDS`: how long an upload waits to be used.
@@ -33,9 +33,9 @@ pub struct Settings {
     pub environment: Option<Vec<(String, String)>>,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { files_url: None, upload_seconds: 86_400, environment: None }
+impl Default for FileSettings {
+    fn default() -> FileSettings {
+        FileSettings { files_url: None, upload_seconds: 86_400, environment: None }
     }
 }
 
@@ -51,8 +51,8 @@ pub struct Storage {
 impl Storage {
     /// Opens the bucket that the settings name, else the directory `files` of the data directory. An error is one line that
     /// names the setting.
-    pub(crate) fn open(settings: &kit::settings::Settings) -> Result<Storage, String> {
-        let Settings { files_url, upload_seconds, environment } = settings.domains.get();
+    pub(crate) fn open(settings: &kit::settings::KitSettings) -> Result<Storage, String> {
+        let FileSettings { files_url, upload_seconds, environment } = settings.domains.get();
         let environment = environment.unwrap_or_else(|| process_environment().collect());
         let directory = directory(&settings.data);
         let blobs = Blobs::open(environment, files_url.as_deref(), PREFIX, directory.clone(), settings.clock.clone())?;
@@ -100,8 +100,8 @@ pub fn key(build: &Build, uuid: &str) -> BlobKey {
 }
 
 /// Removes all files of a build whose database is gone.
-pub async fn remove_build(app: &App, uid: &str) -> Result<(), Error> {
-    app.slot::<Storage>().blobs.remove_group(uid).await.map_err(stored)
+pub async fn remove_build(app: &App, uid: &str) -> Result<(), StoreError> {
+    app.slot::<Storage>().blobs.remove_group(uid).await.map_err(to_store_error)
 }
 
 /// Keeps servers from removing files from a data directory until the returned file is dropped, so that a copy has every file
@@ -128,11 +128,11 @@ async fn lock(directory: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> 
 }
 
 /// An error of the storage of files as one of the store, which answers tell in the same way.
-pub fn stored(error: BlobError) -> Error {
+pub fn to_store_error(error: BlobError) -> StoreError {
     match error {
-        BlobError::Full(_) => Error::Full,
+        BlobError::Full(_) => StoreError::Full,
         BlobError::Unavailable(_) | BlobError::Missing | BlobError::Exists | BlobError::Failed(_) => {
-            Error::FileStore(error.to_string())
+            StoreError::FileStore(error.to_string())
         }
     }
 }

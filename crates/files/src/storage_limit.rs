@@ -7,11 +7,11 @@
 
 use kit::app::App;
 use kit::build::Build;
-use kit::jobs::{Pending, StandingJob};
+use kit::jobs::{JobFuture, StandingJob};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The storage of a build, in gigabytes of 2^30 bytes.
 pub static STORAGE: Limit = Limit {
@@ -26,14 +26,14 @@ pub static STORAGE: Limit = Limit {
 const SECOND_COUNT_US: i64 = 300_000_000;
 
 /// Counts bytes that are stored from now on; refuses them if they exceed the limit.
-pub fn take(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
+pub fn reserve_bytes(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
     // Rounded up to gigabytes, since a limit times 2^30 may be no 64-bit number.
     let sql = Sql::new(
         "UPDATE counters SET n = n + $1 WHERE name = 'storage_bytes' AND (n + $1 + 1073741823) / 1073741824 <= \
          COALESCE((SELECT l.value FROM limits l WHERE l.name = $2), CAST($3 AS BIGINT))",
     );
     match conn.exec(&sql.arg(bytes).arg(STORAGE.name).arg(STORAGE.default))? {
-        0 => Err(limits::exceeded(conn, &STORAGE)?),
+        0 => Err(limits::limit_refusal(conn, &STORAGE)?),
         _ => Ok(()),
     }
 }
@@ -42,40 +42,40 @@ pub fn take(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
 pub fn check(conn: &mut Conn, more: i64) -> Result<(), Refusal> {
     let sql =
         Sql::new("SELECT (n + $1 + 1073741823) / 1073741824 FROM counters WHERE name = 'storage_bytes'").arg(more);
-    let gigabytes = conn.one(&sql, |row| row.int(0))?;
+    let gigabytes = conn.query_one(&sql, |row| row.int(0))?;
     limits::check(conn, &STORAGE, gigabytes, 0)
 }
 
 /// Counts the bytes of a copy in the history service, which is never removed.
 pub fn take_for_event(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
-    take(conn, bytes)?;
+    reserve_bytes(conn, bytes)?;
     let sql = Sql::new("UPDATE counters SET n = n + $1 WHERE name = 'event_file_bytes'").arg(bytes);
     Ok(conn.exec(&sql).map(drop)?)
 }
 
 /// Subtracts bytes that are no longer stored.
-pub(crate) fn give_back(conn: &mut Conn, bytes: i64) -> Result<(), Error> {
+pub(crate) fn give_back(conn: &mut Conn, bytes: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE counters SET n = n - $1 WHERE name = 'storage_bytes'").arg(bytes)).map(drop)
 }
 
 /// Counts the files of a migrated build again, at once and after [`SECOND_COUNT_US`].
-pub static COUNT: StandingJob = StandingJob { name: "storage", at_a_time: 2, due, run };
+pub static COUNT: StandingJob = StandingJob { name: "storage", at_a_time: 2, due: next_count_time, run };
 
-fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
-    conn.opt(&Sql::new("SELECT n FROM counters WHERE name = 'storage_count_due'"), |row| row.int(0))
+fn next_count_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
+    conn.query_optional(&Sql::new("SELECT n FROM counters WHERE name = 'storage_count_due'"), |row| row.int(0))
 }
 
-fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
-        let _place = kit::jobs::place(&app, COUNT.name).await;
+        let _place = kit::jobs::acquire_permit(&app, COUNT.name).await;
         let now = app.clock.now();
         build.db.write(move |conn| count(conn, now)).await
     })
 }
 
-fn count(conn: &mut Conn, now: i64) -> Result<(), Error> {
+fn count(conn: &mut Conn, now: i64) -> Result<(), StoreError> {
     // A transaction that counts a file waits for this row, or has committed.
-    conn.one(&Sql::new("SELECT n FROM counters WHERE name = 'storage_bytes' FOR UPDATE"), |row| row.int(0))?;
+    conn.query_one(&Sql::new("SELECT n FROM counters WHERE name = 'storage_bytes' FOR UPDATE"), |row| row.int(0))?;
     let sql = Sql::new(
         "UPDATE counters SET n = (SELECT CAST(COALESCE(sum(COALESCE(counted, size)), 0) AS BIGINT) FROM files) + \
          (SELECT e.n FROM counters e WHERE e.name = 'event_file_bytes') WHERE name = 'storage_bytes'",

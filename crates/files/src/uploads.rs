@@ -2,8 +2,8 @@
 //! uploader and works once, in any endpoint that takes files.
 
 use crate::file_name::{self, extension};
-use crate::held::{self, FILE_COLUMNS, File, Size};
-use crate::storage::{Storage, key, stored};
+use crate::held::{self, FILE_COLUMNS, Size, StoredFile};
+use crate::storage::{Storage, key, to_store_error};
 use crate::storage_limit;
 use http::{StatusCode, header};
 use kit::answer::Answer;
@@ -11,14 +11,14 @@ use kit::commit::write;
 use kit::limits::file_extensions;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Pending, Route, Schema};
+use kit::route::{HandlerFuture, Route, Schema};
 use kit::upload::{Chunks, Upload, UploadError};
 use resource::openapi;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::blobs::NewBlob;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::{hex, random_bytes, sha256_hex};
 
 /// The most bytes of a file.
@@ -61,9 +61,10 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn upload(request: Arc<Request>, mut body: Upload) -> Pending {
+fn upload(request: Arc<Request>, mut body: Upload) -> HandlerFuture {
     Box::pin(async move {
-        let name = file_name::of_headers(&request.headers).ok_or_else(|| Refusal::bad(MISSING_NAME))?;
+        let name =
+            file_name::file_name_from_headers(&request.headers).ok_or_else(|| Refusal::bad_request(MISSING_NAME))?;
         let length = request.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let token = receive(&request, name, length, &mut body).await?;
@@ -86,7 +87,7 @@ pub async fn receive(
     };
     if arrived.is_err() {
         // Nobody got to know its token.
-        held::forget(&request.app, &request.build, id).await;
+        held::remove_announced_file(&request.app, &request.build, id).await;
     }
     arrived
 }
@@ -98,9 +99,9 @@ pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), 
     }
     write(request, move |request, conn| {
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-        let ids: Vec<i64> = of_tokens(request, conn, &tokens)?.values().map(|file| file.id).collect();
+        let ids: Vec<i64> = load_by_tokens(request, conn, &tokens)?.values().map(|file| file.id).collect();
         let mut sql = Sql::new("UPDATE files SET kept_until = 0 WHERE kept_until IS NOT NULL AND id");
-        conn.exec(sql.any(ids))?;
+        conn.exec(sql.push_any(ids))?;
         request.effects.after_commit(kit::jobs::wake);
         Ok(())
     })
@@ -111,8 +112,8 @@ pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), 
 fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -> Result<(i64, String), Refusal> {
     check_extension(conn, name)?;
     match size {
-        Some(0) => return Err(Refusal::bad(EMPTY)),
-        Some(size) if size > MAX_BYTES => return Err(Refusal::bad(TOO_LARGE)),
+        Some(0) => return Err(Refusal::bad_request(EMPTY)),
+        Some(size) if size > MAX_BYTES => return Err(Refusal::bad_request(TOO_LARGE)),
         _ => {}
     }
     let caller = request.caller()?;
@@ -122,14 +123,14 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
     };
     let most = if caller.narrowed_to.is_some() { MAX_UNSPENT_OF_TASK } else { MAX_UNSPENT };
     // Uploads that begin at the same time count each other.
-    conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'uploads' FOR UPDATE"), |row| row.int(0))?;
+    conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'uploads' FOR UPDATE"), |row| row.int(0))?;
     let own = Sql::new("SELECT count(*) FROM files WHERE created_by = $1 AND kept_until > $2");
-    if conn.one(&own.arg(caller.user).arg(request.now), |row| row.int(0))? >= most {
-        return Err(Refusal::bad(format!("Limit of {most} uploads has been exceeded.")));
+    if conn.query_one(&own.arg(caller.user).arg(request.now), |row| row.int(0))? >= most {
+        return Err(Refusal::bad_request(format!("Limit of {most} uploads has been exceeded.")));
     }
     let all = Sql::new("SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM files WHERE kept_until IS NOT NULL");
-    if conn.one(&all, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
-        return Err(Error::Full.into());
+    if conn.query_one(&all, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
+        return Err(StoreError::Full.into());
     }
     // The job that removes what is not used learns when it is due.
     request.effects.after_commit(kit::jobs::wake);
@@ -142,33 +143,33 @@ fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     let allowed = allowed.join(", ");
-    Err(Refusal::bad(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
+    Err(Refusal::bad_request(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
 }
 
 /// Reads what arrives into a new file.
 async fn read_chunks(request: &Request, chunks: &mut impl Chunks) -> Result<NewBlob, Refusal> {
     let storage: &Storage = request.app.slot();
-    storage.blobs.make_group(&request.build.uid).await.map_err(stored)?;
-    let mut file = storage.blobs.begin().await.map_err(stored)?;
-    while let Some(chunk) = chunks.next().await.map_err(refused)? {
-        file.write(&chunk).await.map_err(stored)?;
+    storage.blobs.make_group(&request.build.uid).await.map_err(to_store_error)?;
+    let mut file = storage.blobs.begin().await.map_err(to_store_error)?;
+    while let Some(chunk) = chunks.next().await.map_err(upload_refusal)? {
+        file.write(&chunk).await.map_err(to_store_error)?;
     }
-    if file.size() == 0 { Err(Refusal::bad(EMPTY)) } else { Ok(file) }
+    if file.size() == 0 { Err(Refusal::bad_request(EMPTY)) } else { Ok(file) }
 }
 
 /// Stores a file that has arrived, and returns its token.
 async fn store_file(request: &Arc<Request>, file: NewBlob, id: i64, uuid: &str) -> Result<String, Refusal> {
     let size = file.size() as i64;
-    file.finish(&key(&request.build, uuid)).await.map_err(stored)?;
+    file.finish(&key(&request.build, uuid)).await.map_err(to_store_error)?;
     let token = hex(&random_bytes::<16>());
     let hash = sha256_hex(&token);
     write(request, move |request, conn| finish(request, conn, id, size, &hash)).await?;
     Ok(token)
 }
 
-fn refused(error: UploadError) -> Refusal {
+fn upload_refusal(error: UploadError) -> Refusal {
     match error {
-        UploadError::TooLarge => Refusal::bad(TOO_LARGE),
+        UploadError::TooLarge => Refusal::bad_request(TOO_LARGE),
         UploadError::Refused(refusal) => refusal,
     }
 }
@@ -177,9 +178,9 @@ fn refused(error: UploadError) -> Refusal {
 fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) -> Result<(), Refusal> {
     let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
     let sql = Sql::new("SELECT counted FROM files WHERE id = $1 AND kept_until IS NOT NULL FOR UPDATE").arg(id);
-    let counted = conn.opt(&sql, |row| row.opt_int(0))?.ok_or_else(Refusal::outdated)?.unwrap_or(0);
+    let counted = conn.query_optional(&sql, |row| row.opt_int(0))?.ok_or_else(Refusal::outdated)?.unwrap_or(0);
     if counted != size {
-        storage_limit::take(conn, size - counted)?;
+        storage_limit::reserve_bytes(conn, size - counted)?;
     }
     let sql = Sql::new("UPDATE files SET token = $1, size = $2, counted = $2, kept_until = $3 WHERE id = $4");
     Ok(conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id)).map(drop)?)
@@ -195,22 +196,26 @@ pub fn invalid_token(token: &str) -> String {
 const MAX_SHOWN: usize = 1_000;
 
 /// The files of these tokens, as far as they are unspent and the caller's own. They are kept for the caller's transaction,
-/// which spends them by [`held::hold`].
-pub fn of_tokens(request: &Request, conn: &mut Conn, tokens: &[&str]) -> Result<HashMap<String, File>, Refusal> {
-    look_up(request, conn, tokens, " FOR UPDATE")
+/// which spends them by [`held::add_reference`].
+pub fn load_by_tokens(
+    request: &Request,
+    conn: &mut Conn,
+    tokens: &[&str],
+) -> Result<HashMap<String, StoredFile>, Refusal> {
+    load_uploads(request, conn, tokens, " FOR UPDATE")
 }
 
-/// The file of a token for a look at it, as [`of_tokens`] finds it.
-pub fn of_token(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<File>, Refusal> {
-    Ok(look_up(request, conn, &[token], "")?.remove(token))
+/// The file of a token for a look at it, as [`load_by_tokens`] finds it.
+pub fn load_by_token(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<StoredFile>, Refusal> {
+    Ok(load_uploads(request, conn, &[token], "")?.remove(token))
 }
 
-fn look_up(
+fn load_uploads(
     request: &Request,
     conn: &mut Conn,
     tokens: &[&str],
     lock: &'static str,
-) -> Result<HashMap<String, File>, Refusal> {
+) -> Result<HashMap<String, StoredFile>, Refusal> {
     let hashes: HashMap<String, &str> =
         tokens.iter().filter(|token| token.len() <= MAX_TOKEN).map(|token| (sha256_hex(token), *token)).collect();
     let mut files = HashMap::new();
@@ -224,9 +229,9 @@ fn look_up(
     }
     sql.push(") AND f.created_by = ").bind(request.caller()?.user);
     sql.push(" AND f.kept_until > ").bind(request.now).push(" ORDER BY f.id").push(lock);
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         if let Some(token) = hashes.get(row.text(4)?) {
-            files.insert((*token).to_owned(), File::read(row, 0)?);
+            files.insert((*token).to_owned(), StoredFile::read(row, 0)?);
         }
         Ok(())
     })?;

@@ -6,10 +6,10 @@
 //! into tables of the same kind.
 
 use clickhouse::{Client, Row};
-use history::clickhouse::ClickHouse;
+use history::clickhouse::ClickHouseEngine;
 use history::engine::Tenant;
 use history::event::{HistoryEvent, SystemEvent};
-use history::filter::{Column, Condition, Page, Test};
+use history::filter::{Condition, FilterColumn, PageRange, Test};
 use serde::Serialize;
 use std::error::Error;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (rounds, events) = (number(1, 15), number(2, 1_000_000));
     let url = match std::env::var("CHANCERY_HISTORY_DATABASE_URL") {
         Ok(url) => url,
-        Err(_) => testkit::ClickHouse::start(),
+        Err(_) => testkit::ClickHouseServer::start(),
     };
-    let engine = Arc::new(ClickHouse::open(&url).map_err(|error| error.to_string())?);
+    let engine = Arc::new(ClickHouseEngine::open(&url).map_err(|error| error.to_string())?);
     let direct = http(&url);
-    let (checked, bare) = (made(&engine).await?, made(&engine).await?);
+    let (checked, bare) = (create_tenant(&engine).await?, create_tenant(&engine).await?);
     println!("| tasks | checked rows/s | bare rows/s | of bare |\n|---|---|---|---|");
     for tasks in [1, 4] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("| {tasks} | {ours:.0} | {theirs:.0} | {:.0} % |", 100.0 * ours / theirs);
     }
 
-    let tenant = made(&engine).await?;
+    let tenant = create_tenant(&engine).await?;
     // Three events of each record, far from each other; a quarter of all events are of one type.
     let fill = format!(
         "INSERT INTO {}.history_events SELECT reverse(reinterpretAsFixedString(generateUUIDv4(number))), \
@@ -66,15 +66,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     direct.query(&fill).execute().await?;
     println!("\n| at {events} events | p50 ms | p99 ms |\n|---|---|---|");
-    let lists: [(&str, Option<(Column, i64)>); 3] = [
+    let lists: [(&str, Option<(FilterColumn, i64)>); 3] = [
         ("newest 25", None),
-        ("of one record", Some((Column::RecordId, 4711))),
-        ("of one type", Some((Column::EventType, 3))),
+        ("of one record", Some((FilterColumn::RecordId, 4711))),
+        ("of one type", Some((FilterColumn::EventType, 3))),
     ];
     for (name, condition) in lists {
         let conditions =
             condition.map(|(column, value)| Condition { column, test: Test::In(vec![value]), is_excluded: false });
-        let page = Page { conditions: conditions.into_iter().collect(), limit: 25, offset: 0 };
+        let page = PageRange { conditions: conditions.into_iter().collect(), limit: 25, offset: 0 };
         let mut times = Vec::new();
         for _ in 0..200 {
             let began = Instant::now();
@@ -144,7 +144,7 @@ fn database(tenant: &Tenant) -> String {
     format!("tenant_{}", tenant.client_id.simple())
 }
 
-async fn made(engine: &ClickHouse) -> Result<Tenant, Box<dyn Error>> {
+async fn create_tenant(engine: &ClickHouseEngine) -> Result<Tenant, Box<dyn Error>> {
     let client_id = Uuid::new_v4();
     let name = format!("n{}", client_id.simple());
     let tenant = Tenant { client_id, secret_hash: String::new(), database_name: name.clone(), client_label: name };
@@ -157,13 +157,13 @@ async fn batches<F: Future<Output = ()> + Send + 'static>(
     tasks: usize,
     write: impl Fn(Vec<SystemEvent>) -> F,
 ) -> Duration {
-    let ready: Vec<F> = (0..tasks).map(|_| write(fresh())).collect();
+    let ready: Vec<F> = (0..tasks).map(|_| write(new_events())).collect();
     let began = Instant::now();
     ready.into_iter().collect::<tokio::task::JoinSet<()>>().join_all().await;
     began.elapsed()
 }
 
-fn fresh() -> Vec<SystemEvent> {
+fn new_events() -> Vec<SystemEvent> {
     let event = |n| SystemEvent {
         id: Uuid::new_v4(),
         at: START + n * 1000,
@@ -179,7 +179,7 @@ fn fresh() -> Vec<SystemEvent> {
 }
 
 #[derive(Row, Serialize)]
-struct Bare<'a> {
+struct BareRow<'a> {
     event_id: [u8; 16],
     event_datetime: i64,
     category: u8,
@@ -195,9 +195,9 @@ struct Bare<'a> {
 
 /// Inserts directly, in the way that the client library recommends.
 async fn insert(client: &Client, table: &str, events: &[SystemEvent]) -> Result<(), clickhouse::error::Error> {
-    let mut insert = client.insert_unescaped::<Bare>(table).await?;
+    let mut insert = client.insert_unescaped::<BareRow>(table).await?;
     for event in events {
-        let bare = Bare {
+        let bare = BareRow {
             event_id: *event.id.as_bytes(),
             event_datetime: event.at,
             category: event.category,

@@ -1,10 +1,10 @@
 //! `POST /api/system-events/batch` (`docs/reference/history.md`): up to 10,000 events, each id once.
 
 use crate::event::{CATEGORIES, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent};
-use crate::fields::{self, AtMost, Fields, List, Object, Scalar, fields};
-use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::schema::{int, moment, number_of, number_of_or_zero, object, optional, required, text, uuid};
-use crate::service::Service;
+use crate::fields::{self, ArrayValue, BoundedList, FromFields, ObjectValue, Scalar, fields};
+use crate::reply::{HistoryOutcome, HistoryRefusal, HistoryReply, PathStep, Problem, Problems};
+use crate::schema::{datetime_schema, int, number_of, number_of_or_zero, object, optional, required, text, uuid};
+use crate::service::HistoryService;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use resource::openapi::titled;
@@ -16,8 +16,8 @@ use uuid::Uuid;
 const FAILED: &str = "Failed to persist system events.";
 
 /// Stores a batch of system events for a tenant.
-pub async fn create(service: &Service, client_id: Uuid, headers: &HeaderMap, body: Incoming) -> Outcome {
-    let no_tenant = || Refusal::no_tenant(&client_id.to_string());
+pub async fn create(service: &HistoryService, client_id: Uuid, headers: &HeaderMap, body: Incoming) -> HistoryOutcome {
+    let no_tenant = || HistoryRefusal::tenant_not_found(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
     let body = service.bodies.read(Some(client_id), headers, body).await?;
     let max_events = service.settings.batch_events;
@@ -26,19 +26,19 @@ pub async fn create(service: &Service, client_id: Uuid, headers: &HeaderMap, bod
         .engine
         .add_system_events(&tenant, events)
         .await
-        .map_err(|error| Refusal::engine(error, FAILED, no_tenant))?;
+        .map_err(|error| HistoryRefusal::engine(error, FAILED, no_tenant))?;
     drop(body.room);
-    Ok(Reply::json(StatusCode::CREATED, &json!({"inserted": inserted})))
+    Ok(HistoryReply::json(StatusCode::CREATED, &json!({"inserted": inserted})))
 }
 
 /// The events of a body. Of several with the same id it is the first.
-pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, Refusal> {
-    let batch = fields::read(body, Batch { max_events, events: List::Missing })?;
+pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, HistoryRefusal> {
+    let batch = fields::read(body, BatchBody { max_events, events: ArrayValue::Missing })?;
     let mut problems = Problems::default();
     let items = match batch.events.items(max_events) {
         Ok(items) => items,
         Err(problem) => {
-            problems.add(&[Step::Name("body"), Step::Name("events")], problem);
+            problems.add(&[PathStep::Name("body"), PathStep::Name("events")], problem);
             return Err(problems.into());
         }
     };
@@ -46,7 +46,8 @@ pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, Refusal>
     let mut events = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
         let Some(fields) = item.0 else {
-            problems.add(&[Step::Name("body"), Step::Name("events"), Step::Index(at)], Problem::NotAnObject);
+            problems
+                .add(&[PathStep::Name("body"), PathStep::Name("events"), PathStep::Index(at)], Problem::NotAnObject);
             continue;
         };
         if let Some(event) = event(fields, at, &mut problems)
@@ -61,7 +62,10 @@ pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, Refusal>
 
 fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<SystemEvent> {
     let mut add_problem = |name: &str, problem: Problem| {
-        problems.add(&[Step::Name("body"), Step::Name("events"), Step::Index(at), Step::Name(name)], problem);
+        problems.add(
+            &[PathStep::Name("body"), PathStep::Name("events"), PathStep::Index(at), PathStep::Name(name)],
+            problem,
+        );
     };
     macro_rules! field {
         ($name:literal, $value:expr) => {
@@ -70,7 +74,7 @@ fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<
     }
     // All fields before the first `?`, so that every problem is named.
     let id = field!("id", fields.id.uuid());
-    let moment = field!("event_timestamp", fields.event_timestamp.moment());
+    let moment = field!("event_timestamp", fields.event_timestamp.parse_datetime());
     let category = field!("category", fields.category.number_of(&CATEGORIES));
     let event_type = field!("event_type", fields.event_type.number_of(&SYSTEM_TYPES));
     let source_id = field!("source_id", fields.source_id.int_or_zero());
@@ -92,15 +96,15 @@ fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<
 }
 
 /// The body, whose number of events is bounded by a setting.
-struct Batch<'a> {
+struct BatchBody<'a> {
     max_events: usize,
-    events: List<Object<EventFields<'a>>>,
+    events: ArrayValue<ObjectValue<EventFields<'a>>>,
 }
 
-impl<'de: 'a, 'a> Fields<'de> for Batch<'a> {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
+impl<'de: 'a, 'a> FromFields<'de> for BatchBody<'a> {
+    fn read_field<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
         match name {
-            "events" => self.events = entries.next_value_seed(AtMost::new(self.max_events))?,
+            "events" => self.events = entries.next_value_seed(BoundedList::new(self.max_events))?,
             _ => drop(entries.next_value::<IgnoredAny>()?),
         }
         Ok(())
@@ -111,7 +115,7 @@ fields! {
     /// A system event as it is sent.
     EventFields {
         "id" => id: Scalar<'a> = required(uuid());
-        "event_timestamp" => event_timestamp: Scalar<'a> = required(moment());
+        "event_timestamp" => event_timestamp: Scalar<'a> = required(datetime_schema());
         "category" => category: Scalar<'a> = required(number_of(&CATEGORIES));
         "event_type" => event_type: Scalar<'a> = required(number_of(&SYSTEM_TYPES));
         "source_id" => source_id: Scalar<'a> = optional(int());

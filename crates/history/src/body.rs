@@ -3,7 +3,7 @@
 //! that a body may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive
 //! without delay.
 
-use crate::reply::Refusal;
+use crate::reply::HistoryRefusal;
 use bytes::Bytes;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, StatusCode, header};
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::time::Duration;
 use uuid::Uuid;
 use web::listener::{BodyError, BodyReader};
-use web::shares::{Account, Bounds, Holder, Permit, Shares};
+use web::shares::{Permit, PermitHolder, ShareAccount, ShareBounds, Shares};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -34,29 +34,32 @@ const MIN_BYTES_PER_SECOND: usize = 256 * KIB;
 const PIECE: usize = 4 * KIB;
 
 /// The memory for all bodies in flight. A tenant has half of each.
-pub struct Bodies {
+pub struct BodyMemory {
     small: Shares,
     large: Shares,
 }
 
-impl Default for Bodies {
-    fn default() -> Bodies {
-        Bodies { small: halved(SMALL_BODIES_TOGETHER), large: halved(LARGE_BODIES_TOGETHER) }
+impl Default for BodyMemory {
+    fn default() -> BodyMemory {
+        BodyMemory { small: shares_of_half(SMALL_BODIES_TOGETHER), large: shares_of_half(LARGE_BODIES_TOGETHER) }
     }
 }
 
 /// Memory of which a tenant has half.
-pub(crate) fn halved(total: usize) -> Shares {
-    Shares::new(Bounds { total, build: total / 2, account: total / 2, kept: 0 })
+pub(crate) fn shares_of_half(total: usize) -> Shares {
+    Shares::new(ShareBounds { total, build: total / 2, account: total / 2, kept: 0 })
 }
 
 /// A tenant as the holder of memory; the requests that name none are one holder.
-pub(crate) fn holder(tenant: Option<Uuid>) -> Holder {
-    Holder { build: tenant.map_or(String::new(), |tenant| tenant.to_string()).into(), account: Account::Build }
+pub(crate) fn holder(tenant: Option<Uuid>) -> PermitHolder {
+    PermitHolder {
+        build: tenant.map_or(String::new(), |tenant| tenant.to_string()).into(),
+        account: ShareAccount::Build,
+    }
 }
 
 /// A body, and the room that it takes until this is dropped.
-pub struct Held {
+pub struct ReservedBody {
     pub bytes: Bytes,
     pub room: Permit,
 }
@@ -68,10 +71,15 @@ enum Decoder {
     Zlib(ZlibDecoder<Vec<u8>>),
 }
 
-impl Bodies {
+impl BodyMemory {
     /// Reads a body, in the room of the tenant that the request names, if it names one.
-    pub async fn read(&self, tenant: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Result<Held, Refusal> {
-        let mut decoder = Decoder::of(headers)?;
+    pub async fn read(
+        &self,
+        tenant: Option<Uuid>,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<ReservedBody, HistoryRefusal> {
+        let mut decoder = Decoder::from_headers(headers)?;
         let expected = match (&decoder, body.size_hint().exact()) {
             (Decoder::Identity(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
             // What is compressed grows a thousandfold at most.
@@ -84,14 +92,14 @@ impl Bodies {
             return Err(too_large());
         }
         let share = if expected <= SMALL_BODY { &self.small } else { &self.large };
-        let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
+        let busy = || HistoryRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
         let room = share.acquire(&holder(tenant), expected, MAX_WAIT).await.ok_or_else(busy)?;
         if let Decoder::Identity(out) = &mut decoder {
             out.reserve_exact(body.size_hint().exact().map_or(0, |_| expected));
         }
         let reading = tokio::time::timeout(time_for(expected), read(decoder, body)).await;
         let bytes = reading.unwrap_or(Err(refuse(BodyError::Slow)))?;
-        Ok(Held { bytes, room })
+        Ok(ReservedBody { bytes, room })
     }
 }
 
@@ -100,18 +108,18 @@ fn time_for(bytes: usize) -> Duration {
     MAX_STALL + Duration::from_secs((bytes / MIN_BYTES_PER_SECOND) as u64)
 }
 
-async fn read(mut decoder: Decoder, body: Incoming) -> Result<Bytes, Refusal> {
+async fn read(mut decoder: Decoder, body: Incoming) -> Result<Bytes, HistoryRefusal> {
     let mut reader = BodyReader::new(body, MAX_BODY as u64, MAX_STALL).map_err(refuse)?;
     while let Some(chunk) = reader.chunk().await.map_err(refuse)? {
         for piece in chunk.chunks(PIECE) {
-            decoder.take(piece)?;
+            decoder.decode_piece(piece)?;
         }
     }
     decoder.finish()
 }
 
 impl Decoder {
-    fn of(headers: &HeaderMap) -> Result<Decoder, Refusal> {
+    fn from_headers(headers: &HeaderMap) -> Result<Decoder, HistoryRefusal> {
         let mut sent = headers.get_all(header::CONTENT_ENCODING).iter();
         let encoding = sent.next().map(|value| value.to_str().unwrap_or("?").trim());
         let encoding = if sent.next().is_some() { Some("several") } else { encoding };
@@ -119,11 +127,11 @@ impl Decoder {
             None | Some("" | "identity") => Ok(Decoder::Identity(Vec::new())),
             Some("gzip" | "x-gzip") => Ok(Decoder::Gzip(MultiGzDecoder::new(Vec::new()))),
             Some("deflate") => Ok(Decoder::Zlib(ZlibDecoder::new(Vec::new()))),
-            Some(_) => Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported content encoding.")),
+            Some(_) => Err(HistoryRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported content encoding.")),
         }
     }
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+    fn decode_piece(&mut self, piece: &[u8]) -> Result<(), HistoryRefusal> {
         let written = match self {
             Decoder::Identity(out) => {
                 out.extend_from_slice(piece);
@@ -132,7 +140,7 @@ impl Decoder {
             Decoder::Gzip(decoder) => decoder.write_all(piece),
             Decoder::Zlib(decoder) => decoder.write_all(piece),
         };
-        written.map_err(|_| broken())?;
+        written.map_err(|_| undecodable_body())?;
         let decoded = match self {
             Decoder::Identity(out) => out,
             Decoder::Gzip(decoder) => decoder.get_ref(),
@@ -141,38 +149,38 @@ impl Decoder {
         if decoded.len() > MAX_BODY { Err(too_large()) } else { Ok(()) }
     }
 
-    fn finish(self) -> Result<Bytes, Refusal> {
+    fn finish(self) -> Result<Bytes, HistoryRefusal> {
         let whole = match self {
             Decoder::Identity(out) => Ok(out),
             Decoder::Gzip(decoder) => decoder.finish(),
             Decoder::Zlib(decoder) => decoder.finish(),
         };
-        let whole = whole.map_err(|_| broken())?;
+        let whole = whole.map_err(|_| undecodable_body())?;
         if whole.len() > MAX_BODY { Err(too_large()) } else { Ok(Bytes::from(whole)) }
     }
 }
 
 /// Decodes a whole body.
-pub fn unpack(headers: &HeaderMap, body: &[u8]) -> Result<Bytes, Refusal> {
-    let mut decoder = Decoder::of(headers)?;
-    body.chunks(PIECE).try_for_each(|piece| decoder.take(piece))?;
+pub fn unpack(headers: &HeaderMap, body: &[u8]) -> Result<Bytes, HistoryRefusal> {
+    let mut decoder = Decoder::from_headers(headers)?;
+    body.chunks(PIECE).try_for_each(|piece| decoder.decode_piece(piece))?;
     decoder.finish()
 }
 
-fn too_large() -> Refusal {
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large.")
+fn too_large() -> HistoryRefusal {
+    HistoryRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large.")
 }
 
 /// What cannot be decoded is no JSON either.
-fn broken() -> Refusal {
-    Refusal::bad("Invalid JSON body.")
+fn undecodable_body() -> HistoryRefusal {
+    HistoryRefusal::bad_request("Invalid JSON body.")
 }
 
-fn refuse(error: BodyError) -> Refusal {
+fn refuse(error: BodyError) -> HistoryRefusal {
     match error {
         BodyError::TooLarge => too_large(),
-        BodyError::Slow => Refusal::new(StatusCode::REQUEST_TIMEOUT, "The request body did not come in time."),
-        BodyError::Broken => broken(),
+        BodyError::Slow => HistoryRefusal::new(StatusCode::REQUEST_TIMEOUT, "The request body did not come in time."),
+        BodyError::Broken => undecodable_body(),
     }
 }
 
@@ -185,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_leaves_half_of_the_room_to_others() {
-        let share = halved(SIZE);
+        let share = shares_of_half(SIZE);
         let [one, other] = [Some(Uuid::from_u128(1)), None];
         let half = share.acquire(&holder(one), SIZE / 2, WAIT).await;
         assert!(half.is_some());
@@ -196,12 +204,12 @@ mod tests {
         assert!(share.acquire(&holder(other), SIZE / 2, WAIT).await.is_some());
         drop(half);
         assert!(more.await.is_some());
-        assert_eq!(share.free(), SIZE);
+        assert_eq!(share.free_amount(), SIZE);
     }
 
     #[tokio::test]
     async fn a_body_waits_for_its_time_and_no_longer() {
-        let share = halved(SIZE);
+        let share = shares_of_half(SIZE);
         let [one, other, third] = [1, 2, 3].map(|n| Some(Uuid::from_u128(n)));
         let _halves =
             [share.acquire(&holder(one), SIZE / 2, WAIT).await, share.acquire(&holder(other), SIZE / 2, WAIT).await];

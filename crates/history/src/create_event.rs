@@ -2,10 +2,10 @@
 //! `detail` is the idempotency key.
 
 use crate::event::{HISTORY_TYPES, HistoryEvent, SOURCE_TYPES};
-use crate::fields::{self, AtMost, JsonArray, JsonTexts, List, Object, Scalar, fields};
-use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::schema::{int, moment, nullable, number_of, object, optional, required, text, uuid};
-use crate::service::Service;
+use crate::fields::{self, ArrayValue, BoundedList, JsonArray, JsonTexts, ObjectValue, Scalar, fields};
+use crate::reply::{HistoryOutcome, HistoryRefusal, HistoryReply, PathStep, Problem, Problems};
+use crate::schema::{datetime_schema, int, nullable, number_of, object, optional, required, text, uuid};
+use crate::service::HistoryService;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use resource::openapi::titled;
@@ -19,29 +19,34 @@ const MAX_RESOURCES: usize = 1000;
 const FAILED: &str = "Failed to persist event.";
 
 /// Stores an event for the tenant of the header, else for the one whose `database_name` is the envelope's `source`.
-pub async fn create(service: &Service, client_id: Option<Uuid>, headers: &HeaderMap, body: Incoming) -> Outcome {
+pub async fn create(
+    service: &HistoryService,
+    client_id: Option<Uuid>,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> HistoryOutcome {
     let of_header = match client_id {
-        Some(id) => Some(service.tenant(id).await?.ok_or_else(|| Refusal::no_tenant(&id.to_string()))?),
+        Some(id) => Some(service.tenant(id).await?.ok_or_else(|| HistoryRefusal::tenant_not_found(&id.to_string()))?),
         None => None,
     };
     let body = service.bodies.read(client_id, headers, body).await?;
     let (source, event) = service.parse(body.bytes, read).await?;
     let tenant = match of_header {
         Some(tenant) => tenant,
-        None => service.tenant_named(&source).await?.ok_or_else(|| Refusal::no_tenant(&source))?,
+        None => service.tenant_named(&source).await?.ok_or_else(|| HistoryRefusal::tenant_not_found(&source))?,
     };
     let name = client_id.map_or(source, |id| id.to_string());
     service
         .engine
         .add_history_event(&tenant, event)
         .await
-        .map_err(|error| Refusal::engine(error, FAILED, || Refusal::no_tenant(&name)))?;
+        .map_err(|error| HistoryRefusal::engine(error, FAILED, || HistoryRefusal::tenant_not_found(&name)))?;
     drop(body.room);
-    Ok(Reply::json(StatusCode::CREATED, &json!({"detail": "Event created."})))
+    Ok(HistoryReply::json(StatusCode::CREATED, &json!({"detail": "Event created."})))
 }
 
 /// The envelope's source and the event of a body.
-pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
+pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), HistoryRefusal> {
     let envelope = fields::read(body, Envelope::default())?;
     let mut problems = Problems::default();
     let source = envelope.source.clone().string();
@@ -51,22 +56,22 @@ pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), Refusal> {
         ("detail-type", envelope.detail_type.text().err()),
         ("source", source.as_ref().err().copied()),
         ("account", envelope.account.text().err()),
-        ("time", envelope.time.moment().err()),
+        ("time", envelope.time.parse_datetime().err()),
         ("region", envelope.region.text().err()),
         ("resources", envelope.resources.items(MAX_RESOURCES).err()),
     ] {
         if let Some(problem) = problem {
-            problems.add(&[Step::Name("body"), Step::Name(name)], problem);
+            problems.add(&[PathStep::Name("body"), PathStep::Name(name)], problem);
         }
     }
     let event = match envelope.detail {
-        Some(Object(Some(detail))) => detail.event(&mut problems),
-        Some(Object(None)) => {
-            problems.add(&[Step::Name("body"), Step::Name("detail")], Problem::NotAnObject);
+        Some(ObjectValue(Some(detail))) => detail.event(&mut problems),
+        Some(ObjectValue(None)) => {
+            problems.add(&[PathStep::Name("body"), PathStep::Name("detail")], Problem::NotAnObject);
             None
         }
         None => {
-            problems.add(&[Step::Name("body"), Step::Name("detail")], Problem::Missing);
+            problems.add(&[PathStep::Name("body"), PathStep::Name("detail")], Problem::Missing);
             None
         }
     };
@@ -84,11 +89,11 @@ fields! {
         "detail-type" => detail_type: Scalar<'a> = required(text());
         "source" => source: Scalar<'a> = required(text());
         "account" => account: Scalar<'a> = required(text());
-        "time" => time: Scalar<'a> = required(moment());
+        "time" => time: Scalar<'a> = required(datetime_schema());
         "region" => region: Scalar<'a> = required(text());
-        "resources" => resources: List<IgnoredAny> = required(json!({"type": "array", "maxItems": MAX_RESOURCES, "items": {}})),
-            entries => entries.next_value_seed(AtMost::new(MAX_RESOURCES))?;
-        "detail" => detail: Option<Object<Detail<'a>>> = required(titled("HistoryEventCreate", Detail::schema())), entries => Some(entries.next_value()?);
+        "resources" => resources: ArrayValue<IgnoredAny> = required(json!({"type": "array", "maxItems": MAX_RESOURCES, "items": {}})),
+            entries => entries.next_value_seed(BoundedList::new(MAX_RESOURCES))?;
+        "detail" => detail: Option<ObjectValue<Detail<'a>>> = required(titled("HistoryEventCreate", Detail::schema())), entries => Some(entries.next_value()?);
     }
 }
 
@@ -96,14 +101,14 @@ fields! {
     /// The event in the envelope, as it is sent.
     Detail {
         "event_id" => event_id: Scalar<'a> = required(uuid());
-        "event_time" => event_time: Scalar<'a> = required(moment());
+        "event_time" => event_time: Scalar<'a> = required(datetime_schema());
         "event_type_id" => event_type_id: Scalar<'a> = required(number_of(&HISTORY_TYPES));
         "record_id" => record_id: Scalar<'a> = required(int());
         "source_id" => source_id: Scalar<'a> = required(int());
         "source_type_id" => source_type_id: Scalar<'a> = required(number_of(&SOURCE_TYPES));
         "source_name" => source_name: Scalar<'a> = optional(nullable(text()));
         "source_info" => source_info: Scalar<'a> = optional(nullable(text()));
-        "event_data" => event_data: List<JsonArray> = required(json_texts()), entries => entries.next_value_seed(JsonTexts)?;
+        "event_data" => event_data: ArrayValue<JsonArray> = required(json_texts()), entries => entries.next_value_seed(JsonTexts)?;
     }
 }
 
@@ -120,8 +125,8 @@ pub fn schemas() -> (Json, Json) {
 impl Detail<'_> {
     fn event(self, problems: &mut Problems) -> Option<HistoryEvent> {
         let mut add_problem = |name: &str, item: Option<usize>, problem: Problem| {
-            let mut place = vec![Step::Name("body"), Step::Name("detail"), Step::Name(name)];
-            place.extend(item.map(Step::Index));
+            let mut place = vec![PathStep::Name("body"), PathStep::Name("detail"), PathStep::Name(name)];
+            place.extend(item.map(PathStep::Index));
             problems.add(&place, problem);
         };
         macro_rules! field {
@@ -131,7 +136,7 @@ impl Detail<'_> {
         }
         // All fields before the first `?`, so that every problem is named.
         let id = field!("event_id", self.event_id.uuid());
-        let at = field!("event_time", self.event_time.moment());
+        let at = field!("event_time", self.event_time.parse_datetime());
         let event_type = field!("event_type_id", self.event_type_id.number_of(&HISTORY_TYPES));
         let record_id = field!("record_id", self.record_id.int());
         let source_id = field!("source_id", self.source_id.int());

@@ -2,7 +2,7 @@
 //! wrong: serde would stop at the first error. Texts without escapes are borrowed from the body.
 
 use crate::event::{EARLIEST, LATEST};
-use crate::reply::{MAX_PROBLEMS, Problem, Problems, Refusal, Step};
+use crate::reply::{HistoryRefusal, MAX_PROBLEMS, PathStep, Problem, Problems};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
@@ -42,8 +42,8 @@ macro_rules! fields {
             $($field: $kind,)*
         }
 
-        impl<'de: 'a, 'a> $crate::fields::Fields<'de> for $object<'a> {
-            fn take<A: serde::de::MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
+        impl<'de: 'a, 'a> $crate::fields::FromFields<'de> for $object<'a> {
+            fn read_field<A: serde::de::MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error> {
                 match name {
                     $($name => self.$field = $crate::fields::fields!(@read entries $(, $entries => $read)?),)*
                     _ => drop(entries.next_value::<serde::de::IgnoredAny>()?),
@@ -84,7 +84,7 @@ impl<'a> Scalar<'a> {
     pub fn text(self) -> Result<Cow<'a, str>, Problem> {
         match self {
             Scalar::Text(text) => Ok(text),
-            other => Err(other.wrong(Problem::NotAString)),
+            other => Err(other.type_problem(Problem::NotAString)),
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> Scalar<'a> {
     pub fn int(self) -> Result<i64, Problem> {
         match self {
             Scalar::Int(number) => Ok(number),
-            other => Err(other.wrong(Problem::NotAnInteger)),
+            other => Err(other.type_problem(Problem::NotAnInteger)),
         }
     }
 
@@ -116,7 +116,7 @@ impl<'a> Scalar<'a> {
                 let number = u8::try_from(number).ok().filter(|number| usize::from(*number) <= names.len());
                 number.ok_or(Problem::NotAMember)
             }
-            other => Err(other.wrong(Problem::NotAMember)),
+            other => Err(other.type_problem(Problem::NotAMember)),
         }
     }
 
@@ -128,20 +128,20 @@ impl<'a> Scalar<'a> {
     pub fn uuid(self) -> Result<Uuid, Problem> {
         match self {
             Scalar::Text(text) => Uuid::try_parse(&text).map_err(|_| Problem::NotAUuid),
-            other => Err(other.wrong(Problem::NotAUuid)),
+            other => Err(other.type_problem(Problem::NotAUuid)),
         }
     }
 
     /// A moment of the years 1900 to 2299, in microseconds since 1970.
-    pub fn moment(self) -> Result<i64, Problem> {
+    pub fn parse_datetime(self) -> Result<i64, Problem> {
         match self {
-            Scalar::Text(text) => moment(&text).ok_or(Problem::NotAMoment),
-            other => Err(other.wrong(Problem::NotAMoment)),
+            Scalar::Text(text) => parse_datetime_text(&text).ok_or(Problem::NotAMoment),
+            other => Err(other.type_problem(Problem::NotAMoment)),
         }
     }
 
     /// What is wrong with a value of the wrong type.
-    fn wrong(&self, otherwise: Problem) -> Problem {
+    fn type_problem(&self, otherwise: Problem) -> Problem {
         match self {
             Scalar::Missing => Problem::Missing,
             Scalar::Null => Problem::Null,
@@ -151,7 +151,7 @@ impl<'a> Scalar<'a> {
 }
 
 /// A moment of the years 1900 to 2299, in microseconds since 1970 (`docs/reference/history.md`).
-pub fn moment(text: &str) -> Option<i64> {
+pub fn parse_datetime_text(text: &str) -> Option<i64> {
     resource::time::parse(text).filter(|at| (EARLIEST..=LATEST).contains(at))
 }
 
@@ -204,29 +204,29 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 }
 
 /// Reads a body that must be an object, into fields that are still empty.
-pub fn read<'a, T: Fields<'a>>(body: &'a [u8], empty: T) -> Result<T, Refusal> {
+pub fn read<'a, T: FromFields<'a>>(body: &'a [u8], empty: T) -> Result<T, HistoryRefusal> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let read = ReadInto(empty).deserialize(&mut deserializer);
     let read = read.and_then(|object| deserializer.end().map(|()| object));
-    let object = read.map_err(|_| Refusal::bad("Invalid JSON body."))?;
+    let object = read.map_err(|_| HistoryRefusal::bad_request("Invalid JSON body."))?;
     object.0.ok_or_else(|| {
         let mut problems = Problems::default();
-        problems.add(&[Step::Name("body")], Problem::NotAnObject);
+        problems.add(&[PathStep::Name("body")], Problem::NotAnObject);
         problems.into()
     })
 }
 
 /// The fields of an object; `None` if another value was sent. Of a field that was sent twice, the last value counts.
-pub struct Object<T>(pub Option<T>);
+pub struct ObjectValue<T>(pub Option<T>);
 
 /// A struct that is filled from the fields of an object.
-pub trait Fields<'de>: Sized {
+pub trait FromFields<'de>: Sized {
     /// Takes the value of a field, or skips it with [`IgnoredAny`].
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error>;
+    fn read_field<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error>;
 }
 
-impl<'de, T: Fields<'de> + Default> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+impl<'de, T: FromFields<'de> + Default> Deserialize<'de> for ObjectValue<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ObjectValue<T>, D::Error> {
         ReadInto(T::default()).deserialize(deserializer)
     }
 }
@@ -234,33 +234,33 @@ impl<'de, T: Fields<'de> + Default> Deserialize<'de> for Object<T> {
 /// Reads an object into fields that are still empty.
 struct ReadInto<T>(T);
 
-impl<'de, T: Fields<'de>> DeserializeSeed<'de> for ReadInto<T> {
-    type Value = Object<T>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Object<T>, D::Error> {
+impl<'de, T: FromFields<'de>> DeserializeSeed<'de> for ReadInto<T> {
+    type Value = ObjectValue<T>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ObjectValue<T>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, T: Fields<'de>> Visitor<'de> for ReadInto<T> {
-    type Value = Object<T>;
+impl<'de, T: FromFields<'de>> Visitor<'de> for ReadInto<T> {
+    type Value = ObjectValue<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Object<T>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ObjectValue<T>, A::Error> {
         let mut fields = self.0;
         while let Some(name) = entries.next_key::<FieldName<'_>>()? {
-            fields.take(&name.0, &mut entries)?;
+            fields.read_field(&name.0, &mut entries)?;
         }
-        Ok(Object(Some(fields)))
+        Ok(ObjectValue(Some(fields)))
     }
-    fn visit_unit<E>(self) -> Result<Object<T>, E> {
-        Ok(Object(None))
+    fn visit_unit<E>(self) -> Result<ObjectValue<T>, E> {
+        Ok(ObjectValue(None))
     }
-    any_plain_value!(Object<T>, Object(None));
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Object<T>, A::Error> {
+    any_plain_value!(ObjectValue<T>, ObjectValue(None));
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ObjectValue<T>, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Object(None))
+        Ok(ObjectValue(None))
     }
 }
 
@@ -277,7 +277,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for FieldName<'a> {
 
 /// The value of a field that should be an array.
 #[derive(Debug, Default, PartialEq)]
-pub enum List<T> {
+pub enum ArrayValue<T> {
     /// The field was not sent.
     #[default]
     Missing,
@@ -291,50 +291,50 @@ pub enum List<T> {
 
 /// Reads an array of at most so many items. The rest of a longer one is skipped, since a body full of tiny items would
 /// take a hundred times its size in memory.
-pub struct AtMost<T>(usize, PhantomData<T>);
+pub struct BoundedList<T>(usize, PhantomData<T>);
 
-impl<T> AtMost<T> {
-    pub fn new(max_items: usize) -> AtMost<T> {
-        AtMost(max_items, PhantomData)
+impl<T> BoundedList<T> {
+    pub fn new(max_items: usize) -> BoundedList<T> {
+        BoundedList(max_items, PhantomData)
     }
 }
 
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for AtMost<T> {
-    type Value = List<T>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<List<T>, D::Error> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for BoundedList<T> {
+    type Value = ArrayValue<T>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ArrayValue<T>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
-    type Value = List<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedList<T> {
+    type Value = ArrayValue<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<T>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<ArrayValue<T>, A::Error> {
         let mut items = Vec::new();
         while items.len() < self.0 {
             match sequence.next_element()? {
                 Some(item) => items.push(item),
-                None => return Ok(List::Items(items)),
+                None => return Ok(ArrayValue::Items(items)),
             }
         }
         if sequence.next_element::<IgnoredAny>()?.is_none() {
-            return Ok(List::Items(items));
+            return Ok(ArrayValue::Items(items));
         }
         drop(items);
         while sequence.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(List::TooLong)
+        Ok(ArrayValue::TooLong)
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<List<T>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ArrayValue<T>, A::Error> {
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(List::Other)
+        Ok(ArrayValue::Other)
     }
-    fn visit_unit<E>(self) -> Result<List<T>, E> {
-        Ok(List::Null)
+    fn visit_unit<E>(self) -> Result<ArrayValue<T>, E> {
+        Ok(ArrayValue::Null)
     }
-    any_plain_value!(List<T>, List::Other);
+    any_plain_value!(ArrayValue<T>, ArrayValue::Other);
 }
 
 /// What [`JsonTexts`] reads.
@@ -350,19 +350,19 @@ pub struct JsonArray {
 pub struct JsonTexts;
 
 impl<'de> DeserializeSeed<'de> for JsonTexts {
-    type Value = List<JsonArray>;
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<List<JsonArray>, D::Error> {
+    type Value = ArrayValue<JsonArray>;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ArrayValue<JsonArray>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for JsonTexts {
-    type Value = List<JsonArray>;
+    type Value = ArrayValue<JsonArray>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<List<JsonArray>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<ArrayValue<JsonArray>, A::Error> {
         let mut texts = JsonArray { array: "[".to_owned(), wrong: Vec::new() };
         let mut at = 0;
         while let Some(item) = sequence.next_element::<Scalar<'_>>()? {
@@ -379,29 +379,29 @@ impl<'de> Visitor<'de> for JsonTexts {
             at += 1;
         }
         texts.array.push(']');
-        Ok(List::Items(vec![texts]))
+        Ok(ArrayValue::Items(vec![texts]))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<List<JsonArray>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ArrayValue<JsonArray>, A::Error> {
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(List::Other)
+        Ok(ArrayValue::Other)
     }
-    fn visit_unit<E>(self) -> Result<List<JsonArray>, E> {
-        Ok(List::Null)
+    fn visit_unit<E>(self) -> Result<ArrayValue<JsonArray>, E> {
+        Ok(ArrayValue::Null)
     }
-    any_plain_value!(List<JsonArray>, List::Other);
+    any_plain_value!(ArrayValue<JsonArray>, ArrayValue::Other);
 }
 
 /// Whether a text is JSON that every reader of a list can read: not too deep, without lone surrogates, with finite
 /// numbers.
 fn is_json(text: &str) -> bool {
-    serde_json::from_str::<Readable>(text).is_ok()
+    serde_json::from_str::<AnyValue>(text).is_ok()
 }
 
 /// Any value, checked and not kept. Unlike [`IgnoredAny`] it checks the depth, and what texts and numbers stand for.
-struct Readable;
+struct AnyValue;
 
-impl<'de> Deserialize<'de> for Readable {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Readable, D::Error> {
+impl<'de> Deserialize<'de> for AnyValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AnyValue, D::Error> {
         deserializer.deserialize_any(ReadableVisitor)
     }
 }
@@ -409,34 +409,34 @@ impl<'de> Deserialize<'de> for Readable {
 struct ReadableVisitor;
 
 impl<'de> Visitor<'de> for ReadableVisitor {
-    type Value = Readable;
+    type Value = AnyValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
     }
-    fn visit_unit<E>(self) -> Result<Readable, E> {
-        Ok(Readable)
+    fn visit_unit<E>(self) -> Result<AnyValue, E> {
+        Ok(AnyValue)
     }
-    any_plain_value!(Readable, Readable);
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Readable, A::Error> {
-        while items.next_element::<Readable>()?.is_some() {}
-        Ok(Readable)
+    any_plain_value!(AnyValue, AnyValue);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<AnyValue, A::Error> {
+        while items.next_element::<AnyValue>()?.is_some() {}
+        Ok(AnyValue)
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Readable, A::Error> {
-        while entries.next_entry::<Readable, Readable>()?.is_some() {}
-        Ok(Readable)
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<AnyValue, A::Error> {
+        while entries.next_entry::<AnyValue, AnyValue>()?.is_some() {}
+        Ok(AnyValue)
     }
 }
 
-impl<T> List<T> {
+impl<T> ArrayValue<T> {
     /// The items, or what is wrong with them.
     pub fn items(self, max_items: usize) -> Result<Vec<T>, Problem> {
         match self {
-            List::Items(items) => Ok(items),
-            List::Missing => Err(Problem::Missing),
-            List::Null => Err(Problem::Null),
-            List::Other => Err(Problem::NotAList),
-            List::TooLong => Err(Problem::TooManyItems(max_items)),
+            ArrayValue::Items(items) => Ok(items),
+            ArrayValue::Missing => Err(Problem::Missing),
+            ArrayValue::Null => Err(Problem::Null),
+            ArrayValue::Other => Err(Problem::NotAList),
+            ArrayValue::TooLong => Err(Problem::TooManyItems(max_items)),
         }
     }
 }

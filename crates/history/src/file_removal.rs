@@ -4,7 +4,7 @@
 //! It may end at any moment and run in several processes at once: a round does what is left to do.
 
 use crate::engine::{self, MAX_FILES, Tenant};
-use crate::service::Service;
+use crate::service::HistoryService;
 use futures_util::TryStreamExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(24 * 3600);
 const TENANTS_AT_A_TIME: u16 = 500;
 
 /// Removes files without an event once a day, for as long as it is polled.
-pub async fn run(service: Arc<Service>) {
+pub async fn run(service: Arc<HistoryService>) {
     // At once, so that every service that uses the bucket is known long before the first file is removed.
     if let Err(error) = is_only_user(&service).await {
         tracing::warn!(%error, "the users of the stored files could not be read");
@@ -40,7 +40,7 @@ pub async fn run(service: Arc<Service>) {
 
 /// Removes the files of all tenants that are older than [`UNNAMED_AGE`] and that no event names; returns how many. If
 /// that fails for one tenant, the others are still looked at.
-pub async fn remove_unnamed(service: &Service) -> Result<u64, engine::Error> {
+pub async fn remove_unnamed(service: &HistoryService) -> Result<u64, engine::EngineError> {
     if !is_only_user(service).await? {
         return Ok(0);
     }
@@ -52,7 +52,7 @@ pub async fn remove_unnamed(service: &Service) -> Result<u64, engine::Error> {
         for tenant in &tenants {
             match remove_unnamed_of(service, tenant, &mut count).await {
                 // The tenant was deleted meanwhile, with its files.
-                Ok(()) | Err(engine::Error::NoTenant) => {}
+                Ok(()) | Err(engine::EngineError::NoTenant) => {}
                 Err(error) => {
                     let client_id = tenant.client_id.to_string();
                     tracing::warn!(client_id, %error, "files without an event of a tenant could not be removed");
@@ -62,7 +62,11 @@ pub async fn remove_unnamed(service: &Service) -> Result<u64, engine::Error> {
     }
 }
 
-async fn remove_unnamed_of(service: &Service, tenant: &Tenant, count: &mut u64) -> Result<(), engine::Error> {
+async fn remove_unnamed_of(
+    service: &HistoryService,
+    tenant: &Tenant,
+    count: &mut u64,
+) -> Result<(), engine::EngineError> {
     let mut old = service.files.older_than(tenant, UNNAMED_AGE).try_chunks(MAX_FILES);
     while let Some(files) = old.try_next().await.map_err(|failed| failed.1)? {
         let named = service.engine.named_files(tenant, &files).await?;
@@ -77,7 +81,7 @@ async fn remove_unnamed_of(service: &Service, tenant: &Tenant, count: &mut u64) 
 
 /// Whether no other history service uses the same bucket. The files of another one, that of a copy for instance, are named
 /// by events that are not here.
-async fn is_only_user(service: &Service) -> Result<bool, engine::Error> {
+async fn is_only_user(service: &HistoryService) -> Result<bool, engine::EngineError> {
     let others = service.files.other_users(service.id().await?).await?;
     if !others.is_empty() {
         let others = others.join(" ");

@@ -3,7 +3,7 @@
 
 /// A column that lists are filtered by. Each holds whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum FilterColumn {
     /// Only history events have it.
     RecordId,
     EventType,
@@ -35,7 +35,7 @@ pub enum Test {
 /// A condition on one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    pub column: Column,
+    pub column: FilterColumn,
     pub test: Test,
     /// Whether the test must fail (`__exclude`).
     pub is_excluded: bool,
@@ -43,7 +43,7 @@ pub struct Condition {
 
 /// Which page of a list is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct PageRange {
     /// The events on the page meet all of these.
     pub conditions: Vec<Condition>,
     /// From 1 to 1000.

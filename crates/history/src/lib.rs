@@ -1,7 +1,7 @@
 //! The history service keeps what happened, per tenant, for years (`docs/reference/history.md`).
 //!
 //! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand
-//! behind [`engine::Engine`]; everything above it (headers, validation, answers, filters, files) is written once. A
+//! behind [`engine::HistoryEngine`]; everything above it (headers, validation, answers, filters, files) is written once. A
 //! request goes through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`,
 //! `event_files.rs` or `tenants.rs`. Beside the requests, `file_removal.rs` removes files that no event names.
 
@@ -32,16 +32,16 @@ pub mod readers {
     pub use crate::batch::read as batch;
     pub use crate::body::{MAX_BODY as LARGEST, unpack};
     pub use crate::create_event::read as create_event;
-    use crate::filter::Page;
+    use crate::filter::PageRange;
     use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS, page};
-    pub use crate::reply::Refusal;
+    pub use crate::reply::HistoryRefusal;
     use resource::Query;
 
-    pub fn history_events(query: &Query) -> Result<Page, Refusal> {
+    pub fn history_events(query: &Query) -> Result<PageRange, HistoryRefusal> {
         page(&HISTORY_FILTERS, query)
     }
 
-    pub fn system_events(query: &Query) -> Result<Page, Refusal> {
+    pub fn system_events(query: &Query) -> Result<PageRange, HistoryRefusal> {
         page(&SYSTEM_FILTERS, query)
     }
 }

@@ -2,13 +2,13 @@
 //! filters; parameters and their description follow from them.
 
 use crate::body::holder;
-use crate::engine::Listed;
+use crate::engine::EngineList;
 use crate::event::{CATEGORIES, HISTORY_TYPES, HistoryEvent, SOURCE_TYPES, SYSTEM_TYPES, SystemEvent, name_of};
-use crate::fields::moment;
-use crate::filter::{Column, Condition, Page, Test};
-use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
+use crate::fields::parse_datetime_text;
+use crate::filter::{Condition, FilterColumn, PageRange, Test};
+use crate::reply::{HistoryOutcome, HistoryRefusal, HistoryReply, PathStep, Problem, Problems};
 use crate::schema::{self, nullable, number_of, number_of_or_zero, object, one_of, required, text, uuid};
-use crate::service::Service;
+use crate::service::HistoryService;
 use http::StatusCode;
 use resource::MAX_FILTERS;
 use resource::openapi::{query, titled};
@@ -44,27 +44,27 @@ impl FilterType {
         match self {
             FilterType::Int => schema::int(),
             FilterType::Name(names) => json!({"anyOf": [one_of(names), number_of(names)]}),
-            FilterType::Moment => schema::moment(),
+            FilterType::Moment => schema::datetime_schema(),
         }
     }
 }
 
 /// The name of a filter's parameter, the column and the type.
-type Filter = (&'static str, Column, FilterType);
+type FilterParameter = (&'static str, FilterColumn, FilterType);
 
-pub const HISTORY_FILTERS: [Filter; 5] = [
-    ("record_id", Column::RecordId, FilterType::Int),
-    ("event_type", Column::EventType, FilterType::Name(&HISTORY_TYPES)),
-    ("source_type", Column::SourceType, FilterType::Name(&SOURCE_TYPES)),
-    ("source_id", Column::SourceId, FilterType::Int),
-    ("event_datetime", Column::At, FilterType::Moment),
+pub const HISTORY_FILTERS: [FilterParameter; 5] = [
+    ("record_id", FilterColumn::RecordId, FilterType::Int),
+    ("event_type", FilterColumn::EventType, FilterType::Name(&HISTORY_TYPES)),
+    ("source_type", FilterColumn::SourceType, FilterType::Name(&SOURCE_TYPES)),
+    ("source_id", FilterColumn::SourceId, FilterType::Int),
+    ("event_datetime", FilterColumn::At, FilterType::Moment),
 ];
 
-pub const SYSTEM_FILTERS: [Filter; 4] = [
-    ("category", Column::Category, FilterType::Name(&CATEGORIES)),
-    ("event_type", Column::EventType, FilterType::Name(&SYSTEM_TYPES)),
-    ("source_id", Column::SourceId, FilterType::Int),
-    ("event_timestamp", Column::At, FilterType::Moment),
+pub const SYSTEM_FILTERS: [FilterParameter; 4] = [
+    ("category", FilterColumn::Category, FilterType::Name(&CATEGORIES)),
+    ("event_type", FilterColumn::EventType, FilterType::Name(&SYSTEM_TYPES)),
+    ("source_id", FilterColumn::SourceId, FilterType::Int),
+    ("event_timestamp", FilterColumn::At, FilterType::Moment),
 ];
 
 /// The largest answer, in bytes, that is sent without reserving memory.
@@ -73,59 +73,63 @@ const MAX_UNRESERVED: usize = 64 * 1024;
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Lists the history events of a tenant.
-pub async fn history_events(service: &Service, client_id: Uuid, query: &Query) -> Outcome {
-    let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
+pub async fn history_events(service: &HistoryService, client_id: Uuid, query: &Query) -> HistoryOutcome {
+    let tenant = service.tenant(client_id).await?.ok_or_else(HistoryRefusal::tenant_unavailable)?;
     let page = page(&HISTORY_FILTERS, query)?;
     let (limit, offset) = (page.limit, page.offset);
     let read = || async {
-        let listed = service.engine.history_events(&tenant, page.clone()).await.map_err(Refusal::unreadable)?;
-        Ok::<_, Refusal>(envelope(limit, offset, &listed, write_history_event))
+        let listed = service.engine.history_events(&tenant, page.clone()).await.map_err(HistoryRefusal::unreadable)?;
+        Ok::<_, HistoryRefusal>(envelope(limit, offset, &listed, write_history_event))
     };
     within_room(service, client_id, read).await
 }
 
 /// Lists the system events of a tenant.
-pub async fn system_events(service: &Service, client_id: Uuid, query: &Query) -> Outcome {
-    let tenant = service.tenant(client_id).await?.ok_or_else(Refusal::no_connection)?;
+pub async fn system_events(service: &HistoryService, client_id: Uuid, query: &Query) -> HistoryOutcome {
+    let tenant = service.tenant(client_id).await?.ok_or_else(HistoryRefusal::tenant_unavailable)?;
     let page = page(&SYSTEM_FILTERS, query)?;
     let (limit, offset) = (page.limit, page.offset);
     let read = || async {
-        let listed = service.engine.system_events(&tenant, page.clone()).await.map_err(Refusal::unreadable)?;
-        Ok::<_, Refusal>(envelope(limit, offset, &listed, write_system_event))
+        let listed = service.engine.system_events(&tenant, page.clone()).await.map_err(HistoryRefusal::unreadable)?;
+        Ok::<_, HistoryRefusal>(envelope(limit, offset, &listed, write_system_event))
     };
     within_room(service, client_id, read).await
 }
 
 /// The answer to a read, which holds memory until it is sent. Where none is free, it is dropped, and read again once there
 /// is: nothing waits with an answer in memory.
-async fn within_room<F: Future<Output = Outcome>>(service: &Service, client_id: Uuid, read: impl Fn() -> F) -> Outcome {
+async fn within_room<F: Future<Output = HistoryOutcome>>(
+    service: &HistoryService,
+    client_id: Uuid,
+    read: impl Fn() -> F,
+) -> HistoryOutcome {
     let (reply, tenant) = (read().await?, holder(Some(client_id)));
     let length = reply.length();
     if length <= MAX_UNRESERVED {
         return Ok(reply);
     }
     if let Some(permit) = service.answers.try_acquire(&tenant, length) {
-        return Ok(reply.holding(permit));
+        return Ok(reply.with_permit(permit));
     }
     drop(reply);
     let permit = service.answers.acquire(&tenant, 2 * length, MAX_WAIT).await;
-    let busy = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
+    let busy = || HistoryRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests at once.");
     let mut permit = permit.ok_or_else(busy)?;
     let reply = read().await?;
     permit.shrink(reply.length());
-    Ok(reply.holding(permit))
+    Ok(reply.with_permit(permit))
 }
 
 /// The page that the parameters of a request ask for.
-pub fn page(filters: &[Filter], query: &Query) -> Result<Page, Refusal> {
+pub fn page(filters: &[FilterParameter], query: &Query) -> Result<PageRange, HistoryRefusal> {
     let mut problems = Problems::default();
     if let Err(SelectError::TooManyFilters(max_filters)) =
         bound_filters(query, MAX_FILTERS, |name| filter_named(filters, name).is_some())
     {
-        problems.add(&[Step::Name("query")], Problem::TooManyFilters(max_filters));
+        problems.add(&[PathStep::Name("query")], Problem::TooManyFilters(max_filters));
         return Err(problems.into());
     }
-    let mut page = Page { conditions: Vec::new(), limit: DEFAULT_LIMIT, offset: 0 };
+    let mut page = PageRange { conditions: Vec::new(), limit: DEFAULT_LIMIT, offset: 0 };
     for (name, value) in query.pairs() {
         let outcome = match name {
             "limit" => int_between(value, 1, MAX_LIMIT).map(|limit| page.limit = limit),
@@ -136,7 +140,7 @@ pub fn page(filters: &[Filter], query: &Query) -> Result<Page, Refusal> {
             },
         };
         if let Err(problem) = outcome {
-            problems.add(&[Step::Name("query"), Step::Name(name)], problem);
+            problems.add(&[PathStep::Name("query"), PathStep::Name(name)], problem);
         }
     }
     if problems.is_empty() { Ok(page) } else { Err(problems.into()) }
@@ -155,7 +159,7 @@ fn int(text: &str) -> Result<i64, Problem> {
 }
 
 /// A parameter as a condition; `None` when it names no filter.
-fn condition(filters: &[Filter], name: &str, value: &str) -> Option<Result<Condition, Problem>> {
+fn condition(filters: &[FilterParameter], name: &str, value: &str) -> Option<Result<Condition, Problem>> {
     let (&(_, column, filter_type), predicate, is_excluded) = filter_named(filters, name)?;
     Some(parse_test(filter_type, predicate, value).map(|test| match (is_excluded, test) {
         // No column is null, so the opposite of a bound is a bound, which can be read from an index.
@@ -168,7 +172,7 @@ fn condition(filters: &[Filter], name: &str, value: &str) -> Option<Result<Condi
 }
 
 /// The filter that a parameter names, its predicate, and whether it excludes.
-fn filter_named<'f, 'n>(filters: &'f [Filter], name: &'n str) -> Option<(&'f Filter, &'n str, bool)> {
+fn filter_named<'f, 'n>(filters: &'f [FilterParameter], name: &'n str) -> Option<(&'f FilterParameter, &'n str, bool)> {
     let (is_excluded, name) = match name.strip_suffix("__exclude") {
         Some(name) => (true, name),
         None => (false, name),
@@ -189,9 +193,9 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
             at.or_else(number).ok_or(Problem::NotAMember)
         }
         // The plus of an offset from UTC has become a space when the query was decoded.
-        FilterType::Moment => {
-            moment(&text.trim().replace(' ', "+")).or_else(|| moment(text.trim())).ok_or(Problem::NotAMoment)
-        }
+        FilterType::Moment => parse_datetime_text(&text.trim().replace(' ', "+"))
+            .or_else(|| parse_datetime_text(text.trim()))
+            .ok_or(Problem::NotAMoment),
     };
     Ok(match predicate {
         "in" => {
@@ -213,7 +217,7 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
 }
 
 /// The parameters of a list for the OpenAPI document.
-pub fn parameters(filters: &[Filter]) -> Vec<Json> {
+pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
     let offset = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0});
     let mut list = vec![
@@ -257,7 +261,7 @@ fn meaning(predicate: &str) -> &'static str {
     }
 }
 
-fn envelope<T>(limit: i64, offset: i64, listed: &Listed<T>, write: fn(&T, &mut Vec<u8>)) -> Reply {
+fn envelope<T>(limit: i64, offset: i64, listed: &EngineList<T>, write: fn(&T, &mut Vec<u8>)) -> HistoryReply {
     let (total, filtered) = (listed.total, listed.filtered);
     let mut out = Vec::with_capacity(128 + 512 * listed.results.len());
     let head =
@@ -270,7 +274,7 @@ fn envelope<T>(limit: i64, offset: i64, listed: &Listed<T>, write: fn(&T, &mut V
         write(event, &mut out);
     }
     out.extend_from_slice(b"]}");
-    Reply::json_bytes(StatusCode::OK, out).tagged()
+    HistoryReply::json_bytes(StatusCode::OK, out).with_etag()
 }
 
 fn put_json_text(out: &mut Vec<u8>, text: &str) {
@@ -278,39 +282,39 @@ fn put_json_text(out: &mut Vec<u8>, text: &str) {
     drop(serde_json::to_writer(out, text));
 }
 
-fn put(out: &mut Vec<u8>, text: &str) {
+fn write_json_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Writes a history event as JSON. Its `event_data` is stored as JSON already.
 fn write_history_event(event: &HistoryEvent, out: &mut Vec<u8>) {
-    put(out, &format!(r#"{{"event_id":"{}","event_datetime":""#, event.id));
+    write_json_text(out, &format!(r#"{{"event_id":"{}","event_datetime":""#, event.id));
     time::write(out, event.at);
-    put(out, &format!(r#"","event_type":"{}","event_data":"#, name_of(&HISTORY_TYPES, event.event_type)));
-    put(out, &event.data);
+    write_json_text(out, &format!(r#"","event_type":"{}","event_data":"#, name_of(&HISTORY_TYPES, event.event_type)));
+    write_json_text(out, &event.data);
     let source_type = name_of(&SOURCE_TYPES, event.source_type);
-    put(out, &format!(r#","source_type":"{source_type}","source_id":{},"source_name":"#, event.source_id));
+    write_json_text(out, &format!(r#","source_type":"{source_type}","source_id":{},"source_name":"#, event.source_id));
     match &event.source_name {
         Some(name) => put_json_text(out, name),
-        None => put(out, "null"),
+        None => write_json_text(out, "null"),
     }
-    put(out, r#","source_info":"#);
+    write_json_text(out, r#","source_info":"#);
     put_json_text(out, &event.source_info);
     out.push(b'}');
 }
 
 /// Writes a system event as JSON. Its `event_data` is a text.
 fn write_system_event(event: &SystemEvent, out: &mut Vec<u8>) {
-    put(out, &format!(r#"{{"id":"{}","event_timestamp":""#, event.id));
+    write_json_text(out, &format!(r#"{{"id":"{}","event_timestamp":""#, event.id));
     time::write(out, event.at);
     let (category, event_type) = (name_of(&CATEGORIES, event.category), name_of(&SYSTEM_TYPES, event.event_type));
     let (source_id, source_type) = (event.source_id, event.source_type);
-    put(out, &format!(r#"","category":"{category}","event_type":"{event_type}","source_id":{source_id},"#));
-    put(out, &format!(r#""source_type":{source_type},"source_info":"#));
+    write_json_text(out, &format!(r#"","category":"{category}","event_type":"{event_type}","source_id":{source_id},"#));
+    write_json_text(out, &format!(r#""source_type":{source_type},"source_info":"#));
     put_json_text(out, &event.source_info);
-    put(out, r#","source_ip":"#);
+    write_json_text(out, r#","source_ip":"#);
     put_json_text(out, &event.source_ip);
-    put(out, r#","event_data":"#);
+    write_json_text(out, r#","event_data":"#);
     put_json_text(out, &event.data);
     out.push(b'}');
 }
@@ -319,7 +323,7 @@ pub fn history_event_schema() -> Json {
     let data = json!({"type": "array", "items": {}});
     let schema = object([
         ("event_id", required(uuid())),
-        ("event_datetime", required(schema::moment())),
+        ("event_datetime", required(schema::datetime_schema())),
         ("event_type", required(one_of(&HISTORY_TYPES))),
         ("event_data", required(data)),
         ("source_type", required(one_of(&SOURCE_TYPES))),
@@ -333,7 +337,7 @@ pub fn history_event_schema() -> Json {
 pub fn system_event_schema() -> Json {
     let schema = object([
         ("id", required(uuid())),
-        ("event_timestamp", required(schema::moment())),
+        ("event_timestamp", required(schema::datetime_schema())),
         ("category", required(one_of(&CATEGORIES))),
         ("event_type", required(one_of(&SYSTEM_TYPES))),
         ("source_id", required(schema::int())),

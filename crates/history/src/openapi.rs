@@ -2,7 +2,7 @@
 
 use crate::files::CONTENT_PATH;
 use crate::lists::{HISTORY_FILTERS, SYSTEM_FILTERS};
-use crate::routes::{API_KEY, Access, CLIENT_ID, Endpoint, ROUTES, Route, SERVICE_ID};
+use crate::routes::{API_KEY, CLIENT_ID, Endpoint, HistoryRoute, ROUTES, RequiredCredentials, SERVICE_ID};
 use crate::schema::{int, object, one_of, optional, required, text, uuid};
 use crate::{batch, create_event, event_files, lists, tenants};
 use resource::openapi::{Audience, document_schema, etag, if_none_match, not_modified, share, titled};
@@ -59,7 +59,7 @@ const TAGS: [(&str, &str); 3] = [
 ];
 
 /// `{"detail": "…"}`
-fn refused() -> Json {
+fn detail_schema() -> Json {
     let why = json!({"type": "string", "description": "Why not, in a sentence"});
     titled("Refusal", object([("detail", required(why))]))
 }
@@ -153,7 +153,7 @@ fn describe(endpoint: Endpoint, batch_events: usize) -> Description {
     }
 }
 
-fn operation(route: &Route, batch_events: usize) -> Json {
+fn operation(route: &HistoryRoute, batch_events: usize) -> Json {
     let Description { summary, mut parameters, body, status, answer } = describe(route.endpoint, batch_events);
     if let Some(name) = route.value_name() {
         let schema = if route.endpoint == Endpoint::EventFile { uuid() } else { text() };
@@ -164,7 +164,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
     if status == 302 {
         responses["302"]["headers"]["Location"] = json!({"required": true, "schema": text()});
     }
-    let has_key = route.access != Access::Public;
+    let has_key = route.access != RequiredCredentials::Public;
     if has_key {
         let about = "The id of the service that the request is meant for; any other one refuses it";
         let header = json!({"name": SERVICE_ID.as_str(), "in": "header", "description": about, "schema": text()});
@@ -176,7 +176,7 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         responses["200"]["headers"]["ETag"] = etag();
         responses.insert("304".to_owned(), not_modified());
     }
-    let has_tenant = matches!(route.access, Access::Client | Access::KeyOrClient);
+    let has_tenant = matches!(route.access, RequiredCredentials::Client | RequiredCredentials::KeyOrClient);
     let is_list = matches!(route.endpoint, Endpoint::HistoryEvents | Endpoint::SystemEvents);
     let refusals = [
         (400, "Refused: the tenant, or a body that is no JSON", has_tenant || body.is_some()),
@@ -198,10 +198,10 @@ fn operation(route: &Route, batch_events: usize) -> Json {
         responses.insert("503".to_owned(), response(text, Some(readiness("Unavailable", "unavailable"))));
     }
     let security = match route.access {
-        Access::Public => json!([]),
-        Access::Key => json!([{"key": []}]),
-        Access::KeyOrClient => json!([{"key": [], "client": []}, {"key": []}]),
-        Access::Client => json!([{"key": [], "client": []}]),
+        RequiredCredentials::Public => json!([]),
+        RequiredCredentials::Key => json!([{"key": []}]),
+        RequiredCredentials::KeyOrClient => json!([{"key": [], "client": []}, {"key": []}]),
+        RequiredCredentials::Client => json!([{"key": [], "client": []}]),
     };
     let tag = match route.endpoint {
         Endpoint::Health | Endpoint::Readiness | Endpoint::Description | Endpoint::Service => SERVICE,
@@ -228,7 +228,7 @@ fn is_internal(endpoint: Endpoint) -> bool {
 }
 
 /// The words of a path, without `api` and values, and what is done where the path does not say so.
-fn operation_id(route: &Route) -> String {
+fn operation_id(route: &HistoryRoute) -> String {
     let words = route.path.split('/').filter(|word| !matches!(*word, "" | "api") && !word.starts_with('{'));
     let words = words.map(|word| word.trim_end_matches(".json").replace('-', "_"));
     let action = match route.endpoint {
@@ -249,7 +249,7 @@ fn response(text: &str, schema: Option<Json>) -> Json {
 }
 
 fn refusal(status: u16, text: &str) -> Json {
-    let mut refusal = response(text, Some(if status == 422 { problems() } else { refused() }));
+    let mut refusal = response(text, Some(if status == 422 { problems() } else { detail_schema() }));
     if status == 503 {
         refusal["headers"] = json!({"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}});
     }

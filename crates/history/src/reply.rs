@@ -7,60 +7,63 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use serde_json::json;
-use web::content::Content;
+use web::content::BodyContent;
 use web::pace::{IN_MEMORY, Pace};
 use web::shares::Permit;
-use web::tag::{Tag, etag};
-use web::viewer::Served;
+use web::tag::{EntityTag, etag};
+use web::viewer::ViewerAnswer;
 
 /// What a handler returns.
-pub type Outcome = Result<Reply, Refusal>;
+pub type HistoryOutcome = Result<HistoryReply, HistoryRefusal>;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Reply {
+pub struct HistoryReply {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
-    tag: Option<Tag>,
+    tag: Option<EntityTag>,
     /// The pace at which it must be taken.
     pace: Option<Box<Pace>>,
 }
 
-impl From<Served> for Reply {
-    fn from(served: Served) -> Reply {
-        let Served { content_type, tag, mut headers, body } = served;
+impl From<ViewerAnswer> for HistoryReply {
+    fn from(served: ViewerAnswer) -> HistoryReply {
+        let ViewerAnswer { content_type, tag, mut headers, body } = served;
         headers.push((header::CONTENT_TYPE, HeaderValue::from_static(content_type)));
-        Reply { headers, tag, ..Reply::json_bytes(StatusCode::OK, body) }
+        HistoryReply { headers, tag, ..HistoryReply::json_bytes(StatusCode::OK, body) }
     }
 }
 
-impl Reply {
+impl HistoryReply {
     /// An answer with a JSON body.
-    pub fn json(status: StatusCode, value: &impl Serialize) -> Reply {
+    pub fn json(status: StatusCode, value: &impl Serialize) -> HistoryReply {
         // All keys are texts, so this cannot fail.
-        Reply::json_bytes(status, serde_json::to_vec(value).unwrap_or_default())
+        HistoryReply::json_bytes(status, serde_json::to_vec(value).unwrap_or_default())
     }
 
     /// An answer with a body that is JSON already.
-    pub fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> Reply {
-        Reply { status, headers: Vec::new(), body: body.into(), tag: None, pace: None }
+    pub fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> HistoryReply {
+        HistoryReply { status, headers: Vec::new(), body: body.into(), tag: None, pace: None }
     }
 
     /// 204.
-    pub fn empty() -> Reply {
-        Reply::json_bytes(StatusCode::NO_CONTENT, Bytes::new())
+    pub fn empty() -> HistoryReply {
+        HistoryReply::json_bytes(StatusCode::NO_CONTENT, Bytes::new())
     }
 
     /// 302
-    pub fn redirect(address: &str) -> Reply {
+    pub fn redirect(address: &str) -> HistoryReply {
         let location = HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address));
-        Reply { headers: location.into_iter().collect(), ..Reply::json_bytes(StatusCode::FOUND, Bytes::new()) }
+        HistoryReply {
+            headers: location.into_iter().collect(),
+            ..HistoryReply::json_bytes(StatusCode::FOUND, Bytes::new())
+        }
     }
 
     /// The answer with one more header.
     #[must_use]
-    pub fn with(mut self, name: HeaderName, value: &str) -> Reply {
+    pub fn with_header(mut self, name: HeaderName, value: &str) -> HistoryReply {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
         self
     }
@@ -72,29 +75,29 @@ impl Reply {
 
     /// The answer, which holds the permit for its memory until it is sent.
     #[must_use]
-    pub(crate) fn holding(mut self, permit: Permit) -> Reply {
+    pub(crate) fn with_permit(mut self, permit: Permit) -> HistoryReply {
         self.pace = Some(Box::new(Pace { demand: permit.demand(), rates: IN_MEMORY }));
-        self.body = permit.hold(self.body);
+        self.body = permit.attach_to(self.body);
         self
     }
 
     /// The answer with an `ETag` of its body.
     #[must_use]
-    pub fn tagged(mut self) -> Reply {
+    pub fn with_etag(mut self) -> HistoryReply {
         self.tag = Some(etag(&self.body));
         self
     }
 
     /// The answer to a read whose caller has sent these headers: 304 where he has named the state that this shows.
     #[must_use]
-    pub(crate) fn unless_known(self, headers: &HeaderMap) -> Reply {
+    pub(crate) fn unless_known(self, headers: &HeaderMap) -> HistoryReply {
         let is_known = self.tag.is_some_and(|tag| tag.is_named_by_if_none_match(headers));
-        if is_known { Reply { status: StatusCode::NOT_MODIFIED, body: Bytes::new(), ..self } } else { self }
+        if is_known { HistoryReply { status: StatusCode::NOT_MODIFIED, body: Bytes::new(), ..self } } else { self }
     }
 
-    pub(crate) fn into_response(self) -> Response<Content> {
+    pub(crate) fn into_response(self) -> Response<BodyContent> {
         let has_type = !self.body.is_empty() || self.status == StatusCode::NOT_MODIFIED;
-        let mut response = Response::new(Content::from(Full::new(self.body)));
+        let mut response = Response::new(BodyContent::from(Full::new(self.body)));
         *response.status_mut() = self.status;
         if let Some(pace) = self.pace {
             response.extensions_mut().insert(*pace);
@@ -115,82 +118,90 @@ impl Reply {
 
 /// Why a request is refused.
 #[derive(Debug)]
-pub struct Refusal {
-    reply: Reply,
+pub struct HistoryRefusal {
+    reply: HistoryReply,
     /// What is logged and not answered.
     pub cause: Option<String>,
 }
 
-impl Refusal {
+impl HistoryRefusal {
     /// `{"detail": …}`
-    pub fn new(status: StatusCode, detail: &str) -> Refusal {
-        let reply = Reply::json(status, &json!({"detail": detail}));
+    pub fn new(status: StatusCode, detail: &str) -> HistoryRefusal {
+        let reply = HistoryReply::json(status, &json!({"detail": detail}));
         let is_temporary = status == StatusCode::SERVICE_UNAVAILABLE;
-        let reply = if is_temporary { reply.with(header::RETRY_AFTER, "1") } else { reply };
-        Refusal { reply, cause: None }
+        let reply = if is_temporary { reply.with_header(header::RETRY_AFTER, "1") } else { reply };
+        HistoryRefusal { reply, cause: None }
     }
 
     /// 400
-    pub fn bad(detail: &str) -> Refusal {
-        Refusal::new(StatusCode::BAD_REQUEST, detail)
+    pub fn bad_request(detail: &str) -> HistoryRefusal {
+        HistoryRefusal::new(StatusCode::BAD_REQUEST, detail)
     }
 
     /// 404
-    pub fn not_found() -> Refusal {
-        Refusal::new(StatusCode::NOT_FOUND, "Not found.")
+    pub fn not_found() -> HistoryRefusal {
+        HistoryRefusal::new(StatusCode::NOT_FOUND, "Not found.")
     }
 
     /// 400 for a header `X-Client-Id` that is missing or no UUID of version 4.
-    pub fn unauthorized_client() -> Refusal {
-        Refusal::bad("Unauthorized Client.")
+    pub fn unauthorized_client() -> HistoryRefusal {
+        HistoryRefusal::bad_request("Unauthorized Client.")
     }
 
     /// 400 for an unknown tenant, where events or files are written.
-    pub fn no_tenant(name: &str) -> Refusal {
-        Refusal::bad(&format!("{name} tenant not found in database."))
+    pub fn tenant_not_found(name: &str) -> HistoryRefusal {
+        HistoryRefusal::bad_request(&format!("{name} tenant not found in database."))
     }
 
     /// 400 for an unknown tenant, where events are read or a tenant is deleted.
-    pub fn no_connection() -> Refusal {
-        Refusal::bad("Failed to connect to tenant db.")
+    pub fn tenant_unavailable() -> HistoryRefusal {
+        HistoryRefusal::bad_request("Failed to connect to tenant db.")
     }
 
     /// 500 with a cause for the log
-    pub fn failed(detail: &str, cause: &str) -> Refusal {
-        Refusal { cause: Some(cause.to_owned()), ..Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, detail) }
+    pub fn internal_error(detail: &str, cause: &str) -> HistoryRefusal {
+        HistoryRefusal {
+            cause: Some(cause.to_owned()),
+            ..HistoryRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+        }
     }
 
     /// 503 with a cause for the log
-    pub fn unavailable(detail: &str, cause: String) -> Refusal {
-        Refusal { cause: Some(cause), ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+    pub fn unavailable(detail: &str, cause: String) -> HistoryRefusal {
+        HistoryRefusal { cause: Some(cause), ..HistoryRefusal::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
     /// An engine's error: 503 if a later attempt may succeed, else 500 with the detail `failed`.
-    pub fn engine(error: engine::Error, failed: &str, no_tenant: impl FnOnce() -> Refusal) -> Refusal {
+    pub fn engine(
+        error: engine::EngineError,
+        failed: &str,
+        no_tenant: impl FnOnce() -> HistoryRefusal,
+    ) -> HistoryRefusal {
         match error {
-            engine::Error::NoTenant => no_tenant(),
-            engine::Error::Unavailable(cause) => Refusal::unavailable(ENGINE_UNAVAILABLE, cause),
-            engine::Error::Failed(cause) => Refusal::failed(failed, &cause),
-            error @ engine::Error::PageTooLarge => Refusal::failed(failed, &error.to_string()),
+            engine::EngineError::NoTenant => no_tenant(),
+            engine::EngineError::Unavailable(cause) => HistoryRefusal::unavailable(ENGINE_UNAVAILABLE, cause),
+            engine::EngineError::Failed(cause) => HistoryRefusal::internal_error(failed, &cause),
+            error @ engine::EngineError::PageTooLarge => HistoryRefusal::internal_error(failed, &error.to_string()),
         }
     }
 
     /// An engine's error where events or tenants were to be read.
-    pub fn unreadable(error: engine::Error) -> Refusal {
-        if error == engine::Error::PageTooLarge {
+    pub fn unreadable(error: engine::EngineError) -> HistoryRefusal {
+        if error == engine::EngineError::PageTooLarge {
             let mut problems = Problems::default();
-            problems.add(&[Step::Name("query"), Step::Name("limit")], Problem::PageTooLarge(MAX_PAGE_BYTES >> 20));
+            problems
+                .add(&[PathStep::Name("query"), PathStep::Name("limit")], Problem::PageTooLarge(MAX_PAGE_BYTES >> 20));
             return problems.into();
         }
-        Refusal::engine(error, "Failed to read events.", Refusal::no_connection)
+        HistoryRefusal::engine(error, "Failed to read events.", HistoryRefusal::tenant_unavailable)
     }
 
     /// The status and the body.
-    pub fn told(&self) -> (StatusCode, &[u8]) {
+    pub fn status_and_body(&self) -> (StatusCode, &[u8]) {
         (self.reply.status, &self.reply.body)
     }
 
-    pub(crate) fn into_reply(self) -> Reply {
+    pub(crate) fn into_reply(self) -> HistoryReply {
         self.reply
     }
 }
@@ -198,17 +209,17 @@ impl Refusal {
 /// The detail of a 503 of either engine.
 const ENGINE_UNAVAILABLE: &str = "ClickHouse temporarily unavailable.";
 
-impl From<Problems> for Refusal {
-    fn from(problems: Problems) -> Refusal {
+impl From<Problems> for HistoryRefusal {
+    fn from(problems: Problems) -> HistoryRefusal {
         let detail = json!({"detail": problems.0});
-        Refusal { reply: Reply::json(StatusCode::UNPROCESSABLE_ENTITY, &detail), cause: None }
+        HistoryRefusal { reply: HistoryReply::json(StatusCode::UNPROCESSABLE_ENTITY, &detail), cause: None }
     }
 }
 
 /// A step of the path from the request to a wrong value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Step<'a> {
+pub enum PathStep<'a> {
     /// The field of an object.
     Name(&'a str),
     /// The place in an array.
@@ -223,7 +234,7 @@ pub const MAX_PROBLEMS: usize = 1000;
 pub struct Problems(Vec<serde_json::Value>);
 
 impl Problems {
-    pub fn add(&mut self, place: &[Step<'_>], problem: Problem) {
+    pub fn add(&mut self, place: &[PathStep<'_>], problem: Problem) {
         if self.0.len() == MAX_PROBLEMS {
             return;
         }

@@ -46,7 +46,7 @@ impl Endpoint {
 
 /// What a caller must send.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Access {
+pub enum RequiredCredentials {
     /// Nothing.
     Public,
     /// The key.
@@ -57,47 +57,57 @@ pub enum Access {
     Client,
 }
 
-pub struct Route {
+pub struct HistoryRoute {
     pub endpoint: Endpoint,
     pub method: Method,
     /// Without a slash at its end; a name between braces stands for a value.
     pub path: &'static str,
-    pub access: Access,
+    pub access: RequiredCredentials,
 }
 
-impl Route {
-    const fn new(endpoint: Endpoint, method: Method, path: &'static str, access: Access) -> Route {
-        Route { endpoint, method, path, access }
+impl HistoryRoute {
+    const fn new(endpoint: Endpoint, method: Method, path: &'static str, access: RequiredCredentials) -> HistoryRoute {
+        HistoryRoute { endpoint, method, path, access }
     }
 }
 
-impl Route {
+impl HistoryRoute {
     /// The name of the value in the path, if there is one.
     pub fn value_name(&self) -> Option<&'static str> {
         self.path.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(name, _)| name)
     }
 }
 
-pub static ROUTES: [Route; 15] = [
-    Route::new(Endpoint::Home, Method::GET, "/", Access::Public),
-    Route::new(Endpoint::Health, Method::GET, "/healthz", Access::Public),
-    Route::new(Endpoint::Readiness, Method::GET, "/readyz", Access::Public),
-    Route::new(Endpoint::Description, Method::GET, "/api/openapi.json", Access::Public),
-    Route::new(Endpoint::Page, Method::GET, "/api/docs", Access::Public),
-    Route::new(Endpoint::PageFile, Method::GET, "/api/docs/{name}", Access::Public),
-    Route::new(Endpoint::Service, Method::GET, "/api/service", Access::Key),
-    Route::new(Endpoint::CreateEvent, Method::POST, "/api/event-bridge/create-event", Access::KeyOrClient),
-    Route::new(Endpoint::Batch, Method::POST, "/api/system-events/batch", Access::Client),
-    Route::new(Endpoint::SystemEvents, Method::GET, "/api/system-events", Access::Client),
-    Route::new(Endpoint::HistoryEvents, Method::GET, "/api/history/events", Access::Client),
-    Route::new(Endpoint::EventFile, Method::GET, "/api/history/events/{event_id}/file", Access::Client),
-    Route::new(Endpoint::Initialize, Method::POST, "/api/initialize-tenant", Access::Key),
-    Route::new(Endpoint::Delete, Method::DELETE, "/api/delete-tenant", Access::Client),
-    Route::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", Access::Client),
+pub static ROUTES: [HistoryRoute; 15] = [
+    HistoryRoute::new(Endpoint::Home, Method::GET, "/", RequiredCredentials::Public),
+    HistoryRoute::new(Endpoint::Health, Method::GET, "/healthz", RequiredCredentials::Public),
+    HistoryRoute::new(Endpoint::Readiness, Method::GET, "/readyz", RequiredCredentials::Public),
+    HistoryRoute::new(Endpoint::Description, Method::GET, "/api/openapi.json", RequiredCredentials::Public),
+    HistoryRoute::new(Endpoint::Page, Method::GET, "/api/docs", RequiredCredentials::Public),
+    HistoryRoute::new(Endpoint::PageFile, Method::GET, "/api/docs/{name}", RequiredCredentials::Public),
+    HistoryRoute::new(Endpoint::Service, Method::GET, "/api/service", RequiredCredentials::Key),
+    HistoryRoute::new(
+        Endpoint::CreateEvent,
+        Method::POST,
+        "/api/event-bridge/create-event",
+        RequiredCredentials::KeyOrClient,
+    ),
+    HistoryRoute::new(Endpoint::Batch, Method::POST, "/api/system-events/batch", RequiredCredentials::Client),
+    HistoryRoute::new(Endpoint::SystemEvents, Method::GET, "/api/system-events", RequiredCredentials::Client),
+    HistoryRoute::new(Endpoint::HistoryEvents, Method::GET, "/api/history/events", RequiredCredentials::Client),
+    HistoryRoute::new(
+        Endpoint::EventFile,
+        Method::GET,
+        "/api/history/events/{event_id}/file",
+        RequiredCredentials::Client,
+    ),
+    HistoryRoute::new(Endpoint::Initialize, Method::POST, "/api/initialize-tenant", RequiredCredentials::Key),
+    HistoryRoute::new(Endpoint::Delete, Method::DELETE, "/api/delete-tenant", RequiredCredentials::Client),
+    HistoryRoute::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", RequiredCredentials::Client),
 ];
 
 /// The route of a path, with or without a slash at its end, and the value in the path, else an empty text.
-pub fn find(path: &str) -> Option<(&'static Route, &str)> {
+pub fn find(path: &str) -> Option<(&'static HistoryRoute, &str)> {
     let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
     ROUTES.iter().find_map(|route| match route.path.split_once('{') {
         None => (route.path == path).then_some((route, "")),

@@ -3,17 +3,17 @@
 use serde_json::{Map, Value as Json, json};
 
 /// The schema of a field, and whether the field is required.
-pub type Field = (bool, Json);
+pub type SchemaField = (bool, Json);
 
-pub fn required(schema: Json) -> Field {
+pub fn required(schema: Json) -> SchemaField {
     (true, schema)
 }
 
-pub fn optional(schema: Json) -> Field {
+pub fn optional(schema: Json) -> SchemaField {
     (false, schema)
 }
 
-pub fn object<const N: usize>(fields: [(&str, Field); N]) -> Json {
+pub fn object<const N: usize>(fields: [(&str, SchemaField); N]) -> Json {
     let required: Vec<&str> =
         fields.iter().filter(|(_, (is_required, _))| *is_required).map(|(name, _)| *name).collect();
     let properties: Map<String, Json> =
@@ -35,7 +35,7 @@ pub fn uuid() -> Json {
 }
 
 /// A date and time that the service accepts.
-pub fn moment() -> Json {
+pub fn datetime_schema() -> Json {
     json!({"type": "string", "format": "date-time", "description": "From 1900 to 2299"})
 }
 

@@ -1,10 +1,10 @@
 //! The path of a request: route → method → key → service id → client id → handler → answer.
 
-use crate::engine::Error;
+use crate::engine::EngineError;
 use crate::files::CONTENT_PATH;
-use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
-use crate::routes::{self, API_KEY, Access, CLIENT_ID, Endpoint, Route, SERVICE_ID};
-use crate::service::Service;
+use crate::reply::{HistoryOutcome, HistoryRefusal, HistoryReply, PathStep, Problem, Problems};
+use crate::routes::{self, API_KEY, CLIENT_ID, Endpoint, HistoryRoute, RequiredCredentials, SERVICE_ID};
+use crate::service::HistoryService;
 use crate::{batch, create_event, event_files, lists, openapi, tenants};
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -19,17 +19,21 @@ use std::time::Instant;
 use store::blobs::health::BlobHealth;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
-use web::compress::{Accepted, compress};
-use web::content::Content;
+use web::compress::{AcceptedCodings, compress};
+use web::content::BodyContent;
 use web::request_id::{REQUEST_ID, request_id};
 use web::viewer;
 
 /// How much of a path goes into the log, in characters.
 const MAX_LOGGED_PATH: usize = 200;
 
-impl Service {
+impl HistoryService {
     /// Answers one request and logs it.
-    pub async fn answer(self: Arc<Service>, request: Request<Incoming>, _peer: SocketAddr) -> Response<Content> {
+    pub async fn answer(
+        self: Arc<HistoryService>,
+        request: Request<Incoming>,
+        _peer: SocketAddr,
+    ) -> Response<BodyContent> {
         let started = Instant::now();
         let id = request_id(request.headers());
         let method = request.method().clone();
@@ -37,7 +41,7 @@ impl Service {
         // A task of its own: a write is finished although the client hangs up, so that what is logged is what happened.
         let answered = tokio::spawn(dispatch(self, request)).await;
         let (mut response, cause) = answered.unwrap_or_else(|error| {
-            let refusal = Refusal::failed("A server error occurred.", &error.to_string());
+            let refusal = HistoryRefusal::internal_error("A server error occurred.", &error.to_string());
             (refusal.into_reply().into_response(), Some(error.to_string()))
         });
         response.headers_mut().insert(REQUEST_ID, id.clone());
@@ -53,7 +57,7 @@ impl Service {
 }
 
 /// The answer, and the cause of a failure for the log.
-async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Response<Content>, Option<String>) {
+async fn dispatch(service: Arc<HistoryService>, request: Request<Incoming>) -> (Response<BodyContent>, Option<String>) {
     if request.uri().path().starts_with(CONTENT_PATH) {
         return (service.files.answer(request).await, None);
     }
@@ -69,7 +73,7 @@ async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Respons
     };
     let mut response = reply.into_response();
     if found.is_none_or(|(route, _)| route.endpoint.is_compressed()) {
-        response = compress(response, Accepted::of(&parts.headers));
+        response = compress(response, AcceptedCodings::from_headers(&parts.headers));
     }
     if is_head {
         *response.body_mut() = Full::default().into();
@@ -78,42 +82,46 @@ async fn dispatch(service: Arc<Service>, request: Request<Incoming>) -> (Respons
 }
 
 async fn respond(
-    service: &Service,
-    found: Option<(&'static Route, &str)>,
+    service: &HistoryService,
+    found: Option<(&'static HistoryRoute, &str)>,
     parts: &http::request::Parts,
     body: Incoming,
-) -> Outcome {
-    let (route, value) = found.ok_or_else(Refusal::not_found)?;
+) -> HistoryOutcome {
+    let (route, value) = found.ok_or_else(HistoryRefusal::not_found)?;
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     if route.method != *method {
         let allow = if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() };
         let detail = json!({"detail": format!("Method \"{}\" not allowed.", parts.method)});
-        return Ok(Reply::json(StatusCode::METHOD_NOT_ALLOWED, &detail).with(header::ALLOW, allow));
+        return Ok(HistoryReply::json(StatusCode::METHOD_NOT_ALLOWED, &detail).with_header(header::ALLOW, allow));
     }
-    if route.access != Access::Public && !has_key(&parts.headers, &service.settings.api_key) {
-        return Err(Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
+    if route.access != RequiredCredentials::Public && !has_key(&parts.headers, &service.settings.api_key) {
+        return Err(HistoryRefusal::new(StatusCode::UNAUTHORIZED, "Unauthorized API Key."));
     }
-    if route.access != Access::Public && parts.headers.contains_key(SERVICE_ID) {
+    if route.access != RequiredCredentials::Public && parts.headers.contains_key(SERVICE_ID) {
         check_service_id(service, &parts.headers).await?;
     }
     let client = match route.access {
-        Access::Public | Access::Key => None,
-        Access::KeyOrClient => client_id(&parts.headers)?,
-        Access::Client => Some(client_id(&parts.headers)?.ok_or_else(Refusal::unauthorized_client)?),
+        RequiredCredentials::Public | RequiredCredentials::Key => None,
+        RequiredCredentials::KeyOrClient => client_id(&parts.headers)?,
+        RequiredCredentials::Client => {
+            Some(client_id(&parts.headers)?.ok_or_else(HistoryRefusal::unauthorized_client)?)
+        }
     };
-    let required_client = || client.ok_or_else(Refusal::unauthorized_client);
+    let required_client = || client.ok_or_else(HistoryRefusal::unauthorized_client);
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     match route.endpoint {
         Endpoint::Health => Ok(status(StatusCode::OK, "ok")),
         Endpoint::Readiness => Ok(readiness(service.engine.ready().await, service.files.health())),
         Endpoint::Description => describe(service, &query),
         Endpoint::Service => {
-            let id = service.id().await.map_err(Refusal::unreadable)?;
-            Ok(Reply::json(StatusCode::OK, &json!({"id": id})))
+            let id = service.id().await.map_err(HistoryRefusal::unreadable)?;
+            Ok(HistoryReply::json(StatusCode::OK, &json!({"id": id})))
         }
-        Endpoint::Home => Ok(Reply::redirect(viewer::PATH)),
+        Endpoint::Home => Ok(HistoryReply::redirect(viewer::PATH)),
         Endpoint::Page => Ok(viewer::page("Chancery history API", "/api/openapi.json?audience=clients").into()),
-        Endpoint::PageFile => viewer::file(value, &parts.headers).map(Reply::from).ok_or_else(Refusal::not_found),
+        Endpoint::PageFile => {
+            viewer::file(value, &parts.headers).map(HistoryReply::from).ok_or_else(HistoryRefusal::not_found)
+        }
         Endpoint::CreateEvent => create_event::create(service, client, &parts.headers, body).await,
         Endpoint::Initialize => tenants::initialize(service, &parts.headers, body).await,
         Endpoint::Batch => batch::create(service, required_client()?, &parts.headers, body).await,
@@ -125,14 +133,15 @@ async fn respond(
     }
 }
 
-fn describe(service: &Service, query: &Query) -> Outcome {
-    let Some(audience) = Audience::of(query) else {
+fn describe(service: &HistoryService, query: &Query) -> HistoryOutcome {
+    let Some(audience) = Audience::from_query(query) else {
         let mut problems = Problems::default();
-        problems.add(&[Step::Name("query"), Step::Name(Audience::PARAMETER)], Problem::NotAMember);
+        problems.add(&[PathStep::Name("query"), PathStep::Name(Audience::PARAMETER)], Problem::NotAMember);
         return Err(problems.into());
     };
     let make = || openapi::document(service.settings.batch_events, audience).to_string().into_bytes();
-    Ok(Reply::json_bytes(StatusCode::OK, service.descriptions[audience as usize].get_or_init(make).clone()).tagged())
+    Ok(HistoryReply::json_bytes(StatusCode::OK, service.descriptions[audience as usize].get_or_init(make).clone())
+        .with_etag())
 }
 
 /// Whether exactly one key was sent, and it is the right one.
@@ -146,28 +155,28 @@ fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
 
 /// Refuses a request that is meant for another history service. So a caller that knows the id of its own service deletes
 /// and stores nothing in another one, even if that one took over the address a moment ago.
-async fn check_service_id(service: &Service, headers: &HeaderMap) -> Result<(), Refusal> {
-    let id = service.id().await.map_err(Refusal::unreadable)?;
+async fn check_service_id(service: &HistoryService, headers: &HeaderMap) -> Result<(), HistoryRefusal> {
+    let id = service.id().await.map_err(HistoryRefusal::unreadable)?;
     if headers.get_all(SERVICE_ID).iter().all(|sent| sent.as_bytes() == id.as_bytes()) {
         return Ok(());
     }
-    Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "This is another history service."))
+    Err(HistoryRefusal::new(StatusCode::MISDIRECTED_REQUEST, "This is another history service."))
 }
 
 /// The header `X-Client-Id`, if it was sent: one UUID of version 4.
-fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, Refusal> {
+fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, HistoryRefusal> {
     let mut sent = headers.get_all(CLIENT_ID).iter();
     let Some(first) = sent.next() else { return Ok(None) };
     let id = first.to_str().ok().filter(|text| text.len() == 36).and_then(|text| Uuid::try_parse(text).ok());
     match id {
         Some(id) if id.get_version_num() == 4 && sent.next().is_none() => Ok(Some(id)),
-        _ => Err(Refusal::unauthorized_client()),
+        _ => Err(HistoryRefusal::unauthorized_client()),
     }
 }
 
 /// Answers whether the engine and the store of files respond. A store of files that was reached once is a detail, since events
 /// without files are stored all the same.
-fn readiness(engine: Result<(), Error>, files: Option<BlobHealth>) -> Reply {
+fn readiness(engine: Result<(), EngineError>, files: Option<BlobHealth>) -> HistoryReply {
     let is_ready = engine.is_ok() && files.is_none_or(|files| files.was_reached);
     let (code, word) = if is_ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unavailable") };
     let mut body = json!({"status": word});
@@ -177,9 +186,9 @@ fn readiness(engine: Result<(), Error>, files: Option<BlobHealth>) -> Reply {
             body["warnings"] = json!([warning]);
         }
     }
-    Reply::json(code, &body)
+    HistoryReply::json(code, &body)
 }
 
-fn status(code: StatusCode, word: &str) -> Reply {
-    Reply::json(code, &json!({"status": word}))
+fn status(code: StatusCode, word: &str) -> HistoryReply {
+    HistoryReply::json(code, &json!({"status": word}))
 }

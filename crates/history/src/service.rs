@@ -1,9 +1,9 @@
 //! What the endpoints stand on: the engine, the files, bodies of requests, and the tenants, which are cached.
 
-use crate::body::{Bodies, halved};
-use crate::engine::{self, Engine, Tenant};
+use crate::body::{BodyMemory, shares_of_half};
+use crate::engine::{self, HistoryEngine, Tenant};
 use crate::files::Files;
-use crate::reply::Refusal;
+use crate::reply::HistoryRefusal;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +24,7 @@ const ANSWERS_TOGETHER: usize = 128 << 20;
 const PARSED_AT_A_TIME: usize = 1;
 
 /// What an operator sets.
-pub struct Settings {
+pub struct HistorySettings {
     /// What callers must send as `X-API-Key`.
     pub api_key: String,
     /// The most events of a batch.
@@ -32,13 +32,13 @@ pub struct Settings {
 }
 
 /// The history service: everything that its requests share.
-pub struct Service {
-    pub engine: Engine,
+pub struct HistoryService {
+    pub engine: HistoryEngine,
     pub(crate) files: Files,
-    pub(crate) settings: Settings,
+    pub(crate) settings: HistorySettings,
     /// The OpenAPI document for each audience, made once since anybody may ask for it.
     pub(crate) descriptions: [OnceLock<Vec<u8>>; 2],
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: BodyMemory,
     /// The memory of large answers until they are sent.
     pub(crate) answers: Shares,
     id: OnceCell<String>,
@@ -49,16 +49,16 @@ pub struct Service {
     deletions: Mutex<HashSet<Uuid>>,
 }
 
-impl Service {
+impl HistoryService {
     /// A service on an engine, with files for its events.
-    pub fn new(engine: Engine, files: Files, settings: Settings) -> Service {
-        Service {
+    pub fn new(engine: HistoryEngine, files: Files, settings: HistorySettings) -> HistoryService {
+        HistoryService {
             engine,
             files,
             settings,
             descriptions: Default::default(),
-            bodies: Bodies::default(),
-            answers: halved(ANSWERS_TOGETHER),
+            bodies: BodyMemory::default(),
+            answers: shares_of_half(ANSWERS_TOGETHER),
             id: OnceCell::new(),
             parsing: Semaphore::new(PARSED_AT_A_TIME),
             cached_tenants: Mutex::default(),
@@ -71,17 +71,17 @@ impl Service {
         self.files.start_watch();
     }
 
-    /// The id of the service (see [`Engine::id`]).
-    pub async fn id(&self) -> Result<&str, engine::Error> {
+    /// The id of the service (see [`HistoryEngine::id`]).
+    pub async fn id(&self) -> Result<&str, engine::EngineError> {
         Ok(self.id.get_or_try_init(|| self.engine.id()).await?)
     }
 
-    /// Parses a body: a short one at once, a long one as [`Service::parse_aside`] does.
+    /// Parses a body: a short one at once, a long one as [`HistoryService::parse_aside`] does.
     pub(crate) async fn parse<T: Send + 'static>(
         &self,
         body: Bytes,
-        parse: fn(&[u8]) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        parse: fn(&[u8]) -> Result<T, HistoryRefusal>,
+    ) -> Result<T, HistoryRefusal> {
         if body.len() < LONG_BODY {
             return parse(&body);
         }
@@ -94,22 +94,22 @@ impl Service {
         &self,
         body: Bytes,
         failed: &str,
-        parse: impl FnOnce(&[u8]) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        parse: impl FnOnce(&[u8]) -> Result<T, HistoryRefusal> + Send + 'static,
+    ) -> Result<T, HistoryRefusal> {
         let _permit = self.parsing.acquire().await;
         let parsed = tokio::task::spawn_blocking(move || parse(&body)).await;
-        parsed.map_err(|error| Refusal::failed(failed, &error.to_string()))?
+        parsed.map_err(|error| HistoryRefusal::internal_error(failed, &error.to_string()))?
     }
 
     /// The tenant with a client id, from the cache while it is fresh.
-    pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Arc<Tenant>>, Refusal> {
+    pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Arc<Tenant>>, HistoryRefusal> {
         let cached = self.cached_tenants().get(&client_id).cloned();
         if let Some((asked_at, tenant)) = cached
             && asked_at.elapsed() < TENANT_MAX_AGE
         {
             return Ok(Some(tenant));
         }
-        let found = self.engine.tenant(client_id).await.map_err(Refusal::unreadable)?.map(Arc::new);
+        let found = self.engine.tenant(client_id).await.map_err(HistoryRefusal::unreadable)?.map(Arc::new);
         let mut cached = self.cached_tenants();
         match &found {
             Some(tenant) => {
@@ -124,8 +124,8 @@ impl Service {
     }
 
     /// The tenant with a database name.
-    pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Arc<Tenant>>, Refusal> {
-        Ok(self.engine.tenant_named(database_name).await.map_err(Refusal::unreadable)?.map(Arc::new))
+    pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Arc<Tenant>>, HistoryRefusal> {
+        Ok(self.engine.tenant_named(database_name).await.map_err(HistoryRefusal::unreadable)?.map(Arc::new))
     }
 
     /// Removes a tenant that is being deleted from the cache.
@@ -150,7 +150,7 @@ impl Service {
 
 /// The deletion of a tenant, which goes on until this is dropped.
 pub(crate) struct Deletion<'a> {
-    service: &'a Service,
+    service: &'a HistoryService,
     client_id: Uuid,
 }
 

@@ -2,9 +2,9 @@
 
 use crate::engine::{self, Tenant};
 use crate::fields::{self, Scalar, fields};
-use crate::reply::{Outcome, Problem, Problems, Refusal, Reply, Step};
+use crate::reply::{HistoryOutcome, HistoryRefusal, HistoryReply, PathStep, Problem, Problems};
 use crate::schema::{object, required, text};
-use crate::service::Service;
+use crate::service::HistoryService;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use resource::openapi::titled;
@@ -18,43 +18,48 @@ const MAX_NAME_CHARS: usize = 64;
 const MAX_LABEL_CHARS: usize = 1000;
 
 /// Makes a tenant. Only this answer has its secret.
-pub async fn initialize(service: &Service, headers: &HeaderMap, body: Incoming) -> Outcome {
+pub async fn initialize(service: &HistoryService, headers: &HeaderMap, body: Incoming) -> HistoryOutcome {
     let body = service.bodies.read(None, headers, body).await?;
     let (database_name, client_label) = service.parse(body.bytes, read).await?;
     let client_secret = random_token();
     let tenant =
         Tenant { client_id: Uuid::new_v4(), secret_hash: sha256_hex(&client_secret), database_name, client_label };
-    if !service.engine.initialize(&tenant).await.map_err(failed)? {
-        return Err(Refusal::bad("Client already exist."));
+    if !service.engine.initialize(&tenant).await.map_err(engine_failure)? {
+        return Err(HistoryRefusal::bad_request("Client already exist."));
     }
     let Tenant { client_id, database_name, .. } = tenant;
     let shown = json!({
         "client_id": client_id.to_string(), "client_secret": client_secret, "database_name": database_name,
     });
-    Ok(Reply::json(StatusCode::CREATED, &shown))
+    Ok(HistoryReply::json(StatusCode::CREATED, &shown))
 }
 
 /// Deletes a tenant with its events and files. From the first step on it is unknown to all other requests. A deletion
 /// that was cut short is completed when the request is repeated.
-pub async fn delete(service: &Service, client_id: Uuid) -> Outcome {
-    let _deletion = service.begin_deletion(client_id).ok_or_else(Refusal::no_connection)?;
-    let tenant = service.engine.begin_delete(client_id).await.map_err(failed)?.ok_or_else(Refusal::no_connection)?;
+pub async fn delete(service: &HistoryService, client_id: Uuid) -> HistoryOutcome {
+    let _deletion = service.begin_deletion(client_id).ok_or_else(HistoryRefusal::tenant_unavailable)?;
+    let tenant = service
+        .engine
+        .begin_delete(client_id)
+        .await
+        .map_err(engine_failure)?
+        .ok_or_else(HistoryRefusal::tenant_unavailable)?;
     service.forget_tenant(client_id);
     service.files.delete_tenant(&tenant).await.map_err(|error| {
-        let mut refusal = Refusal::bad(&format!("Tenant files not deleted: {}.", tenant.database_name));
+        let mut refusal = HistoryRefusal::bad_request(&format!("Tenant files not deleted: {}.", tenant.database_name));
         refusal.cause = Some(error.to_string());
         refusal
     })?;
-    service.engine.delete(&tenant).await.map_err(failed)?;
-    Ok(Reply::empty())
+    service.engine.delete(&tenant).await.map_err(engine_failure)?;
+    Ok(HistoryReply::empty())
 }
 
-fn failed(error: engine::Error) -> Refusal {
-    Refusal::engine(error, "Failed to change tenants.", Refusal::no_connection)
+fn engine_failure(error: engine::EngineError) -> HistoryRefusal {
+    HistoryRefusal::engine(error, "Failed to change tenants.", HistoryRefusal::tenant_unavailable)
 }
 
 /// The database name and the label of a body.
-fn read(body: &[u8]) -> Result<(String, String), Refusal> {
+fn read(body: &[u8]) -> Result<(String, String), HistoryRefusal> {
     let sent = fields::read(body, TenantFields::default())?;
     let name = sent.database_name.string().and_then(|name| match &name {
         name if name.chars().count() > MAX_NAME_CHARS => Err(Problem::TooLong(MAX_NAME_CHARS)),
@@ -71,7 +76,7 @@ fn read(body: &[u8]) -> Result<(String, String), Refusal> {
             let mut problems = Problems::default();
             for (field, problem) in [("database_name", name.err()), ("client_label", label.err())] {
                 if let Some(problem) = problem {
-                    problems.add(&[Step::Name("body"), Step::Name(field)], problem);
+                    problems.add(&[PathStep::Name("body"), PathStep::Name(field)], problem);
                 }
             }
             Err(problems.into())

@@ -45,7 +45,7 @@ async fn hostile_bodies_do_not_fill_the_memory() {
     let server = HistoryServer::start().await;
     let tenant = async |name: &str| {
         let wanted = serde_json::json!({"database_name": name, "client_label": name});
-        let made = server.keyed().post("/api/initialize-tenant", wanted).await.created();
+        let made = server.client_with_key().post("/api/initialize-tenant", wanted).await.expect_created();
         made["client_id"].as_str().unwrap().to_owned()
     };
     let (one, other) = (tenant("one").await, tenant("other").await);
@@ -93,7 +93,7 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
     let server = HistoryServer::start().await;
     let tenant = async |name: &str| {
         let wanted = serde_json::json!({"database_name": name, "client_label": name});
-        let made = server.keyed().post("/api/initialize-tenant", wanted).await.created();
+        let made = server.client_with_key().post("/api/initialize-tenant", wanted).await.expect_created();
         made["client_id"].as_str().unwrap().to_owned()
     };
     let (slow, honest) = (tenant("slow").await, tenant("honest").await);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use history::engine::{Error, Tenant};
+use history::engine::{EngineError, Tenant};
 use history::files::Files;
 use reqwest::{Client, Method, Response};
 use serde_json::{Value as Json, json};
@@ -25,7 +25,7 @@ const MAX_FILE: usize = 50 * 1024 * 1024;
 /// Far more than any step here takes, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Service {
+struct FilesService {
     files: Arc<Files>,
     clock: Clock,
     url: String,
@@ -35,7 +35,7 @@ struct Service {
     _data: TempDir,
 }
 
-async fn start() -> Service {
+async fn start() -> FilesService {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let data = tempfile::tempdir().unwrap();
     let directory = data.path().join("history/files");
@@ -50,15 +50,15 @@ async fn start() -> Service {
     };
     tokio::spawn(serve(listener, handler, Limits::default(), std::future::pending::<()>()));
     let http = Client::builder().no_proxy().build().unwrap();
-    Service { files, clock, url, host, directory, http, _data: data }
+    FilesService { files, clock, url, host, directory, http, _data: data }
 }
 
-impl Service {
+impl FilesService {
     async fn send(&self, method: Method, address: &str, body: impl Into<reqwest::Body>) -> Response {
         self.http.request(method, address).body(body).send().await.unwrap()
     }
 
-    async fn put(&self, address: &str, body: impl Into<reqwest::Body>) -> (u16, Json) {
+    async fn put_file(&self, address: &str, body: impl Into<reqwest::Body>) -> (u16, Json) {
         status_and_body(self.send(Method::PUT, address, body).await).await
     }
 
@@ -68,7 +68,7 @@ impl Service {
 
     async fn uploaded(&self, tenant: &Tenant, content: &[u8]) -> Uuid {
         let (file_id, address) = self.files.upload_address(tenant).await.unwrap();
-        assert_eq!(self.put(&address, content.to_vec()).await, (200, Json::Null));
+        assert_eq!(self.put_file(&address, content.to_vec()).await, (200, Json::Null));
         file_id
     }
 
@@ -136,8 +136,8 @@ async fn a_file_is_put_once_and_read_as_it_was() {
     assert_eq!(service.get(&download).await, refusal(404, "Not found."));
 
     let content: Vec<u8> = (0..3_000_001_u32).map(|number| (number / 7) as u8).collect();
-    assert_eq!(service.put(&upload, content.clone()).await, (200, Json::Null));
-    assert_eq!(service.put(&upload, "another").await, refusal(409, "The file was uploaded already."));
+    assert_eq!(service.put_file(&upload, content.clone()).await, (200, Json::Null));
+    assert_eq!(service.put_file(&upload, "another").await, refusal(409, "The file was uploaded already."));
 
     let answer = service.send(Method::GET, &download, "").await;
     assert_eq!(answer.status(), 200);
@@ -184,7 +184,7 @@ async fn an_address_is_good_as_it_was_made_and_for_its_time() {
         download.clone(),
     ];
     for edited in edited {
-        assert_eq!(service.put(&edited, "x").await, refused, "{edited}");
+        assert_eq!(service.put_file(&edited, "x").await, refused, "{edited}");
     }
     assert_eq!(service.get(&upload).await, refused);
     assert_eq!(
@@ -194,10 +194,10 @@ async fn an_address_is_good_as_it_was_made_and_for_its_time() {
     assert_eq!(service.get(&format!("{}/elsewhere", service.url)).await, refusal(404, "Not found."));
 
     service.clock.advance(899 * SECOND);
-    assert_eq!(service.put(&upload, "x").await, (200, Json::Null));
+    assert_eq!(service.put_file(&upload, "x").await, (200, Json::Null));
     assert_eq!(service.get(&download).await, (200, json!("x")));
     service.clock.advance(SECOND);
-    assert_eq!(service.put(&upload, "x").await, refused);
+    assert_eq!(service.put_file(&upload, "x").await, refused);
     assert_eq!(service.get(&download).await, refused);
 }
 
@@ -207,7 +207,7 @@ async fn fifty_megabytes_are_taken_and_no_byte_more() {
     let acme = tenant("acme");
     let (file_id, upload) = service.files.upload_address(&acme).await.unwrap();
     let refused = refusal(413, "Max file size is 50.0 MB.");
-    assert_eq!(service.put(&upload, vec![1; MAX_FILE + 1]).await, refused);
+    assert_eq!(service.put_file(&upload, vec![1; MAX_FILE + 1]).await, refused);
     // Announced, not sent: the refusal does not wait for it.
     let mut announced = service.begin(&upload, MAX_FILE + 1, b"").await;
     assert_eq!(read_status(&mut announced).await, "HTTP/1.1 413");
@@ -228,7 +228,7 @@ async fn fifty_megabytes_are_taken_and_no_byte_more() {
     service.arriving(0).await;
     assert!(names(&service.home(&acme)).is_empty());
 
-    assert_eq!(service.put(&upload, vec![3; MAX_FILE]).await, (200, Json::Null));
+    assert_eq!(service.put_file(&upload, vec![3; MAX_FILE]).await, (200, Json::Null));
     assert_eq!(fs::metadata(service.home(&acme).join(file_id.to_string())).unwrap().len(), MAX_FILE as u64);
 }
 
@@ -247,7 +247,7 @@ async fn an_upload_that_breaks_or_stalls_leaves_nothing() {
     service.arriving(0).await;
     assert!(names(&service.home(&acme)).is_empty());
     // The address is still valid.
-    assert_eq!(service.put(&upload, "whole").await, (200, Json::Null));
+    assert_eq!(service.put_file(&upload, "whole").await, (200, Json::Null));
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn of_uploads_at_the_same_time_one_wins() {
     let service = start().await;
     let acme = tenant("acme");
     let (file_id, upload) = service.files.upload_address(&acme).await.unwrap();
-    let uploads = (1..=8_u8).map(|number| service.put(&upload, vec![number; 300_000]));
+    let uploads = (1..=8_u8).map(|number| service.put_file(&upload, vec![number; 300_000]));
     let answers = futures_util::future::join_all(uploads).await;
     let winners: Vec<u8> =
         (1..=8).zip(&answers).filter(|(_, answer)| answer.0 == 200).map(|(number, _)| number).collect();
@@ -278,13 +278,13 @@ async fn a_deletion_takes_what_is_the_tenants_and_stays() {
 
     service.files.delete_tenant(&acme).await.unwrap();
     assert_eq!(service.get(&download).await, refusal(404, "Not found."));
-    assert_eq!(service.put(&upload, "late").await, refusal(404, "Not found."));
+    assert_eq!(service.put_file(&upload, "late").await, refusal(404, "Not found."));
     racing.write_all(b"67890").await.unwrap();
     assert_eq!(read_status(&mut racing).await, "HTTP/1.1 404");
     service.arriving(0).await;
     assert!(names(&service.directory.join(".deleted")).is_empty());
     // A request that still knows the tenant does not bring it back.
-    assert_eq!(service.files.upload_address(&acme).await, Err(Error::NoTenant));
+    assert_eq!(service.files.upload_address(&acme).await, Err(EngineError::NoTenant));
     service.files.delete_tenant(&acme).await.unwrap();
     service.files.delete_tenant(&tenant("never_seen")).await.unwrap();
     let download = service.files.download_address(&other, kept).await.unwrap();

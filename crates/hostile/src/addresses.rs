@@ -1,7 +1,7 @@
 //! Addresses: of callers behind proxies, of networks, of hosts, and of what tenants want connections to.
 
 use http::{Request, header};
-use platform::kit::address::{Ranges, Trusted, client_address};
+use platform::kit::address::{Ranges, TrustedProxies, client_address};
 use platform::kit::origin::{host, without_port};
 use platform::kit::outbound::is_allowed;
 use reqwest::Url;
@@ -10,23 +10,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The same text wherever an address may stand, and its first bytes as an address.
 pub fn addresses(data: &[u8]) {
     if let Some(bytes) = data.first_chunk::<16>() {
-        is_closed_when_private(Ipv6Addr::from(*bytes).into());
+        check_private(Ipv6Addr::from(*bytes).into());
         let [.., a, b, c, d] = *bytes;
-        is_closed_when_private(Ipv4Addr::from([a, b, c, d]).into());
+        check_private(Ipv4Addr::from([a, b, c, d]).into());
     }
     let Ok(text) = str::from_utf8(data) else { return };
     networks(text);
     callers(text);
     hosts(text);
     if let Ok(address) = text.parse() {
-        is_closed_when_private(address);
+        check_private(address);
     }
     // As the requests that are made for tenants read it.
     if let Ok(url) = Url::parse(text)
         && let Some(host) = url.host_str()
         && let Ok(address) = host.trim_matches(['[', ']']).parse()
     {
-        is_closed_when_private(address);
+        check_private(address);
     }
 }
 
@@ -50,7 +50,7 @@ fn networks(text: &str) {
 /// Whatever a client writes, its proxy's word counts, and only a proxy's word does.
 fn callers(text: &str) {
     let (proxy, client) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([203, 0, 113, 7]));
-    let trusted = Trusted::parse("10.0.0.0/8").unwrap_or_default();
+    let trusted = TrustedProxies::parse("10.0.0.0/8").unwrap_or_default();
     assert_eq!(client_address(client, text.lines(), &trusted), client);
     let seen = client.to_string();
     assert_eq!(client_address(proxy, text.lines().chain([seen.as_str()]), &trusted), client, "{text:?}");
@@ -72,7 +72,7 @@ fn hosts(text: &str) {
 }
 
 /// What the standard library calls private is closed, and the spelling decides nothing.
-fn is_closed_when_private(address: IpAddr) {
+fn check_private(address: IpAddr) {
     let nothing = Ranges::default();
     let is_open = is_allowed(address, &nothing);
     assert_eq!(is_open, is_allowed(address.to_canonical(), &nothing), "{address}");

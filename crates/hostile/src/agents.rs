@@ -1,13 +1,13 @@
 //! What agents send: calls of tools, and the parameters of their sign-in.
 
 use platform::agents::mcp::arguments::{Arguments, text};
-use platform::agents::mcp::message::{Called, Content, Message, Messages, Reading};
-use platform::agents::mcp::pages::{Page, shortened};
+use platform::agents::mcp::message::{McpMessage, McpMessages, MessageContent, MessageHeaders, ToolCall};
+use platform::agents::mcp::pages::{ToolPage, shorten_item};
 use platform::agents::mcp::tools::{TOOLS, ToolKind};
-use platform::agents::oauth::authorization::{Named, back, challenge, written};
+use platform::agents::oauth::authorization::{RedirectTarget, challenge, redirect_address, to_query_text};
 use platform::agents::oauth::client::{allows, basic};
 use platform::kit::refusal::Refusal;
-use resource::{Body, Query};
+use resource::{JsonBody, Query};
 use rmcp::model::{CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, RequestId};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
@@ -17,14 +17,14 @@ use url::{Url, form_urlencoded};
 /// A message of the protocol, the arguments of a tool, and an item of a list.
 pub fn messages(data: &[u8]) {
     // What is no JSON, or too deep, does not come to the server of agents.
-    let Ok(body) = Body::parse(data.to_vec(), usize::MAX) else { return };
-    let sent = body.sent().text();
+    let Ok(body) = JsonBody::parse(data.to_vec(), usize::MAX) else { return };
+    let sent = body.as_value().text();
     message(sent);
     if object(sent).is_ok() {
         TOOLS.iter().for_each(|tool| tool_takes(tool, sent));
     }
     if let Ok(item) = serde_json::from_str::<&RawValue>(sent)
-        && let Ok(short) = shortened(item)
+        && let Ok(short) = shorten_item(item)
     {
         let (Ok(whole), Ok(short)) = (object(item.get()), object(&short)) else { panic!("{item} became {short}") };
         for (name, value) in whole {
@@ -36,7 +36,7 @@ pub fn messages(data: &[u8]) {
 }
 
 /// What the library makes of a message, if it is a call of a tool.
-fn by_library(message: &str) -> Option<(RequestId, CallToolRequestParams)> {
+fn library_call(message: &str) -> Option<(RequestId, CallToolRequestParams)> {
     let Ok(ClientJsonRpcMessage::Request(request)) = serde_json::from_str(message) else { return None };
     match request.request {
         ClientRequest::CallToolRequest(call) => Some((request.id, call.params)),
@@ -46,26 +46,26 @@ fn by_library(message: &str) -> Option<(RequestId, CallToolRequestParams)> {
 
 /// Whatever is read of a message without the library is what the library reads.
 fn message(sent: &str) {
-    let reading = Reading { may_be_plain: true, has_batches: true, has_initialize: true };
-    match Messages::of(sent, reading) {
-        Messages::One(Ok(message)) => is_as_by_library(message, sent),
-        Messages::One(Err(wrong)) => drop(wrong.answer()),
+    let reading = MessageHeaders { may_be_plain: true, has_batches: true, has_initialize: true };
+    match McpMessages::parse(sent, reading) {
+        McpMessages::One(Ok(message)) => compare_with_library(message, sent),
+        McpMessages::One(Err(wrong)) => drop(wrong.answer()),
         // The library reads no batches.
-        Messages::Batch(messages) => assert!(!messages.is_empty(), "{sent}"),
+        McpMessages::Batch(messages) => assert!(!messages.is_empty(), "{sent}"),
     }
 }
 
-fn is_as_by_library(message: Message, sent: &str) {
+fn compare_with_library(message: McpMessage, sent: &str) {
     match message.content {
-        Content::Plain(called) => {
+        MessageContent::Plain(called) => {
             let id = message.id.unwrap_or_default();
-            let (known, params) = by_library(sent).unwrap_or_else(|| panic!("the library knows no call in {sent}"));
+            let (known, params) = library_call(sent).unwrap_or_else(|| panic!("the library knows no call in {sent}"));
             assert_eq!(serde_json::from_str::<RequestId>(&id).ok(), Some(known), "{sent}");
             are_alike(&called, &params, sent);
             assert!(params.meta.is_none(), "{sent}");
         }
-        Content::Other(rest, called) => {
-            let (whole, rest) = (by_library(sent), by_library(&rest));
+        MessageContent::Other(rest, called) => {
+            let (whole, rest) = (library_call(sent), library_call(&rest));
             assert_eq!(whole.is_some(), rest.is_some(), "{sent}");
             let Some(((id, params), (of_rest, params_of_rest))) = whole.zip(rest) else { return };
             assert_eq!((id, &params.name), (of_rest, &params_of_rest.name), "{sent}");
@@ -80,7 +80,7 @@ fn is_as_by_library(message: Message, sent: &str) {
 }
 
 /// Whether a call is the one that the library has read.
-fn are_alike(called: &Called, params: &CallToolRequestParams, sent: &str) {
+fn are_alike(called: &ToolCall, params: &CallToolRequestParams, sent: &str) {
     assert_eq!(called.tool.name, params.name, "{sent}");
     let read: Map<String, Json> = object(&called.arguments.text()).unwrap_or_default();
     let known = params.arguments.clone().unwrap_or_default();
@@ -97,8 +97,10 @@ fn object(text: &str) -> serde_json::Result<Map<String, Json>> {
 /// What a tool makes of arguments: a request that says the same, or a refusal that names one of them.
 fn tool_takes(tool: &'static ToolKind, text_of_all: &str) {
     let Ok(sent) = object(text_of_all) else { return };
-    let body = Body::of_text(text_of_all.to_owned());
-    let Some(arguments) = Arguments::of(body.sent(), tool.arguments) else { panic!("{text_of_all} is an object") };
+    let body = JsonBody::from_checked_text(text_of_all.to_owned());
+    let Some(arguments) = Arguments::parse(body.as_value(), tool.arguments) else {
+        panic!("{text_of_all} is an object")
+    };
     if let Err(refusal) = arguments.check() {
         let is_of = |named: &str| sent.keys().any(|name| name.chars().take(100).eq(named.chars()));
         names(&refusal, is_of);
@@ -109,10 +111,10 @@ fn tool_takes(tool: &'static ToolKind, text_of_all: &str) {
         tool.arguments.iter().filter_map(|name| Some((name.name, text(arguments.get(name.name)?)))).collect();
     assert_eq!(said.len(), meant.len(), "{sent:?}");
     assert!(said.iter().zip(&meant).all(|(said, meant)| said.0 == meant.0 && said.1 == meant.1), "{sent:?}");
-    let all = object(arguments.body(tool.arguments).sent().text()).unwrap_or_default();
+    let all = object(arguments.body(tool.arguments).as_value().text()).unwrap_or_default();
     let known = sent.iter().filter(|(name, _)| tool.arguments.iter().any(|of| of.name == name.as_str()));
     assert!(known.clone().count() == all.len() && known.clone().all(|(name, value)| all[name] == *value), "{sent:?}");
-    match Page::of(&arguments) {
+    match ToolPage::from_arguments(&arguments) {
         Ok(page) => assert!((1..=100).contains(&page.limit) && page.offset >= 0, "{sent:?}"),
         Err(refusal) => names(&refusal, |name| ["limit", "cursor"].contains(&name)),
     }
@@ -166,12 +168,16 @@ const LISTED: [&str; 4] =
 fn parameters(text: &str) {
     const ISSUER: &str = "https://a.example";
     let sent = Query::parse(text);
-    let Named { redirect_uri, state, .. } = Named::of(&sent);
+    let RedirectTarget { redirect_uri, state, .. } = RedirectTarget::from_query(&sent);
     let asked = challenge(&sent, |resource| resource == "https://a.example/mcp/1/");
     // What the cookie of a sign-in carries says the same.
-    let carried = Query::parse(&written(&sent));
+    let carried = Query::parse(&to_query_text(&sent));
     assert_eq!(challenge(&carried, |resource| resource == "https://a.example/mcp/1/"), asked, "{text:?}");
-    assert_eq!((Named::of(&carried).redirect_uri, Named::of(&carried).state), (redirect_uri, state), "{text:?}");
+    assert_eq!(
+        (RedirectTarget::from_query(&carried).redirect_uri, RedirectTarget::from_query(&carried).state),
+        (redirect_uri, state),
+        "{text:?}"
+    );
     if !LISTED.iter().any(|known| allows(known, redirect_uri)) {
         return;
     }
@@ -182,7 +188,7 @@ fn parameters(text: &str) {
         }
         Err((error, why)) => vec![("error", *error), ("error_description", *why)],
     };
-    let address = back(redirect_uri, &told, state, ISSUER);
+    let address = redirect_address(redirect_uri, &told, state, ISSUER);
     assert!(http::HeaderValue::from_str(&address).is_ok(), "{address:?}");
     let query = address.strip_prefix(redirect_uri).unwrap_or_else(|| panic!("{address:?} is elsewhere"));
     let query = query.strip_prefix(if redirect_uri.contains('?') { '&' } else { '?' });

@@ -1,27 +1,29 @@
 //! JSON bodies against declarations.
 
 use crate::declared;
-use resource::{Body, Changes, Errors, Field, Kind, Lookup, Mode, Resource, Value, accept};
+use resource::{
+    Changes, CheckedValue, DatabaseChecks, Errors, Field, FieldKind, JsonBody, Resource, WriteMode, accept,
+};
 use serde_json::{Map, Value as Json};
 use std::convert::Infallible;
 
 /// Four bytes choose the declaration; the rest is a body, and what every field of one is filled with.
 pub fn bodies(data: &[u8]) {
     let Some((numbers, text)) = data.split_first_chunk() else { return };
-    let Ok(body) = Body::parse(text.to_vec(), usize::MAX) else { return };
-    let sent = body.sent().to_json();
-    declared::with(*numbers, |resource| {
-        for mode in [Mode::Create, Mode::Edit] {
+    let Ok(body) = JsonBody::parse(text.to_vec(), usize::MAX) else { return };
+    let sent = body.as_value().to_json();
+    declared::with_declaration(*numbers, |resource| {
+        for mode in [WriteMode::Create, WriteMode::Edit] {
             let filled = resource.fields.iter().map(|field| (field.name.to_string(), sent.clone())).collect();
-            is_taken_or_refused(resource, &filled, mode);
+            check_body(resource, &filled, mode);
             if let Json::Object(body) = &sent {
-                is_taken_or_refused(resource, body, mode);
+                check_body(resource, body, mode);
             }
         }
     });
 }
 
-fn is_taken_or_refused(resource: &Resource, body: &Map<String, Json>, mode: Mode) {
+fn check_body(resource: &Resource, body: &Map<String, Json>, mode: WriteMode) {
     let (changes, errors) = read(resource, body, mode);
     let errors = errors.to_json();
     for messages in errors.as_object().into_iter().flat_map(Map::values) {
@@ -40,38 +42,39 @@ fn is_taken_or_refused(resource: &Resource, body: &Map<String, Json>, mode: Mode
                 shown.insert(name.clone(), show(field, value));
             }
             None => assert!(
-                errors.get(name).is_some() || mode == Mode::Edit && field.access == resource::Access::CreateOnly,
+                errors.get(name).is_some()
+                    || mode == WriteMode::Edit && field.access == resource::FieldAccess::CreateOnly,
                 "{name} is neither taken nor refused: {sent}"
             ),
         }
     }
     let (again, errors) = read(resource, &shown, mode);
     for name in shown.keys() {
-        assert!(!errors.has(name), "{name} is not taken as it is shown: {shown:?} {errors:?}");
+        assert!(!errors.has_field(name), "{name} is not taken as it is shown: {shown:?} {errors:?}");
         assert_eq!(again.value(name), changes.value(name), "{name} of {shown:?}");
     }
 }
 
-pub fn show(field: &Field, value: &Value) -> Json {
-    if matches!(field.kind, Kind::DateTime) { value.to_json_datetime() } else { value.to_json() }
+pub fn show(field: &Field, value: &CheckedValue) -> Json {
+    if matches!(field.kind, FieldKind::DateTime) { value.to_json_datetime() } else { value.to_json() }
 }
 
-fn read(resource: &Resource, body: &Map<String, Json>, mode: Mode) -> (Changes, Errors) {
-    let body = Body::of(&Json::Object(body.clone()));
-    let object = body.sent().as_object(|_| true).unwrap_or_default();
-    let Ok(accepted) = accept(resource, &object, mode, &mut Everything);
+fn read(resource: &Resource, body: &Map<String, Json>, mode: WriteMode) -> (Changes, Errors) {
+    let body = JsonBody::from_json(&Json::Object(body.clone()));
+    let object = body.as_value().as_object(|_| true).unwrap_or_default();
+    let Ok(accepted) = accept(resource, &object, mode, &mut AnyIdLookup);
     (accepted.changes, accepted.errors)
 }
 
 /// A database in which every id exists and no value is taken.
-pub struct Everything;
+pub struct AnyIdLookup;
 
-impl Lookup for Everything {
+impl DatabaseChecks for AnyIdLookup {
     type Error = Infallible;
-    fn missing(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
+    fn missing_ids(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
         Ok(Vec::new())
     }
-    fn is_taken(&mut self, _: &Field, _: &Value) -> Result<bool, Infallible> {
+    fn is_taken(&mut self, _: &Field, _: &CheckedValue) -> Result<bool, Infallible> {
         Ok(false)
     }
 }

@@ -2,7 +2,7 @@
 
 use platform::kit::route::Schema;
 use platform::table;
-use resource::{Choice, Field, Kind, LINE, Resource, Target};
+use resource::{EnumOption, Field, FieldKind, LINE, ReferenceTarget, Resource};
 use std::sync::LazyLock;
 
 /// Every declaration of the route table, each once.
@@ -21,46 +21,46 @@ static DECLARED: LazyLock<Vec<&'static Resource>> = LazyLock::new(|| {
 });
 
 /// One of the declarations, for any number; for the numbers that are left the one that the numbers make.
-pub fn with(numbers: [u8; 4], then: impl FnOnce(&Resource)) {
+pub fn with_declaration(numbers: [u8; 4], then: impl FnOnce(&Resource)) {
     match DECLARED.get(usize::from(numbers[0])) {
         Some(resource) => then(resource),
-        None => then(&of_every_kind(numbers)),
+        None => then(&fields_of_every_kind(numbers)),
     }
 }
 
 /// A field of every kind with these numbers as its bounds.
-fn of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
+fn fields_of_every_kind([flags, low, high, scale]: [u8; 4]) -> Resource {
     let (min, max, scale) = (usize::from(low), usize::from(high), usize::from(scale));
-    let target = || Target { table: "users".into(), autocomplete: None };
-    let choices = || ["low", "high", "ä"].map(|value| Choice::new(value, value)).into();
+    let target = || ReferenceTarget { table: "users".into(), autocomplete: None };
+    let choices = || ["low", "high", "ä"].map(|value| EnumOption::new(value, value)).into();
     let kinds = [
-        Kind::Text { min, max, trim: flags & 1 == 0, charset: (flags & 2 == 0).then_some(LINE) },
-        Kind::Email { max },
-        Kind::Url { max },
-        Kind::Secret { min: 0, max },
-        Kind::Integer { min: -i64::from(low), max: i64::from(high) },
-        Kind::Decimal { precision: max, scale },
-        Kind::Boolean,
-        Kind::Date,
-        Kind::DateTime,
-        Kind::Uuid,
-        Kind::Enum { choices: choices() },
-        Kind::Listed { is_listed: |text| text == "Europe/Zurich", all: Vec::new },
-        Kind::Set { choices: choices(), max_items: max },
-        Kind::Reference { target: target() },
-        Kind::References { target: target(), max_items: max },
-        Kind::Texts {
+        FieldKind::Text { min, max, trim: flags & 1 == 0, charset: (flags & 2 == 0).then_some(LINE) },
+        FieldKind::Email { max },
+        FieldKind::Url { max },
+        FieldKind::Secret { min: 0, max },
+        FieldKind::Integer { min: -i64::from(low), max: i64::from(high) },
+        FieldKind::Decimal { precision: max, scale },
+        FieldKind::Boolean,
+        FieldKind::Date,
+        FieldKind::DateTime,
+        FieldKind::Uuid,
+        FieldKind::Enum { choices: choices() },
+        FieldKind::Listed { is_listed: |text| text == "Europe/Zurich", all: Vec::new },
+        FieldKind::Set { choices: choices(), max_items: max },
+        FieldKind::Reference { target: target() },
+        FieldKind::References { target: target(), max_items: max },
+        FieldKind::Texts {
             at_most: Some((max, "too many".into())),
             are_valid: |texts| texts.iter().all(|text| !text.contains('x')),
             invalid: "invalid",
         },
-        Kind::User,
-        Kind::UserId,
-        Kind::Files { max_items: max },
-        Kind::Json { max_bytes: max, max_depth: scale },
-        Kind::Object,
+        FieldKind::User,
+        FieldKind::UserId,
+        FieldKind::Files { max_items: max },
+        FieldKind::Json { max_bytes: max, max_depth: scale },
+        FieldKind::Object,
     ];
-    let field = |(n, kind): (usize, Kind)| {
+    let field = |(n, kind): (usize, FieldKind)| {
         let mut field = Field::new(format!("f{n}"), kind).filter().sort();
         field.nullable = flags & 4 == 0;
         field.blank = flags & 8 == 0;

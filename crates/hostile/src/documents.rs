@@ -2,7 +2,7 @@
 
 use platform::documents::docx::TemplateError;
 use platform::documents::merge::syntax::{find, parse};
-use platform::documents::merge::{Bounds, MergeError, Source, Value, merge, open, tags_of_part};
+use platform::documents::merge::{MergeBounds, MergeError, TagValue, ValueSource, merge, open, tags_of_part};
 use std::convert::Infallible;
 use std::io::{Cursor, Write};
 use zip::ZipWriter;
@@ -23,22 +23,22 @@ const REPETITIONS: usize = 50;
 
 /// A whole archive; the parts of a document; the XML of its body; the text of a paragraph, and what a tag says.
 pub fn documents(data: &[u8]) {
-    let _ = is_filled_or_refused(data.to_vec());
+    let _ = check_fill(data.to_vec());
     let Ok(text) = str::from_utf8(data) else { return };
     let types = text.split_once('\u{1f}');
     let [types, relations, document] = match types.and_then(|(types, rest)| Some((types, rest.split_once('\u{1f}')?))) {
         Some((types, (relations, document))) => [types, relations, document],
         None => [TYPES, RELATIONS, text],
     };
-    let _ = is_filled_or_refused(archive(types, relations, document));
+    let _ = check_fill(archive(types, relations, document));
     let _ = tags_of_part(text);
     let body = |body: &str| format!("<w:document xmlns:w=\"{NAMESPACE}\"><w:body>{body}</w:body></w:document>");
-    let _ = is_filled_or_refused(archive(TYPES, RELATIONS, &body(text)));
-    is_read(text, &body);
+    let _ = check_fill(archive(TYPES, RELATIONS, &body(text)));
+    check_read(text, &body);
 }
 
 /// What can be read as tags can be filled, and only that.
-fn is_read(text: &str, body: &impl Fn(&str) -> String) {
+fn check_read(text: &str, body: &impl Fn(&str) -> String) {
     let _ = parse(text);
     let is_plain = text.chars().all(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}'));
     let found = find(text, usize::MAX - 1);
@@ -51,7 +51,7 @@ fn is_read(text: &str, body: &impl Fn(&str) -> String) {
     }
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let paragraph = format!("<w:p><w:r><w:t xml:space=\"preserve\">{escaped}</w:t></w:r></w:p>");
-    let opened = is_filled_or_refused(archive(TYPES, RELATIONS, &body(&paragraph)));
+    let opened = check_fill(archive(TYPES, RELATIONS, &body(&paragraph)));
     if let (Ok(()), Err(why)) = (&opened, &found) {
         panic!("{text:?} is taken, of which tags are wrong: {why}");
     }
@@ -67,14 +67,14 @@ fn archive(types: &str, relations: &str, document: &str) -> Vec<u8> {
 }
 
 /// Every value is the same text, and every loop has two children.
-struct Everything;
+struct AnyValueSource;
 
-impl Source for Everything {
+impl ValueSource for AnyValueSource {
     type Child = ();
     type Error = Infallible;
 
-    fn value(&self, _: &[String], _: &[()]) -> Result<Value, Infallible> {
-        Ok(Value::Text(VALUE.to_owned()))
+    fn value(&self, _: &[String], _: &[()]) -> Result<TagValue, Infallible> {
+        Ok(TagValue::Text(VALUE.to_owned()))
     }
 
     fn children(&self, _: &[String], _: &[()]) -> Result<Vec<()>, Infallible> {
@@ -83,12 +83,12 @@ impl Source for Everything {
 }
 
 /// A file is refused with a reason; else it is filled, and what is made of it is a document.
-fn is_filled_or_refused(file: Vec<u8>) -> Result<(), TemplateError> {
+fn check_fill(file: Vec<u8>) -> Result<(), TemplateError> {
     let mut template = open(Cursor::new(file)).inspect_err(|error| assert!(!error.reason.is_empty()))?;
     let mut out = Cursor::new(Vec::new());
     let mut time_left = || true;
-    let bounds = Bounds { repetitions: REPETITIONS, ..Bounds::usual(&mut time_left) };
-    match merge(&mut template, &Everything, &mut out, bounds) {
+    let bounds = MergeBounds { repetitions: REPETITIONS, ..MergeBounds::default_bounds(&mut time_left) };
+    match merge(&mut template, &AnyValueSource, &mut out, bounds) {
         Ok(()) => {}
         Err(MergeError::Io(error)) => panic!("memory failed: {error}"),
         // Too many repetitions, or damage that shows when a part is copied.

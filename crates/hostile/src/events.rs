@@ -1,7 +1,7 @@
 //! Bodies of the history service, packed or plain.
 
 use history::event::{CATEGORIES, EARLIEST, HISTORY_TYPES, LATEST, SOURCE_TYPES, SYSTEM_TYPES};
-use history::readers::{self, Refusal};
+use history::readers::{self, HistoryRefusal};
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::Value as Json;
 use std::collections::HashSet;
@@ -22,11 +22,11 @@ pub fn events(data: &[u8]) {
     headers.extend(named.map(|name| (header::CONTENT_ENCODING, HeaderValue::from_static(name))));
     let body = match readers::unpack(&headers, packed) {
         Ok(body) => body,
-        Err(refusal) => return is_refused(&refusal, &[400, 413, 415]),
+        Err(refusal) => return check_refusal(&refusal, &[400, 413, 415]),
     };
     assert!(body.len() <= readers::LARGEST);
     batch(&body);
-    single(&body);
+    check_single_event(&body);
 }
 
 fn batch(body: &[u8]) {
@@ -41,11 +41,11 @@ fn batch(body: &[u8]) {
                 assert!(usize::from(event.source_type) <= SOURCE_TYPES.len(), "{event:?}");
             }
         }
-        Err(refusal) => is_refused(&refusal, &[400, 422]),
+        Err(refusal) => check_refusal(&refusal, &[400, 422]),
     }
 }
 
-fn single(body: &[u8]) {
+fn check_single_event(body: &[u8]) {
     match readers::create_event(body) {
         Ok((_, event)) => {
             assert!((EARLIEST..=LATEST).contains(&event.at), "{event:?}");
@@ -54,13 +54,13 @@ fn single(body: &[u8]) {
             // Lists send it out as it is.
             assert!(serde_json::from_str::<Vec<Json>>(&event.data).is_ok(), "{event:?}");
         }
-        Err(refusal) => is_refused(&refusal, &[400, 422]),
+        Err(refusal) => check_refusal(&refusal, &[400, 422]),
     }
 }
 
 /// The sender is told what is wrong, and it is none of our doing.
-fn is_refused(refusal: &Refusal, statuses: &[u16]) {
-    let (status, body) = refusal.told();
+fn check_refusal(refusal: &HistoryRefusal, statuses: &[u16]) {
+    let (status, body) = refusal.status_and_body();
     assert!(statuses.contains(&status.as_u16()) && refusal.cause.is_none(), "{refusal:?}");
     let body: Json = serde_json::from_slice(body).unwrap_or_default();
     let places = body["detail"].as_array();

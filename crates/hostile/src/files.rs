@@ -1,31 +1,31 @@
 //! The names of uploaded files, as headers and values tell them.
 
 use http::{HeaderMap, HeaderValue, header};
-use platform::files::file_name::{MAX_NAME, clean, extension, media_type, of_headers, split};
+use platform::files::file_name::{MAX_NAME, clean, extension, file_name_from_headers, media_type, split};
 
 /// The value of a `Content-Disposition`, and a name.
 pub fn files(data: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(data) {
         let headers = HeaderMap::from_iter([(header::CONTENT_DISPOSITION, value)]);
-        if let Some(name) = of_headers(&headers) {
-            is_name(&name);
+        if let Some(name) = file_name_from_headers(&headers) {
+            check_name(&name);
         }
     }
     let Ok(text) = str::from_utf8(data) else { return };
     let name = clean(text);
     if !name.is_empty() {
-        is_name(&name);
+        check_name(&name);
     }
     // Whoever writes a header as RFC 6266 has it is understood.
     let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
     if let Ok(value) = HeaderValue::from_str(&format!("attachment; size=1; filename=\"{quoted}\"")) {
         let headers = HeaderMap::from_iter([(header::CONTENT_DISPOSITION, value)]);
-        assert_eq!(of_headers(&headers).unwrap_or_default(), name, "{text:?}");
+        assert_eq!(file_name_from_headers(&headers).unwrap_or_default(), name, "{text:?}");
     }
 }
 
 /// What is kept as a name leads nowhere, fits, and is a name again.
-fn is_name(name: &str) {
+fn check_name(name: &str) {
     assert!(!name.is_empty() && name.chars().count() <= MAX_NAME, "{name:?}");
     assert!(!name.contains(['/', '\\']) && !name.chars().any(char::is_control), "{name:?}");
     assert!(name != "." && name != "..", "{name:?}");

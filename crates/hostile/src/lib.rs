@@ -30,10 +30,10 @@ pub use records::records;
 pub use tokens::tokens;
 
 /// What takes any bytes, and panics when a promise is broken.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All of them by name, which their seeds in `fuzz/seeds/` have too.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, FuzzTarget); 12] = [
     ("addresses", addresses),
     ("bodies", bodies),
     ("documents", documents),

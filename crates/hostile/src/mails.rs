@@ -1,6 +1,6 @@
 //! Mail: addresses as accounts and settings have them, and what becomes the headers of a message.
 
-use platform::administration::mail::message::{Composed, MailError, Message, compose, is_address};
+use platform::administration::mail::message::{ComposedMessage, MailError, MailMessage, compose, is_address};
 use resource::is_email;
 
 const NOW: i64 = 1_769_851_800_000_000;
@@ -25,12 +25,12 @@ pub fn mails(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let mut parts = text.splitn(4, BETWEEN);
     let mut next = || parts.next().unwrap_or_default().to_owned();
-    let (from, message) = (next(), Message { to: next(), subject: next(), text: next() });
+    let (from, message) = (next(), MailMessage { to: next(), subject: next(), text: next() });
     for part in [&from, &message.to] {
         address(part);
     }
-    composes(&from, &message);
-    composes("no-reply@a.example", &Message { to: "ann@example.com".to_owned(), ..message });
+    check_composition(&from, &message);
+    check_composition("no-reply@a.example", &MailMessage { to: "ann@example.com".to_owned(), ..message });
 }
 
 /// What settings take as an address can be written to.
@@ -38,7 +38,7 @@ fn address(text: &str) {
     if is_email(text) {
         assert!(!text.chars().any(|c| c.is_control() || c.is_whitespace()), "{text:?}");
         if is_address(text) {
-            let message = Message { to: text.to_owned(), subject: "S".to_owned(), text: "T\n".to_owned() };
+            let message = MailMessage { to: text.to_owned(), subject: "S".to_owned(), text: "T\n".to_owned() };
             let composed =
                 compose(text, &message, NOW, "<1@a.example>").unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(composed.envelope.to().len(), 1, "{text}");
@@ -47,9 +47,9 @@ fn address(text: &str) {
     }
 }
 
-fn composes(from: &str, message: &Message) {
+fn check_composition(from: &str, message: &MailMessage) {
     match compose(from, message, NOW, "<1@a.example>") {
-        Ok(composed) => is_whole(&composed, from, message),
+        Ok(composed) => check_message(&composed, from, message),
         Err(MailError::ControlCharacter(part) | MailError::Address(part)) => {
             assert!(["from", "to", "subject"].contains(&part), "{part}");
         }
@@ -58,7 +58,7 @@ fn composes(from: &str, message: &Message) {
 }
 
 /// The headers are those of a message, each once, and no line ends but by CR LF.
-fn is_whole(composed: &Composed, from: &str, message: &Message) {
+fn check_message(composed: &ComposedMessage, from: &str, message: &MailMessage) {
     let bytes = String::from_utf8_lossy(&composed.bytes);
     assert!(!bytes.replace("\r\n", "").contains(['\r', '\n', '\0']) || message.text.contains('\0'), "{bytes:?}");
     let (head, _) = bytes.split_once("\r\n\r\n").unwrap_or((&bytes, ""));

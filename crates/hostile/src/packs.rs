@@ -25,12 +25,12 @@ pub fn packs(data: &[u8]) {
     for object in data.split(|byte| *byte == 0x1e).take(MAX_OBJECTS) {
         let Some((kind, rest)) = object.split_first() else { continue };
         match kind {
-            b'c' | b't' | b'b' | b'g' => entries.push(Entry::whole(*kind, with_ids(rest, &entries))),
+            b'c' | b't' | b'b' | b'g' => entries.push(HostilePackEntry::full_entry(*kind, with_ids(rest, &entries))),
             b'o' | b'r' => {
                 let Some((digit, delta)) = rest.split_first() else { continue };
-                if let Some(base) = at(*digit, &entries) {
+                if let Some(base) = entry_for_digit(*digit, &entries) {
                     let id = base.id;
-                    entries.push(Entry::delta(*kind, usize::from(*digit - b'0'), id, delta.to_vec()));
+                    entries.push(HostilePackEntry::delta(*kind, usize::from(*digit - b'0'), id, delta.to_vec()));
                     is_whole = false;
                 }
             }
@@ -44,7 +44,7 @@ pub fn packs(data: &[u8]) {
 }
 
 /// What stands in a pack that is made here.
-struct Entry {
+struct HostilePackEntry {
     /// The number that a pack has for the kind.
     number: u8,
     bytes: Vec<u8>,
@@ -54,8 +54,8 @@ struct Entry {
     base: usize,
 }
 
-impl Entry {
-    fn whole(kind: u8, bytes: Vec<u8>) -> Entry {
+impl HostilePackEntry {
+    fn full_entry(kind: u8, bytes: Vec<u8>) -> HostilePackEntry {
         let (number, name) = match kind {
             b'c' => (1, "commit"),
             b't' => (2, "tree"),
@@ -64,21 +64,21 @@ impl Entry {
         };
         let named = [format!("{name} {}\0", bytes.len()).as_bytes(), &bytes].concat();
         let id = digest(&SHA1_FOR_LEGACY_USE_ONLY, &named).as_ref().try_into().map(Id).ok();
-        Entry { number, bytes, id, base: 0 }
+        HostilePackEntry { number, bytes, id, base: 0 }
     }
 
-    fn delta(kind: u8, base: usize, id: Option<Id>, bytes: Vec<u8>) -> Entry {
+    fn delta(kind: u8, base: usize, id: Option<Id>, bytes: Vec<u8>) -> HostilePackEntry {
         // A delta to a delta can be named by its place alone.
-        Entry { number: if kind == b'r' && id.is_some() { 7 } else { 6 }, bytes, id: None, base }
+        HostilePackEntry { number: if kind == b'r' && id.is_some() { 7 } else { 6 }, bytes, id: None, base }
     }
 }
 
 /// The entry that a digit stands for.
-fn at(digit: u8, entries: &[Entry]) -> Option<&Entry> {
+fn entry_for_digit(digit: u8, entries: &[HostilePackEntry]) -> Option<&HostilePackEntry> {
     entries.get(usize::from(digit.checked_sub(b'0')?))
 }
 
-fn with_ids(bytes: &[u8], entries: &[Entry]) -> Vec<u8> {
+fn with_ids(bytes: &[u8], entries: &[HostilePackEntry]) -> Vec<u8> {
     let mut made = Vec::new();
     let mut rest = bytes.iter();
     while let Some(byte) = rest.next() {
@@ -86,13 +86,13 @@ fn with_ids(bytes: &[u8], entries: &[Entry]) -> Vec<u8> {
             made.push(*byte);
             continue;
         }
-        let Some(id) = rest.next().and_then(|digit| at(*digit, entries)?.id) else { continue };
+        let Some(id) = rest.next().and_then(|digit| entry_for_digit(*digit, entries)?.id) else { continue };
         if *byte == 0x1f { made.extend(id.0) } else { made.extend(id.to_string().into_bytes()) }
     }
     made
 }
 
-fn pack(entries: &[Entry]) -> Vec<u8> {
+fn pack(entries: &[HostilePackEntry]) -> Vec<u8> {
     let mut pack = [&b"PACK\0\0\0\x02"[..], &(entries.len() as u32).to_be_bytes()].concat();
     let mut places = Vec::new();
     for entry in entries {
@@ -104,7 +104,7 @@ fn pack(entries: &[Entry]) -> Vec<u8> {
             size >>= 7;
         }
         match entry.number {
-            6 => pack.extend(distance(place - places[entry.base])),
+            6 => pack.extend(encode_distance(place - places[entry.base])),
             7 => pack.extend(entries[entry.base].id.iter().flat_map(|id| id.0)),
             _ => {}
         }
@@ -116,7 +116,7 @@ fn pack(entries: &[Entry]) -> Vec<u8> {
 }
 
 /// A distance as a pack has it: seven bits a byte, the highest first, less one for each byte that follows.
-fn distance(mut distance: usize) -> Vec<u8> {
+fn encode_distance(mut distance: usize) -> Vec<u8> {
     let mut bytes = vec![(distance & 0x7f) as u8];
     while distance > 0x7f {
         distance = (distance >> 7) - 1;
@@ -127,7 +127,7 @@ fn distance(mut distance: usize) -> Vec<u8> {
 
 /// A pack is refused with a reason; else whole objects are what was sent, and the files of every commit have plain paths, each
 /// once.
-fn files_of_pack(pack: &[u8], sent: &[Entry]) -> Result<(), GitError> {
+fn files_of_pack(pack: &[u8], sent: &[HostilePackEntry]) -> Result<(), GitError> {
     let deadline = Instant::now() + DEADLINE;
     let (packed, unpacked) = (file(pack), file(&[]));
     let objects = Objects::read(&packed, &unpacked, deadline)?;

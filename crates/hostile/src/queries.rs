@@ -3,7 +3,7 @@
 use crate::declared;
 use history::readers;
 use resource::select::MAX_LIMIT;
-use resource::{Kind, Predicate, Query, RelatedRows, Resource, SelectError, select_related};
+use resource::{FieldKind, Predicate, Query, RelatedRows, Resource, SelectError, select_related};
 use serde_json::{Map, Value as Json};
 use std::collections::HashSet;
 
@@ -12,13 +12,14 @@ pub fn queries(data: &[u8]) {
     let Some((numbers, text)) = data.split_first_chunk() else { return };
     let Ok(text) = str::from_utf8(text) else { return };
     let query = Query::parse(text);
-    declared::with(*numbers, |resource| {
+    declared::with_declaration(*numbers, |resource| {
         selects(resource, &query);
         for field in &resource.fields {
             for predicate in field.predicates() {
                 let filter = format!("{}__{}={}", field.name, predicate.name(), text.replace('&', "%26"));
                 selects(resource, &Query::parse(&filter));
-                for relation in resource.fields.iter().filter(|field| matches!(field.kind, Kind::Reference { .. })) {
+                for relation in resource.fields.iter().filter(|field| matches!(field.kind, FieldKind::Reference { .. }))
+                {
                     selects(resource, &Query::parse(&format!("{}.{filter}", relation.name)));
                 }
             }
@@ -27,7 +28,7 @@ pub fn queries(data: &[u8]) {
     for page in [readers::history_events(&query), readers::system_events(&query)] {
         match page {
             Ok(page) => assert!((1..=MAX_LIMIT).contains(&page.limit) && page.offset >= 0),
-            Err(refusal) => assert!(refusal.cause.is_none() && refusal.told().0 == 422, "{refusal:?}"),
+            Err(refusal) => assert!(refusal.cause.is_none() && refusal.status_and_body().0 == 422, "{refusal:?}"),
         }
     }
 }

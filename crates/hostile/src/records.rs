@@ -1,9 +1,9 @@
 //! Classes that tenants declare, the defaults and options of their fields, and records of them.
 
-use crate::bodies::{Everything, show};
+use crate::bodies::{AnyIdLookup, show};
 use crate::queries::selects;
 use platform::records::readers;
-use resource::{Body, Changes, Mode, Query, Resource, accept};
+use resource::{Changes, JsonBody, Query, Resource, WriteMode, accept};
 use serde_json::{Map, Value as Json, json};
 
 /// The types of fields.
@@ -27,20 +27,20 @@ pub fn records(data: &[u8]) {
             }
         }
     }
-    let Ok(body) = Body::parse(text.to_vec(), usize::MAX) else { return };
-    let sent = body.sent().to_json();
+    let Ok(body) = JsonBody::parse(text.to_vec(), usize::MAX) else { return };
+    let sent = body.as_value().to_json();
     for (n, kind) in TYPES.into_iter().enumerate() {
         for member in ["default", "options"] {
-            let mut body = declared(*numbers, kind);
+            let mut body = field_body(*numbers, kind);
             body[member] = sent.clone();
-            is_declared_or_refused(n, &body);
+            check_declaration(n, &body);
         }
     }
-    for mode in [Mode::Create, Mode::Edit] {
+    for mode in [WriteMode::Create, WriteMode::Edit] {
         let filled = TYPES.map(|kind| (alias(kind), sent.clone())).into_iter().collect();
-        is_taken_or_refused(&class, &filled, mode);
+        check_values(&class, &filled, mode);
         if let Json::Object(values) = &sent {
-            is_taken_or_refused(&class, values, mode);
+            check_values(&class, values, mode);
         }
     }
 }
@@ -50,7 +50,7 @@ fn alias(kind: &str) -> String {
 }
 
 /// The body of a new field of this type.
-fn declared([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
+fn field_body([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
     let options =
         [("low", "Low"), ("high", "High"), ("ä", "Ä")].map(|(value, text)| json!({"value": value, "text": text}));
     json!({
@@ -63,17 +63,17 @@ fn declared([flags, low, high, scale]: [u8; 4], kind: &str) -> Json {
 /// A class with a field of every type.
 fn class(numbers: [u8; 4]) -> Resource {
     let field = |(n, kind): (usize, &str)| {
-        let body = Body::of(&declared(numbers, kind));
-        let field = readers::field(n as i64 + 1, &body.sent().as_object(|_| true).unwrap_or_default());
+        let body = JsonBody::from_json(&field_body(numbers, kind));
+        let field = readers::field(n as i64 + 1, &body.as_value().as_object(|_| true).unwrap_or_default());
         field.unwrap_or_else(|errors| panic!("{kind}: {}", errors.to_json()))
     };
     readers::records(&TYPES.into_iter().enumerate().map(field).collect::<Vec<_>>())
 }
 
 /// A field that is made has the default that was sent, and its records take it; one that is not is refused by a message.
-fn is_declared_or_refused(n: usize, body: &Json) {
-    let sent = Body::of(body);
-    let field = match readers::field(n as i64 + 1, &sent.sent().as_object(|_| true).unwrap_or_default()) {
+fn check_declaration(n: usize, body: &Json) {
+    let sent = JsonBody::from_json(body);
+    let field = match readers::field(n as i64 + 1, &sent.as_value().as_object(|_| true).unwrap_or_default()) {
         Ok(field) => field,
         Err(errors) => {
             let errors = errors.to_json();
@@ -82,13 +82,13 @@ fn is_declared_or_refused(n: usize, body: &Json) {
         }
     };
     let class = readers::records(&[field]);
-    let (changes, errors) = read(&class, &Map::new(), Mode::Create);
+    let (changes, errors) = read(&class, &Map::new(), WriteMode::Create);
     let alias = body["alias"].as_str().unwrap_or_default();
     let has_default = body.get("default").is_some_and(|default| !default.is_null());
     assert!(!has_default || changes.value(alias).is_some(), "a record without {alias}: {errors} {body}");
 }
 
-fn is_taken_or_refused(class: &Resource, values: &Map<String, Json>, mode: Mode) {
+fn check_values(class: &Resource, values: &Map<String, Json>, mode: WriteMode) {
     let (changes, errors) = read(class, values, mode);
     for messages in errors.as_object().into_iter().flat_map(Map::values) {
         let texts = messages.as_array().map(|all| all.iter().filter_map(Json::as_str).collect::<Vec<_>>());
@@ -117,8 +117,8 @@ fn is_taken_or_refused(class: &Resource, values: &Map<String, Json>, mode: Mode)
 }
 
 /// The values and the errors of a record's fields.
-fn read(class: &Resource, values: &Map<String, Json>, mode: Mode) -> (Changes, Json) {
-    let body = Body::of(&json!({"fields": values}));
-    let Ok(accepted) = accept(class, &body.sent().as_object(|_| true).unwrap_or_default(), mode, &mut Everything);
+fn read(class: &Resource, values: &Map<String, Json>, mode: WriteMode) -> (Changes, Json) {
+    let body = JsonBody::from_json(&json!({"fields": values}));
+    let Ok(accepted) = accept(class, &body.as_value().as_object(|_| true).unwrap_or_default(), mode, &mut AnyIdLookup);
     (accepted.changes, accepted.errors.to_json()["fields"].take())
 }

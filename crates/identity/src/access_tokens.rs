@@ -9,7 +9,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kit::caller::Claims;
+use kit::caller::CredentialClaims;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -88,16 +88,16 @@ impl AccessTokens {
 
     /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds);
     /// `None` for every other text. No reason is given, since every wrong token gets the same answer.
-    pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<Claims> {
+    pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<CredentialClaims> {
         self.read(OF_SESSION, token, build, now)
     }
 
     /// The claims of a token of a grant for this audience, as [`AccessTokens::verify`] has those of a session.
-    pub fn verify_of_grant(&self, token: &str, audience: &str, now: i64) -> Option<Claims> {
+    pub fn verify_of_grant(&self, token: &str, audience: &str, now: i64) -> Option<CredentialClaims> {
         self.read(OF_GRANT, token, audience, now)
     }
 
-    fn read(&self, usage: &str, token: &str, audience: &str, now: i64) -> Option<Claims> {
+    fn read(&self, usage: &str, token: &str, audience: &str, now: i64) -> Option<CredentialClaims> {
         if token.len() > MAX_BYTES {
             return None;
         }
@@ -112,7 +112,7 @@ impl AccessTokens {
         if !ours || now < valid_from || now >= expires_at {
             return None;
         }
-        Some(Claims { user: payload.sub.parse().ok()?, session: payload.sid, expires_at })
+        Some(CredentialClaims { user: payload.sub.parse().ok()?, session: payload.sid, expires_at })
     }
 }
 
@@ -125,12 +125,12 @@ mod tests {
     const NOW: i64 = 1_769_851_800_500_000;
     const SECONDS: i64 = 1_769_851_800;
 
-    fn good() -> Value {
+    fn valid_claims() -> Value {
         json!({"iss": "chancery", "aud": "a.example", "sub": "7", "sid": 9, "iat": SECONDS, "nbf": SECONDS,
                "exp": SECONDS + 900, "use": "access"})
     }
 
-    fn signed(header: &str, algorithm: hmac::Algorithm, payload: &Value) -> String {
+    fn sign_token(header: &str, algorithm: hmac::Algorithm, payload: &Value) -> String {
         let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload.to_string()));
         let signature = hmac::sign(&hmac::Key::new(algorithm, KEY), message.as_bytes());
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
@@ -138,15 +138,15 @@ mod tests {
 
     /// With the header that our tokens have, so that only the payload decides.
     fn signed_as_ours(payload: &Value) -> String {
-        signed(r#"{"alg":"HS256","typ":"JWT"}"#, hmac::HMAC_SHA256, payload)
+        sign_token(r#"{"alg":"HS256","typ":"JWT"}"#, hmac::HMAC_SHA256, payload)
     }
 
-    fn verify(token: &str) -> Option<Claims> {
+    fn verify(token: &str) -> Option<CredentialClaims> {
         AccessTokens::new(KEY).verify(token, "a.example", NOW)
     }
 
-    fn with(name: &str, value: Value) -> String {
-        let mut payload = good();
+    fn claims_with(name: &str, value: Value) -> String {
+        let mut payload = valid_claims();
         payload[name] = value;
         signed_as_ours(&payload)
     }
@@ -155,7 +155,7 @@ mod tests {
     fn a_token_is_good_for_its_build_until_it_ends() {
         let tokens = AccessTokens::new(KEY);
         let token = tokens.issue("a.example", 7, 9, NOW, 900);
-        let claims = Claims { user: 7, session: 9, expires_at: (SECONDS + 900) * MICROS_PER_SECOND };
+        let claims = CredentialClaims { user: 7, session: 9, expires_at: (SECONDS + 900) * MICROS_PER_SECOND };
         assert_eq!(tokens.verify(&token, "a.example", NOW), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at - 1), Some(claims));
         assert_eq!(tokens.verify(&token, "a.example", claims.expires_at), None);
@@ -178,10 +178,10 @@ mod tests {
     fn another_algorithm_is_refused() {
         for (name, algorithm) in [("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)] {
             let header = format!(r#"{{"alg":"{name}","typ":"JWT"}}"#);
-            assert_eq!(verify(&signed(&header, algorithm, &good())), None);
+            assert_eq!(verify(&sign_token(&header, algorithm, &valid_claims())), None);
         }
         for header in [r#"{"alg":"none","typ":"JWT"}"#, r#"{"alg":"None"}"#] {
-            let payload = URL_SAFE_NO_PAD.encode(good().to_string());
+            let payload = URL_SAFE_NO_PAD.encode(valid_claims().to_string());
             assert_eq!(verify(&format!("{}.{payload}.", URL_SAFE_NO_PAD.encode(header))), None);
         }
     }
@@ -200,10 +200,10 @@ mod tests {
             ("exp", json!(i64::MAX)),
             ("nbf", json!(SECONDS + 1)),
         ] {
-            assert_eq!(verify(&with(name, value.clone())), None, "{name} {value}");
+            assert_eq!(verify(&claims_with(name, value.clone())), None, "{name} {value}");
         }
         for name in ["iss", "aud", "sub", "sid", "iat", "nbf", "exp", "use"] {
-            let mut payload = good();
+            let mut payload = valid_claims();
             payload.as_object_mut().unwrap().remove(name);
             assert_eq!(verify(&signed_as_ours(&payload)), None, "without {name}");
         }
@@ -213,7 +213,7 @@ mod tests {
     fn an_edited_token_is_refused() {
         let token = AccessTokens::new(KEY).issue("a.example", 7, 9, NOW, 900);
         let parts: Vec<&str> = token.split('.').collect();
-        let mut payload = good();
+        let mut payload = valid_claims();
         payload["sub"] = json!("1");
         let edited = URL_SAFE_NO_PAD.encode(payload.to_string());
         assert_eq!(verify(&format!("{}.{edited}.{}", parts[0], parts[2])), None);

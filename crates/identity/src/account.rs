@@ -1,8 +1,8 @@
 //! An account as far as signing in needs it: its state, its password, how and from where it may sign in, and the
 //! permissions of its roles (`docs/reference/sign-in.md`).
 
-use crate::settings::Settings;
-use crate::system_events::{self, Event};
+use crate::settings::IdentitySettings;
+use crate::system_events::{self, AuthEvent};
 use kit::account_type::AccountType;
 use kit::address::Ranges;
 use kit::caller::Caller;
@@ -10,7 +10,7 @@ use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use std::sync::atomic::AtomicI64;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// SQL for the authentication method of an account type (given as SQL), read from the row `x` of the security rules.
 macro_rules! method_sql {
@@ -45,37 +45,37 @@ pub fn read_ranges(stored: &str) -> Ranges {
 }
 
 /// A role that a user has.
-pub struct HeldRole {
+pub struct UserRole {
     pub id: i64,
     pub name: String,
     pub permissions: Permissions,
 }
 
 /// The roles that a user has.
-pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<HeldRole>, Error> {
+pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<UserRole>, StoreError> {
     let sql = Sql::new(
         "SELECT r.id, r.name, r.permissions FROM user_roles ur JOIN roles r ON r.id = ur.role_id WHERE ur.user_id = $1 \
          ORDER BY r.id",
     );
-    conn.all(&sql.arg(user), |row| {
+    conn.query_all(&sql.arg(user), |row| {
         let grants = serde_json::from_str(row.text(2)?).unwrap_or_default();
-        Ok(HeldRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_grants(&grants) })
+        Ok(UserRole { id: row.int(0)?, name: row.text(1)?.to_owned(), permissions: Permissions::from_grants(&grants) })
     })
 }
 
 /// The permissions that a user has by roles.
-pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, Error> {
+pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, StoreError> {
     Ok(roles_of(conn, user)?.iter().fold(Permissions::NONE, |set, role| set.union(role.permissions)))
 }
 
 /// Whether the account of a user is there and active. One that is locked for failed sign-ins is active.
-pub fn is_active(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+pub fn is_active(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// The caller that an account would be, without a session: for questions about the rights of somebody else.
-pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
+pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, StoreError> {
     let account_type = account_type_of(conn, user)?;
     Ok(Caller {
         user,
@@ -83,7 +83,7 @@ pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
         account_type,
         agent: None,
         narrowed_to: None,
-        permissions: Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?),
+        permissions: Permissions::for_account_type(account_type).union(permissions_of_roles(conn, user)?),
         version: 0,
         password_expires_at: None,
         session_expires_at: 0,
@@ -93,14 +93,14 @@ pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, Error> {
 }
 
 /// The type of an existing account.
-pub fn account_type_of(conn: &mut Conn, user: i64) -> Result<AccountType, Error> {
+pub fn account_type_of(conn: &mut Conn, user: i64) -> Result<AccountType, StoreError> {
     let sql = Sql::new("SELECT account_type FROM users WHERE id = $1").arg(user);
-    conn.one(&sql, |row| read_account_type(row.text(0)?))
+    conn.query_one(&sql, |row| read_account_type(row.text(0)?))
 }
 
 /// Reads a stored account type.
-pub fn read_account_type(stored: &str) -> Result<AccountType, Error> {
-    AccountType::of(stored).ok_or_else(|| Error::Db(format!("{stored}: no account type")))
+pub fn read_account_type(stored: &str) -> Result<AccountType, StoreError> {
+    AccountType::parse(stored).ok_or_else(|| StoreError::Db(format!("{stored}: no account type")))
 }
 
 /// The positions of a row's columns: an array to be taken apart into names in the order of the SELECT list.
@@ -109,14 +109,14 @@ pub fn columns<const N: usize>() -> [usize; N] {
 }
 
 /// How accounts of a type may sign in: `any`, `password`, `sso`, or `none`.
-pub fn authentication_method(conn: &mut Conn, account_type: AccountType) -> Result<String, Error> {
+pub fn authentication_method(conn: &mut Conn, account_type: AccountType) -> Result<String, StoreError> {
     let sql = Sql::new(concat!("SELECT ", method_sql!("$1"), " FROM security x WHERE x.id = 1"));
-    conn.one(&sql.arg(account_type.name()), |row| Ok(row.text(0)?.to_owned()))
+    conn.query_one(&sql.arg(account_type.name()), |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// An account as signing in needs it.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct SignInAccount {
     /// The id of its user.
     pub id: i64,
     pub account_type: AccountType,
@@ -132,28 +132,31 @@ pub struct Account {
     ranges: Option<String>,
 }
 
-impl Account {
+impl SignInAccount {
     /// The account with a username.
-    pub fn by_username(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
-        Account::find(conn, &Sql::new("u.username_fold = $1").arg(resource::fold(username.trim())))
+    pub fn load_by_username(conn: &mut Conn, username: &str) -> Result<Option<SignInAccount>, StoreError> {
+        SignInAccount::find(conn, &Sql::new("u.username_fold = $1").arg(resource::fold(username.trim())))
     }
 
     /// The account with a username, with its row locked.
-    pub fn by_username_for_change(conn: &mut Conn, username: &str) -> Result<Option<Account>, Error> {
-        Account::find(conn, &Sql::new("u.username_fold = $1 FOR NO KEY UPDATE").arg(resource::fold(username.trim())))
+    pub fn load_by_username_for_change(conn: &mut Conn, username: &str) -> Result<Option<SignInAccount>, StoreError> {
+        SignInAccount::find(
+            conn,
+            &Sql::new("u.username_fold = $1 FOR NO KEY UPDATE").arg(resource::fold(username.trim())),
+        )
     }
 
     /// The account of a user.
-    pub fn by_id(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
-        Account::find(conn, &Sql::new("u.id = $1").arg(user))
+    pub fn load_by_id(conn: &mut Conn, user: i64) -> Result<Option<SignInAccount>, StoreError> {
+        SignInAccount::find(conn, &Sql::new("u.id = $1").arg(user))
     }
 
     /// The account of a user, with its row locked.
-    pub fn by_id_for_change(conn: &mut Conn, user: i64) -> Result<Option<Account>, Error> {
-        Account::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
+    pub fn load_by_id_for_change(conn: &mut Conn, user: i64) -> Result<Option<SignInAccount>, StoreError> {
+        SignInAccount::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
     }
 
-    fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<Account>, Error> {
+    fn find(conn: &mut Conn, condition: &Sql) -> Result<Option<SignInAccount>, StoreError> {
         let mut sql = Sql::new(concat!(
             "SELECT u.id, u.password_hash, u.status, u.locked_until, u.failed_attempts, u.failed_since, \
              u.is_ip_restriction_enabled, u.allowed_ip_ranges, (SELECT ",
@@ -173,8 +176,8 @@ impl Account {
             account_type,
         ] = columns();
         sql.append(condition);
-        conn.opt(&sql, |row| {
-            Ok(Account {
+        conn.query_optional(&sql, |row| {
+            Ok(SignInAccount {
                 id: row.int(id)?,
                 hash: row.opt_text(hash)?.map(str::to_owned),
                 is_active: row.text(status)? == "active",
@@ -224,7 +227,7 @@ impl Account {
         if !self.is_open_to_passwords(request) {
             return Ok(());
         }
-        let (now, settings) = (request.now, request.app.slot::<Settings>());
+        let (now, settings) = (request.now, request.app.slot::<IdentitySettings>());
         let window = settings.lock_seconds * 1_000_000;
         let continues = self.failed_since.is_some_and(|since| since > now - window) && self.failed_attempts > 0;
         let (attempts, since) = if continues { (self.failed_attempts + 1, self.failed_since) } else { (1, Some(now)) };
@@ -233,7 +236,7 @@ impl Account {
         let until = if locks { Some(now + window) } else { self.locked_until };
         conn.exec(&sql.arg(if locks { 0 } else { attempts }).arg(since).arg(until).arg(self.id))?;
         if locks {
-            system_events::write(request, conn, Event::AccountLocked, Some(self.id), None)?;
+            system_events::write(request, conn, AuthEvent::AccountLocked, Some(self.id), None)?;
         }
         Ok(())
     }

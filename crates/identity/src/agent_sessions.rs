@@ -3,33 +3,39 @@
 
 pub use crate::authenticate::{load_grant as load, record_use};
 
-use crate::account::{Account, METHOD_OF_USER, is_person};
-use crate::sessions::{self, Way, could_begin};
-use kit::reactions::{Reaction, When};
+use crate::account::{METHOD_OF_USER, SignInAccount, is_person};
+use crate::sessions::{self, SessionOrigin, could_begin};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many grants a person has on a connector at most.
 const MAX_OF_CONNECTOR: i64 = 20;
 const DAY_US: i64 = 86_400_000_000;
 
 /// Whether a password is too old for anything but choosing another one.
-pub fn must_change_password(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, Error> {
+pub fn must_change_password(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT u.password_set_at, (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1) FROM users u WHERE u.id = $1",
     );
-    let (set_at, rotation) = conn.one(&sql.arg(user), |row| Ok((row.opt_int(0)?, row.int(1)?)))?;
+    let (set_at, rotation) = conn.query_one(&sql.arg(user), |row| Ok((row.opt_int(0)?, row.int(1)?)))?;
     let expires_at = set_at.filter(|_| rotation > 0).map(|set_at| set_at.saturating_add(rotation * DAY_US));
     Ok(expires_at.is_some_and(|expires_at| expires_at <= request.now))
 }
 
 /// Whether somebody who signed in at a moment may still let an agent work for him. His row is locked.
-pub fn may_grant(request: &Request, conn: &mut Conn, user: i64, way: Way, signed_in_at: i64) -> Result<bool, Error> {
-    let Some(account) = Account::by_id_for_change(conn, user)? else { return Ok(false) };
+pub fn may_grant(
+    request: &Request,
+    conn: &mut Conn,
+    user: i64,
+    way: SessionOrigin,
+    signed_in_at: i64,
+) -> Result<bool, StoreError> {
+    let Some(account) = SignInAccount::load_by_id_for_change(conn, user)? else { return Ok(false) };
     let sql = Sql::new("SELECT sessions_ended_at FROM users WHERE id = $1").arg(user);
-    let ended_at = conn.one(&sql, |row| row.opt_int(0))?;
+    let ended_at = conn.query_one(&sql, |row| row.opt_int(0))?;
     Ok(account.is_active
         && is_person(account.account_type)
         && account.may_call_from(request)
@@ -50,25 +56,31 @@ pub struct NewGrant<'a> {
 }
 
 /// Begins a grant, and returns its id. The oldest of too many ends.
-pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way, new: &NewGrant<'_>) -> Result<i64, Refusal> {
+pub fn begin(
+    request: &Request,
+    conn: &mut Conn,
+    user: i64,
+    way: SessionOrigin,
+    new: &NewGrant<'_>,
+) -> Result<i64, Refusal> {
     let sql = Sql::new(
         "SELECT s.id FROM sessions s WHERE s.connector = $1 AND s.user_id = $2 AND s.ended_at IS NULL ORDER BY s.id DESC \
          LIMIT 100 OFFSET $3",
     );
-    let too_many = conn.all(&sql.arg(new.connector).arg(user).arg(MAX_OF_CONNECTOR - 1), |row| row.int(0))?;
+    let too_many = conn.query_all(&sql.arg(new.connector).arg(user).arg(MAX_OF_CONNECTOR - 1), |row| row.int(0))?;
     end_all(request, conn, too_many)?;
-    let single_sign_on = if let Way::SingleSignOn(id) = way { Some(id) } else { None };
+    let single_sign_on = if let SessionOrigin::SingleSignOn(id) = way { Some(id) } else { None };
     let sql = Sql::new(
         "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, single_sign_on_id, connector, tools) \
          VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8) RETURNING id",
     );
     let sql = sql.arg(user).arg(request.now).arg(new.expires_at).arg(request.address.to_string()).arg(new.client);
-    Ok(conn.one(&sql.arg(single_sign_on).arg(new.connector).arg(new.tools), |row| row.int(0))?)
+    Ok(conn.query_one(&sql.arg(single_sign_on).arg(new.connector).arg(new.tools), |row| row.int(0))?)
 }
 
 /// The outcome of renewing a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewed {
+pub enum GrantRenewal {
     /// It is this user's, and lasts longer now.
     Done(i64),
     /// The user may not be worked for from the agent's address.
@@ -78,26 +90,27 @@ pub enum Renewed {
 }
 
 /// Locks a grant of a connector; false when it is over.
-pub fn lock(request: &Request, conn: &mut Conn, grant: i64, connector: i64) -> Result<bool, Error> {
+pub fn lock(request: &Request, conn: &mut Conn, grant: i64, connector: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM sessions WHERE id = $1 AND connector = $2 AND ended_at IS NULL AND expires_at > $3 FOR NO KEY UPDATE",
     );
-    Ok(conn.opt(&sql.arg(grant).arg(connector).arg(request.now), |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql.arg(grant).arg(connector).arg(request.now), |_| Ok(()))?.is_some())
 }
 
 /// Renews a grant that is locked. It ends where it could not begin any more in the way it began.
-pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) -> Result<Renewed, Refusal> {
+pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) -> Result<GrantRenewal, Refusal> {
     let sql = Sql::new("SELECT user_id, single_sign_on_id FROM sessions WHERE id = $1").arg(grant);
-    let (user, single_sign_on) = conn.one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
-    let way = single_sign_on.map_or(Way::Password, Way::SingleSignOn);
-    let account = Account::by_id(conn, user)?.filter(|account| account.is_active && is_person(account.account_type));
-    let Some(account) = account else { return Ok(Renewed::Refused) };
+    let (user, single_sign_on) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let way = single_sign_on.map_or(SessionOrigin::Password, SessionOrigin::SingleSignOn);
+    let account =
+        SignInAccount::load_by_id(conn, user)?.filter(|account| account.is_active && is_person(account.account_type));
+    let Some(account) = account else { return Ok(GrantRenewal::Refused) };
     if !could_begin(request, conn, &account, way)? {
         end_all(request, conn, vec![grant])?;
-        return Ok(Renewed::Refused);
+        return Ok(GrantRenewal::Refused);
     }
     if !account.may_call_from(request) {
-        return Ok(Renewed::Elsewhere);
+        return Ok(GrantRenewal::Elsewhere);
     }
     // A process of a former version stores no tools with a grant that it begins.
     let sql = Sql::new(
@@ -105,7 +118,7 @@ pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) ->
          tools = COALESCE(tools, (SELECT c.allowed_tools FROM mcp_connectors c WHERE c.id = sessions.connector)) WHERE id = $4",
     );
     conn.exec(&sql.arg(request.now).arg(expires_at).arg(request.address.to_string()).arg(grant))?;
-    Ok(Renewed::Done(user))
+    Ok(GrantRenewal::Done(user))
 }
 
 /// Ends the grants of a connector.
@@ -126,13 +139,13 @@ fn end_all(request: &Request, conn: &mut Conn, grants: Vec<i64>) -> Result<(), R
     for grant in grants {
         sessions::end(conn, grant, request.now)?;
     }
-    Ok(rights::changed(request, conn)?)
+    Ok(rights::mark_rights_changed(request, conn)?)
 }
 
 /// The grants that fulfil a condition on the session `s`, with their rows locked.
-fn find(conn: &mut Conn, condition: &Sql) -> Result<Vec<i64>, Error> {
+fn find(conn: &mut Conn, condition: &Sql) -> Result<Vec<i64>, StoreError> {
     let mut sql = Sql::new("SELECT s.id FROM sessions s WHERE s.connector IS NOT NULL AND s.ended_at IS NULL AND ");
-    conn.all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))
+    conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))
 }
 
 /// Ends those grants, of all that fulfil a condition, whose person could not sign in any more in the way he did.
@@ -151,21 +164,21 @@ fn end_forbidden(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<
 /// Grants end when the security rules forbid how their person signed in.
 pub const ON_RULES_CHANGED: Reaction = Reaction {
     resource: "standard_authentication",
-    when: When::Changed,
+    when: ReactionTime::Changed,
     run: |request, conn, _| end_forbidden(request, conn, &Sql::new("1 = 1")),
 };
 
 /// Grants end when the configuration is disabled by which their person signed in.
 pub const ON_CONFIGURATION_CHANGED: Reaction = Reaction {
     resource: "single_sign_on",
-    when: When::Changed,
+    when: ReactionTime::Changed,
     run: |request, conn, id| end_forbidden(request, conn, &Sql::new("s.single_sign_on_id = $1").arg(id)),
 };
 
 /// As [`ON_CONFIGURATION_CHANGED`], when it is deleted.
 pub const ON_CONFIGURATION_LEAVING: Reaction = Reaction {
     resource: "single_sign_on",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, id| {
         let grants = find(conn, &Sql::new("s.single_sign_on_id = $1").arg(id))?;
         end_all(request, conn, grants)
@@ -175,6 +188,6 @@ pub const ON_CONFIGURATION_LEAVING: Reaction = Reaction {
 /// Grants end when their person gets an account type that may not sign in as he did.
 pub const ON_USER_CHANGED: Reaction = Reaction {
     resource: "users",
-    when: When::Changed,
+    when: ReactionTime::Changed,
     run: |request, conn, id| end_forbidden(request, conn, &Sql::new("s.user_id = $1").arg(id)),
 };

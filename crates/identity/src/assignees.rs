@@ -14,18 +14,18 @@ use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
 use kit::limits::{self, Limit};
 use kit::log;
-use kit::permission_set::Set;
+use kit::permission_set::StoredSet;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
-use kit::route::{Declared, Handler, Route, Schema};
-use kit::rows::{self, Declaration, Scope, Shape};
-use resource::json::Writer;
-use resource::{Field, Kind, Resource, message, options};
+use kit::route::{Handler, Route, Schema, StaticResource};
+use kit::rows::{self, Declaration, RowShape, Scope};
+use resource::json::JsonWriter;
+use resource::{Field, FieldKind, Resource, message, options};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The most users in one request.
 const MAX_USERS_IN_BATCH: usize = 100;
@@ -33,15 +33,15 @@ const MAX_USERS_IN_BATCH: usize = 100;
 const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
-pub struct Collection {
+pub struct AssigneeCollection {
     /// How its records are shown: [`shape`] of [`user_records`] or [`group_records`].
-    pub shape: Shape,
+    pub shape: RowShape,
     /// The column of the parent's id.
     pub parent_column: &'static str,
     pub principals: Principals,
     /// How many records a parent may have.
     pub limit: &'static Limit,
-    pub messages: Messages,
+    pub messages: AssigneeTexts,
     pub log_names: LogNames,
 }
 
@@ -53,7 +53,7 @@ pub enum Principals {
 }
 
 /// The parts of error messages in which collections differ.
-pub struct Messages {
+pub struct AssigneeTexts {
     /// What a record is: "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
     /// The refusal of an id that the caller may not list, made of the id and the parent's id.
@@ -63,7 +63,7 @@ pub struct Messages {
 /// The names in the administration log, whose entries are about the parent.
 pub struct LogNames {
     /// The declaration of the parent.
-    pub parent: Declared,
+    pub parent: StaticResource,
     /// The action of adding.
     pub add: &'static str,
     /// The action of removing.
@@ -79,8 +79,8 @@ pub struct Parent {
     pub name: String,
 }
 
-impl From<Set> for Parent {
-    fn from(set: Set) -> Parent {
+impl From<StoredSet> for Parent {
+    fn from(set: StoredSet) -> Parent {
         Parent { id: set.id, name: set.name }
     }
 }
@@ -99,9 +99,9 @@ pub fn user_records(title: &'static str, table: &'static str, limit: &'static Li
     let fields = [
         // A column of OPTIONS, but not in the records (`docs/reference/permission-sets.md`).
         Field::id().filter_only(),
-        Field::new("user", Kind::User).column("user_id").read_only().list_only(),
-        Field::new("created_at", Kind::DateTime).read_only().list_only(),
-        Field::new("created_by", Kind::User).read_only().nullable().list_only(),
+        Field::new("user", FieldKind::User).column("user_id").read_only().list_only(),
+        Field::new("created_at", FieldKind::DateTime).read_only().list_only(),
+        Field::new("created_by", FieldKind::User).read_only().nullable().list_only(),
     ];
     let autocomplete = "/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains=";
     let resource = Resource::new(table, title, table, fields).unselectable();
@@ -113,9 +113,9 @@ pub fn group_records(title: &'static str, table: &'static str, limit: &'static L
     let name = "(SELECT g.name FROM user_groups g WHERE g.id = t.group_id)";
     let fields = [
         Field::id().column("group_id").list_only(),
-        Field::new("name", Kind::text(100)).sql(name).read_only().list_only(),
-        Field::new("created_by", Kind::User).read_only().nullable().list_only(),
-        Field::new("created_at", Kind::DateTime).read_only().list_only(),
+        Field::new("name", FieldKind::text(100)).sql(name).read_only().list_only(),
+        Field::new("created_by", FieldKind::User).read_only().nullable().list_only(),
+        Field::new("created_at", FieldKind::DateTime).read_only().list_only(),
     ];
     let autocomplete = "/api/user-groups/autocomplete/?text__icontains=";
     let resource = Resource::new(table, title, table, fields).unselectable();
@@ -123,8 +123,8 @@ pub fn group_records(title: &'static str, table: &'static str, limit: &'static L
 }
 
 /// The shape of a collection with this declaration.
-pub const fn shape(of: Declared) -> Shape {
-    Shape::plain(Declaration::Static(of))
+pub const fn shape(of: StaticResource) -> RowShape {
+    RowShape::from_declaration(Declaration::Static(of))
 }
 
 /// The routes of a collection; a single record answers 405. `reads` and `changes` name the permissions in the
@@ -132,22 +132,23 @@ pub const fn shape(of: Declared) -> Shape {
 pub fn routes(
     path: &'static str,
     record_path: &'static str,
-    of: Declared,
+    of: StaticResource,
     handlers: Handlers,
     reads: &'static str,
     changes: &'static str,
 ) -> Vec<Route> {
-    let ids = |method, summary, handler| Route::new(method, path, summary, Handler::Write(handler)).takes(Schema::Ids);
+    let ids =
+        |method, summary, handler| Route::new(method, path, summary, Handler::Write(handler)).with_body(Schema::Ids);
     vec![
         Route::list(path, of, handlers.list).instance(reads),
         ids(Method::POST, "Add", handlers.add).answers(201, Schema::Records(of)).action("add").instance(changes),
         ids(Method::DELETE, "Remove", handlers.remove).answers(204, Schema::Nothing).action("remove").instance(changes),
         Route::options_below(path, handlers.document),
-        Route::nothing(record_path),
+        Route::without_methods(record_path),
     ]
 }
 
-impl Collection {
+impl AssigneeCollection {
     /// The schema document, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(&self.shape.resource);
@@ -157,14 +158,14 @@ impl Collection {
 
     /// The records of a parent, in the order in which they were made.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
-        rows::list(request, conn, &self.shape, Scope::of(self.of_parent(parent)).cacheable())
+        rows::list(request, conn, &self.shape, Scope::matching(self.parent_condition(parent)).cacheable())
     }
 
     /// Adds the ids of the body to a parent whose row is locked. Existing records stay as they are. The answer has the
     /// records of all ids, in the order sent.
     pub fn add(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
-        let held = self.held(parent.id, conn)?;
+        let held = self.load_ids(parent.id, conn)?;
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !held.contains(id)).collect();
         let unlisted = |id| (self.messages.unlisted)(id, parent.id);
         check_each(conn, request.caller()?, self.principals, &new, self.messages.role, unlisted)?;
@@ -180,9 +181,9 @@ impl Collection {
     /// Removes the ids of the body from a parent whose row is locked.
     pub fn remove(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
-        let held = self.held(parent.id, conn)?;
+        let held = self.load_ids(parent.id, conn)?;
         if let Some(id) = batch.ids.iter().find(|id| !held.contains(id)) {
-            return Err(Refusal::bad(message::pk(id)));
+            return Err(Refusal::bad_request(message::invalid_id_message(id)));
         }
         let ids = batch.finish()?;
         let mut sql = Sql::new("DELETE FROM ");
@@ -212,33 +213,33 @@ impl Collection {
     }
 
     /// The number of a parent's records.
-    pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, Error> {
-        Ok(self.held(parent, conn)?.len())
+    pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, StoreError> {
+        Ok(self.load_ids(parent, conn)?.len())
     }
 
     /// The condition for the records of a parent.
-    fn of_parent(&self, parent: i64) -> Sql {
+    fn parent_condition(&self, parent: i64) -> Sql {
         let mut condition = Sql::new("t.");
         condition.name(self.parent_column).push(" = ").bind(parent);
         condition
     }
 
     /// The ids of a parent's records.
-    fn held(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, Error> {
+    fn load_ids(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
         let mut sql = Sql::new("SELECT t.");
         sql.name(self.principals.column()).push(" FROM ").name(&self.shape.resource.table).push(" t WHERE ");
-        sql.append(&self.of_parent(parent));
-        Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+        sql.append(&self.parent_condition(parent));
+        Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
     }
 
     /// The records of these ids as a JSON array, in the order of the ids.
     fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
-        let mut condition = self.of_parent(parent);
+        let mut condition = self.parent_condition(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
         push_ids(&mut condition, ids).push(")");
         let records = rows::records(request, conn, &self.shape, self.principals.column(), &condition)?;
         let records: HashMap<i64, Vec<u8>> = records.into_iter().collect();
-        let mut out = Writer::with_capacity(512 * ids.len());
+        let mut out = JsonWriter::with_capacity(512 * ids.len());
         out.raw("[");
         for record in ids.iter().filter_map(|id| records.get(id)) {
             out.comma().raw_bytes(record);
@@ -258,14 +259,14 @@ pub fn check_each(
     role: &str,
     unlisted: impl Fn(i64) -> String,
 ) -> Result<(), Refusal> {
-    let known = principals.look_up(conn, caller, ids)?;
+    let known = principals.load(conn, caller, ids)?;
     for id in ids {
-        let Some(candidate) = known.get(id) else { return Err(Refusal::bad(message::pk(id))) };
+        let Some(candidate) = known.get(id) else { return Err(Refusal::bad_request(message::invalid_id_message(id))) };
         if candidate.is_one_time {
-            return Err(Refusal::bad(format!("1 Time Completion account {id} cannot be {role}.")));
+            return Err(Refusal::bad_request(format!("1 Time Completion account {id} cannot be {role}.")));
         }
         if !candidate.is_listed {
-            return Err(Refusal::bad(unlisted(*id)));
+            return Err(Refusal::bad_request(unlisted(*id)));
         }
     }
     Ok(())
@@ -297,7 +298,7 @@ impl Principals {
 
     /// The users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are left out, since
     /// nothing can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
-    pub fn look_up(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, Error> {
+    pub fn load(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -310,8 +311,8 @@ impl Principals {
         };
         let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
         sql.append(&listed_by).push(" THEN 1 ELSE 0 END, ").push(from).push(" AND t.id");
-        sql.any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
-        let candidates = conn.all(&sql, |row| {
+        sql.push_any(ids.to_vec()).push(" ORDER BY t.id FOR SHARE");
+        let candidates = conn.query_all(&sql, |row| {
             let is_one_time = row.text(2)? == "one_time_completion";
             Ok((row.int(0)?, Candidate { is_listed: row.flag(1)?, is_one_time, name: row.text(3)?.into() }))
         })?;

@@ -10,7 +10,7 @@
 //! An IPv6 address counts for its /64, which one subscriber has, and for the /48 around it, which has eight times the
 //! limit.
 
-use crate::settings::Settings;
+use crate::settings::IdentitySettings;
 use ipnet::{IpNet, Ipv6Net};
 use kit::app::App;
 use kit::build::Build;
@@ -19,7 +19,7 @@ use kit::request::Request;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How long a failed attempt counts, in microseconds.
 const WINDOW_US: i64 = 300_000_000;
@@ -31,14 +31,14 @@ const MAX_NETWORKS: usize = 4096;
 
 /// The attempts of a build's networks, as one process counts them.
 #[derive(Default)]
-pub struct Attempts(Mutex<HashMap<IpNet, Count>>);
+pub struct Attempts(Mutex<HashMap<IpNet, AttemptCount>>);
 
 fn attempts_of(build: &Build) -> &Arc<Attempts> {
     build.slot()
 }
 
 #[derive(Clone, Copy, Default)]
-struct Count {
+struct AttemptCount {
     /// When the first of the failed attempts was made.
     since: i64,
     failed: i64,
@@ -52,7 +52,7 @@ struct NetworkLimit {
     max: i64,
 }
 
-impl Count {
+impl AttemptCount {
     fn recent_failures(&self, now: i64) -> i64 {
         if self.since + WINDOW_US > now { self.failed } else { 0 }
     }
@@ -67,7 +67,7 @@ impl Count {
 }
 
 impl Attempts {
-    fn counts(&self) -> MutexGuard<'_, HashMap<IpNet, Count>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<IpNet, AttemptCount>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl Attempts {
 }
 
 /// Refuses an attempt when failed and running attempts have reached a limit; `own` of the running ones are not counted.
-fn check(counts: &HashMap<IpNet, Count>, limits: &[NetworkLimit], own: i64, now: i64) -> Result<(), Refusal> {
+fn check(counts: &HashMap<IpNet, AttemptCount>, limits: &[NetworkLimit], own: i64, now: i64) -> Result<(), Refusal> {
     for limit in limits {
         let Some(count) = counts.get(&limit.network) else { continue };
         let failed = count.recent_failures(now);
@@ -99,7 +99,7 @@ fn check(counts: &HashMap<IpNet, Count>, limits: &[NetworkLimit], own: i64, now:
     Ok(())
 }
 
-fn make_room(counts: &mut HashMap<IpNet, Count>, now: i64) {
+fn make_room(counts: &mut HashMap<IpNet, AttemptCount>, now: i64) {
     if counts.len() >= MAX_NETWORKS {
         counts.retain(|_, count| count.running > 0 || count.recent_failures(now) > 0);
     }
@@ -110,7 +110,7 @@ fn make_room(counts: &mut HashMap<IpNet, Count>, now: i64) {
 
 /// The limits that an address counts against; none when the operator has switched them off.
 fn limits_of(app: &App, address: IpAddr) -> Vec<NetworkLimit> {
-    let max = app.slot::<Settings>().address_attempts;
+    let max = app.slot::<IdentitySettings>().address_attempts;
     if max == 0 {
         return Vec::new();
     }
@@ -154,8 +154,9 @@ pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> 
     let limits = limits_of(&request.app, request.address);
     let (Some(first), Some(last)) = (limits.first(), limits.last()) else { return Ok(()) };
     let sql = Sql::new("SELECT address, since, n FROM address_attempts WHERE address IN ($1, $2)");
-    let stored = conn
-        .all(&sql.arg(first.name()).arg(last.name()), |row| Ok((row.text(0)?.to_owned(), row.int(1)?, row.int(2)?)))?;
+    let stored = conn.query_all(&sql.arg(first.name()).arg(last.name()), |row| {
+        Ok((row.text(0)?.to_owned(), row.int(1)?, row.int(2)?))
+    })?;
     for (name, since, failed) in stored {
         let Some(limit) = limits.iter().find(|limit| limit.name() == name) else { continue };
         attempts_of(&request.build).take_over(limit, since, failed, request.now);
@@ -168,7 +169,7 @@ pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> 
 }
 
 /// Counts a failed attempt of the request's address in the database, in the transaction that decides the attempt.
-pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), Error> {
+pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), StoreError> {
     let start = request.now - WINDOW_US;
     // Each failed attempt deletes a few rows that are over, so that the table stays small.
     conn.exec(&Sql::new("DELETE FROM address_attempts WHERE address IN (SELECT a.address FROM address_attempts a WHERE a.since <= $1 LIMIT 10)").arg(start))?;
@@ -185,26 +186,30 @@ pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), Error> {
 
 /// An attempt of an address. It counts as running until it is counted as failed or dropped. An attempt that was dropped
 /// before, since the server was too busy to hash its password, leaves no trace.
-pub struct Attempt {
+pub struct AddressAttempt {
     attempts: Arc<Attempts>,
     limits: Vec<NetworkLimit>,
     now: i64,
     is_tried: bool,
 }
 
-impl Attempt {
+impl AddressAttempt {
     /// Begins an attempt; refused when the address has reached its limit.
-    pub fn begin(request: &Request) -> Result<Attempt, Refusal> {
-        Attempt::of(attempts_of(&request.build).clone(), limits_of(&request.app, request.address), request.now)
+    pub fn begin(request: &Request) -> Result<AddressAttempt, Refusal> {
+        AddressAttempt::start(
+            attempts_of(&request.build).clone(),
+            limits_of(&request.app, request.address),
+            request.now,
+        )
     }
 
-    fn of(attempts: Arc<Attempts>, limits: Vec<NetworkLimit>, now: i64) -> Result<Attempt, Refusal> {
+    fn start(attempts: Arc<Attempts>, limits: Vec<NetworkLimit>, now: i64) -> Result<AddressAttempt, Refusal> {
         let mut counts = attempts.counts();
         check(&counts, &limits, 0, now)?;
         make_room(&mut counts, now);
         limits.iter().for_each(|limit| counts.entry(limit.network).or_default().running += 1);
         drop(counts);
-        Ok(Attempt { attempts, limits, now, is_tried: false })
+        Ok(AddressAttempt { attempts, limits, now, is_tried: false })
     }
 
     /// Refuses the attempt after all when [`check_address`] has meanwhile taken over failed attempts that reach a
@@ -213,7 +218,7 @@ impl Attempt {
         check(&self.attempts.counts(), &self.limits, 1, self.now)
     }
 
-    /// Counts the attempt as failed from now on, until [`Attempt::succeed`] takes that back. It stays counted when its
+    /// Counts the attempt as failed from now on, until [`AddressAttempt::succeed`] takes that back. It stays counted when its
     /// outcome could not be stored.
     pub fn count_as_failed(&mut self) {
         if !self.is_tried {
@@ -232,7 +237,7 @@ impl Attempt {
         }
     }
 
-    fn change(&self, change: impl Fn(&mut Count, i64)) {
+    fn change(&self, change: impl Fn(&mut AttemptCount, i64)) {
         let mut counts = self.attempts.counts();
         for limit in &self.limits {
             let Some(count) = counts.get_mut(&limit.network) else { continue };
@@ -244,7 +249,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for AddressAttempt {
     fn drop(&mut self) {
         if !self.is_tried {
             self.change(|count, _| count.running -= 1);
@@ -271,8 +276,9 @@ mod tests {
     fn an_attempt_counts_before_it_is_tried_and_not_after_it_has_succeeded() {
         let attempts: Arc<Attempts> = Arc::default();
         let limits = || vec![NetworkLimit { network: networks_of("192.0.2.7".parse().unwrap())[0], max: 3 }];
-        let begin = |now| Attempt::of(attempts.clone(), limits(), now);
-        let wait = |refused: Result<Attempt, Refusal>| refused.err().unwrap().headers[0].1.to_str().unwrap().to_owned();
+        let begin = |now| AddressAttempt::start(attempts.clone(), limits(), now);
+        let wait =
+            |refused: Result<AddressAttempt, Refusal>| refused.err().unwrap().headers[0].1.to_str().unwrap().to_owned();
 
         // While three run, a fourth is refused, but may be tried again at once.
         let mut begun = vec![begin(0).unwrap(), begin(0).unwrap(), begin(0).unwrap()];
@@ -283,7 +289,7 @@ mod tests {
         third.count_as_failed();
         assert_eq!(wait(begin(0)), "1");
         third.succeed();
-        begun.iter_mut().for_each(Attempt::count_as_failed);
+        begun.iter_mut().for_each(AddressAttempt::count_as_failed);
         begun.clear();
         // Two have failed here. What other processes have counted leaves no room for an attempt that has begun.
         let late = begin(1_000_000).unwrap();

@@ -5,12 +5,12 @@ use crate::access_tokens::AccessTokens;
 use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};
 use kit::authenticate::{Authenticate, Credential, Identifying};
 use kit::build::Build;
-use kit::caller::{Agent, Caller, Claims};
+use kit::caller::{Agent, Caller, CredentialClaims};
 use kit::permissions::Permissions;
 use kit::rights;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const DAY_US: i64 = 86_400_000_000;
 /// How often the last use of a session is written, in microseconds.
@@ -28,13 +28,13 @@ pub const ACCESS_TOKEN: (Credential, Authenticate) = (
 
 /// The caller that the claims of an access token name; `None` when the token or the session is over, or the account may
 /// not call any more. Callers are cached until the version of the rights changes.
-async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option<Arc<Caller>>, Error> {
+async fn identify(build: &Arc<Build>, claims: CredentialClaims, now: i64) -> Result<Option<Arc<Caller>>, StoreError> {
     if claims.expires_at <= now {
         return Ok(None);
     }
     let (mut found, is_fresh) = build.callers.get(claims.session);
     if found.is_some() && !is_fresh {
-        build.callers.asked(build.db.read_short(rights::version).await?);
+        build.callers.mark_version_read(build.db.read_short(rights::version).await?);
         found = build.callers.get(claims.session).0;
     }
     let caller = match found {
@@ -42,7 +42,7 @@ async fn identify(build: &Arc<Build>, claims: Claims, now: i64) -> Result<Option
         None => {
             let script = move |conn: &mut Conn| load(conn, claims, now);
             let Some(caller) = build.db.read(script).await?.map(Arc::new) else { return Ok(None) };
-            build.callers.keep(&caller);
+            build.callers.store(&caller);
             caller
         }
     };
@@ -63,7 +63,7 @@ pub fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     }
     let (db, session) = (build.db.clone(), caller.session);
     tokio::spawn(async move {
-        let script = move |conn: &mut Conn| -> Result<u64, Error> {
+        let script = move |conn: &mut Conn| -> Result<u64, StoreError> {
             conn.exec(
                 &Sql::new("UPDATE sessions SET last_used_at = $1 WHERE id = $2 AND ended_at IS NULL")
                     .arg(now)
@@ -77,16 +77,21 @@ pub fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
 }
 
 /// Reads a session of the main API that is not over with its account, roles and address ranges, in one snapshot.
-pub fn load(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
+pub fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Caller>, StoreError> {
     load_where(conn, claims, now, " AND s.connector IS NULL")
 }
 
 /// Reads a grant of an agent as [`load`] reads a session.
-pub fn load_grant(conn: &mut Conn, claims: Claims, now: i64) -> Result<Option<Caller>, Error> {
+pub fn load_grant(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Caller>, StoreError> {
     load_where(conn, claims, now, " AND s.connector IS NOT NULL")
 }
 
-fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str) -> Result<Option<Caller>, Error> {
+fn load_where(
+    conn: &mut Conn,
+    claims: CredentialClaims,
+    now: i64,
+    condition: &'static str,
+) -> Result<Option<Caller>, StoreError> {
     let version = rights::version(conn)?;
     let mut sql = Sql::new(
         "SELECT u.id, u.account_type, u.is_ip_restriction_enabled, u.allowed_ip_ranges, u.password_set_at, \
@@ -112,7 +117,7 @@ fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str
         connector,
         client,
     ] = columns();
-    let found = conn.opt(&sql, |row| {
+    let found = conn.query_optional(&sql, |row| {
         let account_type = read_account_type(row.text(account_type)?)?;
         let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
         let rotation = row.int(rotation)?;
@@ -125,7 +130,7 @@ fn load_where(conn: &mut Conn, claims: Claims, now: i64, condition: &'static str
         };
         let permissions = match &agent {
             Some(_) => Permissions::NONE,
-            None => Permissions::of_account(account_type),
+            None => Permissions::for_account_type(account_type),
         };
         Ok(Caller {
             user: row.int(user)?,

@@ -3,14 +3,14 @@
 //! other, and ends like any other.
 
 use crate::authenticate;
-use crate::sessions::{self, Renewed, Way};
-use crate::settings::Settings;
+use crate::sessions::{self, SessionOrigin, SessionRenewal};
+use crate::settings::IdentitySettings;
 use crate::sign_in::login::{logged_out_schema, wants_provider_schema};
 use crate::single_sign_on::logout;
 use crate::users::{me, permissions_schema, view};
 use http::{HeaderName, HeaderValue, header};
 use kit::answer::{Answer, Outcome};
-use kit::caller::Claims;
+use kit::caller::CredentialClaims;
 use kit::cookies;
 use kit::domain::front_end;
 use kit::refusal::Refusal;
@@ -19,7 +19,7 @@ use kit::route::{Handler, Route, Schema};
 use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
 /// The cookie's name: a browser takes it only from this host, over TLS, and for all of its paths.
@@ -33,14 +33,14 @@ pub fn routes() -> Vec<Route> {
             .public()
             .from_own_pages_alone()
             .answers(200, Schema::Json(start_schema))
-            .or(401, Schema::Refusal)
+            .also_answers(401, Schema::Refusal)
             .answers_secret(),
         Route::post("/api/auth/browser/logout/", "End the session of the cookie", Handler::Write(logout))
             .public()
             .from_own_pages_alone()
-            .takes(Schema::Json(wants_provider_schema))
+            .with_body(Schema::Json(wants_provider_schema))
             .answers(204, Schema::Nothing)
-            .or(200, Schema::Json(logged_out_schema))
+            .also_answers(200, Schema::Json(logged_out_schema))
             .answers_secret(),
     ]
 }
@@ -87,7 +87,7 @@ fn cookie(request: &Request, value: &str, seconds: Option<i64>) -> Cookie {
 }
 
 fn kept_for(request: &Request, is_kept: bool) -> Option<i64> {
-    is_kept.then(|| request.app.slot::<Settings>().refresh_token_seconds)
+    is_kept.then(|| request.app.slot::<IdentitySettings>().refresh_token_seconds)
 }
 
 /// Begins a session of a browser and returns its cookie, which is a new one at each sign-in. Sessions that nobody could use
@@ -97,14 +97,14 @@ pub fn begin(
     request: &Request,
     conn: &mut Conn,
     user: i64,
-    way: Way,
+    way: SessionOrigin,
     is_kept: bool,
     replaced: Option<i64>,
 ) -> Result<Cookie, Refusal> {
     let replaced = match replaced {
         Some(session) => {
             let sql = Sql::new("SELECT is_kept FROM browser_sessions WHERE session_id = $1").arg(session);
-            conn.opt(&sql, |row| row.flag(0))?.map(|is_kept| (session, is_kept))
+            conn.query_optional(&sql, |row| row.flag(0))?.map(|is_kept| (session, is_kept))
         }
         None => None,
     };
@@ -121,33 +121,33 @@ pub fn begin(
 }
 
 /// A session of a browser that lives.
-struct Found {
+struct BrowserSession {
     session: i64,
     user: i64,
-    way: Way,
+    way: SessionOrigin,
     is_kept: bool,
 }
 
 /// The session of the cookie that a request has.
-fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
+fn find(request: &Request, conn: &mut Conn) -> Result<Option<BrowserSession>, StoreError> {
     let Some(value) = cookies::value(&request.headers, name(request).0) else { return Ok(None) };
     let sql = Sql::new(
         "SELECT s.id, s.user_id, s.single_sign_on_id, s.task, b.is_kept FROM browser_sessions b \
          JOIN sessions s ON s.id = b.session_id WHERE b.hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2",
     );
-    conn.opt(&sql.arg(sha256_hex(value)).arg(request.now), |row| {
-        let way = Way::of_stored([row.opt_int(2)?, row.opt_int(3)?]);
-        Ok(Found { session: row.int(0)?, user: row.int(1)?, way, is_kept: row.flag(4)? })
+    conn.query_optional(&sql.arg(sha256_hex(value)).arg(request.now), |row| {
+        let way = SessionOrigin::from_columns([row.opt_int(2)?, row.opt_int(3)?]);
+        Ok(BrowserSession { session: row.int(0)?, user: row.int(1)?, way, is_kept: row.flag(4)? })
     })
 }
 
 /// The session of the cookie that a request has, if it lives.
-pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<i64>, Error> {
+pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<i64>, StoreError> {
     Ok(find(request, conn)?.map(|found| found.session))
 }
 
 /// What a front end starts with, or why it gets nothing.
-enum Start {
+enum BrowserStart {
     With(Answer),
     /// The session goes on, but not for this request: its account may not call from here.
     Refused,
@@ -158,9 +158,9 @@ fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
     // An `Err` would undo the end of a session that could not begin any more.
     let refused = || Answer::refusal(&Refusal::bad_token());
     Ok(match start(request, conn)? {
-        Start::With(answer) => answer,
-        Start::Refused => refused(),
-        Start::Over => {
+        BrowserStart::With(answer) => answer,
+        BrowserStart::Refused => refused(),
+        BrowserStart::Over => {
             let mut answer = refused();
             answer.headers.push(cookie(request, "", Some(0)));
             answer
@@ -170,25 +170,26 @@ fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// All that a front end needs to start. The cookie stays the same, since a second tab, or a page whose answer was lost, sends
 /// it again.
-fn start(request: &Request, conn: &mut Conn) -> Result<Start, Refusal> {
-    let Some(found) = find(request, conn)? else { return Ok(Start::Over) };
+fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
+    let Some(found) = find(request, conn)? else { return Ok(BrowserStart::Over) };
     if !sessions::lock(conn, found.session)? {
-        return Ok(Start::Over);
+        return Ok(BrowserStart::Over);
     }
     let expires_at = match sessions::renew(request, conn, found.session, found.user, found.way)? {
-        Renewed::Until(expires_at) => expires_at,
-        Renewed::Refused => return Ok(Start::Refused),
-        Renewed::Ended => return Ok(Start::Over),
+        SessionRenewal::Until(expires_at) => expires_at,
+        SessionRenewal::Refused => return Ok(BrowserStart::Refused),
+        SessionRenewal::Ended => return Ok(BrowserStart::Over),
     };
-    let claims = Claims { user: found.user, session: found.session, expires_at };
-    let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(Start::Over) };
+    let claims = CredentialClaims { user: found.user, session: found.session, expires_at };
+    let Some(caller) = authenticate::load(conn, claims, request.now)? else { return Ok(BrowserStart::Over) };
     let must_change_password = caller.must_change_password(request.now);
     let (mut user, mut permissions, mut ui_config) = (Json::Null, Json::Null, Json::Null);
     if !must_change_password {
         permissions = caller.permissions.to_json();
         ui_config = ui_configurations(conn)?.into();
-        let instance = view::instance(&request.by(Arc::new(caller)), conn, found.user)?;
-        user = serde_json::from_slice(&instance).map_err(|error| Error::Db(format!("a user is no JSON: {error}")))?;
+        let instance = view::instance(&request.with_caller(Arc::new(caller)), conn, found.user)?;
+        user =
+            serde_json::from_slice(&instance).map_err(|error| StoreError::Db(format!("a user is no JSON: {error}")))?;
     }
     let (access_token, seconds) = sessions::issue_access_token(request, found.user, found.session);
     let mut answer = Answer::value(&json!({
@@ -205,18 +206,18 @@ fn start(request: &Request, conn: &mut Conn) -> Result<Start, Refusal> {
         let value = cookies::value(&request.headers, name(request).0).unwrap_or("");
         answer.headers.push(cookie(request, value, kept_for(request, true)));
     }
-    Ok(Start::With(answer))
+    Ok(BrowserStart::With(answer))
 }
 
 /// The components that have a configuration, so that a front end need not ask for those that have none.
-fn ui_configurations(conn: &mut Conn) -> Result<Vec<String>, Error> {
-    conn.all(&Sql::new("SELECT component FROM ui_configs ORDER BY component"), |row| Ok(row.text(0)?.to_owned()))
+fn ui_configurations(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
+    conn.query_all(&Sql::new("SELECT component FROM ui_configs ORDER BY component"), |row| Ok(row.text(0)?.to_owned()))
 }
 
 fn logout(request: &Request, conn: &mut Conn) -> Outcome {
     let with_provider = logout::wants_single_sign_on(request)?;
     let mut answer = Answer::empty();
-    if let Some(Found { session, .. }) = find(request, conn)? {
+    if let Some(BrowserSession { session, .. }) = find(request, conn)? {
         let logout_url = if with_provider { logout::logout_url(request, conn, session)? } else { None };
         match logout_url {
             // The session ends when the address is opened; the cookie opens nothing any more.

@@ -8,7 +8,7 @@ use crate::sessions;
 use crate::users::create;
 use crate::users::user::USER;
 use events::history_client::{CALL_TIMEOUT, HistoryClient};
-use events::history_tenants::{self, Tenant, TenantError};
+use events::history_tenants::{self, BuildTenant, TenantError};
 use events::own_history;
 use kit::account_type::AccountType;
 use kit::app::App;
@@ -19,15 +19,15 @@ use kit::log;
 use kit::refusal::Refusal;
 use kit::rights;
 use kit::rows;
-use resource::Body;
+use resource::JsonBody;
 use serde_json::{Value as Json, json};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The reason why a command failed, in one line.
-pub type Failure = String;
+pub type BuildFailure = String;
 
 /// How long the creation of a build waits for its history tenant, which can be created later too.
 const TENANT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -36,7 +36,7 @@ const TENANT_TIMEOUT: Duration = Duration::from_secs(3);
 const CREATION_TIMEOUT_US: i64 = 60_000_000;
 
 /// A row of `chancery build list`.
-pub struct Listed {
+pub struct BuildRow {
     pub id: i64,
     pub domain: String,
     pub state: String,
@@ -46,7 +46,7 @@ pub struct Listed {
 }
 
 /// Checks a domain, which consists of letters, digits, hyphens and dots, and returns it in lower case.
-fn parse_domain(text: &str) -> Result<String, Failure> {
+fn parse_domain(text: &str) -> Result<String, BuildFailure> {
     let domain = text.trim().to_ascii_lowercase();
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -63,7 +63,12 @@ fn parse_domain(text: &str) -> Result<String, Failure> {
 
 /// Creates a build with its first super admin. This process serves it at once, and others after [`STALE_AFTER`], since
 /// they may have cached that there is no such build.
-pub async fn create(app: &App, name: &str, admin_username: &str, admin_password: &str) -> Result<Arc<Build>, Failure> {
+pub async fn create(
+    app: &App,
+    name: &str,
+    admin_username: &str,
+    admin_password: &str,
+) -> Result<Arc<Build>, BuildFailure> {
     let domain = parse_domain(name)?;
     remove_unfinished(app, &domain, CREATION_TIMEOUT_US).await?;
     create_new(app, domain, admin_username, admin_password).await
@@ -76,7 +81,7 @@ pub async fn create_first(
     name: &str,
     admin_username: &str,
     admin_password: &str,
-) -> Result<Arc<Build>, Failure> {
+) -> Result<Arc<Build>, BuildFailure> {
     let domain = parse_domain(name)?;
     remove_unfinished(app, &domain, 0).await?;
     create_new(app, domain, admin_username, admin_password).await
@@ -87,23 +92,23 @@ async fn create_new(
     domain: String,
     admin_username: &str,
     admin_password: &str,
-) -> Result<Arc<Build>, Failure> {
+) -> Result<Arc<Build>, BuildFailure> {
     let (now, uid) = (app.clock.now(), uuid::Uuid::new_v4().to_string());
     let (stored_domain, stored_uid) = (domain.clone(), uid.clone());
     let control = app.store.control();
     let inserted = control.write(move |conn| {
         let sql =
             Sql::new("INSERT INTO builds(domain, uid, state, created_at) VALUES ($1, $2, 'creating', $3) RETURNING id");
-        let id = conn.one(&sql.arg(&stored_domain).arg(&stored_uid).arg(now), |row| row.int(0))?;
+        let id = conn.query_one(&sql.arg(&stored_domain).arg(&stored_uid).arg(now), |row| row.int(0))?;
         history_tenants::insert(conn, &stored_domain, &stored_uid, now)?;
         Ok(id)
     });
     let id = match inserted.await {
         Ok(id) => id,
-        Err(Error::Unique(_)) => return Err(format!("{domain}: there is such a build already")),
+        Err(StoreError::Unique(_)) => return Err(format!("{domain}: there is such a build already")),
         Err(error) => return Err(error.to_string()),
     };
-    let filled = fill(app, id, &domain, &uid, admin_username, admin_password).await;
+    let filled = create_database(app, id, &domain, &uid, admin_username, admin_password).await;
     if filled.is_err() {
         remove(app, id).await?;
     }
@@ -130,19 +135,26 @@ async fn create_tenant(app: &App, service: &HistoryClient, build: &Build) -> Res
 }
 
 /// Creates the database of a build and its first super admin.
-async fn fill(app: &App, id: i64, domain: &str, uid: &str, username: &str, password: &str) -> Result<(), Failure> {
+async fn create_database(
+    app: &App,
+    id: i64,
+    domain: &str,
+    uid: &str,
+    username: &str,
+    password: &str,
+) -> Result<(), BuildFailure> {
     app.store.create(&database_name(id)).await.map_err(error_line)?;
     let build = app.new_build(id, domain, uid.to_owned());
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
 /// Removes a build of this domain whose deletion was interrupted, or whose creation was that long ago.
-async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), Failure> {
+async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), BuildFailure> {
     let (domain, before) = (domain.to_owned(), app.clock.now() - age_us);
     let control = app.store.control();
     let unfinished = control.read(move |conn| {
         let sql = Sql::new("SELECT id FROM builds WHERE domain = $1 AND (state = 'deleting' OR state = 'creating' AND created_at <= $2)");
-        conn.opt(&sql.arg(&domain).arg(before), |row| row.int(0))
+        conn.query_optional(&sql.arg(&domain).arg(before), |row| row.int(0))
     });
     match unfinished.await.map_err(error_line)? {
         Some(id) => remove(app, id).await,
@@ -151,11 +163,11 @@ async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), F
 }
 
 /// Drops the database of a build, removes its files and deletes its row.
-async fn remove(app: &App, id: i64) -> Result<(), Failure> {
-    app.store.drop(&database_name(id)).await.map_err(error_line)?;
+async fn remove(app: &App, id: i64) -> Result<(), BuildFailure> {
+    app.store.drop_database(&database_name(id)).await.map_err(error_line)?;
     let uid = Sql::new("SELECT uid FROM builds WHERE id = $1").arg(id);
-    let read = move |conn: &mut Conn| conn.opt(&uid, |row| Ok(row.text(0)?.to_owned()));
-    if let Some(uid) = app.store.control().read::<_, Error>(read).await.map_err(error_line)? {
+    let read = move |conn: &mut Conn| conn.query_optional(&uid, |row| Ok(row.text(0)?.to_owned()));
+    if let Some(uid) = app.store.control().read::<_, StoreError>(read).await.map_err(error_line)? {
         for domain in domain::registered() {
             (domain.remove_build)(app.clone(), uid.clone()).await.map_err(error_line)?;
         }
@@ -163,7 +175,7 @@ async fn remove(app: &App, id: i64) -> Result<(), Failure> {
     let now = app.clock.now();
     let delete_row = move |conn: &mut Conn| {
         let sql = Sql::new("DELETE FROM builds WHERE id = $1 RETURNING uid").arg(id);
-        match conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))? {
+        match conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))? {
             Some(uid) => history_tenants::build_deleted(conn, &uid, now),
             None => Ok(()),
         }
@@ -172,15 +184,15 @@ async fn remove(app: &App, id: i64) -> Result<(), Failure> {
 }
 
 /// Every build, ordered by domain.
-pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
+pub async fn list(app: &App) -> Result<Vec<BuildRow>, BuildFailure> {
     let sql = Sql::new(
         "SELECT builds.id, builds.domain, builds.state, builds.created_at, history_tenants.database_name, \
          history_tenants.client_id FROM builds LEFT JOIN history_tenants ON history_tenants.build_uid = builds.uid \
          ORDER BY builds.domain",
     );
     let read = move |conn: &mut Conn| {
-        conn.all(&sql, |row| {
-            Ok(Listed {
+        conn.query_all(&sql, |row| {
+            Ok(BuildRow {
                 id: row.int(0)?,
                 domain: row.text(1)?.to_owned(),
                 state: row.text(2)?.to_owned(),
@@ -193,24 +205,24 @@ pub async fn list(app: &App) -> Result<Vec<Listed>, Failure> {
 }
 
 /// Whether anybody has ever signed in to a build.
-pub async fn was_signed_in(app: &App, id: i64) -> Result<bool, Failure> {
+pub async fn was_signed_in(app: &App, id: i64) -> Result<bool, BuildFailure> {
     let sql = Sql::new("SELECT 1 FROM users WHERE last_login IS NOT NULL LIMIT 1");
-    let read = move |conn: &mut Conn| conn.opt(&sql, |_| Ok(()));
+    let read = move |conn: &mut Conn| conn.query_optional(&sql, |_| Ok(()));
     Ok(app.store.database(&database_name(id)).read(read).await.map_err(error_line)?.is_some())
 }
 
 /// Whether a build has its tenant in the history service. True when there is no history service.
-pub async fn has_history(app: &App, build: &Build) -> Result<bool, Failure> {
+pub async fn has_history(app: &App, build: &Build) -> Result<bool, BuildFailure> {
     Ok(events::client(app).is_none() || history_of(app, &build.uid).await?.is_some())
 }
 
-async fn history_of(app: &App, uid: &str) -> Result<Option<Tenant>, Failure> {
+async fn history_of(app: &App, uid: &str) -> Result<Option<BuildTenant>, BuildFailure> {
     history_tenants::find(app, uid).await.map_err(error_line)
 }
 
 /// Deletes a build, and its history first if `with_history`. Returns what became of the history. The build is no longer
 /// served before its data is deleted, so that a deletion that was interrupted can be repeated.
-pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<HistoryOfDeleted, Failure> {
+pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<HistoryOfDeleted, BuildFailure> {
     let domain = parse_domain(name)?;
     let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     let tenant = history_of(app, &uid).await?;
@@ -222,7 +234,7 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     let control = app.store.control();
     let found = control.write(move |conn| {
         let sql = Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = $1 RETURNING id").arg(&deleted);
-        conn.opt(&sql, |row| row.int(0))
+        conn.query_optional(&sql, |row| row.int(0))
     });
     let id = found.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
     // Waits until no other process serves the build from its cache.
@@ -248,24 +260,29 @@ pub enum HistoryOfDeleted {
     /// It was deleted, too.
     Deleted,
     /// The history service did not know its tenant, or no longer.
-    Unknown(Tenant),
+    Unknown(BuildTenant),
     /// It stays in its tenant. So many events were deleted with the build before the history service had them.
-    Kept { tenant: Tenant, undelivered: i64 },
+    Kept { tenant: BuildTenant, undelivered: i64 },
 }
 
-async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, Failure> {
+async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, BuildFailure> {
     let sql = Sql::new("SELECT uid FROM builds WHERE domain = $1").arg(domain);
-    let read = move |conn: &mut Conn| conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()));
+    let read = move |conn: &mut Conn| conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()));
     app.store.control().read(read).await.map_err(error_line)
 }
 
 async fn count_undelivered(app: &App, id: i64) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
     // When a deletion is repeated, the database may be gone.
-    app.store.database(&database_name(id)).read::<i64, Error>(count).await.unwrap_or(0)
+    app.store.database(&database_name(id)).read::<i64, StoreError>(count).await.unwrap_or(0)
 }
 
-async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> Result<HistoryOfDeleted, Failure> {
+async fn delete_history(
+    app: &App,
+    domain: &str,
+    uid: &str,
+    tenant: &BuildTenant,
+) -> Result<HistoryOfDeleted, BuildFailure> {
     let unable = |reason: String| format!("{domain}: nothing was deleted, since its history was not: {reason}");
     let service = events::client(app).ok_or_else(|| {
         unable("set CHANCERY_HISTORY_URL and CHANCERY_HISTORY_API_KEY to its history service".to_owned())
@@ -279,13 +296,13 @@ async fn delete_history(app: &App, domain: &str, uid: &str, tenant: &Tenant) -> 
 }
 
 /// The build of a domain.
-pub async fn find(app: &App, name: &str) -> Result<Arc<Build>, Failure> {
+pub async fn find(app: &App, name: &str) -> Result<Arc<Build>, BuildFailure> {
     let domain = parse_domain(name)?;
     app.build(&domain).await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))
 }
 
 /// Lets super admins sign in with passwords again.
-pub async fn allow_passwords(app: &App, build: &Build) -> Result<(), Failure> {
+pub async fn allow_passwords(app: &App, build: &Build) -> Result<(), BuildFailure> {
     let now = app.clock.now();
     build.db.write(move |conn| security::allow_passwords(conn, now)).await.map_err(refusal_line)
 }
@@ -297,18 +314,18 @@ pub async fn create_user(
     username: &str,
     account_type: AccountType,
     password: &str,
-) -> Result<(), Failure> {
+) -> Result<(), BuildFailure> {
     let prepared =
-        passwords::prepare(app, &QueuePath::of_operator(build), password, None).await.map_err(refusal_line)?;
+        passwords::prepare(app, &QueuePath::operator_path(build), password, None).await.map_err(refusal_line)?;
     let first_name: String = username.split('@').next().unwrap_or("").chars().take(100).collect();
     let last_name = account_type.text();
     let body = json!({"username": username, "account_type": account_type.name(), "first_name": first_name, "last_name": last_name});
-    let (now, password, body) = (app.clock.now(), password.to_owned(), Body::of(&body));
+    let (now, password, body) = (app.clock.now(), password.to_owned(), JsonBody::from_json(&body));
     build
         .db
         .write(move |conn| {
-            let body = body.sent().as_object(|_| true).unwrap_or_default();
-            let mut accepted = rows::accepted(conn, &USER, &body, None)?;
+            let body = body.as_value().as_object(|_| true).unwrap_or_default();
+            let mut accepted = rows::check_body(conn, &USER, &body, None)?;
             passwords::broken_rules(conn, None, &password, None)?
                 .into_iter()
                 .for_each(|message| accepted.errors.add("password", message));
@@ -322,17 +339,17 @@ pub async fn create_user(
 }
 
 /// Sets a user's password, ends all sessions and unlocks the account.
-pub async fn set_password(app: &App, build: &Build, username: &str, password: &str) -> Result<(), Failure> {
+pub async fn set_password(app: &App, build: &Build, username: &str, password: &str) -> Result<(), BuildFailure> {
     let name = resource::fold(username.trim());
     let read = move |conn: &mut Conn| {
         let sql =
             Sql::new("SELECT id, password_salt FROM users WHERE username_fold = $1 AND is_deleted = 0").arg(&name);
-        conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.map(str::to_owned))))
+        conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.map(str::to_owned))))
     };
     let found = build.db.read(read).await.map_err(error_line)?;
     let (user, salt) = found.ok_or_else(|| format!("{username}: there is no such user"))?;
     let prepared =
-        passwords::prepare(app, &QueuePath::of_operator(build), password, salt).await.map_err(refusal_line)?;
+        passwords::prepare(app, &QueuePath::operator_path(build), password, salt).await.map_err(refusal_line)?;
     let (now, password, username) = (app.clock.now(), password.to_owned(), username.to_owned());
     build
         .db
@@ -353,12 +370,12 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
 }
 
 /// An error of the store as the line of a failed command.
-pub fn error_line(error: Error) -> Failure {
+pub fn error_line(error: StoreError) -> BuildFailure {
     error.to_string()
 }
 
 /// A refusal as the line of a failed command: the fields with their messages.
-pub fn refusal_line(refusal: Refusal) -> Failure {
+pub fn refusal_line(refusal: Refusal) -> BuildFailure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }

@@ -30,11 +30,11 @@ impl<T> FairQueue<T> {
     /// Queues an item. Returns the item that was dropped to make room, which may be the new one.
     pub fn push<const N: usize>(&mut self, path: &[String; N], item: T) -> Option<T> {
         self.root.push(path, item);
-        let first = path.first().and_then(|name| self.root.lane(name));
+        let first = path.first().and_then(|name| self.root.lane_position(name));
         if first.is_some_and(|at| self.root.lanes[at].len > self.max_len_of_name) {
             return self.root.take_newest(first);
         }
-        if self.root.len > self.max_len { self.root.take_newest(self.root.longest()) } else { None }
+        if self.root.len > self.max_len { self.root.take_newest(self.root.longest_lane()) } else { None }
     }
 
     /// Takes the next item.
@@ -49,14 +49,14 @@ impl<T> Lane<T> {
     }
 
     /// The position of a name's lane. A linear search will do: a bounded queue has few lanes, and items are expensive.
-    fn lane(&self, name: &str) -> Option<usize> {
+    fn lane_position(&self, name: &str) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.name == name)
     }
 
     fn push(&mut self, path: &[String], item: T) {
         self.len += 1;
         let Some((name, rest)) = path.split_first() else { return self.items.push_back(item) };
-        let at = self.lane(name).unwrap_or_else(|| {
+        let at = self.lane_position(name).unwrap_or_else(|| {
             self.lanes.push_back(Lane::new(name));
             self.lanes.len() - 1
         });
@@ -79,7 +79,7 @@ impl<T> Lane<T> {
     }
 
     /// The position of the lane with the most items; the last one of several.
-    fn longest(&self) -> Option<usize> {
+    fn longest_lane(&self) -> Option<usize> {
         (0..self.lanes.len()).max_by_key(|at| self.lanes[*at].len)
     }
 
@@ -88,7 +88,7 @@ impl<T> Lane<T> {
         let item = match lane {
             None => self.items.pop_back()?,
             Some(at) => {
-                let longest = self.lanes[at].longest();
+                let longest = self.lanes[at].longest_lane();
                 let item = self.lanes[at].take_newest(longest)?;
                 if self.lanes[at].len == 0 {
                     self.lanes.remove(at);

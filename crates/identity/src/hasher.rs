@@ -45,7 +45,7 @@ impl HashCost {
 
     /// The PHC string that is verified when an account has no hash, at the cost of a real one. No known password has its
     /// digest.
-    fn dummy(self) -> String {
+    fn dummy_hash(self) -> String {
         let HashCost { memory_kib, passes } = self;
         let (salt, digest) = ("A".repeat(22), "A".repeat(43));
         format!("$argon2id$v=19$m={memory_kib},t={passes},p={LANES}${salt}${digest}")
@@ -65,7 +65,7 @@ pub struct Busy;
 
 impl From<Busy> for Refusal {
     fn from(_: Busy) -> Refusal {
-        Refusal::busy("The server is busy. Please try again.")
+        Refusal::service_busy("The server is busy. Please try again.")
     }
 }
 
@@ -75,7 +75,7 @@ pub struct QueuePath([String; 3]);
 
 impl QueuePath {
     /// The path of a request.
-    pub fn of_request(request: &Request) -> QueuePath {
+    pub fn request_path(request: &Request) -> QueuePath {
         QueuePath::new(&request.build.uid, request.address)
     }
 
@@ -88,7 +88,7 @@ impl QueuePath {
     }
 
     /// The path of an operator's command.
-    pub fn of_operator(build: &Build) -> QueuePath {
+    pub fn operator_path(build: &Build) -> QueuePath {
         QueuePath([build.uid.clone(), String::new(), String::new()])
     }
 }
@@ -102,27 +102,27 @@ pub struct Hasher {
 }
 
 /// The side of the queue that adds jobs. Dropping it ends the threads.
-struct QueueOwner(Arc<Queue>);
+struct QueueOwner(Arc<HashQueue>);
 
-struct Queue {
-    waiting: Mutex<Waiting>,
+struct HashQueue {
+    waiting: Mutex<QueuedHash>,
     changed: Condvar,
 }
 
-struct Waiting {
-    jobs: FairQueue<Job>,
+struct QueuedHash {
+    jobs: FairQueue<HashTask>,
     is_closed: bool,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type HashTask = Box<dyn FnOnce() + Send>;
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl HashQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedHash> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the next job; `None` when the queue is closed and empty.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<HashTask> {
         let mut waiting = self.lock();
         loop {
             match waiting.jobs.pop() {
@@ -148,8 +148,8 @@ impl Hasher {
     /// When the system cannot start a thread.
     pub fn start(threads: usize, cost: HashCost) -> Hasher {
         let jobs = FairQueue::new(MAX_WAITING, MAX_WAITING_OF_BUILD);
-        let waiting = Mutex::new(Waiting { jobs, is_closed: false });
-        let queue = Arc::new(Queue { waiting, changed: Condvar::new() });
+        let waiting = Mutex::new(QueuedHash { jobs, is_closed: false });
+        let queue = Arc::new(HashQueue { waiting, changed: Condvar::new() });
         for _ in 0..threads.max(1) {
             let queue = Arc::clone(&queue);
             std::thread::Builder::new()
@@ -179,7 +179,7 @@ impl Hasher {
             use argon2::password_hash::phc::PasswordHash;
             let hash = hash.as_deref().and_then(|text| PasswordHash::new(text).ok());
             let is_known = hash.is_some();
-            let dummy = cost.dummy();
+            let dummy = cost.dummy_hash();
             let hash = hash.unwrap_or_else(|| PasswordHash::new(&dummy).expect("the dummy is a PHC string"));
             cost.argon2().verify_password(password.as_bytes(), &hash).is_ok() && is_known
         })
@@ -208,7 +208,7 @@ impl Hasher {
         hash: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move || {
+        let job: HashTask = Box::new(move || {
             // Skips a hash whose caller has gone.
             if !answer.is_closed() {
                 let _ = answer.send(hash());
@@ -223,7 +223,7 @@ impl Hasher {
     }
 }
 
-fn run_jobs(queue: &Queue) {
+fn run_jobs(queue: &HashQueue) {
     while let Some(job) = queue.next() {
         // A hash that panics (out of memory) must not end its thread. Its caller gets `Busy`.
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
@@ -252,12 +252,12 @@ pub struct Complexity {
 impl Complexity {
     /// The messages of the rules that a password breaks, in the order of the fields
     /// (`docs/reference/security-rules.md`).
-    pub fn broken(&self, password: &str) -> Vec<String> {
+    pub fn broken_rules(&self, password: &str) -> Vec<String> {
         let mut messages = Vec::new();
         if self.max_repeating_chars > 0 && longest_run(password) > self.max_repeating_chars {
             messages.push(self.repetition_message());
         }
-        for minimum in self.minima() {
+        for minimum in self.minimum_rules() {
             let found = password.chars().filter(|&c| (minimum.counts)(c)).count() as i64;
             if found < minimum.least {
                 messages.push(minimum.message());
@@ -268,20 +268,20 @@ impl Complexity {
 
     /// The rules that are on, as sentences for people who are to choose a password; the length comes first.
     pub fn sentences(&self) -> Vec<String> {
-        let minima = self.minima().into_iter().rev().filter(|minimum| minimum.least > 0);
-        let mut sentences: Vec<String> = minima.map(|minimum| minimum.sentence()).collect();
+        let minima = self.minimum_rules().into_iter().rev().filter(|minimum| minimum.least > 0);
+        let mut sentences: Vec<String> = minima.map(|minimum| minimum.rule_text()).collect();
         if self.max_repeating_chars > 0 {
             sentences.push(self.repetition_sentence());
         }
         sentences
     }
 
-    /// The sentence for people of the rule whose message [`Complexity::broken`] gave.
+    /// The sentence for people of the rule whose message [`Complexity::broken_rules`] gave.
     pub fn sentence_of(&self, message: &str) -> Option<String> {
         if message == self.repetition_message() {
             return Some(self.repetition_sentence());
         }
-        self.minima().iter().find(|minimum| minimum.message() == message).map(Minimum::sentence)
+        self.minimum_rules().iter().find(|minimum| minimum.message() == message).map(Minimum::rule_text)
     }
 
     fn repetition_message(&self) -> String {
@@ -293,7 +293,7 @@ impl Complexity {
         format!("No character more than {most} time{} in a row", plural(most))
     }
 
-    fn minima(&self) -> [Minimum; 6] {
+    fn minimum_rules(&self) -> [Minimum; 6] {
         let minimum = |name, what, least, counts| Minimum { name, what, least, counts };
         [
             minimum("letters", "letter", self.min_letters, char::is_alphabetic),
@@ -321,7 +321,7 @@ impl Minimum {
         format!("Min {} {}", self.name, self.least)
     }
 
-    fn sentence(&self) -> String {
+    fn rule_text(&self) -> String {
         format!("At least {} {}{}", self.least, self.what, plural(self.least))
     }
 }
@@ -384,7 +384,7 @@ mod tests {
         // The dummy costs what a real hash costs: the same algorithm, version and parameters.
         let real = hasher.hash(&path, "x".into()).await.unwrap();
         let settings = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
-        let dummy = HashCost::default().dummy();
+        let dummy = HashCost::default().dummy_hash();
         assert_eq!(settings(&dummy), settings(&real));
         assert_eq!(dummy.len(), real.len());
     }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     /// A hasher whose only thread is blocked until the sender is dropped.
-    async fn held() -> (Hasher, std::sync::mpsc::Sender<()>) {
+    async fn blocked_hasher() -> (Hasher, std::sync::mpsc::Sender<()>) {
         let hasher = Hasher::start(1, HashCost::default());
         let (started, has_started) = oneshot::channel();
         let (release, held) = std::sync::mpsc::channel::<()>();
@@ -438,7 +438,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_burst_at_one_build_keeps_another_waiting_for_one_hash() {
-        let (hasher, release) = held().await;
+        let (hasher, release) = blocked_hasher().await;
         let (served, mut jobs) = (Arc::default(), Vec::new());
         for n in 0..200 {
             jobs.push(queue_job(&hasher, path("burst", &format!("192.0.2.{n}")), &served).await);
@@ -454,7 +454,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_queue_that_is_full_for_one_build_has_room_for_another() {
-        let (hasher, release) = held().await;
+        let (hasher, release) = blocked_hasher().await;
         let (served, mut jobs) = (Arc::default(), Vec::new());
         for _ in 0..MAX_WAITING_OF_BUILD {
             jobs.push(queue_job(&hasher, some_path(), &served).await);
@@ -481,7 +481,7 @@ mod tests {
             min_upper_case: 1,
             min_length: 8,
         };
-        assert_eq!(rules.broken("Aab1!xyz"), Vec::<String>::new());
+        assert_eq!(rules.broken_rules("Aab1!xyz"), Vec::<String>::new());
         assert_eq!(
             rules.sentences(),
             [
@@ -495,7 +495,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            rules.broken("   "),
+            rules.broken_rules("   "),
             [
                 "Max repeating chars 2",
                 "Min letters 4",
@@ -511,24 +511,24 @@ mod tests {
     #[test]
     fn counting_follows_unicode() {
         let letters = Complexity { min_letters: 3, ..Complexity::default() };
-        assert!(letters.broken("éßж").is_empty());
+        assert!(letters.broken_rules("éßж").is_empty());
         let numbers = Complexity { min_numbers: 1, ..Complexity::default() };
-        assert!(numbers.broken("٣").is_empty());
+        assert!(numbers.broken_rules("٣").is_empty());
         let upper = Complexity { min_upper_case: 1, ..Complexity::default() };
-        assert!(upper.broken("Ж").is_empty());
-        assert_eq!(upper.broken("ж"), ["Min upper case 1"]);
+        assert!(upper.broken_rules("Ж").is_empty());
+        assert_eq!(upper.broken_rules("ж"), ["Min upper case 1"]);
         let symbols = Complexity { min_symbols: 1, ..Complexity::default() };
-        assert!(symbols.broken("😀").is_empty());
-        assert_eq!(symbols.broken("a 1"), ["Min symbols 1"]);
+        assert!(symbols.broken_rules("😀").is_empty());
+        assert_eq!(symbols.broken_rules("a 1"), ["Min symbols 1"]);
         let length = Complexity { min_length: 3, ..Complexity::default() };
-        assert!(length.broken("äöü").is_empty());
+        assert!(length.broken_rules("äöü").is_empty());
     }
 
     #[test]
     fn zero_switches_a_rule_off_and_runs_need_the_same_character() {
-        assert!(Complexity::default().broken("").is_empty() && Complexity::default().sentences().is_empty());
+        assert!(Complexity::default().broken_rules("").is_empty() && Complexity::default().sentences().is_empty());
         let runs = Complexity { max_repeating_chars: 1, ..Complexity::default() };
-        assert!(runs.broken("ababAa").is_empty());
-        assert_eq!(runs.broken("abba"), ["Max repeating chars 1"]);
+        assert!(runs.broken_rules("ababAa").is_empty());
+        assert_eq!(runs.broken_rules("abba"), ["Max repeating chars 1"]);
     }
 }

@@ -28,21 +28,21 @@ mod user_groups;
 pub mod users;
 pub mod visibility;
 
-pub use account::{HeldRole, as_caller, is_active, is_person, roles_of};
-pub use settings::Settings;
+pub use account::{UserRole, as_caller, is_active, is_person, roles_of};
+pub use settings::IdentitySettings;
 
 use access_tokens::AccessTokens;
 use administration::mail::queue::MailKinds;
 use attempts::Attempts;
 use hasher::Hasher;
 use kit::account_type::AccountType;
-use kit::domain::Domain;
+use kit::domain::Module;
 use kit::permissions::{CRUD, PermissionResource};
-use kit::secret::Column;
+use kit::secret::SealedColumn;
 use std::sync::Arc;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "identity",
     routes: || {
         let routes = [
@@ -117,22 +117,22 @@ pub static DOMAIN: Domain = Domain {
         agent_sessions::ON_USER_CHANGED,
     ],
     object_rights: &[user_groups::rights::holds_groups],
-    sealed_columns: &[Column { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
+    sealed_columns: &[SealedColumn { table: "single_sign_on", column: "client_secret", row: "secret_key" }],
     callers: &[authenticate::ACCESS_TOKEN],
     slots: |settings, keys, slots| {
-        slots.put(single_sign_on::Providers::new(settings.outbound_allow.clone()));
-        let settings: Settings = settings.domains.get();
-        slots.put(AccessTokens::new(&keys.tokens()));
+        slots.insert(single_sign_on::Providers::new(settings.outbound_allow.clone()));
+        let settings: IdentitySettings = settings.domains.get();
+        slots.insert(AccessTokens::new(&keys.tokens()));
         let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get()).min(4);
-        slots.put(Hasher::start(threads, settings.hash_cost));
-        slots.put(single_sign_on::way_back::WaysBack::default());
-        slots.put(sessions::TaskLinks::default());
-        slots.put(settings);
+        slots.insert(Hasher::start(threads, settings.hash_cost));
+        slots.insert(single_sign_on::way_back::ReturnTargets::default());
+        slots.insert(sessions::TaskLinks::default());
+        slots.insert(settings);
         let mails = &mut slots.entry::<MailKinds>().0;
         mails.extend([&mailed_links::ACTIVATION, &mailed_links::RESET, &users::RENAMED]);
         Ok(())
     },
-    build_slots: |slots| slots.put(Arc::<Attempts>::default()),
+    build_slots: |slots| slots.insert(Arc::<Attempts>::default()),
     start: single_sign_on::warn_at_start,
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

@@ -7,14 +7,14 @@
 //! reset mails when the queue sends them, so that the answer to a request tells nothing.
 
 use administration::company_details;
-use administration::mail::message::Message;
-use administration::mail::queue::{self, Mail, MailKind, Making};
+use administration::mail::message::MailMessage;
+use administration::mail::queue::{self, ComposeContext, MailKind, QueuedMail};
 use administration::mail::templates;
 use kit::app::App;
 use kit::build::Build;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
 const DAY_US: i64 = 24 * HOUR_US;
@@ -72,18 +72,18 @@ pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_by = $1 WHERE id = $2").arg(by).arg(user);
     conn.exec(&sql)?;
-    queue::put(request, conn, &Mail { kind: &ACTIVATION, payload: user.into(), once_for: None })
+    queue::enqueue(request, conn, &QueuedMail { kind: &ACTIVATION, payload: user.into(), once_for: None })
 }
 
 /// A link that an answer shows once, and when it expires.
-pub struct ShownLink {
+pub struct OneTimeLink {
     pub url: String,
     pub expires_at: Option<i64>,
 }
 
 /// Makes an activation link without a mail, within the limit of the account. The former links of the account end, those of
 /// mails that still wait included.
-pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<ShownLink, Refusal> {
+pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<OneTimeLink, Refusal> {
     limit_activations(conn, user, request.now)?;
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
     delete_links(conn, user)?;
@@ -92,7 +92,7 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<
     let expires_at = insert_link(conn, &token, number, user, LinkKind::Activation, request.now)?;
     record_mail(conn, number, user, LinkKind::Activation, request.now)?;
     let url = address(&request.app, &request.build, LinkKind::Activation, &token);
-    Ok(ShownLink { url, expires_at })
+    Ok(OneTimeLink { url, expires_at })
 }
 
 /// The number by which a link without a mail counts against the limit. Those of mails are positive.
@@ -102,15 +102,17 @@ fn number_of_shown(token: &str) -> i64 {
 }
 
 /// The number of mails of a kind that an account had within an hour, and the times of the first and the last one.
-fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<(i64, i64, i64), Error> {
+fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<(i64, i64, i64), StoreError> {
     let sql = Sql::new(
         "SELECT count(*), COALESCE(min(at), 0), COALESCE(max(at), 0) FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at > $3",
     );
-    conn.one(&sql.arg(user).arg(kind.name()).arg(now - HOUR_US), |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?)))
+    conn.query_one(&sql.arg(user).arg(kind.name()).arg(now - HOUR_US), |row| {
+        Ok((row.int(0)?, row.int(1)?, row.int(2)?))
+    })
 }
 
 /// Records a mail for the limit, and deletes the records of those that are older than an hour.
-fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), Error> {
+fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     // A mail that is still tried keeps its record, by which `may_reset` recognises it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
@@ -123,8 +125,8 @@ fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -
 }
 
 /// Whether a reset mail may be sent now; it is recorded then. A mail that was tried before may always be sent again.
-fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, Error> {
-    if conn.opt(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
+fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, StoreError> {
+    if conn.query_optional(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
         return Ok(true);
     }
     let (mails, _, last) = recent_mails(conn, user, LinkKind::Reset, now)?;
@@ -138,7 +140,7 @@ fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, Err
 /// Queues a reset mail for a username, known or not. Returns the id of the queued message; `None` when too many wait.
 pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<i64>, Refusal> {
     let name = resource::fold(username.trim());
-    queue::put(request, conn, &Mail { kind: &RESET, payload: username.into(), once_for: Some(&name) })
+    queue::enqueue(request, conn, &QueuedMail { kind: &RESET, payload: username.into(), once_for: Some(&name) })
 }
 
 /// The mail with an activation link. Its payload is the id of the user.
@@ -164,7 +166,7 @@ pub static RESET: MailKind = MailKind {
              AND account_type IN ('internal', 'external', 'full', 'super_admin')",
         );
         let name = resource::fold(payload.as_str().unwrap_or("").trim());
-        match conn.opt(&sql.arg(name), |row| row.int(0))? {
+        match conn.query_optional(&sql.arg(name), |row| row.int(0))? {
             Some(user) => make(making, conn, user, LinkKind::Reset),
             None => Ok(None),
         }
@@ -174,8 +176,13 @@ pub static RESET: MailKind = MailKind {
 
 /// Makes a mail with a new link for a user. Another try of the mail replaces the link. `None` when the account is not
 /// in the right state any more, or may not get another mail now.
-fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<Option<Message>, Error> {
-    let Making { app, build, job, asked_at, now } = *making;
+fn make(
+    making: &ComposeContext,
+    conn: &mut Conn,
+    user: i64,
+    kind: LinkKind,
+) -> Result<Option<MailMessage>, StoreError> {
+    let ComposeContext { app, build, job, asked_at, now } = *making;
     let states = match kind {
         LinkKind::Activation => {
             "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'invited' FOR NO KEY UPDATE"
@@ -184,7 +191,8 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
             "SELECT username, first_name FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active' FOR NO KEY UPDATE"
         }
     };
-    let found = conn.opt(&Sql::new(states).arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
+    let found =
+        conn.query_optional(&Sql::new(states).arg(user), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let Some((to, first_name)) = found else { return Ok(None) };
     let may_send = match kind {
         LinkKind::Reset => may_reset(conn, job, user, now)?,
@@ -198,7 +206,8 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
     insert_link(conn, &token, job, user, kind, now)?;
     let link = address(app, build, kind, &token);
     let fields = company_details::merge_fields(conn)?;
-    let fields = fields.with("domain", &build.domain).with("first_name", first_name).with("link", link);
+    let fields =
+        fields.with_field("domain", &build.domain).with_field("first_name", first_name).with_field("link", link);
     Ok(Some(match kind {
         LinkKind::Activation => templates::activation(to, &fields),
         LinkKind::Reset => templates::reset(to, &fields),
@@ -206,11 +215,11 @@ fn make(making: &Making, conn: &mut Conn, user: i64, kind: LinkKind) -> Result<O
 }
 
 /// Whether an activation link without a mail was made since a time, by which the mails that were asked for before it end.
-fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, Error> {
+fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job < 0 AND created_at >= $2",
     );
-    Ok(conn.opt(&sql.arg(user).arg(asked_at), |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql.arg(user).arg(asked_at), |_| Ok(()))?.is_some())
 }
 
 /// Stores a new link of a user, for the mail of a job or, with [`number_of_shown`], for an answer. Returns when it expires.
@@ -221,12 +230,14 @@ fn insert_link(
     user: i64,
     kind: LinkKind,
     now: i64,
-) -> Result<Option<i64>, Error> {
+) -> Result<Option<i64>, StoreError> {
     let expires_at = match kind {
         LinkKind::Reset => Some(now + DAY_US),
         LinkKind::Activation => {
             let days = conn
-                .one(&Sql::new("SELECT activation_link_valid_period FROM security WHERE id = 1"), |row| row.int(0))?;
+                .query_one(&Sql::new("SELECT activation_link_valid_period FROM security WHERE id = 1"), |row| {
+                    row.int(0)
+                })?;
             (days > 0).then_some(now + days * DAY_US)
         }
     };
@@ -238,7 +249,7 @@ fn insert_link(
 }
 
 /// Deletes the link of an earlier try of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
-fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), Error> {
+fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND (job = $2 OR expires_at <= $3)");
     conn.exec(&sql.arg(user).arg(job).arg(now))?;
     let sql = Sql::new(
@@ -255,28 +266,30 @@ fn address(app: &App, build: &Build, kind: LinkKind, token: &str) -> String {
 }
 
 /// The user of a valid token.
-pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, Error> {
+pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT user_id FROM link_tokens WHERE hash = $1 AND kind = $2 AND (expires_at IS NULL OR expires_at > $3)",
     );
-    conn.opt(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
+    conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
 }
 
 /// The username of the user of a valid token.
-pub fn username_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<String>, Error> {
+pub fn username_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<String>, StoreError> {
     let Some(user) = user_of_token(conn, token, kind, now)? else { return Ok(None) };
-    conn.opt(&Sql::new("SELECT username FROM users WHERE id = $1").arg(user), |row| Ok(row.text(0)?.to_owned()))
+    conn.query_optional(&Sql::new("SELECT username FROM users WHERE id = $1").arg(user), |row| {
+        Ok(row.text(0)?.to_owned())
+    })
 }
 
 /// Deletes a valid token and returns its user. So a token works once.
-pub fn spend(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, Error> {
+pub fn spend(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "DELETE FROM link_tokens WHERE hash = $1 AND kind = $2 AND (expires_at IS NULL OR expires_at > $3) RETURNING user_id",
     );
-    conn.opt(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
+    conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
 }
 
 /// Deletes all links of a user.
-pub fn delete_links(conn: &mut Conn, user: i64) -> Result<(), Error> {
+pub fn delete_links(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM link_tokens WHERE user_id = $1").arg(user)).map(|_| ())
 }

@@ -5,7 +5,7 @@ use crate::hasher::{Complexity, Hasher, QueuePath};
 use crate::mailed_links;
 use kit::app::App;
 use kit::refusal::Refusal;
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 use web::clock::random_token;
 
 /// The most characters of a password.
@@ -15,13 +15,13 @@ const HISTORY_LENGTH: i64 = 24;
 
 /// Shortens a password that is to be verified, so that waiting for its hash takes little memory. It stays one character
 /// longer than any stored password can be, and so still wrong.
-pub fn shortened(sent: &str) -> String {
+pub fn truncate_password(sent: &str) -> String {
     sent.chars().take(MAX_LENGTH + 1).collect()
 }
 
 /// A new password, hashed for storing.
 #[derive(Clone)]
-pub struct Prepared {
+pub struct HashedPassword {
     hash: String,
     /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with
     /// all.
@@ -29,9 +29,9 @@ pub struct Prepared {
     digest: String,
 }
 
-impl Prepared {
+impl HashedPassword {
     /// The columns of `users` that store the password.
-    pub fn columns(&self, now: i64) -> Vec<(&'static str, Arg)> {
+    pub fn columns(&self, now: i64) -> Vec<(&'static str, Argument)> {
         vec![
             ("password_hash", (&self.hash).into()),
             ("password_salt", (&self.salt).into()),
@@ -41,21 +41,26 @@ impl Prepared {
 }
 
 /// Hashes a new password; `salt` is that of the user's password history, if there is one.
-pub async fn prepare(app: &App, path: &QueuePath, password: &str, salt: Option<String>) -> Result<Prepared, Refusal> {
+pub async fn prepare(
+    app: &App,
+    path: &QueuePath,
+    password: &str,
+    salt: Option<String>,
+) -> Result<HashedPassword, Refusal> {
     // A password that is too long is refused later, so not all of it need be hashed.
     let password: String = password.chars().take(MAX_LENGTH).collect();
     let salt = salt.unwrap_or_else(random_token);
     let hash = app.slot::<Hasher>().hash(path, password.clone()).await?;
     let digest = app.slot::<Hasher>().digest(path, password, salt.clone()).await?;
-    Ok(Prepared { hash, salt, digest })
+    Ok(HashedPassword { hash, salt, digest })
 }
 
 /// The complexity rules of a build.
-pub fn complexity(conn: &mut Conn) -> Result<Complexity, Error> {
+pub fn complexity(conn: &mut Conn) -> Result<Complexity, StoreError> {
     let sql = Sql::new(
         "SELECT max_repeating_chars, min_letters, min_numbers, min_symbols, min_lower_case, min_upper_case, min_length FROM security WHERE id = 1",
     );
-    conn.one(&sql, |row| {
+    conn.query_one(&sql, |row| {
         Ok(Complexity {
             max_repeating_chars: row.int(0)?,
             min_letters: row.int(1)?,
@@ -73,26 +78,26 @@ pub fn broken_rules(
     conn: &mut Conn,
     user: Option<i64>,
     password: &str,
-    prepared: Option<&Prepared>,
-) -> Result<Vec<String>, Error> {
-    let mut messages = complexity(conn)?.broken(password);
+    prepared: Option<&HashedPassword>,
+) -> Result<Vec<String>, StoreError> {
+    let mut messages = complexity(conn)?.broken_rules(password);
     if let (Some(user), Some(prepared), true) = (user, prepared, prevents_reuse(conn)?) {
         let sql = Sql::new("SELECT digest FROM password_history WHERE user_id = $1 ORDER BY id DESC LIMIT $2")
             .arg(user)
             .arg(HISTORY_LENGTH);
-        if conn.all(&sql, |row| Ok(row.text(0)? == prepared.digest))?.contains(&true) {
+        if conn.query_all(&sql, |row| Ok(row.text(0)? == prepared.digest))?.contains(&true) {
             messages.push("Password has been used before.".to_owned());
         }
     }
     Ok(messages)
 }
 
-fn prevents_reuse(conn: &mut Conn) -> Result<bool, Error> {
-    conn.one(&Sql::new("SELECT password_prevent_reuse FROM security WHERE id = 1"), |row| row.flag(0))
+fn prevents_reuse(conn: &mut Conn) -> Result<bool, StoreError> {
+    conn.query_one(&Sql::new("SELECT password_prevent_reuse FROM security WHERE id = 1"), |row| row.flag(0))
 }
 
 /// The rules for a new password, as sentences for the person who is to choose it.
-pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, Error> {
+pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let mut sentences = complexity(conn)?.sentences();
     sentences.push(format!("At most {MAX_LENGTH} characters"));
     if prevents_reuse(conn)? {
@@ -102,13 +107,13 @@ pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, Error> {
 }
 
 /// The messages of rules that a password breaks, as sentences for the person who chose it. Those of other errors stay.
-pub fn as_sentences(conn: &mut Conn, messages: &[String]) -> Result<Vec<String>, Error> {
+pub fn as_sentences(conn: &mut Conn, messages: &[String]) -> Result<Vec<String>, StoreError> {
     let complexity = complexity(conn)?;
     Ok(messages.iter().map(|message| complexity.sentence_of(message).unwrap_or_else(|| message.clone())).collect())
 }
 
 /// Adds a password to the user's history, which keeps the last [`HISTORY_LENGTH`].
-pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result<(), Error> {
+pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &HashedPassword) -> Result<(), StoreError> {
     conn.exec(
         &Sql::new("INSERT INTO password_history(user_id, digest) VALUES ($1, $2)").arg(user).arg(&prepared.digest),
     )?;
@@ -120,7 +125,7 @@ pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &Prepared) -> Result
 }
 
 /// Stores a user's password, adds it to the history, unlocks the account, and deletes all links for setting a password.
-pub fn store(conn: &mut Conn, user: i64, prepared: &Prepared, now: i64) -> Result<(), Error> {
+pub fn store(conn: &mut Conn, user: i64, prepared: &HashedPassword, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE users SET password_hash = $1, password_salt = $2, password_set_at = $3, failed_attempts = 0, failed_since = NULL, \
          locked_until = NULL WHERE id = $4",
@@ -131,7 +136,7 @@ pub fn store(conn: &mut Conn, user: i64, prepared: &Prepared, now: i64) -> Resul
 }
 
 /// The salt of a user's password history.
-pub fn history_salt(conn: &mut Conn, user: i64) -> Result<Option<String>, Error> {
+pub fn history_salt(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1").arg(user);
-    Ok(conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten())
+    Ok(conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten())
 }

@@ -4,12 +4,12 @@ use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::path::unchecked_text;
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Declaration, Scope, Shape};
-use resource::{Charset, Field, Key, Kind, Resource, Value, check_value, message};
+use kit::rows::{self, Declaration, RowShape, Scope};
+use resource::{Charset, CheckedValue, Field, FieldKey, FieldKind, Resource, check_value, message};
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
@@ -32,8 +32,8 @@ const MAX_LEVELS: usize = 32;
 const COLLECTION: &str = "/api/users/me/preferences/";
 const ONE: &str = "/api/users/me/preferences/{key}/";
 
-static KEY: Key<String> = Key::new("key");
-static VALUE: Key<serde_json::Value> = Key::new("value");
+static KEY: FieldKey<String> = FieldKey::new("key");
+static VALUE: FieldKey<serde_json::Value> = FieldKey::new("value");
 
 /// The characters of a key; the first one is a letter or a digit.
 const CHARACTERS: Charset =
@@ -41,15 +41,15 @@ const CHARACTERS: Charset =
 
 /// It is the user's own, so the administration log has nothing of it.
 static PREFERENCE: LazyLock<Resource> = LazyLock::new(|| {
-    let json = Kind::Json { max_bytes: MAX_VALUE, max_depth: MAX_LEVELS };
-    let modified_at = Field::new("modified_at", Kind::DateTime).read_only();
+    let json = FieldKind::Json { max_bytes: MAX_VALUE, max_depth: MAX_LEVELS };
+    let modified_at = Field::new("modified_at", FieldKind::DateTime).read_only();
     Resource::new(
         "user_preferences",
         "UserPreference",
         "user_preferences",
         [
             KEY.text(MAX_KEY).charset(CHARACTERS).read_only().filter().sort().example("records.columns"),
-            VALUE.is(json).required().example(serde_json::json!({"columns": ["title"]})),
+            VALUE.declare(json).required().example(serde_json::json!({"columns": ["title"]})),
             modified_at,
         ],
     )
@@ -57,35 +57,35 @@ static PREFERENCE: LazyLock<Resource> = LazyLock::new(|| {
     .unlogged()
 });
 
-static SHAPE: Shape = Shape::plain(Declaration::Static(&PREFERENCE));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&PREFERENCE));
 
 pub fn routes() -> Vec<Route> {
     let put = Route::new(Method::PUT, ONE, "Create or replace", Handler::Write(save));
     vec![
         Route::list(COLLECTION, &PREFERENCE, |request, conn| {
-            let own = of_user(request.caller()?.user);
-            rows::list(request, conn, &SHAPE, Scope::of(own).cacheable())
+            let own = user_condition(request.caller()?.user);
+            rows::list(request, conn, &SHAPE, Scope::matching(own).cacheable())
         }),
         Route::options_below(COLLECTION, |_, conn| {
             let mut document = rows::document(conn, &PREFERENCE)?;
             document["restrictions"]["limit_items"] = limits::value(conn, &PREFERENCES)?.into();
             Ok(Answer::value(&document))
         }),
-        Route::view(ONE, &PREFERENCE, view).or(400, Schema::Refusal),
-        put.takes(Schema::Body(&PREFERENCE, true))
+        Route::view(ONE, &PREFERENCE, view).also_answers(400, Schema::Refusal),
+        put.with_body(Schema::Body(&PREFERENCE, true))
             .answers(200, Schema::One(&PREFERENCE))
-            .or(201, Schema::One(&PREFERENCE))
+            .also_answers(201, Schema::One(&PREFERENCE))
             .action("replace"),
         Route::delete(ONE, delete),
     ]
 }
 
-fn of_user(user: i64) -> Sql {
+fn user_condition(user: i64) -> Sql {
     Sql::new("t.user_id = $1").arg(user)
 }
 
-fn own(request: &Request, key: &str) -> Result<Sql, Refusal> {
-    let mut own = of_user(request.caller()?.user);
+fn own_condition(request: &Request, key: &str) -> Result<Sql, Refusal> {
+    let mut own = user_condition(request.caller()?.user);
     own.push(" AND t.key = ").bind(key);
     Ok(own)
 }
@@ -105,14 +105,14 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn answer(request: &Request, conn: &mut Conn, status: StatusCode, key: &str) -> Outcome {
-    let found = rows::view(request, conn, &SHAPE, &own(request, key)?)?;
+    let found = rows::view(request, conn, &SHAPE, &own_condition(request, key)?)?;
     Ok(Answer::instance(status, found.ok_or_else(Refusal::not_found)?))
 }
 
 /// Creates a preference, or replaces its value.
 fn save(request: &Request, conn: &mut Conn) -> Outcome {
     let (key, user) = (key(request)?, request.caller()?.user);
-    let value = accepted(request)?;
+    let value = check_body(request)?;
     let before = stored_for_change(request, conn, &key)?;
     let sql = match before {
         Some(id) => Sql::new("UPDATE user_preferences SET value = $1, modified_at = $2 WHERE id = $3")
@@ -121,7 +121,7 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
             .arg(id),
         None => {
             let count = Sql::new("SELECT count(*) FROM user_preferences WHERE user_id = $1").arg(user);
-            let count = conn.one(&count, |row| row.int(0))?;
+            let count = conn.query_one(&count, |row| row.int(0))?;
             limits::check(conn, &PREFERENCES, count, 1)?;
             Sql::new("INSERT INTO user_preferences(user_id, key, value, modified_at) VALUES ($1, $2, $3, $4)")
                 .arg(user)
@@ -136,7 +136,7 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The value of a body as its text. Any JSON is one, null too.
-fn accepted(request: &Request) -> Result<String, Refusal> {
+fn check_body(request: &Request) -> Result<String, Refusal> {
     let body = request.object()?;
     let sent = body.get(VALUE.name()).ok_or_else(|| Refusal::field(VALUE.name(), message::REQUIRED))?;
     if sent.is_null() {
@@ -145,7 +145,7 @@ fn accepted(request: &Request) -> Result<String, Refusal> {
     let field = PREFERENCE.field(VALUE.name()).ok_or_else(Refusal::not_found)?;
     let mut errors = resource::Errors::new();
     match check_value(field, sent) {
-        Ok(Value::JsonText(text)) => return Ok(text),
+        Ok(CheckedValue::JsonText(text)) => return Ok(text),
         Ok(_) => errors.add(VALUE.name(), message::VALUE),
         Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(VALUE.name(), wrong)),
     }
@@ -163,10 +163,10 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// one after the other.
 fn stored_for_change(request: &Request, conn: &mut Conn, key: &str) -> Result<Option<i64>, Refusal> {
     let user = request.caller()?.user;
-    conn.opt(&Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
+    conn.query_optional(&Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
     let sql = Sql::new("SELECT id FROM user_preferences WHERE user_id = $1 AND key = $2").arg(user).arg(key);
-    let id = conn.opt(&sql, |row| row.int(0))?;
-    let own = own(request, key)?;
+    let id = conn.query_optional(&sql, |row| row.int(0))?;
+    let own = own_condition(request, key)?;
     request.check_if_match(|| match rows::view(request, conn, &SHAPE, &own)? {
         Some(shown) => Ok(etag(&shown)),
         None if request.method == Method::DELETE => Err(Refusal::not_found()),
@@ -178,7 +178,7 @@ fn stored_for_change(request: &Request, conn: &mut Conn, key: &str) -> Result<Op
 /// Deletes the preferences of a user who is deleted or anonymized: they may tell about the person.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, user| {
         conn.exec(&Sql::new("DELETE FROM user_preferences WHERE user_id = $1").arg(user))?;
         Ok(())

@@ -7,17 +7,17 @@ use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::grants_schema;
 use kit::permissions::{Permissions, accept_grants, assignable, describe_assignable};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
-use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, UNDIRECTED, Value, openapi};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The roles of a build.
 pub static ROLES: Limit = Limit {
@@ -29,9 +29,9 @@ pub static ROLES: Limit = Limit {
     ..Limit::EMPTY
 };
 
-static NAME: Key<String> = Key::new("name");
-static DESCRIPTION: Key<String> = Key::new("description");
-static PERMISSIONS: Key<Json> = Key::new("permissions");
+static NAME: FieldKey<String> = FieldKey::new("name");
+static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
+static PERMISSIONS: FieldKey<Json> = FieldKey::new("permissions");
 
 /// A role.
 pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
@@ -51,7 +51,10 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
                 .filter()
                 .sort(),
             DESCRIPTION.text(500).default(""),
-            PERMISSIONS.is(Kind::Object).schema(grants_schema).default(Value::Json(Json::Object(Default::default()))),
+            PERMISSIONS
+                .declare(FieldKind::Object)
+                .schema(grants_schema)
+                .default(CheckedValue::Json(Json::Object(Default::default()))),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -59,23 +62,23 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&ROLES)
-    .shows(|_| vec![("_meta", openapi::meta(ACTIONS))])
+    .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
 
 /// The actions that `_meta` tells.
 const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::list("/api/roles/", &ROLE, list).needs("roles", "list"),
-        Route::create("/api/roles/", &ROLE, create).needs("roles", "create"),
+        Route::list("/api/roles/", &ROLE, list).requires("roles", "list"),
+        Route::create("/api/roles/", &ROLE, create).requires("roles", "create"),
         Route::options_below("/api/roles/", document),
         autocomplete::route("/api/roles/autocomplete/", complete),
-        Route::view("/api/roles/{id}/", &ROLE, view).needs("roles", "view"),
-        Route::edit("/api/roles/{id}/", &ROLE, edit).needs("roles", "edit"),
-        Route::delete("/api/roles/{id}/", delete).needs("roles", "delete"),
+        Route::view("/api/roles/{id}/", &ROLE, view).requires("roles", "view"),
+        Route::edit("/api/roles/{id}/", &ROLE, edit).requires("roles", "edit"),
+        Route::delete("/api/roles/{id}/", delete).requires("roles", "delete"),
     ]
 }
 
@@ -87,17 +90,18 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
-    let scope = Scope::of(if request.caller()?.may("roles", "list") { "1 = 1" } else { "1 = 0" }).cacheable();
+    let scope =
+        Scope::matching(if request.caller()?.has_permission("roles", "list") { "1 = 1" } else { "1 = 0" }).cacheable();
     autocomplete::answer(
         request,
         conn,
-        &autocomplete::Source { table: "roles", text: "name", fold: "name_fold" },
+        &autocomplete::LabelSource { table: "roles", text: "name", fold: "name_fold" },
         scope,
     )
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -105,10 +109,10 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let accepted = rows::accepted(conn, &ROLE, &request.object()?, None)?;
+    let accepted = rows::check_body(conn, &ROLE, &request.object()?, None)?;
     let changes = with_grants(request.caller()?, Permissions::NONE, accepted.changes, accepted.errors)?;
     let id = rows::insert(request, conn, &ROLE, &changes, &[])?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -116,27 +120,27 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let held = Permissions::from_grants(&before.get(&PERMISSIONS).unwrap_or_default());
     check_covered(request.caller()?, held)?;
-    let accepted = rows::accepted(conn, &ROLE, &request.object()?, Some(id))?;
+    let accepted = rows::check_body(conn, &ROLE, &request.object()?, Some(id))?;
     let changes = with_grants(request.caller()?, held, accepted.changes, accepted.errors)?;
     rows::update(request, conn, &ROLE, id, &before, &changes, &[])?;
-    if changes.has(&PERMISSIONS) {
-        rights::changed(request, conn)?;
+    if changes.contains(&PERMISSIONS) {
+        rights::mark_rights_changed(request, conn)?;
     }
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     rows::delete(request, conn, &ROLE, id, &before.get(&NAME).unwrap_or_default())?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }
 
 /// Removes a deleted role from the users who had it.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "roles",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         conn.exec(&Sql::new("DELETE FROM user_roles WHERE role_id = $1").arg(id))?;
         Ok(())
@@ -155,7 +159,7 @@ fn with_grants(
         match accept_grants(&sent, before) {
             Ok(granted) => {
                 check_covered(caller, granted)?;
-                changes.set(&PERMISSIONS, Value::Json(granted.to_grants()));
+                changes.set(&PERMISSIONS, CheckedValue::Json(granted.to_grants()));
             }
             Err(wrong) => errors.merge(wrong),
         }
@@ -169,12 +173,19 @@ fn check_covered(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
     if caller.permissions.covers(granted) { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         let grants: Json = row.text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let covered = caller.permissions.covers(Permissions::from_grants(&grants));
-        let holds = |action: &'static str| (action, caller.may("roles", action) && (action != "edit" || covered));
+        let holds =
+            |action: &'static str| (action, caller.has_permission("roles", action) && (action != "edit" || covered));
         write_permissions(out, &ACTIONS.map(holds));
     }
     out.raw("}");

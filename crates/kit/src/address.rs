@@ -66,12 +66,12 @@ fn canonical(network: IpNet) -> IpNet {
 
 /// The proxies whose `X-Forwarded-…` headers are trusted (`CHANCERY_TRUSTED_PROXIES`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trusted(Ranges);
+pub struct TrustedProxies(Ranges);
 
-impl Trusted {
+impl TrustedProxies {
     /// Parses a comma-separated list of addresses and networks; the error names the first bad entry.
-    pub fn parse(list: &str) -> Result<Trusted, String> {
-        Ranges::parse_list(list).map(Trusted)
+    pub fn parse(list: &str) -> Result<TrustedProxies, String> {
+        Ranges::parse_list(list).map(TrustedProxies)
     }
 
     /// Whether the address is that of a trusted proxy.
@@ -86,7 +86,11 @@ impl Trusted {
 /// `forwarded_for` gives the values of the header's lines in order. Each proxy appends the address that it saw, so the
 /// list is read from its end as long as its entries are trusted. At an entry that is no address, the entry after it is
 /// the answer. Entries may have ports and brackets. The answer is canonical.
-pub fn client_address<'a>(peer: IpAddr, forwarded_for: impl Iterator<Item = &'a str>, trusted: &Trusted) -> IpAddr {
+pub fn client_address<'a>(
+    peer: IpAddr,
+    forwarded_for: impl Iterator<Item = &'a str>,
+    trusted: &TrustedProxies,
+) -> IpAddr {
     let peer = peer.to_canonical();
     if !trusted.contains(peer) {
         return peer;
@@ -167,18 +171,21 @@ mod tests {
 
     #[test]
     fn lists_of_settings_take_addresses_too() {
-        let trusted = Trusted::parse("127.0.0.1, 10.0.0.0/8,::1").unwrap();
+        let trusted = TrustedProxies::parse("127.0.0.1, 10.0.0.0/8,::1").unwrap();
         for inside in ["127.0.0.1", "10.9.9.9", "::1", "::ffff:127.0.0.1"] {
             assert!(trusted.contains(ip(inside)), "{inside}");
         }
         assert!(!trusted.contains(ip("127.0.0.2")));
-        assert_eq!(Trusted::parse("").unwrap(), Trusted::default());
-        assert_eq!(Trusted::parse("10.0.0.0/8,proxy").unwrap_err(), "\"proxy\" is neither an address nor a network");
+        assert_eq!(TrustedProxies::parse("").unwrap(), TrustedProxies::default());
+        assert_eq!(
+            TrustedProxies::parse("10.0.0.0/8,proxy").unwrap_err(),
+            "\"proxy\" is neither an address nor a network"
+        );
     }
 
     #[test]
     fn the_client_is_the_last_untrusted_address() {
-        let trusted = Trusted::parse("10.0.0.0/8, ::1").unwrap();
+        let trusted = TrustedProxies::parse("10.0.0.0/8, ::1").unwrap();
         let client = |peer: &str, lines: &[&str]| client_address(ip(peer), lines.iter().copied(), &trusted).to_string();
 
         // A peer that is no proxy says nothing about others.
@@ -198,7 +205,7 @@ mod tests {
 
     #[test]
     fn entries_may_have_ports_and_brackets() {
-        let trusted = Trusted::parse("10.0.0.1").unwrap();
+        let trusted = TrustedProxies::parse("10.0.0.1").unwrap();
         for (entry, expected) in [
             ("198.51.100.7:5000", "198.51.100.7"),
             ("2001:db8::7", "2001:db8::7"),

@@ -11,9 +11,9 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::pin::Pin;
-use web::content::{self, Producer};
+use web::content::{self, PieceSender};
 use web::shares::Permit;
-pub use web::tag::{Tag, etag};
+pub use web::tag::{EntityTag, etag};
 
 /// The outcome of a handler.
 pub type Outcome = Result<Answer, Refusal>;
@@ -35,9 +35,9 @@ impl Deref for Instance {
 
 /// What makes the body of an answer while it is sent. Its pieces wait until the client has taken the ones before, so it
 /// keeps nothing while it sends one that others need, least of all a connection of the store.
-pub type Produce = Box<dyn FnOnce(Producer) -> Producing + Send>;
+pub type BodyProducer = Box<dyn FnOnce(PieceSender) -> BodyFuture + Send>;
 /// A body that is being made. An error breaks the connection, so that the client sees that the body is incomplete.
-pub type Producing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+pub type BodyFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The body of an answer.
 pub enum AnswerBody {
@@ -52,13 +52,13 @@ pub enum AnswerBody {
     /// Pieces that are made while they are sent, and how many bytes they have together, if that is known.
     Pieces {
         length: Option<u64>,
-        produce: Produce,
+        produce: BodyProducer,
     },
 }
 
 impl AnswerBody {
     /// The bytes of a body that is in memory; none of another one.
-    pub fn whole(&self) -> &[u8] {
+    pub fn in_memory_bytes(&self) -> &[u8] {
         match self {
             AnswerBody::Whole(bytes) => bytes,
             _ => &[],
@@ -69,7 +69,7 @@ impl AnswerBody {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub async fn gathered(self, most: usize) -> io::Result<Option<Bytes>> {
+    pub async fn into_bytes(self, most: usize) -> io::Result<Option<Bytes>> {
         let (length, produce) = match self {
             AnswerBody::Whole(bytes) => return Ok((bytes.len() <= most).then_some(bytes)),
             AnswerBody::File { .. } => return Ok(None),
@@ -137,7 +137,7 @@ pub struct Answer {
     /// Its type; none for an empty body.
     pub content_type: Option<&'static str>,
     /// The `ETag`, of an instance or a page of a list.
-    pub tag: Option<Tag>,
+    pub tag: Option<EntityTag>,
     /// Further headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Until when the same request is answered alike, as long as nothing is committed to the build's database
@@ -176,12 +176,12 @@ impl Answer {
     pub fn pieces<F>(
         content_type: &'static str,
         length: Option<u64>,
-        produce: impl FnOnce(Producer) -> F + Send + 'static,
+        produce: impl FnOnce(PieceSender) -> F + Send + 'static,
     ) -> Answer
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
-        let produce = move |producer| Box::pin(produce(producer)) as Producing;
+        let produce = move |producer| Box::pin(produce(producer)) as BodyFuture;
         let body = AnswerBody::Pieces { length, produce: Box::new(produce) };
         Answer { body, ..Answer::new(StatusCode::OK, Some(content_type), Bytes::new()) }
     }
@@ -223,7 +223,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_is_made_while_it_is_sent_is_gathered_up_to_a_bound() {
         let answer = |fails: bool| {
-            let produce = async move |producer: Producer| {
+            let produce = async move |producer: PieceSender| {
                 for _ in 0..10 {
                     producer.send("0123456789").await?;
                 }
@@ -231,10 +231,10 @@ mod tests {
             };
             Answer::pieces("text/plain", None, produce).body
         };
-        assert_eq!(answer(false).gathered(100).await.unwrap().unwrap(), "0123456789".repeat(10));
-        assert_eq!(answer(false).gathered(99).await.unwrap(), None);
-        assert!(answer(true).gathered(100).await.is_err());
-        assert_eq!(Answer::json(StatusCode::OK, "{}").body.gathered(1).await.unwrap(), None);
-        assert_eq!(Answer::json(StatusCode::OK, "{}").body.gathered(2).await.unwrap().unwrap(), "{}");
+        assert_eq!(answer(false).into_bytes(100).await.unwrap().unwrap(), "0123456789".repeat(10));
+        assert_eq!(answer(false).into_bytes(99).await.unwrap(), None);
+        assert!(answer(true).into_bytes(100).await.is_err());
+        assert_eq!(Answer::json(StatusCode::OK, "{}").body.into_bytes(1).await.unwrap(), None);
+        assert_eq!(Answer::json(StatusCode::OK, "{}").body.into_bytes(2).await.unwrap().unwrap(), "{}");
     }
 }

@@ -5,7 +5,7 @@
 //! would not show, and nothing needs to be told of changes. Of what an answer depends on besides, the key holds
 //! everything but time, and time is the answer's own ([`Answer::cacheable_until`]).
 
-use crate::answer::{Answer, AnswerBody, Outcome, Tag};
+use crate::answer::{Answer, AnswerBody, EntityTag, Outcome};
 use crate::request::Request;
 use bytes::Bytes;
 use http::StatusCode;
@@ -39,8 +39,8 @@ struct AnswerKey(Box<[u8]>);
 
 /// What is known of an address that was asked for.
 #[derive(Default)]
-struct Entry {
-    shown: Option<Kept>,
+struct CachedAddress {
+    shown: Option<CachedAnswer>,
     /// The writes of this process when it was asked for last: if there were more since, no stamp need be asked for.
     writes: AtomicU64,
     /// Looks in vain since the answer was last given again.
@@ -49,9 +49,9 @@ struct Entry {
     rest: AtomicU32,
 }
 
-struct Kept {
+struct CachedAnswer {
     body: Bytes,
-    tag: Option<Tag>,
+    tag: Option<EntityTag>,
     /// The moments at which it is right.
     moments: Range<i64>,
     /// The state of the database, as each of its sources names it.
@@ -60,18 +60,18 @@ struct Kept {
 
 /// The answers of a process that may be given again.
 pub struct AnswerCache {
-    kept: Cache<AnswerKey, Arc<Entry>, InBytes, RandomState>,
+    kept: Cache<AnswerKey, Arc<CachedAddress>, AnswerWeighter, RandomState>,
     hits: AtomicU64,
 }
 
 /// Weighs what is kept in bytes, about.
 #[derive(Clone)]
-struct InBytes;
+struct AnswerWeighter;
 
 /// Answers a read: with what was shown before, if it is still what a new look would show.
 pub async fn answer(request: Arc<Request>, look: impl AsyncFnOnce(Arc<Request>) -> Outcome) -> Outcome {
-    let key = AnswerKey::of_request(&request);
-    again(request, key, look).await
+    let key = AnswerKey::for_request(&request);
+    cached_or_run(request, key, look).await
 }
 
 /// Answers a read that is no request of its own, but said by these texts, of which the first does not begin as a path.
@@ -80,11 +80,11 @@ pub async fn answer_call(
     call: [&str; 3],
     look: impl AsyncFnOnce(Arc<Request>) -> Outcome,
 ) -> Outcome {
-    let key = AnswerKey::of(&request, call.into_iter());
-    again(request, key, look).await
+    let key = AnswerKey::new(&request, call.into_iter());
+    cached_or_run(request, key, look).await
 }
 
-async fn again(
+async fn cached_or_run(
     request: Arc<Request>,
     key: Option<AnswerKey>,
     look: impl AsyncFnOnce(Arc<Request>) -> Outcome,
@@ -92,7 +92,7 @@ async fn again(
     let Some(key) = key else { return look(request).await };
     let (db, app, now) = (request.build.db.clone(), request.app.clone(), request.now);
     let cache: &AnswerCache = app.slot();
-    let Some(known) = cache.known(&key, db.writes()) else { return look(request).await };
+    let Some(known) = cache.entry(&key, db.writes()) else { return look(request).await };
     let before = db.state_tag().await?;
     if let Some(answer) = known.hit(before.as_ref(), now) {
         cache.hits.fetch_add(1, Ordering::Relaxed);
@@ -107,23 +107,23 @@ async fn again(
     if let Ok(Ok(Some(after))) = tokio::time::timeout(PATIENCE, db.state_tag()).await
         && after == stamp
     {
-        cache.keep(key, &known, stamp, now..until, &answer);
+        cache.store(key, &known, stamp, now..until, &answer);
     }
     Ok(answer)
 }
 
 impl AnswerKey {
     /// `None` for the calls that tools of agents make: what is kept of these is the answers of the tools.
-    fn of_request(request: &Request) -> Option<AnswerKey> {
+    fn for_request(request: &Request) -> Option<AnswerKey> {
         if request.caller.as_ref()?.agent.is_some() {
             return None;
         }
         let query = request.query.pairs().flat_map(|(name, value)| [name, value]);
-        AnswerKey::of(request, std::iter::once(request.path.as_str()).chain(query))
+        AnswerKey::new(request, std::iter::once(request.path.as_str()).chain(query))
     }
 
     /// `None` where nothing is kept: for callers who are nobody.
-    fn of<'a>(request: &'a Request, call: impl Iterator<Item = &'a str>) -> Option<AnswerKey> {
+    fn new<'a>(request: &'a Request, call: impl Iterator<Item = &'a str>) -> Option<AnswerKey> {
         let caller = request.caller.as_ref()?;
         let mut key = Vec::with_capacity(160);
         for number in [caller.session, caller.version] {
@@ -138,8 +138,8 @@ impl AnswerKey {
     }
 }
 
-impl Weighter<AnswerKey, Arc<Entry>> for InBytes {
-    fn weight(&self, key: &AnswerKey, known: &Arc<Entry>) -> u64 {
+impl Weighter<AnswerKey, Arc<CachedAddress>> for AnswerWeighter {
+    fn weight(&self, key: &AnswerKey, known: &Arc<CachedAddress>) -> u64 {
         (key.0.len() + known.shown.as_ref().map_or(0, |shown| shown.body.len()) + OVERHEAD_BYTES) as u64
     }
 }
@@ -150,7 +150,7 @@ impl Default for AnswerCache {
         let mut options = OptionsBuilder::new();
         let options = options.weight_capacity(bytes).estimated_items_capacity(items).shards(SHARDS).build();
         let options = options.expect("a size and a number are given");
-        let kept = Cache::with_options(options, InBytes, RandomState::default(), DefaultLifecycle::default());
+        let kept = Cache::with_options(options, AnswerWeighter, RandomState::default(), DefaultLifecycle::default());
         AnswerCache { kept, hits: AtomicU64::new(0) }
     }
 }
@@ -163,9 +163,10 @@ impl AnswerCache {
 
     /// `None` for an address that was not asked for since the last write, or rests: who asks once pays nothing for the
     /// others.
-    fn known(&self, key: &AnswerKey, writes: u64) -> Option<Arc<Entry>> {
+    fn entry(&self, key: &AnswerKey, writes: u64) -> Option<Arc<CachedAddress>> {
         let Some(known) = self.kept.get(key) else {
-            self.kept.insert(key.clone(), Arc::new(Entry { writes: writes.into(), ..Entry::default() }));
+            self.kept
+                .insert(key.clone(), Arc::new(CachedAddress { writes: writes.into(), ..CachedAddress::default() }));
             return None;
         };
         if known.writes.swap(writes, Ordering::Relaxed) != writes {
@@ -175,7 +176,7 @@ impl AnswerCache {
         less.is_err().then_some(known)
     }
 
-    fn keep(&self, key: AnswerKey, known: &Entry, stamp: StateTag, moments: Range<i64>, answer: &Answer) {
+    fn store(&self, key: AnswerKey, known: &CachedAddress, stamp: StateTag, moments: Range<i64>, answer: &Answer) {
         // Headers of its own have no place in what is kept, nor has what is not in memory.
         let AnswerBody::Whole(body) = &answer.body else { return };
         if body.len() > MAX_ANSWER_BYTES || !answer.headers.is_empty() {
@@ -186,15 +187,15 @@ impl AnswerCache {
                 before.also_at(stamp, moments.start)
             }
             // A copy, which is exactly as long as it is: the writer has taken more.
-            _ => Kept { body: Bytes::copy_from_slice(body), tag: answer.tag, moments, stamps: [stamp].into() },
+            _ => CachedAnswer { body: Bytes::copy_from_slice(body), tag: answer.tag, moments, stamps: [stamp].into() },
         };
         let writes = known.writes.load(Ordering::Relaxed).into();
         let (in_vain, rest) = (load(&known.in_vain).into(), load(&known.rest).into());
-        self.kept.insert(key, Arc::new(Entry { shown: Some(shown), writes, in_vain, rest }));
+        self.kept.insert(key, Arc::new(CachedAddress { shown: Some(shown), writes, in_vain, rest }));
     }
 }
 
-impl Entry {
+impl CachedAddress {
     fn hit(&self, stamp: Option<&StateTag>, now: i64) -> Option<Answer> {
         let (shown, stamp) = (self.shown.as_ref()?, stamp?);
         if shown.stamps.contains(stamp) {
@@ -217,13 +218,13 @@ impl Entry {
     }
 }
 
-impl Kept {
+impl CachedAnswer {
     /// The same, which another source has named the state of, or the same source another state.
-    fn also_at(&self, stamp: StateTag, since: i64) -> Kept {
+    fn also_at(&self, stamp: StateTag, since: i64) -> CachedAnswer {
         let others = self.stamps.iter().filter(|known| !known.is_of_same_source(&stamp)).take(MAX_STATE_TAGS).cloned();
         let stamps = std::iter::once(stamp.clone()).chain(others).collect();
         let moments = self.moments.start.max(since)..self.moments.end;
-        Kept { body: self.body.clone(), tag: self.tag, moments, stamps }
+        CachedAnswer { body: self.body.clone(), tag: self.tag, moments, stamps }
     }
 }
 
@@ -240,7 +241,10 @@ mod tests {
         let cache = AnswerCache::default();
         let shown = |bytes: usize| {
             let (body, stamps) = (Bytes::from(vec![b' '; bytes]), [].into());
-            Arc::new(Entry { shown: Some(Kept { body, tag: None, moments: 0..1, stamps }), ..Entry::default() })
+            Arc::new(CachedAddress {
+                shown: Some(CachedAnswer { body, tag: None, moments: 0..1, stamps }),
+                ..CachedAddress::default()
+            })
         };
         for n in 0..50_000_u64 {
             cache.kept.insert(AnswerKey(n.to_le_bytes().into()), shown(1000));

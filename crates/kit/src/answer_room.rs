@@ -20,10 +20,10 @@ const FIRST_AWAITED: usize = 8 * 1024 * 1024;
 
 /// The memory that is reserved for the answer to a request.
 #[derive(Default)]
-pub struct AnswerRoom(Mutex<Reserved>);
+pub struct AnswerRoom(Mutex<ReservedMemory>);
 
 #[derive(Default)]
-struct Reserved {
+struct ReservedMemory {
     permit: Option<Permit>,
     /// What was asked for in vain.
     missing: usize,
@@ -33,7 +33,7 @@ impl AnswerRoom {
     /// The room of an inner call, which takes over what is reserved.
     pub(crate) fn hand_on(&self) -> AnswerRoom {
         let permit = self.reserved().permit.take();
-        AnswerRoom(Mutex::new(Reserved { permit, missing: 0 }))
+        AnswerRoom(Mutex::new(ReservedMemory { permit, missing: 0 }))
     }
 
     /// Takes back what an inner call has reserved.
@@ -49,7 +49,7 @@ impl AnswerRoom {
         Some(permit)
     }
 
-    fn reserved(&self) -> MutexGuard<'_, Reserved> {
+    fn reserved(&self) -> MutexGuard<'_, ReservedMemory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,7 +63,7 @@ impl Request {
 
     /// Reserves memory for an answer that is made.
     fn reserve_made(&self, answer: &Answer) -> Result<(), Refusal> {
-        let bytes = answer.body.whole().len();
+        let bytes = answer.body.in_memory_bytes().len();
         if bytes <= MAX_UNRESERVED { Ok(()) } else { self.reserve(bytes) }
     }
 
@@ -72,7 +72,7 @@ impl Request {
         let mut reserved = self.answer_room.reserved();
         let amount = bytes.next_power_of_two().max(FIRST_RESERVED);
         let has_room = match &mut reserved.permit {
-            Some(permit) => permit.amount() >= bytes.min(shares.of_account()) || permit.try_grow(amount),
+            Some(permit) => permit.amount() >= bytes.min(shares.account_bound()) || permit.try_grow(amount),
             none => {
                 *none = shares.try_acquire(&self.holder(), amount);
                 none.is_some()
@@ -117,7 +117,7 @@ where
 
 /// A made answer with its memory reserved. For work that cannot be repeated; one that changed something is answered even
 /// where there is no memory.
-pub(crate) async fn settled(request: &Request, answer: Answer) -> Outcome {
+pub(crate) async fn reserve_memory(request: &Request, answer: Answer) -> Outcome {
     let made = request.reserve_made(&answer);
     if made.is_err() {
         let _ = request.await_room(0, Instant::now() + ROOM_TIMEOUT).await;
@@ -126,16 +126,16 @@ pub(crate) async fn settled(request: &Request, answer: Answer) -> Outcome {
 }
 
 /// A made answer, if there is memory for it.
-pub(crate) fn checked(request: &Request, outcome: Outcome) -> Outcome {
+pub(crate) fn reserve_or_refuse(request: &Request, outcome: Outcome) -> Outcome {
     let answer = outcome?;
     request.reserve_made(&answer)?;
     Ok(answer)
 }
 
 /// The body of an answer, which holds its permit until it is sent.
-pub(crate) fn holding(answer: Answer, permit: Permit) -> Answer {
+pub(crate) fn with_permit(answer: Answer, permit: Permit) -> Answer {
     let body = match answer.body {
-        AnswerBody::Whole(bytes) => AnswerBody::Whole(permit.hold(bytes)),
+        AnswerBody::Whole(bytes) => AnswerBody::Whole(permit.attach_to(bytes)),
         other => other,
     };
     Answer { body, ..answer }

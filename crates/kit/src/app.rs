@@ -1,41 +1,41 @@
 //! The application: the state that all requests share, and the builds that it serves.
 
-use crate::bodies::Bodies;
+use crate::bodies::ProcessBounds;
 use crate::build::{Build, MAX_DOMAIN, database_name};
 use crate::callers::STALE_AFTER;
 use crate::secret::Keys;
 use crate::secret_key::{self, KeyError};
-use crate::settings::Settings;
+use crate::settings::KitSettings;
 use crate::slots::Slots;
 use crate::unnamed_proxy::UnnamedProxy;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use store::{Conn, Error, Migrations, Sql, Store};
+use store::{Conn, Migrations, Sql, Store, StoreError};
 use web::clock::Clock;
 
 /// A handle on the state that all requests share, cheap to clone.
 #[derive(Clone)]
-pub struct App(Arc<Shared>);
+pub struct App(Arc<AppState>);
 
 /// The state behind [`App`].
-pub struct Shared {
-    pub settings: Settings,
+pub struct AppState {
+    pub settings: KitSettings,
     pub store: Store,
     pub keys: Keys,
     pub clock: Clock,
-    pub bodies: Bodies,
+    pub bodies: ProcessBounds,
     pub unnamed_proxy: UnnamedProxy,
     /// The domains' state of the process.
     slots: Slots,
-    for_builds: ForBuilds,
+    for_builds: BuildHooks,
     builds: Mutex<KnownBuilds>,
 }
 
 /// The hooks that run for each build that this process finds.
 #[derive(Default)]
-pub struct ForBuilds {
+pub struct BuildHooks {
     /// Put the domains' state of a build into its slots.
     pub slots: Vec<fn(&mut Slots)>,
     /// Called when a build was found for the first time.
@@ -54,13 +54,13 @@ struct KnownBuilds {
 const MAX_UNKNOWN: usize = 1024;
 
 impl Deref for App {
-    type Target = Shared;
-    fn deref(&self) -> &Shared {
+    type Target = AppState;
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
 
-impl Shared {
+impl AppState {
     /// A domain's state of the process, found by its type.
     pub fn slot<T: 'static>(&self) -> &T {
         self.slots.get()
@@ -70,17 +70,17 @@ impl Shared {
 impl App {
     /// Opens the store and checks that the secret key is the one that the databases know.
     pub(crate) async fn open(
-        settings: Settings,
+        settings: KitSettings,
         keys: Keys,
         migrations: Migrations,
         slots: Slots,
-        for_builds: ForBuilds,
+        for_builds: BuildHooks,
     ) -> Result<App, OpenError> {
         let store = Store::open(settings.engine.clone(), migrations, settings.store.clone()).await?;
         secret_key::check(&store, &settings.secret_key, &keys).await?;
-        Ok(App(Arc::new(Shared {
+        Ok(App(Arc::new(AppState {
             clock: settings.clock.clone(),
-            bodies: Bodies::default(),
+            bodies: ProcessBounds::default(),
             unnamed_proxy: UnnamedProxy::default(),
             builds: Mutex::default(),
             slots,
@@ -92,7 +92,7 @@ impl App {
     }
 
     /// The build that serves a host; `None` when none does.
-    pub async fn build_of_host(&self, host: &str) -> Result<Option<Arc<Build>>, Error> {
+    pub async fn build_of_host(&self, host: &str) -> Result<Option<Arc<Build>>, StoreError> {
         let domain = host.to_ascii_lowercase();
         if let Some(build) = self.build(&domain).await? {
             return Ok(Some(build));
@@ -105,8 +105,8 @@ impl App {
 
     /// The build of a domain; `None` when there is none. Cached answers of either kind are read again after
     /// [`STALE_AFTER`], so that a build created or deleted by another process is seen within a second.
-    pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, Error> {
-        if let Some(known) = self.builds().lately(domain) {
+    pub async fn build(&self, domain: &str) -> Result<Option<Arc<Build>>, StoreError> {
+        if let Some(known) = self.builds().recent_entry(domain) {
             return Ok(known);
         }
         let (name, asked) = (domain.to_owned(), Instant::now());
@@ -117,9 +117,9 @@ impl App {
         };
         // Other processes could not decrypt what this one would write.
         if key.is_none_or(|key| key != self.keys.fingerprint()) {
-            return Err(Error::Unavailable("the secret key was changed; this process must be ended".to_owned()));
+            return Err(StoreError::Unavailable("the secret key was changed; this process must be ended".to_owned()));
         }
-        let (build, is_new) = self.remember(domain, asked, id, uid);
+        let (build, is_new) = self.cache_build(domain, asked, id, uid);
         if is_new {
             // A process that died may have left jobs.
             self.for_builds.found.iter().for_each(|found| found(self, &build));
@@ -128,11 +128,11 @@ impl App {
     }
 
     /// The builds that are served, by domain.
-    pub async fn active_builds(&self) -> Result<Vec<Arc<Build>>, Error> {
+    pub async fn active_builds(&self) -> Result<Vec<Arc<Build>>, StoreError> {
         let sql = Sql::new("SELECT domain FROM builds WHERE state = 'active' ORDER BY domain");
-        let read = move |conn: &mut Conn| conn.all(&sql, |row| Ok(row.text(0)?.to_owned()));
+        let read = move |conn: &mut Conn| conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()));
         let mut builds = Vec::new();
-        for domain in self.store.control().read::<_, Error>(read).await? {
+        for domain in self.store.control().read::<_, StoreError>(read).await? {
             // A build that cannot be read now is found when it is asked for.
             builds.extend(self.build(&domain).await.ok().flatten());
         }
@@ -148,7 +148,7 @@ impl App {
 
     /// Caches a build and says whether it is new here. Concurrent callers get the same build, so that its caches are
     /// shared.
-    fn remember(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
+    fn cache_build(&self, domain: &str, asked: Instant, id: i64, uid: String) -> (Arc<Build>, bool) {
         let mut builds = self.builds();
         let known = builds.found.get(domain).map(|(_, build)| build.clone()).filter(|build| build.uid == uid);
         let is_new = known.is_none();
@@ -194,7 +194,7 @@ impl App {
 
 impl KnownBuilds {
     /// The entry of a domain that was read less than [`STALE_AFTER`] ago; `Some(None)` if no build has the domain.
-    fn lately(&self, domain: &str) -> Option<Option<Arc<Build>>> {
+    fn recent_entry(&self, domain: &str) -> Option<Option<Arc<Build>>> {
         match self.found.get(domain) {
             Some((asked, build)) => (asked.elapsed() < STALE_AFTER).then(|| Some(build.clone())),
             None => self.unknown.get(domain).filter(|asked| asked.elapsed() < STALE_AFTER).map(|_| None),
@@ -214,11 +214,13 @@ impl KnownBuilds {
 }
 
 /// Reads the id and the uid of a domain's active build, and the fingerprint of the key that the databases know.
-fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<String>)>, Error> {
+fn find(conn: &mut Conn, domain: &str) -> Result<Option<(i64, String, Option<String>)>, StoreError> {
     let sql = Sql::new(
         "SELECT id, uid, (SELECT value FROM settings WHERE name = 'key') FROM builds WHERE domain = $1 AND state = 'active'",
     );
-    conn.opt(&sql.arg(domain), |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_text(2)?.map(str::to_owned))))
+    conn.query_optional(&sql.arg(domain), |row| {
+        Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_text(2)?.map(str::to_owned)))
+    })
 }
 
 /// The reason why the application does not start.
@@ -228,13 +230,13 @@ pub enum OpenError {
     /// A setting of a domain is wrong; the line names it.
     Setting(String),
     /// The store could not be opened.
-    Store(Error),
+    Store(StoreError),
 }
 
-impl From<Error> for OpenError {
-    fn from(error: Error) -> Self {
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
         match error {
-            Error::InUse => OpenError::Key(KeyError::Changes),
+            StoreError::InUse => OpenError::Key(KeyError::Changes),
             error => OpenError::Store(error),
         }
     }

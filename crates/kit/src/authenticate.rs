@@ -2,12 +2,12 @@
 
 use crate::app::App;
 use crate::build::Build;
-use crate::caller::{Caller, Claims, Requirement};
+use crate::caller::{Caller, CredentialClaims, Requirement};
 use crate::refusal::Refusal;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 
 /// A kind of credentials, by which a request's credential is matched to its [`Authenticate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,20 +19,20 @@ pub enum Credential {
 }
 
 /// The boxed future of [`Authenticate::identify`].
-pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Option<Arc<Caller>>, Error>> + Send + 'a>>;
+pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Option<Arc<Caller>>, StoreError>> + Send + 'a>>;
 
 /// The functions that authenticate one kind of credentials. Their last argument is the time in microseconds since 1970.
 pub struct Authenticate {
     /// Reads and checks a credential; `None` when it is not valid.
-    pub read: fn(&App, &Build, &str, i64) -> Option<Claims>,
+    pub read: fn(&App, &Build, &str, i64) -> Option<CredentialClaims>,
     /// Finds the account of a credential, in the cache or the database; `None` when it may no longer call.
-    pub identify: for<'a> fn(&'a Arc<Build>, Claims, i64) -> Identifying<'a>,
+    pub identify: for<'a> fn(&'a Arc<Build>, CredentialClaims, i64) -> Identifying<'a>,
     /// Reads the account of a credential in a transaction, never from the cache; `None` when it may no longer call.
-    pub load: fn(&mut Conn, Claims, i64) -> Result<Option<Caller>, Error>,
+    pub load: fn(&mut Conn, CredentialClaims, i64) -> Result<Option<Caller>, StoreError>,
 }
 
 /// The functions for a token: those of its prefix if a domain has named it, otherwise those of any token.
-pub fn of_token(
+pub fn functions_for_token(
     kinds: impl Iterator<Item = &'static (Credential, Authenticate)> + Clone,
     token: &str,
 ) -> Option<&'static Authenticate> {
@@ -45,7 +45,7 @@ pub fn of_token(
 /// The claims by which a caller was authenticated, and the functions that read them.
 #[derive(Clone, Copy)]
 pub struct Admission {
-    pub claims: Claims,
+    pub claims: CredentialClaims,
     pub by: &'static Authenticate,
 }
 
@@ -60,7 +60,7 @@ impl Admission {
     ) -> Result<Arc<Caller>, Refusal> {
         let now = app.clock.now();
         let caller = (self.by.identify)(build, self.claims, now).await?.ok_or_else(Refusal::bad_token)?;
-        caller.is_called_from(address)?;
+        caller.check_address(address)?;
         if let Some(requirement) = requirement {
             caller.fulfils(requirement, now)?;
         }
@@ -68,7 +68,7 @@ impl Admission {
     }
 
     /// The admission of a started upload: the token may expire, the session may not (`docs/reference/conventions.md`).
-    pub fn of_upload(mut self) -> Admission {
+    pub fn admission_for_upload(mut self) -> Admission {
         self.claims.expires_at = i64::MAX;
         self
     }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_token_is_read_by_its_prefix_and_as_any_token_without_a_known_one() {
         let chosen = |token| {
-            let functions = of_token(KINDS.iter(), token).unwrap();
+            let functions = functions_for_token(KINDS.iter(), token).unwrap();
             KINDS.iter().find(|(_, known)| std::ptr::eq(known, functions)).map(|(kind, _)| *kind).unwrap()
         };
         assert_eq!(chosen("chk_1234"), Credential::Prefix("chk_"));
@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(chosen("eyJhbGciOi.e30.x"), Credential::Token);
         assert_eq!(chosen("xchk_1234"), Credential::Token);
         assert_eq!(chosen(""), Credential::Token);
-        assert!(of_token(KINDS[1..].iter(), "eyJhbGciOi.e30.x").is_none());
+        assert!(functions_for_token(KINDS[1..].iter(), "eyJhbGciOi.e30.x").is_none());
     }
 }

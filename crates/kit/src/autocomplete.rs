@@ -8,15 +8,15 @@ use crate::route::{Handler, Route, Schema, page};
 use crate::rows::{self, Scope};
 use http::{Method, StatusCode};
 use resource::MAX_FILTERS;
-use resource::json::Writer;
+use resource::json::JsonWriter;
 use resource::select::bound_filters;
-use resource::{Field, Kind, Resource, fold, openapi, select};
+use resource::{Field, FieldKind, Resource, fold, openapi, select};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
 /// The table and the columns from which labels are read.
-pub struct Source {
+pub struct LabelSource {
     pub table: &'static str,
     pub text: &'static str,
     pub fold: &'static str,
@@ -33,7 +33,7 @@ static PARAMETERS: LazyLock<Resource> = LazyLock::new(|| {
         "autocomplete",
         "Autocomplete",
         "autocomplete",
-        [Field::new("text", Kind::text(255)).folded().filter()],
+        [Field::new("text", FieldKind::text(255)).folded().filter()],
     )
 });
 
@@ -59,26 +59,26 @@ fn parameters() -> Vec<Json> {
 }
 
 /// What a request wants of an autocomplete path.
-pub struct Wanted {
+pub struct AutocompleteRequest {
     pub limit: i64,
     pub offset: i64,
     /// What each label contains, folded.
     pub needles: Vec<String>,
 }
 
-impl Wanted {
-    pub fn of(request: &Request) -> Result<Wanted, Refusal> {
+impl AutocompleteRequest {
+    pub fn from_request(request: &Request) -> Result<AutocompleteRequest, Refusal> {
         bound_filters(&request.query, MAX_FILTERS, |name| FILTERS.contains(&name))?;
         let select = select(&PARAMETERS, &request.query)?;
         let needles = request.query.pairs().filter(|(name, value)| *name == FILTERS[0] && !value.is_empty());
         let needles = needles.map(|(_, value)| fold(value)).collect();
-        Ok(Wanted { limit: select.limit, offset: select.offset, needles })
+        Ok(AutocompleteRequest { limit: select.limit, offset: select.offset, needles })
     }
 }
 
 /// Answers a page of labels within a scope over the table `t`, ordered by id.
-pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope) -> Outcome {
-    let Wanted { limit, offset, needles } = Wanted::of(request)?;
+pub fn answer(request: &Request, conn: &mut Conn, source: &LabelSource, scope: Scope) -> Outcome {
+    let AutocompleteRequest { limit, offset, needles } = AutocompleteRequest::from_request(request)?;
     let mut condition = scope.condition.clone();
     for needle in &needles {
         condition.push(" AND strpos(t.").name(source.fold).push(", ").bind(needle.clone()).push(") > 0");
@@ -86,9 +86,9 @@ pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope)
     let mut sql = Sql::new("SELECT t.id, t.");
     sql.name(source.text).push(" FROM ").name(source.table).push(" t WHERE ").append(&condition);
     sql.push(" ORDER BY t.id").page(limit, offset);
-    let mut out = Writer::default();
+    let mut out = JsonWriter::default();
     out.raw("[");
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         out.comma().raw("{").name("value").int(row.int(0)?).name("text").text(row.text(1)?).raw("}");
         Ok(())
     })?;
@@ -96,7 +96,7 @@ pub fn answer(request: &Request, conn: &mut Conn, source: &Source, scope: Scope)
     let mut count = |condition: &Sql| {
         let mut sql = Sql::new("SELECT count(*) FROM ");
         sql.name(source.table).push(" t WHERE ").append(condition);
-        conn.one(&sql, |row| row.int(0))
+        conn.query_one(&sql, |row| row.int(0))
     };
     let total = match scope.total {
         Some(total) => total,

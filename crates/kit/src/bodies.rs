@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use web::listener::BodyError;
 use web::pace::Rates;
-use web::shares::{Bounds, Shares, descriptors};
+use web::shares::{ShareBounds, Shares, descriptors};
 
 /// How long a body may stand still before its request is refused.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const PARSED_AT_A_TIME: usize = 2;
 const MIB: usize = 1024 * 1024;
 
 /// The bounds on the bodies in flight of a process, those of requests and those of answers.
-pub struct Bodies {
+pub struct ProcessBounds {
     /// The memory of bodies up to the size of a public one.
     pub(crate) short: Shares,
     /// The memory of longer bodies.
@@ -39,13 +39,13 @@ pub struct Bodies {
     pub(crate) downloads: Shares,
 }
 
-impl Default for Bodies {
-    fn default() -> Bodies {
-        let shares = |total, build, account, kept| Shares::new(Bounds { total, build, account, kept });
+impl Default for ProcessBounds {
+    fn default() -> ProcessBounds {
+        let shares = |total, build, account, kept| Shares::new(ShareBounds { total, build, account, kept });
         // A sixteenth of the descriptors each; connections and databases have most of the others.
         let most = (descriptors() / 16).max(8);
         let (uploads, downloads) = (most.min(256), most.min(2048));
-        Bodies {
+        ProcessBounds {
             short: shares(96 * MIB, 64 * MIB, 32 * MIB, 16 * MIB),
             long: shares(48 * MIB, 24 * MIB, 6 * MIB, 12 * MIB),
             // While it is made, the largest page takes twice its 32 MiB.
@@ -62,6 +62,6 @@ pub(crate) fn refuse(error: BodyError) -> Refusal {
     match error {
         BodyError::TooLarge => Refusal::detail(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large."),
         BodyError::Slow => Refusal::detail(StatusCode::REQUEST_TIMEOUT, "The request body did not arrive in time."),
-        BodyError::Broken => Refusal::bad("The request body is incomplete."),
+        BodyError::Broken => Refusal::bad_request("The request body is incomplete."),
     }
 }

@@ -6,20 +6,20 @@
 
 use crate::app::App;
 use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
-use crate::caller::Access;
+use crate::caller::RouteAccess;
 use crate::refusal::Refusal;
 use crate::route::{Route, Schema};
 use http::header::{self, HeaderMap};
 use http::{Method, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use resource::{Body, Query};
+use resource::{JsonBody, Query};
 use serde_json::{Map, Value as Json};
 use std::time::Duration;
 use tokio::task::JoinError;
 use tokio::time::{Instant, interval};
 use web::listener::{BodyError, BodyReader};
 use web::pace::Pace;
-use web::shares::{Holder, Permit};
+use web::shares::{Permit, PermitHolder};
 
 /// The maximum size of a body that is not an upload, in bytes.
 const MAX_BODY: usize = 2 * 1024 * 1024;
@@ -35,7 +35,7 @@ const MAX_PARSED_INLINE: usize = 64 * 1024;
 const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A body, or the status and message of what is wrong with it, and the memory that it has reserved.
-pub type Read = (Result<Body, (StatusCode, String)>, Option<Permit>);
+pub type BodyResult = (Result<JsonBody, (StatusCode, String)>, Option<Permit>);
 
 /// Whether a route reads a body.
 pub fn has_body(route: &Route) -> bool {
@@ -45,19 +45,19 @@ pub fn has_body(route: &Route) -> bool {
 /// Reads and parses the body of a request.
 pub async fn read(
     app: &App,
-    holder: &Holder,
+    holder: &PermitHolder,
     route: &Route,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Read, Refusal> {
+) -> Result<BodyResult, Refusal> {
     if !has_body(route) {
-        return Ok((Ok(Body::of(&Json::Null)), None));
+        return Ok((Ok(JsonBody::from_json(&Json::Null)), None));
     }
-    let is_public = route.access == Access::Public;
+    let is_public = route.access == RouteAccess::Public;
     let most = if is_public { MAX_PUBLIC_BODY } else { MAX_BODY };
     let (bytes, permit) = bytes(app, holder, most, body).await?;
     if bytes.is_empty() {
-        return Ok((Ok(Body::of(&Json::Object(Map::new()))), permit));
+        return Ok((Ok(JsonBody::from_json(&Json::Object(Map::new()))), permit));
     }
     // A body without a type is JSON, but not on a public route, where a page of another site could send it without a
     // preflight request.
@@ -76,7 +76,12 @@ pub async fn read(
 }
 
 /// Reads the bytes of a body, reserving the memory first.
-async fn bytes(app: &App, holder: &Holder, most: usize, body: Incoming) -> Result<(Vec<u8>, Option<Permit>), Refusal> {
+async fn bytes(
+    app: &App,
+    holder: &PermitHolder,
+    most: usize,
+    body: Incoming,
+) -> Result<(Vec<u8>, Option<Permit>), Refusal> {
     let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let mut reader = BodyReader::new(body, most as u64, IDLE_TIMEOUT).map_err(refuse)?;
     let (mut bytes, mut permit) = (Vec::new(), None);
@@ -89,7 +94,7 @@ async fn bytes(app: &App, holder: &Holder, most: usize, body: Incoming) -> Resul
             if needed > bytes.capacity() {
                 let more = app.bodies.short.acquire(holder, larger - bytes.capacity(), ROOM_TIMEOUT).await;
                 let more = more.ok_or_else(Refusal::overloaded)?;
-                permit = Some(more.with(permit));
+                permit = Some(more.join(permit));
                 reader.begin_anew();
                 bytes.reserve_exact(larger - bytes.len());
             }
@@ -105,11 +110,11 @@ async fn bytes(app: &App, holder: &Holder, most: usize, body: Incoming) -> Resul
     reader.begin_anew();
     let time = IDLE_TIMEOUT + Duration::from_secs_f64(long as f64 / MIN_LONG_RATE);
     let pace = Pace { demand: permit.demand(), rates: PRESSED_RATE };
-    let read = tokio::time::timeout(time, rest(reader, bytes, &pace)).await;
+    let read = tokio::time::timeout(time, read_remaining(reader, bytes, &pace)).await;
     Ok((read.map_err(|_| refuse(BodyError::Slow))?.map_err(refuse)?, Some(permit)))
 }
 
-async fn rest(mut reader: BodyReader, mut bytes: Vec<u8>, pace: &Pace) -> Result<Vec<u8>, BodyError> {
+async fn read_remaining(mut reader: BodyReader, mut bytes: Vec<u8>, pace: &Pace) -> Result<Vec<u8>, BodyError> {
     let (began, mut checks) = (Instant::now(), interval(PACE_INTERVAL));
     loop {
         let chunk = tokio::select! {
@@ -149,14 +154,14 @@ pub async fn work_on<T: Send + 'static>(
     working.await
 }
 
-async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, permit: Option<Permit>) -> Read {
-    let parsing = work_on(app, bytes.len(), move || (Body::parse(bytes, most_values), permit));
+async fn parse(app: &App, bytes: Vec<u8>, most_values: usize, permit: Option<Permit>) -> BodyResult {
+    let parsing = work_on(app, bytes.len(), move || (JsonBody::parse(bytes, most_values), permit));
     let (parsed, permit) = parsing.await.unwrap_or_else(|error| (Err(error.to_string()), None));
     (parsed.map_err(|error| (StatusCode::BAD_REQUEST, format!("JSON parse error - {error}"))), permit)
 }
 
 /// Parses the fields of a form into an object of texts.
-fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> {
+fn form(bytes: &[u8], most_values: usize) -> Result<JsonBody, (StatusCode, String)> {
     let text = String::from_utf8_lossy(bytes);
     let fields = Query::parse_first(&text, most_values);
     let mut object: Map<String, Json> = Map::new();
@@ -167,5 +172,5 @@ fn form(bytes: &[u8], most_values: usize) -> Result<Body, (StatusCode, String)> 
             object.insert(name.to_owned(), Json::Array(Vec::new()));
         }
     }
-    Ok(Body::of(&Json::Object(object)))
+    Ok(JsonBody::from_json(&Json::Object(object)))
 }

@@ -1,10 +1,10 @@
 //! A build (tenant): a domain with a database of its own.
 
-use crate::callers::Callers;
+use crate::callers::CallerCache;
 use crate::slots::Slots;
 use std::sync::Arc;
 use store::Database;
-use web::shares::{Account, Holder};
+use web::shares::{PermitHolder, ShareAccount};
 
 /// The maximum length of a domain, in bytes.
 pub const MAX_DOMAIN: usize = 253;
@@ -18,7 +18,7 @@ pub struct Build {
     /// Its database.
     pub db: Database,
     /// The cache of its callers.
-    pub callers: Callers,
+    pub callers: CallerCache,
     /// The uid, as the holder of what builds share.
     key: Arc<str>,
     /// The domains' state of this build.
@@ -28,13 +28,13 @@ pub struct Build {
 impl Build {
     /// A build with empty caches and the given state of the domains.
     pub(crate) fn new(domain: &str, uid: String, db: Database, slots: Slots) -> Build {
-        let (callers, key) = (Callers::default(), uid.as_str().into());
+        let (callers, key) = (CallerCache::default(), uid.as_str().into());
         Build { domain: domain.to_owned(), uid, db, callers, key, slots }
     }
 
     /// An account of this build as the holder of what builds and accounts share.
-    pub fn holder(&self, account: Account) -> Holder {
-        Holder { build: self.key.clone(), account }
+    pub fn holder(&self, account: ShareAccount) -> PermitHolder {
+        PermitHolder { build: self.key.clone(), account }
     }
 
     /// A domain's state of this build, found by its type.

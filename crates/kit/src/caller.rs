@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicI64;
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Access {
+pub enum RouteAccess {
     /// Anyone.
     Public,
     /// Anyone who is signed in.
@@ -27,7 +27,7 @@ pub enum Access {
 /// The requirement of a route that its caller must meet before the handler is called.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirement {
-    pub access: Access,
+    pub access: RouteAccess,
     /// Whether it may be called while the password must be changed (`docs/reference/sign-in.md`).
     pub while_expired: bool,
     /// Whether sessions that are narrowed to one object may call it ([`Caller::narrowed_to`]).
@@ -36,7 +36,7 @@ pub struct Requirement {
 
 /// The claims of a credential: what it says without a look into the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claims {
+pub struct CredentialClaims {
     /// The user's id in the build.
     pub user: i64,
     /// The session's id in the build.
@@ -84,19 +84,19 @@ pub struct Agent {
 
 impl Caller {
     /// Whether the caller holds a global permission.
-    pub fn may(&self, resource: &str, action: &str) -> bool {
-        self.permissions.has(resource, action)
+    pub fn has_permission(&self, resource: &str, action: &str) -> bool {
+        self.permissions.contains(resource, action)
     }
     /// 403 unless the caller holds a global permission.
-    pub fn needs(&self, resource: &str, action: &str) -> Result<(), Refusal> {
-        if self.may(resource, action) { Ok(()) } else { Err(Refusal::forbidden()) }
+    pub fn require_permission(&self, resource: &str, action: &str) -> Result<(), Refusal> {
+        if self.has_permission(resource, action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
     /// Whether the caller is a super admin or `service_internal` (`docs/reference/users.md`).
     pub fn is_super(&self) -> bool {
         self.agent.is_none() && self.account_type.is_super()
     }
     /// 403 unless the caller may call from the address.
-    pub fn is_called_from(&self, address: IpAddr) -> Result<(), Refusal> {
+    pub fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
         match self.ranges.as_ref().is_none_or(|ranges| ranges.contains(address)) {
             true => Ok(()),
             false => Err(Refusal::detail(StatusCode::FORBIDDEN, "Access from this address is not allowed.")),
@@ -119,7 +119,7 @@ impl Caller {
             return Err(Refusal::detail(StatusCode::FORBIDDEN, "Password change required."));
         }
         match requirement.access {
-            Access::Permission(resource, action) => self.needs(resource, action),
+            RouteAccess::Permission(resource, action) => self.require_permission(resource, action),
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ pub const STALE_AFTER: Duration = Duration::from_millis(500);
 
 /// The cache of a build's callers, by session.
 #[derive(Default)]
-pub struct Callers(Mutex<KnownCallers>);
+pub struct CallerCache(Mutex<KnownCallers>);
 
 #[derive(Default)]
 struct KnownCallers {
@@ -26,33 +26,33 @@ struct KnownCallers {
 /// The size of the cache. When it is full it is cleared, which costs each session one statement.
 const MAX_SESSIONS: usize = 20_000;
 
-impl Callers {
-    fn known(&self) -> MutexGuard<'_, KnownCallers> {
+impl CallerCache {
+    fn lock(&self) -> MutexGuard<'_, KnownCallers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// The cached caller of a session, and whether the version of the rights was read less than [`STALE_AFTER`] ago.
     pub fn get(&self, session: i64) -> (Option<Arc<Caller>>, bool) {
-        let known = self.known();
+        let known = self.lock();
         let is_fresh = known.asked.is_some_and(|asked| asked.elapsed() < STALE_AFTER);
         (known.sessions.get(&session).cloned(), is_fresh)
     }
     /// Drops the callers cached under a version of the rights before this one.
-    pub fn reached(&self, version: i64) {
-        let mut known = self.known();
+    pub fn evict_before(&self, version: i64) {
+        let mut known = self.lock();
         if version > known.version {
             known.sessions.clear();
             known.version = version;
         }
     }
     /// Notes that this version of the rights has just been read from the database.
-    pub fn asked(&self, version: i64) {
-        self.reached(version);
-        self.known().asked = Some(Instant::now());
+    pub fn mark_version_read(&self, version: i64) {
+        self.evict_before(version);
+        self.lock().asked = Some(Instant::now());
     }
     /// Caches a caller, unless a later version of the rights is known.
-    pub fn keep(&self, caller: &Arc<Caller>) {
-        self.asked(caller.version);
-        let mut known = self.known();
+    pub fn store(&self, caller: &Arc<Caller>) {
+        self.mark_version_read(caller.version);
+        let mut known = self.lock();
         if known.version == caller.version {
             if known.sessions.len() >= MAX_SESSIONS {
                 known.sessions.clear();

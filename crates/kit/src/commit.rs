@@ -14,17 +14,17 @@ const MIN_WAIT: Duration = Duration::from_millis(5);
 
 /// The outcome of a transaction that is committed even if it refuses, for instance to keep the count of wrong
 /// passwords.
-pub enum Kept<T> {
+pub enum CommittedOutcome<T> {
     Done(T),
     Refused(Refusal),
 }
 
-impl<T> Kept<T> {
+impl<T> CommittedOutcome<T> {
     /// The outcome as a result.
-    pub fn told(self) -> Result<T, Refusal> {
+    pub fn into_result(self) -> Result<T, Refusal> {
         match self {
-            Kept::Done(done) => Ok(done),
-            Kept::Refused(refusal) => Err(refusal),
+            CommittedOutcome::Done(done) => Ok(done),
+            CommittedOutcome::Refused(refusal) => Err(refusal),
         }
     }
 }
@@ -72,7 +72,7 @@ async fn run<T: Send + 'static>(
 /// `keeps_rights` keeps those on single objects as they are meanwhile.
 fn attempt<T>(request: &Request, conn: &mut Conn, script: &Script<T>, keeps_rights: bool) -> Result<T, Refusal> {
     // A run that was undone has no effects.
-    request.effects.take();
+    request.effects.take_effects();
     if keeps_rights {
         rights::lock_object_rights(conn)?;
     }
@@ -114,9 +114,9 @@ fn has_other_rights(admitted: &Request, conn: &mut Conn) -> Result<bool, Refusal
 
 /// Runs the effects of a write after its commit.
 fn run_effects(request: &Request) {
-    let (rights, work) = request.effects.take();
+    let (rights, work) = request.effects.take_effects();
     if rights > 0 {
-        request.build.callers.reached(rights);
+        request.build.callers.evict_before(rights);
     }
     work.iter().for_each(|work| work(&request.app, &request.build));
 }
@@ -135,9 +135,9 @@ fn readmit(request: &Request, conn: &mut Conn) -> Result<(Option<Request>, i64),
         return Ok((None, object_rights));
     }
     let found = (admission.by.load)(conn, admission.claims, now)?.ok_or_else(Refusal::bad_token)?;
-    found.is_called_from(request.address)?;
+    found.check_address(request.address)?;
     found.fulfils(request.requirement, now)?;
-    Ok((Some(request.by(Arc::new(found))), object_rights))
+    Ok((Some(request.with_caller(Arc::new(found))), object_rights))
 }
 
 /// Whether a caller must be read again: the session has expired, or another transaction has raised the version of the

@@ -13,7 +13,7 @@ use resource::message;
 use resource::openapi::document_schema;
 use std::sync::LazyLock;
 use web::tag::etag;
-use web::viewer::{self, Served};
+use web::viewer::{self, ViewerAnswer};
 
 /// The document that the page shows.
 const DOCUMENT_OF_PAGE: &str = "/api/openapi.json?audience=clients";
@@ -51,11 +51,11 @@ fn json_document(request: &Request) -> Outcome {
     static ALL: LazyLock<Bytes> = LazyLock::new(|| openapi::document(table(), Audience::All).to_string().into());
     static FOR_CLIENTS: LazyLock<Bytes> =
         LazyLock::new(|| openapi::document(table(), Audience::Clients).to_string().into());
-    let document = match Audience::of(&request.query) {
+    let document = match Audience::from_query(&request.query) {
         Some(Audience::All) => &ALL,
         Some(Audience::Clients) => &FOR_CLIENTS,
         None => {
-            let sent = request.query.last(Audience::PARAMETER).unwrap_or_default();
+            let sent = request.query.last_value(Audience::PARAMETER).unwrap_or_default();
             return Err(Refusal::field(Audience::PARAMETER, message::select_choice(sent)));
         }
     };
@@ -70,7 +70,7 @@ fn file(request: &Request) -> Outcome {
     viewer::file(request.name(), &request.headers).map(answer).ok_or_else(Refusal::not_found)
 }
 
-fn answer(served: Served) -> Answer {
-    let Served { content_type, tag, headers, body } = served;
+fn answer(served: ViewerAnswer) -> Answer {
+    let ViewerAnswer { content_type, tag, headers, body } = served;
     Answer { content_type: Some(content_type), tag, headers, ..Answer::json(StatusCode::OK, body) }
 }

@@ -1,28 +1,28 @@
 //! The interface between the kit and the domains. A domain is a crate that implements a part of the specification and
-//! has one [`Domain`]. The list of all domains stands in `platform`; no lower crate knows it.
+//! has one [`Module`]. The list of all domains stands in `platform`; no lower crate knows it.
 
 use crate::answer::Outcome;
 use crate::answer_cache::AnswerCache;
-use crate::app::{App, ForBuilds, OpenError};
+use crate::app::{App, BuildHooks, OpenError};
 use crate::authenticate::{Authenticate, Credential};
 use crate::build::Build;
 use crate::description;
-use crate::jobs::{self, JobKind, Jobs, Pending, StandingJob};
+use crate::jobs::{self, JobFuture, JobKind, Jobs, StandingJob};
 use crate::limits::Limit;
 use crate::permissions::{self, PermissionResource};
 use crate::reactions::{self, Reaction, Removal};
 use crate::route::Route;
-use crate::secret::{self, Column, Keys};
-use crate::settings::Settings;
+use crate::secret::{self, Keys, SealedColumn};
+use crate::settings::KitSettings;
 use crate::slots::Slots;
 use crate::table::Table;
 use http::request::Parts;
 use serde_json::Value as Json;
 use std::sync::{LazyLock, OnceLock};
-use store::{Conn, Error, Migrations};
+use store::{Conn, Migrations, StoreError};
 
-/// The description of a domain: its routes, permissions, limits, jobs and hooks. `..Domain::EMPTY` leaves out the rest.
-pub struct Domain {
+/// The description of a domain: its routes, permissions, limits, jobs and hooks. `..Module::EMPTY` leaves out the rest.
+pub struct Module {
     /// The name of its crate.
     pub name: &'static str,
     pub routes: fn() -> Vec<Route>,
@@ -38,11 +38,11 @@ pub struct Domain {
     /// Checks for rights on single objects, which an account may hold beside those of its type and roles.
     pub object_rights: &'static [ObjectRights],
     /// The columns in the databases of builds whose values are encrypted.
-    pub sealed_columns: &'static [Column],
+    pub sealed_columns: &'static [SealedColumn],
     /// The kinds of credentials that it authenticates.
     pub callers: &'static [(Credential, Authenticate)],
     /// Puts its state of the process into the slots. An error is a line that names the wrong setting.
-    pub slots: fn(&Settings, &Keys, &mut Slots) -> Result<(), String>,
+    pub slots: fn(&KitSettings, &Keys, &mut Slots) -> Result<(), String>,
     /// Puts its state of one build into the build's slots.
     pub build_slots: fn(&mut Slots),
     /// Its health details in `/readyz`.
@@ -54,7 +54,7 @@ pub struct Domain {
     /// Called when a server starts.
     pub start: fn(&App),
     /// Removes the data of a deleted build, by its uid, that is stored outside of the build's database.
-    pub remove_build: fn(App, String) -> Pending<Result<(), Error>>,
+    pub remove_build: fn(App, String) -> JobFuture<Result<(), StoreError>>,
 }
 
 /// The front end that is part of the program. It is served beside the table of routes, since no client calls it.
@@ -68,11 +68,11 @@ pub struct FrontEnd {
 }
 
 /// A function that says whether the user with an id holds rights on single objects.
-pub type ObjectRights = fn(&mut Conn, i64) -> Result<bool, Error>;
+pub type ObjectRights = fn(&mut Conn, i64) -> Result<bool, StoreError>;
 
-impl Domain {
+impl Module {
     /// A domain without routes, permissions, jobs or anything else.
-    pub const EMPTY: Domain = Domain {
+    pub const EMPTY: Module = Module {
         name: "",
         routes: Vec::new,
         tags: &[],
@@ -95,12 +95,12 @@ impl Domain {
     };
 }
 
-static DOMAINS: OnceLock<&'static [&'static Domain]> = OnceLock::new();
+static MODULES: OnceLock<&'static [&'static Module]> = OnceLock::new();
 
 /// Registers the domains of the process, in which permissions, limits and reactions are looked up. Further calls have
 /// no effect.
-pub fn register(domains: &'static [&'static Domain]) {
-    DOMAINS.get_or_init(|| domains);
+pub fn register(domains: &'static [&'static Module]) {
+    MODULES.get_or_init(|| domains);
     permissions::register(domains.iter().flat_map(|domain| domain.permissions));
     reactions::register(
         domains.iter().flat_map(|domain| domain.reactions),
@@ -111,17 +111,17 @@ pub fn register(domains: &'static [&'static Domain]) {
 
 /// Opens the application with these domains.
 pub async fn open(
-    settings: Settings,
+    settings: KitSettings,
     migrations: Migrations,
-    domains: &'static [&'static Domain],
+    domains: &'static [&'static Module],
 ) -> Result<App, OpenError> {
     register(domains);
     let (keys, mut slots) = (Keys::new(&settings.secret_key), Slots::default());
-    let mut for_builds = ForBuilds::default();
-    slots.put(AnswerCache::default());
+    let mut for_builds = BuildHooks::default();
+    slots.insert(AnswerCache::default());
     let kinds = domains.iter().flat_map(|domain| domain.jobs).copied();
     let standing = domains.iter().flat_map(|domain| domain.standing_jobs).copied();
-    slots.put(Jobs::new(&settings.domains.get(), kinds, standing));
+    slots.insert(Jobs::new(&settings.domains.get(), kinds, standing));
     for_builds.found.push(jobs::wake);
     for domain in domains {
         (domain.slots)(&settings, &keys, &mut slots).map_err(OpenError::Setting)?;
@@ -149,8 +149,8 @@ pub fn table() -> &'static Table {
 }
 
 /// The domains of this process; none before [`register`].
-pub fn registered() -> &'static [&'static Domain] {
-    DOMAINS.get().copied().unwrap_or_default()
+pub fn registered() -> &'static [&'static Module] {
+    MODULES.get().copied().unwrap_or_default()
 }
 
 /// The front end of this process; `None` where it is switched off.
@@ -176,7 +176,7 @@ pub type Health = fn(&App) -> Option<HealthReport>;
 pub type HealthSchema = (&'static str, fn() -> Json);
 
 /// Whether a user holds rights on single objects in any domain.
-pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+pub fn holds_objects(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     for holds in registered().iter().flat_map(|domain| domain.object_rights) {
         if holds(conn, user)? {
             return Ok(true);

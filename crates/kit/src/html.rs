@@ -23,7 +23,7 @@ pub enum Theme {
 
 impl Theme {
     /// The one that a browser sends.
-    pub fn of(headers: &HeaderMap) -> Theme {
+    pub fn from_headers(headers: &HeaderMap) -> Theme {
         match cookies::value(headers, "chancery-theme") {
             Some("light") => Theme::Light,
             Some("dark") => Theme::Dark,
@@ -45,19 +45,19 @@ impl Theme {
 }
 
 /// A refusal as a page, with its status and headers, for a route that answers pages.
-pub fn refused(build: &Build, theme: Theme, refusal: &Refusal) -> Answer {
+pub fn refusal_page(build: &Build, theme: Theme, refusal: &Refusal) -> Answer {
     let title = match refusal.status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "Please wait",
         _ => "Not possible",
     };
     let body = format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&messages(refusal).join(" ")));
-    let mut answer = whole(&build.domain, theme, refusal.status, title, &body);
+    let mut answer = full_page(&build.domain, theme, refusal.status, title, &body);
     answer.headers.extend(refusal.headers.iter().cloned());
     answer
 }
 
 /// The page of a host that no build serves, which tells an operator what to do. Which builds there are is not told.
-pub fn no_build(host: &str, theme: Theme) -> Answer {
+pub fn unknown_host_page(host: &str, theme: Theme) -> Answer {
     let body = format!(
         "<p>No build (tenant) of this deployment has the host name <strong>{}</strong>. If you followed a link, check its \
          address.</p><p>If you operate this deployment:</p><ul>\
@@ -69,7 +69,7 @@ pub fn no_build(host: &str, theme: Theme) -> Answer {
          <code>CHANCERY_TRUSTED_PROXIES</code> names the proxy, in <code>X-Forwarded-Host</code>.</li></ul>",
         escape(host)
     );
-    whole(host, theme, StatusCode::NOT_FOUND, "No build here", &body)
+    full_page(host, theme, StatusCode::NOT_FOUND, "No build here", &body)
 }
 
 /// Every message of a refusal, for people.
@@ -116,11 +116,11 @@ pub fn escape(text: &str) -> String {
 /// A page of a request's build, with a title and a body of HTML. The title says that something failed, by the status or by
 /// an alert in the body, since a screen reader says it first.
 pub fn page(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
-    whole(&request.build.domain, Theme::of(&request.headers), status, title, body)
+    full_page(&request.build.domain, Theme::from_headers(&request.headers), status, title, body)
 }
 
 /// A page of the host `owner`.
-fn whole(owner: &str, theme: Theme, status: StatusCode, title: &str, body: &str) -> Answer {
+fn full_page(owner: &str, theme: Theme, status: StatusCode, title: &str, body: &str) -> Answer {
     let has_failed = status.is_client_error() || status.is_server_error() || body.contains(ALERT);
     let failed = if has_failed { "Failed: " } else { "" };
     let (owner, style) = (escape(owner), include_str!("html.css"));

@@ -2,17 +2,17 @@
 //! as those of requests from outside, but for what only a connection has.
 
 use crate::answer::Outcome;
-use crate::answer_room::{checked, with_room};
+use crate::answer_room::{reserve_or_refuse, with_room};
 use crate::authenticate::Admission;
 use crate::caller::Caller;
 use crate::commit::write;
 use crate::refusal::Refusal;
-use crate::request::{Effects, Received, Request};
+use crate::request::{Effects, ReceivedRequest, Request};
 use crate::route::Handler;
 use crate::serve;
-use crate::table::{Found, Table, allowed};
+use crate::table::{MatchedRoutes, Table, allowed};
 use http::{HeaderMap, Method};
-use resource::{Body, Query};
+use resource::{JsonBody, Query};
 use std::sync::Arc;
 use store::Conn;
 
@@ -21,26 +21,32 @@ pub struct InnerCall {
     pub method: Method,
     pub path: String,
     pub query: String,
-    pub body: Body,
+    pub body: JsonBody,
 }
 
 /// Whom a call is made for, and how he was admitted, by which he is read again in the transaction of a write.
 #[derive(Clone)]
-pub struct Admitted {
+pub struct AdmittedCaller {
     pub caller: Arc<Caller>,
     pub admission: Admission,
 }
 
 /// What is done around a write, in its transaction: it calls the route's handler.
-pub type Around = Arc<dyn Fn(&Request, &mut Conn, fn(&Request, &mut Conn) -> Outcome) -> Outcome + Send + Sync>;
+pub type WriteWrapper = Arc<dyn Fn(&Request, &mut Conn, fn(&Request, &mut Conn) -> Outcome) -> Outcome + Send + Sync>;
 
 /// Makes a call as part of a request, from whose address it comes; a write with what is done around it.
-pub async fn call(outer: &Request, by: &Admitted, table: &'static Table, call: InnerCall, around: Around) -> Outcome {
-    let Found { routes, path_values } = table.find(&call.path).ok_or_else(Refusal::not_found)?;
+pub async fn call(
+    outer: &Request,
+    by: &AdmittedCaller,
+    table: &'static Table,
+    call: InnerCall,
+    around: WriteWrapper,
+) -> Outcome {
+    let MatchedRoutes { routes, path_values } = table.find(&call.path).ok_or_else(Refusal::not_found)?;
     let route = routes.iter().copied().find(|route| route.method == call.method);
     let route = route.ok_or_else(|| Refusal::method(&call.method, &allowed(routes)))?;
     by.caller.fulfils(route.requirement(), outer.now)?;
-    let received = Received {
+    let received = ReceivedRequest {
         app: outer.app.clone(),
         build: outer.build.clone(),
         requirement: route.requirement(),
@@ -66,7 +72,7 @@ pub async fn call(outer: &Request, by: &Admitted, table: &'static Table, call: I
             let done = async move {
                 let attempt = || {
                     let around = around.clone();
-                    write(&writing, move |request, conn| checked(request, around(request, conn, handler)))
+                    write(&writing, move |request, conn| reserve_or_refuse(request, around(request, conn, handler)))
                 };
                 with_room(&writing, attempt).await
             };

@@ -5,7 +5,7 @@
 use crate::refusal::Refusal;
 pub use resource::{Limit, LimitSummary};
 use std::collections::HashMap;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The key of the file extensions in the build limits.
 pub const FILE_EXTENSIONS: &str = "allowed_file_extensions";
@@ -18,14 +18,14 @@ pub const DEFAULT_FILE_EXTENSIONS: [&str; 41] = [
 ];
 
 /// Counts one more row under a limit; refuses when the limit is reached.
-pub fn take(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
+pub fn count_row(conn: &mut Conn, limit: &Limit) -> Result<(), Refusal> {
     if !count_up(conn, limit)? {
-        return Err(exceeded(conn, limit)?);
+        return Err(limit_refusal(conn, limit)?);
     }
     Ok(())
 }
 
-fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, Error> {
+fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "UPDATE counters SET n = n + 1 WHERE name = $1 AND n < COALESCE((SELECT l.value FROM limits l WHERE l.name = $1), CAST($2 AS BIGINT))",
     );
@@ -39,7 +39,7 @@ fn count_up(conn: &mut Conn, limit: &Limit) -> Result<bool, Error> {
 }
 
 /// Counts one row less under a limit.
-pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), Error> {
+pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE counters SET n = n - 1 WHERE name = $1").arg(limit.name)).map(|_| ())
 }
 
@@ -48,44 +48,44 @@ pub fn give_back(conn: &mut Conn, limit: &Limit) -> Result<(), Error> {
 pub fn change(conn: &mut Conn, from: &Limit, to: &Limit) -> Result<(), Refusal> {
     if from.name < to.name {
         give_back(conn, from)?;
-        return take(conn, to);
+        return count_row(conn, to);
     }
-    take(conn, to)?;
+    count_row(conn, to)?;
     Ok(give_back(conn, from)?)
 }
 
 /// A limit's value in this build.
-pub fn value(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
+pub fn value(conn: &mut Conn, limit: &Limit) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT value FROM limits WHERE name = $1").arg(limit.name);
-    Ok(conn.opt(&sql, |row| row.int(0))?.unwrap_or(limit.default))
+    Ok(conn.query_optional(&sql, |row| row.int(0))?.unwrap_or(limit.default))
 }
 
 /// The number of rows counted under a limit.
-pub fn taken(conn: &mut Conn, limit: &Limit) -> Result<i64, Error> {
+pub fn count_used(conn: &mut Conn, limit: &Limit) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT n FROM counters WHERE name = $1").arg(limit.name);
-    Ok(conn.opt(&sql, |row| row.int(0))?.unwrap_or(0))
+    Ok(conn.query_optional(&sql, |row| row.int(0))?.unwrap_or(0))
 }
 
 /// Refuses when `count` rows and `more` exceed a limit. For limits within one parent, whose row the calling code must
 /// have locked.
 pub fn check(conn: &mut Conn, limit: &Limit, count: i64, more: i64) -> Result<(), Refusal> {
     let most = value(conn, limit)?;
-    within(limit, most, count + more)
+    check_bound(limit, most, count + more)
 }
 
 /// Refuses so many rows when they exceed a limit, whose value is `most`.
-pub fn within(limit: &Limit, most: i64, count: i64) -> Result<(), Refusal> {
+pub fn check_bound(limit: &Limit, most: i64, count: i64) -> Result<(), Refusal> {
     if count > most { Err(refusal(limit, most)) } else { Ok(()) }
 }
 
 /// The values of some limits in this build.
-pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i64; N], Error> {
+pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i64; N], StoreError> {
     let mut values = limits.map(|limit| limit.default);
     let mut sql = Sql::new("SELECT name, value FROM limits WHERE name IN (");
     for (at, limit) in limits.iter().enumerate() {
         sql.push(if at > 0 { ", " } else { "" }).bind(limit.name);
     }
-    conn.each(sql.push(")"), |row| {
+    conn.for_each_row(sql.push(")"), |row| {
         let (name, value) = (row.text(0)?, row.int(1)?);
         limits.iter().position(|limit| limit.name == name).into_iter().for_each(|at| values[at] = value);
         Ok(())
@@ -94,7 +94,7 @@ pub fn values<const N: usize>(conn: &mut Conn, limits: [&Limit; N]) -> Result<[i
 }
 
 /// The refusal of what would exceed a limit of this build.
-pub fn exceeded(conn: &mut Conn, limit: &Limit) -> Result<Refusal, Error> {
+pub fn limit_refusal(conn: &mut Conn, limit: &Limit) -> Result<Refusal, StoreError> {
     Ok(refusal(limit, value(conn, limit)?))
 }
 
@@ -111,10 +111,10 @@ pub struct BuildLimits {
 
 impl BuildLimits {
     /// Reads the limits of a build.
-    pub fn read(conn: &mut Conn) -> Result<BuildLimits, Error> {
+    pub fn read(conn: &mut Conn) -> Result<BuildLimits, StoreError> {
         let numbers = |conn: &mut Conn, sql: &'static str| {
-            let rows = conn.all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
-            Ok::<_, Error>(rows.into_iter().collect())
+            let rows = conn.query_all(&Sql::new(sql), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+            Ok::<_, StoreError>(rows.into_iter().collect())
         };
         Ok(BuildLimits {
             values: numbers(conn, "SELECT name, value FROM limits")?,
@@ -124,9 +124,9 @@ impl BuildLimits {
     }
 
     /// Reads the limits of a build and locks them against other transactions that change limits.
-    pub fn read_for_change(conn: &mut Conn) -> Result<BuildLimits, Error> {
+    pub fn read_for_change(conn: &mut Conn) -> Result<BuildLimits, StoreError> {
         // A limit may have no row to lock; this row always exists.
-        conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights' FOR UPDATE"), |row| row.int(0))?;
+        conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'rights' FOR UPDATE"), |row| row.int(0))?;
         BuildLimits::read(conn)
     }
 
@@ -134,7 +134,7 @@ impl BuildLimits {
         self.values.get(limit.name).copied().unwrap_or(limit.default)
     }
 
-    pub fn taken(&self, limit: &Limit) -> i64 {
+    pub fn used(&self, limit: &Limit) -> i64 {
         self.taken.get(limit.name).copied().unwrap_or(0)
     }
 
@@ -152,7 +152,7 @@ impl BuildLimits {
 }
 
 /// Sets the build's value of a limit; `None`: the default.
-pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), Error> {
+pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), StoreError> {
     let sql = match value {
         Some(value) => {
             Sql::new("INSERT INTO limits(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2")
@@ -165,12 +165,12 @@ pub fn set(conn: &mut Conn, limit: &Limit, value: Option<i64>) -> Result<(), Err
 }
 
 /// The file extensions that may be uploaded in this build.
-pub fn file_extensions(conn: &mut Conn) -> Result<Vec<String>, Error> {
+pub fn file_extensions(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     Ok(own_file_extensions(conn)?.unwrap_or_else(default_file_extensions))
 }
 
 /// Sets the build's list of file extensions; `None`: the default.
-pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Result<(), Error> {
+pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Result<(), StoreError> {
     let sql = match extensions {
         Some(extensions) => Sql::new(
             "INSERT INTO file_extensions(id, allowed) VALUES (1, $1) ON CONFLICT(id) DO UPDATE SET allowed = $1",
@@ -181,10 +181,10 @@ pub fn set_file_extensions(conn: &mut Conn, extensions: Option<&[String]>) -> Re
     conn.exec(&sql).map(|_| ())
 }
 
-fn own_file_extensions(conn: &mut Conn) -> Result<Option<Vec<String>>, Error> {
+fn own_file_extensions(conn: &mut Conn) -> Result<Option<Vec<String>>, StoreError> {
     let sql = Sql::new("SELECT allowed FROM file_extensions");
     // A list that cannot be parsed allows no extension.
-    conn.opt(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))
+    conn.query_optional(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))
 }
 
 fn default_file_extensions() -> Vec<String> {

@@ -3,9 +3,9 @@
 
 use crate::refusal::Refusal;
 use crate::request::Request;
-use resource::{Access, Changes, Field, Kind, Resource, Source, Value};
+use resource::{Changes, CheckedValue, ColumnSource, Field, FieldAccess, FieldKind, Resource};
 use serde_json::{Map, Value as Json, json};
-use store::{Conn, Error, Sql, Value as SqlValue};
+use store::{BorrowedArgument as SqlValue, Conn, Sql, StoreError};
 
 /// The changed fields of a row, each as `[old, new]`.
 pub type Diff = Map<String, Json>;
@@ -63,14 +63,14 @@ pub fn write_many(
     entries: &[(i64, String, Diff)],
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let entries: Vec<Entry<'_>> =
+    let entries: Vec<LogEntry<'_>> =
         entries.iter().map(|(id, name, changes)| (Some(*id), name.as_str(), changes)).collect();
     insert(conn, request.now, by, &request.address.to_string(), action, resource, &entries)?;
     Ok(())
 }
 
 /// The id of a row, its name, and its changes.
-type Entry<'a> = (Option<i64>, &'a str, &'a Diff);
+type LogEntry<'a> = (Option<i64>, &'a str, &'a Diff);
 
 /// Inserts entries, unless changes of the resource are not logged.
 fn insert(
@@ -80,14 +80,14 @@ fn insert(
     ip: &str,
     action: &str,
     resource: &Resource,
-    entries: &[Entry<'_>],
-) -> Result<(), Error> {
+    entries: &[LogEntry<'_>],
+) -> Result<(), StoreError> {
     if !resource.is_logged {
         return Ok(());
     }
     let mut texts = Vec::with_capacity(entries.len());
     for (_, name, changes) in entries {
-        let changes = serde_json::to_string(changes).map_err(|error| Error::Db(error.to_string()))?;
+        let changes = serde_json::to_string(changes).map_err(|error| StoreError::Db(error.to_string()))?;
         texts.push((resource::fold(name), changes));
     }
     let by = by.map_or(SqlValue::Null, SqlValue::Int);
@@ -112,14 +112,14 @@ fn insert(
 }
 
 /// Anonymizes the entries about a row: its name becomes `nobody`, and the old and new values of personal fields null.
-pub fn forget(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Result<(), Error> {
+pub fn anonymize_entries(conn: &mut Conn, resource: &Resource, id: i64, nobody: &str) -> Result<(), StoreError> {
     let name: &str = &resource.name;
     let sql = Sql::new(
         "UPDATE administration_log SET object_name = $1, object_name_fold = $2 WHERE resource = $3 AND object_id = $4",
     );
     conn.exec(&sql.arg(nobody).arg(resource::fold(nobody)).arg(name).arg(id))?;
     let sql = Sql::new("SELECT id, changes FROM administration_log WHERE resource = $1 AND object_id = $2");
-    let entries = conn.all(&sql.arg(name).arg(id), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
+    let entries = conn.query_all(&sql.arg(name).arg(id), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?;
     for (entry, changes) in entries {
         let mut changes: Diff = serde_json::from_str(&changes).unwrap_or_default();
         let is_personal = |name: &String| resource.field(name).is_none_or(|field| field.is_personal);
@@ -139,25 +139,25 @@ pub fn name_of(values: &Changes) -> String {
     ["name", "username", "label"]
         .iter()
         .find_map(|name| match values.value(name) {
-            Some(Value::Text(text)) => Some(text.clone()),
+            Some(CheckedValue::Text(text)) => Some(text.clone()),
             _ => None,
         })
         .unwrap_or_default()
 }
 
 /// The diff of a create.
-pub fn created(resource: &Resource, changes: &Changes) -> Diff {
-    let fields = changes.iter().filter_map(|(name, value)| Some((name, logged(resource, name)?, value)));
+pub fn diff_of_create(resource: &Resource, changes: &Changes) -> Diff {
+    let fields = changes.iter().filter_map(|(name, value)| Some((name, logged_field(resource, name)?, value)));
     fields.map(|(name, field, value)| (name.to_owned(), json!([null, logged_value(field, value)]))).collect()
 }
 
 /// The diff of a PATCH: the fields whose values differ, and every secret that was sent, as `***`.
-pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff {
+pub fn diff_of_edit(resource: &Resource, before: &Changes, changes: &Changes) -> Diff {
     let mut diff = Diff::new();
     for (name, value) in changes.iter() {
-        let Some(field) = logged(resource, name) else { continue };
+        let Some(field) = logged_field(resource, name) else { continue };
         let old = before.value(name);
-        if is_secret(field) || !is_same(old.unwrap_or(&Value::Null), value) {
+        if is_secret(field) || !is_same(old.unwrap_or(&CheckedValue::Null), value) {
             // The log does not even tell whether there was a secret before.
             let old =
                 if is_secret(field) { "***".into() } else { old.map_or(Json::Null, |old| logged_value(field, old)) };
@@ -168,30 +168,34 @@ pub fn changed(resource: &Resource, before: &Changes, changes: &Changes) -> Diff
 }
 
 /// Whether two values are the same, be one of them JSON as its text and the other one a tree.
-fn is_same(old: &Value, new: &Value) -> bool {
+fn is_same(old: &CheckedValue, new: &CheckedValue) -> bool {
     match (old, new) {
-        (Value::JsonText(_), Value::Json(_)) | (Value::Json(_), Value::JsonText(_)) => old.to_json() == new.to_json(),
+        (CheckedValue::JsonText(_), CheckedValue::Json(_)) | (CheckedValue::Json(_), CheckedValue::JsonText(_)) => {
+            old.to_json() == new.to_json()
+        }
         _ => old == new,
     }
 }
 
 /// The field of a name, if its changes are logged: writable fields, except those that are neither stored nor shown.
-fn logged<'r>(resource: &'r Resource, name: &str) -> Option<&'r Field> {
-    let is_kept = |field: &Field| field.access != Access::WriteOnly || !matches!(field.source, Source::None);
+fn logged_field<'r>(resource: &'r Resource, name: &str) -> Option<&'r Field> {
+    let is_kept = |field: &Field| field.access != FieldAccess::WriteOnly || !matches!(field.source, ColumnSource::None);
     resource.field(name).filter(|field| field.is_writable() && (is_secret(field) || is_kept(field)))
 }
 
 fn is_secret(field: &Field) -> bool {
-    matches!(field.kind, Kind::Secret { .. })
+    matches!(field.kind, FieldKind::Secret { .. })
 }
 
 /// A field's value as the log shows it.
-fn logged_value(field: &Field, value: &Value) -> Json {
+fn logged_value(field: &Field, value: &CheckedValue) -> Json {
     match value {
-        Value::Null => Json::Null,
+        CheckedValue::Null => Json::Null,
         _ if is_secret(field) => "***".into(),
-        _ if matches!(field.kind, Kind::DateTime) => value.to_json_datetime(),
-        Value::JsonText(text) | Value::Text(text) if field.max_logged_bytes.is_some_and(|most| text.len() > most) => {
+        _ if matches!(field.kind, FieldKind::DateTime) => value.to_json_datetime(),
+        CheckedValue::JsonText(text) | CheckedValue::Text(text)
+            if field.max_logged_bytes.is_some_and(|most| text.len() > most) =>
+        {
             format!("{} bytes", text.len()).into()
         }
         _ => value.to_json(),
@@ -208,33 +212,36 @@ mod tests {
             "things",
             "Thing",
             "things",
-            [Field::new("key", Kind::Secret { min: 0, max: 9 }).write_only(), Field::new("name", Kind::text(9))],
+            [
+                Field::new("key", FieldKind::Secret { min: 0, max: 9 }).write_only(),
+                Field::new("name", FieldKind::text(9)),
+            ],
         );
         let mut changes = Changes::new();
         changes.insert("key", "s3cret".into());
         changes.insert("name", "a".into());
-        assert_eq!(Json::Object(created(&thing, &changes)), json!({"key": [null, "***"], "name": [null, "a"]}));
-        assert_eq!(Json::Object(changed(&thing, &changes, &changes)), json!({"key": ["***", "***"]}));
+        assert_eq!(Json::Object(diff_of_create(&thing, &changes)), json!({"key": [null, "***"], "name": [null, "a"]}));
+        assert_eq!(Json::Object(diff_of_edit(&thing, &changes, &changes)), json!({"key": ["***", "***"]}));
         let (mut shown, mut sent) = (Changes::new(), Changes::new());
         shown.insert("name", "a".into());
         sent.insert("key", "other".into());
-        assert_eq!(Json::Object(changed(&thing, &shown, &sent)), json!({"key": ["***", "***"]}));
+        assert_eq!(Json::Object(diff_of_edit(&thing, &shown, &sent)), json!({"key": ["***", "***"]}));
     }
 
     #[test]
     fn of_long_json_the_size_is_told() {
-        let kind = Kind::Json { max_bytes: 100, max_depth: 9 };
+        let kind = FieldKind::Json { max_bytes: 100, max_depth: 9 };
         let thing = Resource::new("things", "Thing", "things", [Field::new("data", kind).logged_up_to(9)]);
-        let with = |value: Value| {
+        let with = |value: CheckedValue| {
             let mut changes = Changes::new();
             changes.insert("data", value);
             changes
         };
-        let text = |text: &str| Value::JsonText(text.to_owned());
+        let text = |text: &str| CheckedValue::JsonText(text.to_owned());
         let (short, long) = (with(text("{\"a\":1}")), with(text("[1,2,3,4,5]")));
-        assert_eq!(Json::Object(created(&thing, &long)), json!({"data": [null, "11 bytes"]}));
-        assert_eq!(Json::Object(changed(&thing, &short, &long)), json!({"data": [{"a": 1}, "11 bytes"]}));
-        assert_eq!(Json::Object(changed(&thing, &long, &long)), json!({}));
-        assert_eq!(Json::Object(changed(&thing, &short, &with(Value::Json(json!({"a": 1}))))), json!({}));
+        assert_eq!(Json::Object(diff_of_create(&thing, &long)), json!({"data": [null, "11 bytes"]}));
+        assert_eq!(Json::Object(diff_of_edit(&thing, &short, &long)), json!({"data": [{"a": 1}, "11 bytes"]}));
+        assert_eq!(Json::Object(diff_of_edit(&thing, &long, &long)), json!({}));
+        assert_eq!(Json::Object(diff_of_edit(&thing, &short, &with(CheckedValue::Json(json!({"a": 1}))))), json!({}));
     }
 }

@@ -2,7 +2,7 @@
 //! which little is in memory: [`multer`] finds the parts, and gets a piece of the body when it needs one.
 //!
 //! On a public route no more is read than of any other body there, until the handler knows who sends the form
-//! ([`Form::admit`]). A part is read before the next one is asked for.
+//! ([`MultipartForm::admit`]). A part is read before the next one is asked for.
 
 use crate::app::App;
 use crate::bodies::{ROOM_TIMEOUT, refuse};
@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use web::listener::BodyError;
-use web::shares::{Holder, Permit};
+use web::shares::{Permit, PermitHolder};
 
 /// The most bytes of all names and texts of a form together.
 pub const MAX_TEXTS: usize = 1 << 20;
@@ -33,9 +33,9 @@ const PIECE: usize = 64 * 1024;
 const MAX_BOUNDARY: usize = 70;
 
 /// A form whose parts arrive one after the other.
-pub struct Form {
+pub struct MultipartForm {
     app: App,
-    holder: Holder,
+    holder: PermitHolder,
     /// `None` where there is no body.
     parts: Option<multer::Multipart<'static>>,
     gate: Arc<Gate>,
@@ -46,20 +46,20 @@ pub struct Form {
 }
 
 /// A part of a form.
-pub struct Part {
+pub struct FormPart {
     field: multer::Field<'static>,
     gate: Arc<Gate>,
     /// How many bytes it may still have.
     left: u64,
 }
 
-impl Form {
+impl MultipartForm {
     /// The form in the body of a request: 415 when it is another type of body, 400 when it has no boundary. No
     /// body needs no type, and has no part.
-    pub fn of(request: &Request, body: Upload) -> Result<Form, Refusal> {
-        let gate = Arc::new(Gate(Mutex::new(State { left: MAX_PUBLIC_BODY, ..State::default() })));
+    pub fn from_request(request: &Request, body: Upload) -> Result<MultipartForm, Refusal> {
+        let gate = Arc::new(Gate(Mutex::new(ParserState { left: MAX_PUBLIC_BODY, ..ParserState::default() })));
         let (app, holder) = (request.app.clone(), request.holder());
-        let mut form = Form { app, holder, parts: None, gate, count: 0, texts: 0, room: None };
+        let mut form = MultipartForm { app, holder, parts: None, gate, count: 0, texts: 0, room: None };
         let sent = request.headers.get(header::CONTENT_TYPE);
         if sent.is_none() && body.is_empty() {
             return Ok(form);
@@ -75,7 +75,7 @@ impl Form {
         if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
             return Err(malformed(&multer::Error::NoBoundary));
         }
-        let body = Body { pieces: pieces(body, form.gate.clone()).boxed(), gate: form.gate.clone() };
+        let body = FormBody { pieces: pieces(body, form.gate.clone()).boxed(), gate: form.gate.clone() };
         form.parts = Some(multer::Multipart::new(body, boundary));
         Ok(form)
     }
@@ -86,19 +86,19 @@ impl Form {
     }
 
     /// The next part; `None` at the end of the form.
-    pub async fn next(&mut self) -> Result<Option<Part>, Refusal> {
+    pub async fn next(&mut self) -> Result<Option<FormPart>, Refusal> {
         self.gate.allow(MAX_HEADERS);
         let (Some(parts), gate) = (&mut self.parts, self.gate.clone()) else { return Ok(None) };
-        let next = poll_fn(|cx| gate.feed(cx, |cx| parts.poll_next_field(cx))).await;
+        let next = poll_fn(|cx| gate.poll_parser(cx, |cx| parts.poll_next_field(cx))).await;
         let Some(field) = next.map_err(|error| self.gate.refusal(&error))? else { return Ok(None) };
         self.count += 1;
-        let part = Part { field, gate: self.gate.clone(), left: u64::MAX };
+        let part = FormPart { field, gate: self.gate.clone(), left: u64::MAX };
         self.take_text(part.name().len()).await?;
         if self.count > MAX_PARTS { Err(refuse(BodyError::TooLarge)) } else { Ok(Some(part)) }
     }
 
     /// The content of a part as text.
-    pub async fn text(&mut self, mut part: Part) -> Result<String, Refusal> {
+    pub async fn text(&mut self, mut part: FormPart) -> Result<String, Refusal> {
         let mut bytes = Vec::new();
         while let Some(chunk) = part.next().await? {
             self.take_text(chunk.len()).await?;
@@ -117,13 +117,13 @@ impl Form {
         let needed = self.texts.next_power_of_two();
         if self.texts > MAX_PUBLIC_BODY && needed > taken {
             let more = self.app.bodies.long.acquire(&self.holder, needed - taken, ROOM_TIMEOUT).await;
-            self.room = Some(more.ok_or_else(Refusal::overloaded)?.with(self.room.take()));
+            self.room = Some(more.ok_or_else(Refusal::overloaded)?.join(self.room.take()));
         }
         Ok(())
     }
 }
 
-impl Part {
+impl FormPart {
     /// The name of the field, empty where it has none.
     pub fn name(&self) -> &str {
         self.field.name().unwrap_or("")
@@ -140,15 +140,15 @@ impl Part {
     }
 
     /// The same part, which may have so many bytes.
-    pub fn at_most(self, bytes: u64) -> Part {
-        Part { left: bytes, ..self }
+    pub fn with_max_bytes(self, bytes: u64) -> FormPart {
+        FormPart { left: bytes, ..self }
     }
 
     /// The next bytes of its content; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         self.gate.allow(PIECE);
         let (field, gate) = (&mut self.field, self.gate.clone());
-        let chunk = poll_fn(|cx| gate.feed(cx, |cx| Pin::new(&mut *field).poll_next(cx))).await.transpose();
+        let chunk = poll_fn(|cx| gate.poll_parser(cx, |cx| Pin::new(&mut *field).poll_next(cx))).await.transpose();
         let chunk = chunk.map_err(|error| UploadError::Refused(self.gate.refusal(&error)))?;
         let length = chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
         self.left = self.left.checked_sub(length).ok_or(UploadError::TooLarge)?;
@@ -156,21 +156,21 @@ impl Part {
     }
 }
 
-impl Chunks for Part {
+impl Chunks for FormPart {
     async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
-        Part::next(self).await
+        FormPart::next(self).await
     }
 }
 
 fn malformed(error: &multer::Error) -> Refusal {
-    Refusal::bad(format!("Multipart form parse error - {error}"))
+    Refusal::bad_request(format!("Multipart form parse error - {error}"))
 }
 
 /// What stands between the body and the parser, which would take in all that there is of it.
-struct Gate(Mutex<State>);
+struct Gate(Mutex<ParserState>);
 
 #[derive(Default)]
-struct State {
+struct ParserState {
     /// Whether the parser may have a piece.
     is_open: bool,
     /// Whether it is known who sends the form.
@@ -182,7 +182,7 @@ struct State {
 }
 
 impl Gate {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ParserState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,7 +195,7 @@ impl Gate {
     }
 
     /// Asks the parser, and again with a piece of the body if what it has is not enough.
-    fn feed<T>(&self, cx: &mut Context<'_>, mut parse: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    fn poll_parser<T>(&self, cx: &mut Context<'_>, mut parse: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         self.state().is_open = false;
         let parsed = parse(cx);
         if parsed.is_ready() {
@@ -212,13 +212,13 @@ impl Gate {
 }
 
 /// The body as the parser gets it.
-struct Body {
-    pieces: BoxStream<'static, Result<Bytes, Stopped>>,
+struct FormBody {
+    pieces: BoxStream<'static, Result<Bytes, BodyStopped>>,
     gate: Arc<Gate>,
 }
 
-impl Stream for Body {
-    type Item = Result<Bytes, Stopped>;
+impl Stream for FormBody {
+    type Item = Result<Bytes, BodyStopped>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if !self.gate.state().is_open {
@@ -236,18 +236,18 @@ impl Stream for Body {
 
 /// The error with which a body ends early; the gate knows why.
 #[derive(Debug)]
-struct Stopped;
+struct BodyStopped;
 
-impl fmt::Display for Stopped {
+impl fmt::Display for BodyStopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the body ended early")
     }
 }
 
-impl std::error::Error for Stopped {}
+impl std::error::Error for BodyStopped {}
 
 /// The pieces of a body, as far as the gate allows.
-fn pieces(body: Upload, gate: Arc<Gate>) -> impl Stream<Item = Result<Bytes, Stopped>> + Send {
+fn pieces(body: Upload, gate: Arc<Gate>) -> impl Stream<Item = Result<Bytes, BodyStopped>> + Send {
     unfold(Some((body, Bytes::new(), gate)), |state| async move {
         let (mut body, mut rest, gate) = state?;
         match piece(&mut body, &mut rest, &gate).await {
@@ -255,7 +255,7 @@ fn pieces(body: Upload, gate: Arc<Gate>) -> impl Stream<Item = Result<Bytes, Sto
             Ok(Some(piece)) => Some((Ok(piece), Some((body, rest, gate)))),
             Err(refusal) => {
                 gate.state().refused = Some(refusal);
-                Some((Err(Stopped), None))
+                Some((Err(BodyStopped), None))
             }
         }
     })

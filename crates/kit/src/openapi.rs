@@ -6,7 +6,7 @@
 //! | how an operation is called | [`operation_id`]: `users.list`, `users.send_activation_link` |
 //! | what stands once | [`openapi::share`]: schemas with a title, and what would stand twice of parameters and answers |
 
-use crate::caller::Access;
+use crate::caller::RouteAccess;
 use crate::domain::registered;
 use crate::jobs;
 use crate::path::placeholders;
@@ -123,7 +123,7 @@ fn security_schemes(table: &Table, audience: Audience) -> Json {
             "type": "http", "scheme": "bearer", "description": "The access token of an agent from `POST /oauth/token`",
         });
     }
-    if table.routes().any(|route| route.access == Access::ApiKey) {
+    if table.routes().any(|route| route.access == RouteAccess::ApiKey) {
         schemes["deployment"] = json!({
             "type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The key of the deployment's operators",
         });
@@ -156,15 +156,15 @@ fn operation(table: &Table, route: &Route) -> Json {
     }
     let signed_in = [json!({"bearer": []}), json!({"jwt": []})];
     operation["security"] = match route.access {
-        Access::Public if route.optional_sign_in => [json!({})].into_iter().chain(signed_in).collect(),
-        Access::Public => json!([]),
-        Access::ApiKey => json!([{"deployment": []}]),
+        RouteAccess::Public if route.optional_sign_in => [json!({})].into_iter().chain(signed_in).collect(),
+        RouteAccess::Public => json!([]),
+        RouteAccess::ApiKey => json!([{"deployment": []}]),
         _ if route.own_admission.is_some() => json!([{"agent": []}]),
         _ => json!(signed_in),
     };
     match route.access {
-        Access::Permission(resource, action) => operation["x-permission"] = format!("{resource}.{action}").into(),
-        Access::Instance(permission) => operation["x-permission"] = permission.into(),
+        RouteAccess::Permission(resource, action) => operation["x-permission"] = format!("{resource}.{action}").into(),
+        RouteAccess::Instance(permission) => operation["x-permission"] = permission.into(),
         _ => {}
     }
     operation
@@ -276,7 +276,7 @@ fn is_conditional(table: &Table, route: &Route) -> bool {
         Method::POST => has_state(|other| other.method == Method::GET) && matches!(route.body, Schema::Body(..)),
         _ => false,
     };
-    changes_state && !matches!(route.body, Schema::Ids) && route.access != Access::ApiKey
+    changes_state && !matches!(route.body, Schema::Ids) && route.access != RouteAccess::ApiKey
 }
 
 /// Whether it answers 304 to those who know the state already.
@@ -306,7 +306,7 @@ fn responses(table: &Table, route: &Route) -> Json {
     for (status, schema) in &route.otherwise {
         add(*status, schema);
     }
-    let is_public = route.access == Access::Public;
+    let is_public = route.access == RouteAccess::Public;
     let writes = !matches!(route.method, Method::GET | Method::OPTIONS);
     // Pages answer wrong parameters as if they were not there, and so do downloads.
     let is_lenient = route.answers_pages() || matches!(route.answer, Schema::File);

@@ -23,7 +23,7 @@ const EXPOSED_HEADERS: &str = "etag, x-request-id, retry-after, www-authenticate
 pub fn host(parts: &Parts, trusted: bool) -> Result<String, Refusal> {
     let mut sent = parts.headers.get_all(header::HOST).iter();
     let (Some(sent), None) = (sent.next(), sent.next()) else {
-        return Err(Refusal::bad("Exactly one Host header is required."));
+        return Err(Refusal::bad_request("Exactly one Host header is required."));
     };
     let named = forwarded(&parts.headers, "x-forwarded-host", trusted)
         .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
@@ -98,7 +98,7 @@ pub fn without_port(host: &str) -> &str {
 
 /// 403 when a page of another site calls a public POST, which could act in a visitor's name or use up login attempts.
 /// Clients other than browsers send neither header and are let through.
-pub fn may_call_public(app: &App, parts: &Parts, host: &str) -> Result<(), Refusal> {
+pub fn require_public_origin(app: &App, parts: &Parts, host: &str) -> Result<(), Refusal> {
     let may_call = configured(app, &parts.headers).is_some() || is_own_page(&parts.headers, host);
     if may_call { Ok(()) } else { Err(Refusal::forbidden()) }
 }
@@ -113,7 +113,7 @@ pub fn is_own_page(headers: &HeaderMap, host: &str) -> bool {
 
 /// 403 unless a request comes from a page of the host that it names, or not from a browser. Unlike for other public POSTs
 /// neither a configured origin passes nor an address that a person typed: no form is sent so.
-pub fn may_use_cookie(parts: &Parts, host: &str) -> Result<(), Refusal> {
+pub fn require_cookie_origin(parts: &Parts, host: &str) -> Result<(), Refusal> {
     let mut sites = parts.headers.get_all(SEC_FETCH_SITE).iter().peekable();
     let may_call = match sites.peek() {
         Some(_) => sites.all(|site| site == "same-origin"),

@@ -72,7 +72,7 @@ fn behind_translation(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 /// Resolves a host to the addresses that a tenant may connect to, at least one.
 pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<SocketAddr>, NoConnection> {
-    let bare = bare(host);
+    let bare = host_without_brackets(host);
     let found = lookup_host((bare, port)).await.map_err(|_| NoConnection::Unreachable)?;
     let allowed: Vec<SocketAddr> =
         found.filter(|address| is_allowed(address.ip(), allow)).take(MAX_ADDRESSES).collect();
@@ -80,7 +80,7 @@ pub async fn resolve(host: &str, port: u16, allow: &Ranges) -> Result<Vec<Socket
 }
 
 /// A host without the brackets that an IPv6 address has in a URL.
-fn bare(host: &str) -> &str {
+fn host_without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
@@ -107,7 +107,7 @@ pub fn tls() -> Arc<ClientConfig> {
 
 /// Starts TLS on a connection. The certificate must be valid and name the host.
 pub async fn secure(stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>, NoConnection> {
-    let name = ServerName::try_from(bare(host).to_owned()).map_err(|_| NoConnection::Insecure)?;
+    let name = ServerName::try_from(host_without_brackets(host).to_owned()).map_err(|_| NoConnection::Insecure)?;
     TlsConnector::from(tls()).connect(name, stream).await.map_err(|_| NoConnection::Insecure)
 }
 
@@ -169,7 +169,7 @@ pub fn reason(error: &reqwest::Error) -> NoConnection {
 }
 
 /// The text of an error with its causes, without the URL, which may contain a secret code.
-pub fn in_words(error: reqwest::Error) -> String {
+pub fn error_text(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -196,7 +196,7 @@ pub async fn body(mut response: Response, most: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn none() -> Ranges {
+    fn no_ranges() -> Ranges {
         Ranges::default()
     }
 
@@ -230,14 +230,14 @@ mod tests {
             "fec0::1",
             "ff02::1",
         ] {
-            assert!(!is_allowed(closed.parse().unwrap(), &none()), "{closed}");
+            assert!(!is_allowed(closed.parse().unwrap(), &no_ranges()), "{closed}");
         }
         for open in ["1.1.1.1", "100.63.0.1", "100.128.0.1", "172.15.0.1", "172.32.0.1", "192.169.0.1", "223.255.255.1"]
         {
-            assert!(is_allowed(open.parse().unwrap(), &none()), "{open}");
+            assert!(is_allowed(open.parse().unwrap(), &no_ranges()), "{open}");
         }
         for open in ["2606:4700:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"] {
-            assert!(is_allowed(open.parse().unwrap(), &none()), "{open}");
+            assert!(is_allowed(open.parse().unwrap(), &no_ranges()), "{open}");
         }
     }
 
@@ -257,7 +257,7 @@ mod tests {
         for host in
             ["127.0.0.1", "127.1", "0x7f.1", "0177.0.0.1", "2130706433", "[::1]", "::ffff:127.0.0.1", "0", "localhost"]
         {
-            assert_eq!(resolve(host, 25, &none()).await, Err(NoConnection::Unreachable), "{host}");
+            assert_eq!(resolve(host, 25, &no_ranges()).await, Err(NoConnection::Unreachable), "{host}");
         }
         let allow = Ranges::parse_list("127.0.0.0/8").unwrap();
         for host in ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"] {
@@ -271,11 +271,11 @@ mod tests {
         let allow = Ranges::parse_list("127.0.0.0/8").unwrap();
         for url in ["http://127.0.0.1/", "http://0x7f.1/token", "https://localhost/", "https://2130706433/"] {
             let url = Url::parse(url).unwrap();
-            assert!(http_client_for(&url, &none()).await.is_err(), "{url}");
+            assert!(http_client_for(&url, &no_ranges()).await.is_err(), "{url}");
             assert!(http_client_for(&url, &allow).await.is_ok(), "{url}");
         }
         // In the open, only with encryption.
         assert!(http_client_for(&Url::parse("http://1.1.1.1/").unwrap(), &allow).await.is_err());
-        assert!(http_client_for(&Url::parse("https://1.1.1.1/").unwrap(), &none()).await.is_ok());
+        assert!(http_client_for(&Url::parse("https://1.1.1.1/").unwrap(), &no_ranges()).await.is_ok());
     }
 }

@@ -53,7 +53,7 @@ impl PathValue {
 
 impl PathKind {
     /// The kind of a placeholder's value.
-    pub fn of(placeholder: &str) -> PathKind {
+    pub fn from_placeholder(placeholder: &str) -> PathKind {
         let is = |word: &str| placeholder == word || placeholder.strip_suffix(word).is_some_and(|it| it.ends_with('_'));
         match placeholder {
             "key" | "*component" => PathKind::Unchecked,
@@ -98,7 +98,7 @@ impl PathKind {
 /// The placeholders of a route's path, without braces and star, each with its kind.
 pub fn placeholders(path: &str) -> impl Iterator<Item = (&str, PathKind)> {
     let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    named.map(|name| (name.trim_start_matches('*'), PathKind::of(name)))
+    named.map(|name| (name.trim_start_matches('*'), PathKind::from_placeholder(name)))
 }
 
 /// The text of a value that the handler checks. What is not UTF-8 in it is replaced, so that no rule allows it.
@@ -135,7 +135,7 @@ mod tests {
                 ("rest", PathKind::Rest),
             ]
         );
-        assert_eq!(PathKind::of("grid"), PathKind::Name);
+        assert_eq!(PathKind::from_placeholder("grid"), PathKind::Name);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::rights;
 use crate::rows;
-use resource::json::Writer;
+use resource::json::JsonWriter;
 use resource::{
-    Accepted, Changes, Choice, Errors, Field, Key, Kind, Object, Resource, UNDIRECTED, Value, fold::fold_compatible,
-    options,
+    Changes, CheckedBody, CheckedValue, EnumOption, Errors, Field, FieldKey, FieldKind, Resource, SentObject,
+    UNDIRECTED, fold::fold_compatible, options,
 };
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
@@ -25,11 +25,11 @@ pub const RESERVED: [&str; 3] = ["owners", "everyone", "members"];
 pub use crate::permissions::PERMISSIONS;
 
 /// The field with the name of a set.
-pub static NAME: Key<String> = Key::new("name");
+pub static NAME: FieldKey<String> = FieldKey::new("name");
 /// The field with the type of a set.
-static TYPE: Key<String> = Key::new("type");
+static TYPE: FieldKey<String> = FieldKey::new("type");
 /// The field with the actions of a set.
-pub static GRANTS: Key<Json> = Key::new(PERMISSIONS);
+pub static GRANTS: FieldKey<Json> = FieldKey::new(PERMISSIONS);
 
 /// The schema of granted actions by resource, in OpenAPI.
 pub fn grants_schema() -> Json {
@@ -38,7 +38,7 @@ pub fn grants_schema() -> Json {
 }
 
 /// An action that a set can give.
-pub struct Action {
+pub struct SetAction {
     /// The name in requests and answers.
     pub name: &'static str,
     /// The display text.
@@ -52,7 +52,7 @@ pub struct Action {
 /// A key of `permissions`: a permission resource with its actions, in the order in which they are shown.
 pub struct PermissionKey {
     pub name: &'static str,
-    pub actions: &'static [Action],
+    pub actions: &'static [SetAction],
 }
 
 /// The actions that the permission sets of a level (groups, classes or records) can give.
@@ -85,14 +85,14 @@ impl Vocabulary {
 
     /// Applies the `permissions` of a body as [`Vocabulary::merge`] does, adds its errors to those of the body, and
     /// returns the bits that the set has afterwards.
-    pub fn accept(&self, accepted: &mut Accepted, current: i64, allowed: i64) -> i64 {
+    pub fn accept(&self, accepted: &mut CheckedBody, current: i64, allowed: i64) -> i64 {
         let Some(Json::Object(sent)) = accepted.changes.get(&GRANTS) else { return current };
         let merged = self.merge(&sent, current, allowed);
         let bits = merged.unwrap_or_else(|errors| {
             accepted.errors.merge(errors);
             current
         });
-        accepted.changes.set(&GRANTS, Value::Json(self.to_json(bits)));
+        accepted.changes.set(&GRANTS, CheckedValue::Json(self.to_json(bits)));
         bits
     }
 
@@ -106,16 +106,16 @@ impl Vocabulary {
     /// The actions of a set as `{key: [action, …]}`, the form in answers and the administration log.
     pub fn to_json(&self, bits: i64) -> Json {
         Json::Object(
-            self.0.iter().map(|key| (key.name.to_owned(), json!(key.held(bits).collect::<Vec<_>>()))).collect(),
+            self.0.iter().map(|key| (key.name.to_owned(), json!(key.action_names(bits).collect::<Vec<_>>()))).collect(),
         )
     }
 
     /// Writes the form of [`Vocabulary::to_json`] into an answer.
-    pub fn write(&self, out: &mut Writer, bits: i64) {
+    pub fn write(&self, out: &mut JsonWriter, bits: i64) {
         out.raw("{");
         for key in self.0 {
             out.name(key.name).raw("[");
-            key.held(bits).for_each(|action| {
+            key.action_names(bits).for_each(|action| {
                 out.comma().text(action);
             });
             out.raw("]");
@@ -133,22 +133,23 @@ impl Vocabulary {
     }
 
     /// The actions that one brings along: those of its own key by their name, others as `key.action`.
-    fn required_by(&self, own: &PermissionKey, action: &Action) -> Vec<String> {
+    fn required_by(&self, own: &PermissionKey, action: &SetAction) -> Vec<String> {
         let bits = self.expanded(action.bit) & !action.bit;
         let of_key = |key: &'static PermissionKey| {
             let is_own = key.name == own.name;
-            key.held(bits).map(move |name| if is_own { name.to_owned() } else { format!("{}.{name}", key.name) })
+            key.action_names(bits)
+                .map(move |name| if is_own { name.to_owned() } else { format!("{}.{name}", key.name) })
         };
         self.0.iter().flat_map(of_key).collect()
     }
 }
 
 impl PermissionKey {
-    fn bits(&self, wanted: impl Fn(&Action) -> bool) -> i64 {
+    fn bits(&self, wanted: impl Fn(&SetAction) -> bool) -> i64 {
         self.actions.iter().filter(|action| wanted(action)).fold(0, |bits, action| bits | action.bit)
     }
 
-    fn held(&self, bits: i64) -> impl Iterator<Item = &'static str> {
+    fn action_names(&self, bits: i64) -> impl Iterator<Item = &'static str> {
         self.actions.iter().filter(move |action| action.bit & bits != 0).map(|action| action.name)
     }
 }
@@ -176,7 +177,7 @@ impl PermissionSets {
     pub fn check_limit(&self, conn: &mut Conn, parent: i64) -> Result<(), Refusal> {
         let mut sql = Sql::new("SELECT count(*) FROM ");
         sql.name(&self.resource.table).push(" WHERE ").name(self.parent_column).push(" = ").bind(parent);
-        let count = conn.one(&sql, |row| row.int(0))?;
+        let count = conn.query_one(&sql, |row| row.int(0))?;
         limits::check(conn, self.limit, count, 1)
     }
 
@@ -191,7 +192,7 @@ impl PermissionSets {
         changes: &Changes,
         (held, grants): (i64, i64),
     ) -> Result<(), Refusal> {
-        before.set(&GRANTS, Value::Json(self.vocabulary.to_json(held)));
+        before.set(&GRANTS, CheckedValue::Json(self.vocabulary.to_json(held)));
         rows::update(request, conn, self.resource, id, &before, changes, &[("permissions", grants.into())])?;
         if held & !grants != 0 {
             rights::object_rights_ended(request);
@@ -206,7 +207,7 @@ impl PermissionSets {
 const CUSTOM: &str = "custom";
 
 /// A stored set that has a type, as those of groups and classes do.
-pub struct Set {
+pub struct StoredSet {
     pub id: i64,
     pub name: String,
     /// The type.
@@ -215,7 +216,7 @@ pub struct Set {
     pub grants: i64,
 }
 
-impl Set {
+impl StoredSet {
     /// Whether the system made the set: it keeps its name, cannot be deleted, and has no assignees.
     pub fn is_system(&self) -> bool {
         self.kind != CUSTOM
@@ -229,7 +230,7 @@ pub fn fields<const N: usize>(
     example: &'static str,
     unique: &'static str,
 ) -> impl Iterator<Item = Field> {
-    let types = types.map(|(value, text, system)| Choice { system: Some(system), ..Choice::new(value, text) });
+    let types = types.map(|(value, text, system)| EnumOption { system: Some(system), ..EnumOption::new(value, text) });
     let fields = [
         Field::id(),
         NAME.text(100)
@@ -240,40 +241,40 @@ pub fn fields<const N: usize>(
             .unique(unique)
             .folded()
             .reserved(&RESERVED),
-        TYPE.is(Kind::Enum { choices: types.into() }).read_only(),
-        GRANTS.is(Kind::Object).schema(grants_schema).stored_by_resource(),
+        TYPE.declare(FieldKind::Enum { choices: types.into() }).read_only(),
+        GRANTS.declare(FieldKind::Object).schema(grants_schema).stored_by_resource(),
     ];
     fields.into_iter().chain(Field::audit())
 }
 
 impl PermissionSets {
     /// A set of a parent, with its row locked; 404 when the parent has no such set.
-    pub fn load_for_change(&self, conn: &mut Conn, parent: i64, id: i64) -> Result<Set, Refusal> {
+    pub fn load_for_change(&self, conn: &mut Conn, parent: i64, id: i64) -> Result<StoredSet, Refusal> {
         let mut sql = Sql::new("SELECT name, type, permissions FROM ");
         sql.name(&self.resource.table).push(" WHERE id = ").bind(id);
         sql.push(" AND ").name(self.parent_column).push(" = ").bind(parent).push(" FOR UPDATE");
-        let set = conn.opt(&sql, |row| {
-            Ok(Set { id, name: row.text(0)?.to_owned(), kind: row.text(1)?.to_owned(), grants: row.int(2)? })
+        let set = conn.query_optional(&sql, |row| {
+            Ok(StoredSet { id, name: row.text(0)?.to_owned(), kind: row.text(1)?.to_owned(), grants: row.int(2)? })
         })?;
         set.ok_or_else(Refusal::not_found)
     }
 
     /// Checks the body of a new set or of a change. Names are unique among the sets of the parent; some are reserved, and
     /// a set that the system made keeps its own.
-    pub fn accepted(
+    pub fn check_body(
         &self,
         conn: &mut Conn,
-        body: &Object<'_>,
+        body: &SentObject<'_>,
         parent: i64,
-        set: Option<&Set>,
-    ) -> Result<Accepted, Refusal> {
+        set: Option<&StoredSet>,
+    ) -> Result<CheckedBody, Refusal> {
         let own = set.filter(|set| set.is_system()).map(|set| set.name.as_str());
         let (id, scope) = (set.map(|set| set.id), (self.parent_column, parent));
         let Some(refused) = refused_name(body, own) else {
             return rows::accepted_within(conn, self.resource, body, id, scope);
         };
         // The name gets one message, that it is reserved, and not also that it is taken.
-        let others = body.clone().only(|name| name != "name");
+        let others = body.clone().filter_members(|name| name != "name");
         let mut accepted = rows::accepted_within(conn, self.resource, &others, Some(id.unwrap_or(0)), scope)?;
         accepted.errors.add("name", refused);
         Ok(accepted)
@@ -310,11 +311,13 @@ impl PermissionSets {
     }
 
     /// Deletes a set, unless the system made it.
-    pub fn delete(&self, request: &Request, conn: &mut Conn, set: &Set) -> Outcome {
+    pub fn delete(&self, request: &Request, conn: &mut Conn, set: &StoredSet) -> Outcome {
         if set.is_system() {
             let kind = self.resource.field(TYPE.name()).map(|field| &field.kind);
             let text = kind.and_then(|kind| kind.choice_text(&set.kind)).unwrap_or_default();
-            return Err(Refusal::bad(format!("Permission set of type {text} is restricted and cannot be deleted.")));
+            return Err(Refusal::bad_request(format!(
+                "Permission set of type {text} is restricted and cannot be deleted."
+            )));
         }
         rows::delete(request, conn, self.resource, set.id, &set.name)?;
         rights::object_rights_ended(request);
@@ -323,7 +326,7 @@ impl PermissionSets {
 }
 
 /// The refusal of the name in a body. `own` is the name of a set that the system made.
-fn refused_name(body: &Object<'_>, own: Option<&str>) -> Option<String> {
+fn refused_name(body: &SentObject<'_>, own: Option<&str>) -> Option<String> {
     let sent = body.get("name")?.as_str()?;
     let sent = sent.trim();
     match own {
@@ -354,54 +357,57 @@ mod tests {
         PermissionKey {
             name: "object_records",
             actions: &[
-                Action { name: "view", text: "View", bit: VIEW, needs: 0 },
-                Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+                SetAction { name: "view", text: "View", bit: VIEW, needs: 0 },
+                SetAction { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
             ],
         },
         PermissionKey {
             name: "tasks",
             actions: &[
-                Action { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },
-                Action { name: "edit", text: "Edit", bit: TASKS_EDIT, needs: TASKS_VIEW },
-                Action { name: "assign", text: "Assign", bit: TASKS_ASSIGN, needs: TASKS_EDIT },
+                SetAction { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },
+                SetAction { name: "edit", text: "Edit", bit: TASKS_EDIT, needs: TASKS_VIEW },
+                SetAction { name: "assign", text: "Assign", bit: TASKS_ASSIGN, needs: TASKS_EDIT },
             ],
         },
     ]);
 
-    fn merged(sent: Json, current: i64, allowed: i64) -> Result<i64, Json> {
+    fn merge_actions(sent: Json, current: i64, allowed: i64) -> Result<i64, Json> {
         RECORDS.merge(sent.as_object().unwrap(), current, allowed).map_err(|errors| errors.to_json())
     }
 
     #[test]
     fn what_is_sent_takes_the_place_of_its_key_alone() {
-        assert_eq!(merged(json!({"object_records": ["view"]}), VIEW | EDIT, ALL), Ok(VIEW));
-        assert_eq!(merged(json!({"object_records": ["edit", "edit"]}), 0, ALL), Ok(VIEW | EDIT));
-        assert_eq!(merged(json!({"object_records": []}), VIEW | EDIT, ALL), Ok(0));
-        assert_eq!(merged(json!({"tasks": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW));
-        assert_eq!(merged(json!({}), VIEW | EDIT, ALL), Ok(VIEW | EDIT));
+        assert_eq!(merge_actions(json!({"object_records": ["view"]}), VIEW | EDIT, ALL), Ok(VIEW));
+        assert_eq!(merge_actions(json!({"object_records": ["edit", "edit"]}), 0, ALL), Ok(VIEW | EDIT));
+        assert_eq!(merge_actions(json!({"object_records": []}), VIEW | EDIT, ALL), Ok(0));
+        assert_eq!(merge_actions(json!({"tasks": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW));
+        assert_eq!(merge_actions(json!({}), VIEW | EDIT, ALL), Ok(VIEW | EDIT));
     }
 
     #[test]
     fn what_another_action_needs_stays() {
-        assert_eq!(merged(json!({"object_records": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW | TASKS_VIEW));
-        assert_eq!(merged(json!({"tasks": ["assign"]}), 0, ALL), Ok(VIEW | TASKS_VIEW | TASKS_EDIT | TASKS_ASSIGN));
+        assert_eq!(merge_actions(json!({"object_records": []}), VIEW | TASKS_VIEW, ALL), Ok(VIEW | TASKS_VIEW));
+        assert_eq!(
+            merge_actions(json!({"tasks": ["assign"]}), 0, ALL),
+            Ok(VIEW | TASKS_VIEW | TASKS_EDIT | TASKS_ASSIGN)
+        );
     }
 
     #[test]
     fn wrong_keys_and_actions_are_named() {
         assert_eq!(
-            merged(json!({"object_records": ["view", "edit", "x", 5], "tasks": null}), 0, VIEW | TASKS_VIEW),
+            merge_actions(json!({"object_records": ["view", "edit", "x", 5], "tasks": null}), 0, VIEW | TASKS_VIEW),
             Err(json!({"permissions": {
                 "object_records": ["Invalid actions edit,x,5."],
                 "tasks": ["This field may not be null."],
             }}))
         );
         assert_eq!(
-            merged(json!({"planets": null, "tasks": "view"}), 0, ALL),
+            merge_actions(json!({"planets": null, "tasks": "view"}), 0, ALL),
             Err(json!({"permissions": ["Invalid resource planets."]}))
         );
         assert_eq!(
-            merged(json!({"tasks": "view"}), 0, ALL),
+            merge_actions(json!({"tasks": "view"}), 0, ALL),
             Err(json!({"permissions": {"tasks": ["Expected a list of items but got type str."]}}))
         );
     }
@@ -410,7 +416,7 @@ mod tests {
     fn shows_every_key() {
         let shown = json!({"object_records": ["view", "edit"], "tasks": []});
         assert_eq!(RECORDS.to_json(VIEW | EDIT), shown);
-        let mut out = Writer::default();
+        let mut out = JsonWriter::default();
         RECORDS.write(&mut out, VIEW | EDIT);
         assert_eq!(serde_json::from_slice::<Json>(&out.into_bytes()).unwrap(), shown);
     }
@@ -418,8 +424,8 @@ mod tests {
     #[test]
     fn reserved_names_in_every_spelling() {
         let refused = |name: &str, own: Option<&str>| {
-            let body = resource::Body::of(&json!({"name": name}));
-            refused_name(&body.sent().as_object(|_| true).unwrap(), own)
+            let body = resource::JsonBody::from_json(&json!({"name": name}));
+            refused_name(&body.as_value().as_object(|_| true).unwrap(), own)
         };
         for name in ["members", " Members ", "ｅｖｅｒｙｏｎｅ", "OWNERS", "everyoNe"] {
             assert_eq!(refused(name, None), Some(format!("Name {} is reserved and cannot be used.", name.trim())));

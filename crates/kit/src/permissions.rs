@@ -2,7 +2,7 @@
 //! 4, section 4).
 
 use crate::account_type::AccountType;
-use resource::{Choice, Errors, Field, Kind, message, options, type_name};
+use resource::{EnumOption, Errors, Field, FieldKind, message, options, type_name};
 use serde_json::{Map, Value as Json, json};
 use std::sync::OnceLock;
 
@@ -72,7 +72,7 @@ impl Permissions {
     }
 
     /// The permissions that an account type holds without a role.
-    pub fn of_account(account_type: AccountType) -> Permissions {
+    pub fn for_account_type(account_type: AccountType) -> Permissions {
         if account_type.is_super() {
             return Permissions::all();
         }
@@ -80,11 +80,11 @@ impl Permissions {
             catalogue().flat_map(|group| group.held_by.iter().map(move |(holder, actions)| (group, holder, actions)));
         held.filter(|(_, holder, _)| **holder == account_type)
             .flat_map(|(group, _, actions)| actions.iter().map(|action| (group.name, *action)))
-            .fold(Permissions::NONE, |set, (resource, action)| set.with(resource, action))
+            .fold(Permissions::NONE, |set, (resource, action)| set.with_permission(resource, action))
     }
 
     /// The set with one more permission; unchanged when there is no such permission.
-    pub fn with(self, resource: &str, action: &str) -> Permissions {
+    pub fn with_permission(self, resource: &str, action: &str) -> Permissions {
         Permissions(self.0 | bit(resource, action).unwrap_or(0))
     }
 
@@ -94,7 +94,7 @@ impl Permissions {
     }
 
     /// Whether the set holds a permission.
-    pub fn has(self, resource: &str, action: &str) -> bool {
+    pub fn contains(self, resource: &str, action: &str) -> bool {
         bit(resource, action).is_some_and(|bit| self.0 & bit != 0)
     }
 
@@ -106,7 +106,11 @@ impl Permissions {
     /// The set as `{resource: {action: bool}}`, the answer of `GET /api/users/permissions/`.
     pub fn to_json(self) -> Json {
         let actions = |group: &PermissionResource| -> Map<String, Json> {
-            group.actions.iter().map(|action| ((*action).to_owned(), self.has(group.name, action).into())).collect()
+            group
+                .actions
+                .iter()
+                .map(|action| ((*action).to_owned(), self.contains(group.name, action).into()))
+                .collect()
         };
         Json::Object(catalogue().map(|group| (group.name.to_owned(), actions(group).into())).collect())
     }
@@ -115,7 +119,8 @@ impl Permissions {
     pub fn to_grants(self) -> Json {
         let mut grants = Map::new();
         for group in catalogue() {
-            let held: Vec<&str> = group.actions.iter().copied().filter(|action| self.has(group.name, action)).collect();
+            let held: Vec<&str> =
+                group.actions.iter().copied().filter(|action| self.contains(group.name, action)).collect();
             if !held.is_empty() {
                 grants.insert(group.name.to_owned(), json!(held));
             }
@@ -128,14 +133,14 @@ impl Permissions {
         let mut set = Permissions::NONE;
         for (resource, actions) in grants.as_object().into_iter().flatten() {
             for action in actions.as_array().into_iter().flatten().filter_map(Json::as_str) {
-                set = set.with(resource, action);
+                set = set.with_permission(resource, action);
             }
         }
         set
     }
 
     /// The set without the permissions of one resource.
-    fn without(self, group: &PermissionResource) -> Permissions {
+    fn without_resource(self, group: &PermissionResource) -> Permissions {
         Permissions(
             group.actions.iter().filter_map(|action| bit(group.name, action)).fold(self.0, |set, bit| set & !bit),
         )
@@ -160,14 +165,15 @@ pub fn accept_grants(sent: &Map<String, Json>, before: Permissions) -> Result<Pe
     let mut set = before;
     for (resource, actions) in sent {
         let Some(group) = catalogue().find(|group| group.name == resource && !group.assignable.is_empty()) else {
-            return Err(Errors::of("permissions", format!("Invalid resource {resource}.")));
+            return Err(Errors::single("permissions", format!("Invalid resource {resource}.")));
         };
-        set = set.without(group);
+        set = set.without_resource(group);
         match read_actions(actions, group.assignable) {
             Err(message) => errors.add(resource, message),
             Ok(actions) => {
                 for action in &actions {
-                    set = required_by(group, action).fold(set.with(resource, action), |set, it| set.with(resource, it));
+                    set = required_by(group, action)
+                        .fold(set.with_permission(resource, action), |set, it| set.with_permission(resource, it));
                 }
             }
         }
@@ -210,8 +216,8 @@ pub type DescribedAction = (&'static str, &'static str, Vec<String>);
 /// text and the actions that it brings along.
 pub fn describe(document: &mut Json, resources: impl Iterator<Item = (&'static str, Vec<DescribedAction>)>) {
     let nested = resources.map(|(resource, actions)| {
-        let choices = actions.iter().map(|(name, text, _)| Choice::new(*name, *text)).collect();
-        let mut entry = options::schema(&Field::new(resource, Kind::Set { choices, max_items: actions.len() }));
+        let choices = actions.iter().map(|(name, text, _)| EnumOption::new(*name, *text)).collect();
+        let mut entry = options::schema(&Field::new(resource, FieldKind::Set { choices, max_items: actions.len() }));
         let values = entry["values"].as_array_mut().into_iter().flatten();
         for (value, (_, _, requires)) in values.zip(actions) {
             value["requires"] = json!(requires);

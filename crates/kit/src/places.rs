@@ -1,6 +1,6 @@
 //! The places of uploads and of files that are sent, each of which holds a descriptor.
 
-use crate::bodies::Bodies;
+use crate::bodies::ProcessBounds;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use web::pace::PLACE_TIMEOUT;
@@ -8,15 +8,15 @@ use web::shares::{Permit, Shares};
 
 /// A place for a file that is sent; 503 when none becomes free in time.
 pub async fn download_place(request: &Request) -> Result<Permit, Refusal> {
-    place(request, |bodies| &bodies.downloads).await
+    acquire_permit(request, |bodies| &bodies.downloads).await
 }
 
 /// A place of the uploads; 503 when none becomes free in time.
 pub(crate) async fn upload_place(request: &Request) -> Result<Permit, Refusal> {
-    place(request, |bodies| &bodies.uploads).await
+    acquire_permit(request, |bodies| &bodies.uploads).await
 }
 
-async fn place(request: &Request, shares: fn(&Bodies) -> &Shares) -> Result<Permit, Refusal> {
+async fn acquire_permit(request: &Request, shares: fn(&ProcessBounds) -> &Shares) -> Result<Permit, Refusal> {
     let shares = shares(&request.app.bodies);
     shares.acquire(&request.holder(), 1, PLACE_TIMEOUT).await.ok_or_else(Refusal::overloaded)
 }

@@ -4,20 +4,20 @@
 use crate::refusal::Refusal;
 use crate::request::Request;
 use std::sync::OnceLock;
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 
 /// A hook of a domain on the rows of a resource. It may refuse the change, for instance because the row is in use.
 pub struct Reaction {
     /// The name of the resource.
     pub resource: &'static str,
-    pub when: When,
+    pub when: ReactionTime,
     /// The function that runs, with the id of the row.
     pub run: fn(&Request, &mut Conn, i64) -> Result<(), Refusal>,
 }
 
 /// When a reaction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum ReactionTime {
     /// After the row was inserted.
     Created,
     /// After the row was updated.
@@ -32,7 +32,7 @@ pub struct Removal {
     /// The name of the resource.
     pub resource: &'static str,
     /// The function that runs, with the ids of the rows.
-    pub run: fn(&mut Conn, &[i64]) -> Result<(), Error>,
+    pub run: fn(&mut Conn, &[i64]) -> Result<(), StoreError>,
 }
 
 static REMOVALS: OnceLock<Vec<&'static Removal>> = OnceLock::new();
@@ -48,13 +48,13 @@ pub(crate) fn register(
 }
 
 /// Runs what follows when rows are gone for good.
-pub fn removed(conn: &mut Conn, resource: &str, ids: &[i64]) -> Result<(), Error> {
+pub fn removed(conn: &mut Conn, resource: &str, ids: &[i64]) -> Result<(), StoreError> {
     let removals = REMOVALS.get().into_iter().flatten().filter(|removal| removal.resource == resource);
     if ids.is_empty() { Ok(()) } else { removals.into_iter().try_for_each(|removal| (removal.run)(conn, ids)) }
 }
 
 /// Runs the reactions to a row, in the order of the domains.
-pub fn run(request: &Request, conn: &mut Conn, resource: &str, when: When, id: i64) -> Result<(), Refusal> {
+pub fn run(request: &Request, conn: &mut Conn, resource: &str, when: ReactionTime, id: i64) -> Result<(), Refusal> {
     let reactions = REACTIONS.get().into_iter().flatten();
     for reaction in reactions.filter(|reaction| reaction.when == when && reaction.resource == resource) {
         (reaction.run)(request, conn, id)?;

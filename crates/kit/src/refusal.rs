@@ -9,7 +9,7 @@ const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
 
 /// Why a refusal of a transaction is not the last word.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Again {
+enum RetryReason {
     /// See [`Refusal::outdated`].
     Outdated,
     /// See [`Refusal::without_room`].
@@ -24,9 +24,9 @@ pub struct Refusal {
     /// Headers beside those of every answer.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The error of the store, which is logged and not sent.
-    pub cause: Option<Box<store::Error>>,
+    pub cause: Option<Box<store::StoreError>>,
     /// Why the work may come to another end when it is done again.
-    again: Option<Again>,
+    again: Option<RetryReason>,
 }
 
 impl Refusal {
@@ -38,16 +38,16 @@ impl Refusal {
         Refusal::new(status, json!({"detail": detail.into()}))
     }
     /// 400 with `detail`.
-    pub fn bad(detail: impl Into<String>) -> Refusal {
+    pub fn bad_request(detail: impl Into<String>) -> Refusal {
         Refusal::detail(StatusCode::BAD_REQUEST, detail)
     }
     /// 400 with one message on one field.
     pub fn field(field: &str, message: impl Into<String>) -> Refusal {
-        Errors::of(field, message).into()
+        Errors::single(field, message).into()
     }
     /// 400 with `error_code` (a count limit exceeded).
     pub fn limit(detail: impl Into<String>) -> Refusal {
-        let mut refusal = Refusal::bad(detail);
+        let mut refusal = Refusal::bad_request(detail);
         refusal.body["error_code"] = LIMIT_EXCEEDED.into();
         refusal
     }
@@ -89,20 +89,20 @@ impl Refusal {
             .header(header::ALLOW, allowed)
     }
     /// 503 with `Retry-After`.
-    pub fn busy(detail: &str) -> Refusal {
+    pub fn service_busy(detail: &str) -> Refusal {
         Refusal::detail(StatusCode::SERVICE_UNAVAILABLE, detail).header(header::RETRY_AFTER, "1")
     }
     /// 503 when a shared place does not become free in time.
     pub fn overloaded() -> Refusal {
-        Refusal::busy("The server is busy. Please try again.")
+        Refusal::service_busy("The server is busy. Please try again.")
     }
     /// 503 of work whose answer finds no memory. A client gets it only if none becomes free in time.
     pub(crate) fn without_room() -> Refusal {
-        Refusal { again: Some(Again::Room), ..Refusal::overloaded() }
+        Refusal { again: Some(RetryReason::Room), ..Refusal::overloaded() }
     }
     /// Whether the answer found no memory, so that the work was undone.
     pub fn lacks_room(&self) -> bool {
-        self.again == Some(Again::Room)
+        self.again == Some(RetryReason::Room)
     }
     /// 429 with a `Retry-After` of `wait` microseconds, at least a second.
     pub fn too_many(wait: i64) -> Refusal {
@@ -112,7 +112,7 @@ impl Refusal {
     /// 503 of a write that was decided by rights that have changed since. A client is told so only if a second attempt
     /// comes to the same end.
     pub fn outdated() -> Refusal {
-        Refusal { again: Some(Again::Outdated), ..Refusal::overloaded() }
+        Refusal { again: Some(RetryReason::Outdated), ..Refusal::overloaded() }
     }
     /// Whether a rule refuses the request, and not an error of the store.
     pub fn is_by_rule(&self) -> bool {
@@ -121,8 +121,9 @@ impl Refusal {
     /// Whether what the transaction knew was outdated, so that a second attempt may come to another end: rights or tables
     /// were changed since, or another transaction has committed a value that must be unique.
     pub fn is_outdated(&self) -> bool {
-        let of_store = matches!(self.cause.as_deref(), Some(store::Error::SchemaChanged(_) | store::Error::Unique(_)));
-        self.again == Some(Again::Outdated) || of_store
+        let of_store =
+            matches!(self.cause.as_deref(), Some(store::StoreError::SchemaChanged(_) | store::StoreError::Unique(_)));
+        self.again == Some(RetryReason::Outdated) || of_store
     }
     /// Adds a header.
     pub fn header(mut self, name: HeaderName, value: &str) -> Refusal {
@@ -143,16 +144,16 @@ impl From<SelectError> for Refusal {
     }
 }
 
-impl From<store::Error> for Refusal {
-    fn from(error: store::Error) -> Self {
+impl From<store::StoreError> for Refusal {
+    fn from(error: store::StoreError) -> Self {
         let mut refusal = match &error {
-            store::Error::Slow => Refusal::busy("The query takes too long."),
-            store::Error::Busy => Refusal::overloaded(),
-            store::Error::Full => Refusal::busy("The storage is full."),
-            store::Error::Unavailable(_) | store::Error::FileStore(_) | store::Error::InUse => {
-                Refusal::busy("The storage is not available.")
+            store::StoreError::Slow => Refusal::service_busy("The query takes too long."),
+            store::StoreError::Busy => Refusal::overloaded(),
+            store::StoreError::Full => Refusal::service_busy("The storage is full."),
+            store::StoreError::Unavailable(_) | store::StoreError::FileStore(_) | store::StoreError::InUse => {
+                Refusal::service_busy("The storage is not available.")
             }
-            store::Error::Missing => Refusal::not_found(),
+            store::StoreError::Missing => Refusal::not_found(),
             _ => Refusal::detail(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error."),
         };
         refusal.cause = Some(Box::new(error));

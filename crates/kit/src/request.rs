@@ -1,22 +1,22 @@
 //! A request as handlers see it: the caller, what was received, and the effects that follow the commit of its write.
 
-use crate::answer::{Answer, Tag};
+use crate::answer::{Answer, EntityTag};
 use crate::answer_room::AnswerRoom;
 use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
-use crate::caller::{Access, Caller, Requirement};
+use crate::caller::{Caller, Requirement, RouteAccess};
 use crate::path::PathValue;
 use crate::refusal::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
-use resource::{Body, Errors, Object, Query, Sent, message};
+use resource::{Errors, JsonBody, JsonValue, Query, SentObject, message};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
-use web::shares::{Account, Holder, Permit};
+use web::shares::{Permit, PermitHolder, ShareAccount};
 
 /// How many undeclared names [`Request::undeclared`] returns at most.
 const MAX_UNDECLARED: usize = 100;
@@ -27,11 +27,11 @@ pub struct Request {
     /// The caller with the current rights; `None` on public routes. A write checks them again at the start of its
     /// transaction.
     pub caller: Option<Arc<Caller>>,
-    received: Arc<Received>,
+    received: Arc<ReceivedRequest>,
 }
 
 /// The received parts of a request, which stay the same when its caller is read again.
-pub struct Received {
+pub struct ReceivedRequest {
     pub app: App,
     /// The build that the host names; on a route of the deployment, the one that the path names.
     pub build: Arc<Build>,
@@ -48,7 +48,7 @@ pub struct Received {
     pub query: Query,
     /// The JSON body, an empty object when none was sent; or the status and message of what is wrong with it. The error
     /// is raised only when a handler asks for the body: 404 and 403 come first.
-    pub body: Result<Body, (StatusCode, String)>,
+    pub body: Result<JsonBody, (StatusCode, String)>,
     /// The memory reserved for the body, which is released with the request.
     pub room: Option<Permit>,
     /// The memory reserved for the answer.
@@ -68,18 +68,18 @@ pub struct Received {
 
 /// The ids of a batch before its first item that is no id. One of them may be wrong too, and of several errors the
 /// first in the order sent is reported (`docs/reference/conventions.md`).
-pub struct Batch {
+pub struct BatchIds {
     /// The ids without repetitions, in the order sent.
     pub ids: Vec<i64>,
     /// The error of the first item that is no id.
     pub wrong: Option<String>,
 }
 
-impl Batch {
+impl BatchIds {
     /// The ids, or a refusal for the item that is no id. To be called when the ids have been checked.
     pub fn finish(self) -> Result<Vec<i64>, Refusal> {
         match self.wrong {
-            Some(wrong) => Err(Refusal::bad(wrong)),
+            Some(wrong) => Err(Refusal::bad_request(wrong)),
             None => Ok(self.ids),
         }
     }
@@ -139,7 +139,7 @@ impl Effects {
         }
     }
     /// Takes the raised version of the rights (0: none) and the functions to call, and leaves nothing behind.
-    pub(crate) fn take(&self) -> (i64, Vec<AfterCommit>) {
+    pub(crate) fn take_effects(&self) -> (i64, Vec<AfterCommit>) {
         let mut all = self.after_commit.lock().unwrap_or_else(PoisonError::into_inner);
         self.ends_object_rights.store(false, Ordering::Relaxed);
         self.caller_was_checked.store(false, Ordering::Relaxed);
@@ -148,34 +148,34 @@ impl Effects {
 }
 
 impl Deref for Request {
-    type Target = Received;
-    fn deref(&self) -> &Received {
+    type Target = ReceivedRequest;
+    fn deref(&self) -> &ReceivedRequest {
         &self.received
     }
 }
 
 impl Request {
     /// A request of this caller.
-    pub fn new(caller: Option<Arc<Caller>>, received: Received) -> Request {
+    pub fn new(caller: Option<Arc<Caller>>, received: ReceivedRequest) -> Request {
         Request { caller, received: Arc::new(received) }
     }
     /// What a job does for an account, as if that had sent a request now. Its rights are those that were read; there is no
     /// session that could end.
-    pub fn of_job(app: &App, build: &Arc<Build>, caller: Caller) -> Request {
-        Request::of_system(app, build).by(Arc::new(caller))
+    pub fn for_job(app: &App, build: &Arc<Build>, caller: Caller) -> Request {
+        Request::for_system(app, build).with_caller(Arc::new(caller))
     }
     /// What happens by itself, without a caller, as if a request did it now.
-    pub fn of_system(app: &App, build: &Arc<Build>) -> Request {
-        let received = Received {
+    pub fn for_system(app: &App, build: &Arc<Build>) -> Request {
+        let received = ReceivedRequest {
             app: app.clone(),
             build: build.clone(),
-            requirement: Requirement { access: Access::Authenticated, while_expired: true, for_narrowed: true },
+            requirement: Requirement { access: RouteAccess::Authenticated, while_expired: true, for_narrowed: true },
             declared_names: None,
             path_values: Vec::new(),
             method: Method::POST,
             path: String::new(),
             query: Query::parse(""),
-            body: Ok(Body::of(&serde_json::Value::Null)),
+            body: Ok(JsonBody::from_json(&serde_json::Value::Null)),
             room: None,
             answer_room: AnswerRoom::default(),
             headers: HeaderMap::new(),
@@ -188,14 +188,14 @@ impl Request {
         Request::new(None, received)
     }
     /// The same request with its caller read again.
-    pub fn by(&self, caller: Arc<Caller>) -> Request {
+    pub fn with_caller(&self, caller: Arc<Caller>) -> Request {
         Request { caller: Some(caller), received: self.received.clone() }
     }
     /// The holder of what the request takes of shared places: its caller, else the network of its address.
-    pub fn holder(&self) -> Holder {
+    pub fn holder(&self) -> PermitHolder {
         let account = match &self.caller {
-            Some(caller) => Account::Id(caller.user),
-            None => Account::of_address(self.address),
+            Some(caller) => ShareAccount::Id(caller.user),
+            None => ShareAccount::from_address(self.address),
         };
         self.build.holder(account)
     }
@@ -222,16 +222,16 @@ impl Request {
     pub fn name(&self) -> &str {
         self.path_values.iter().find_map(PathValue::text).unwrap_or("")
     }
-    fn body(&self) -> Result<Sent<'_>, Refusal> {
+    fn body(&self) -> Result<JsonValue<'_>, Refusal> {
         let body = self.body.as_ref().map_err(|(status, detail)| Refusal::detail(*status, detail.clone()))?;
-        Ok(body.sent())
+        Ok(body.as_value())
     }
     /// The text of the body, which is JSON.
     pub fn sent_text(&self) -> Result<&str, Refusal> {
         Ok(self.body()?.text())
     }
     /// The body as an object of the members that the route declares.
-    pub fn object(&self) -> Result<Object<'_>, Refusal> {
+    pub fn object(&self) -> Result<SentObject<'_>, Refusal> {
         let (body, declared) = (self.body()?, self.declared_names);
         let is_declared = |name: &str| declared.is_none_or(|names| names.iter().any(|known| known == name));
         let wrong = || Refusal::field("non_field_errors", message::not_an_object(body.type_name()));
@@ -285,10 +285,10 @@ impl Request {
         Ok(texts)
     }
     /// The body as a list of at most `max` different ids.
-    pub fn batch(&self, max: usize) -> Result<Batch, Refusal> {
+    pub fn batch(&self, max: usize) -> Result<BatchIds, Refusal> {
         let body = self.body()?;
-        let (ids, wrong) = resource::ids(body, max).map_err(Refusal::bad)?;
-        Ok(Batch { ids, wrong })
+        let (ids, wrong) = resource::ids(body, max).map_err(Refusal::bad_request)?;
+        Ok(BatchIds { ids, wrong })
     }
     /// The caller's user agent, cut to 255 characters.
     pub fn user_agent(&self) -> String {
@@ -296,14 +296,14 @@ impl Request {
         text.chars().take(255).collect()
     }
     /// Whether the client has the state already that this answer to a read shows (`If-None-Match`).
-    pub fn knows(&self, answer: &Answer) -> bool {
+    pub fn is_up_to_date(&self, answer: &Answer) -> bool {
         let is_read = self.method == Method::GET || self.method == Method::HEAD;
         let is_shown = is_read && answer.status == StatusCode::OK;
         is_shown && answer.tag.is_some_and(|tag| tag.is_named_by_if_none_match(&self.headers))
     }
 
     /// 412 when `If-Match` names another state than the current one (`docs/reference/conventions.md`).
-    pub fn check_if_match(&self, current: impl FnOnce() -> Result<Tag, Refusal>) -> Result<(), Refusal> {
+    pub fn check_if_match(&self, current: impl FnOnce() -> Result<EntityTag, Refusal>) -> Result<(), Refusal> {
         if !self.headers.contains_key(header::IF_MATCH) || current()?.is_named_by_if_match(&self.headers) {
             return Ok(());
         }

@@ -5,13 +5,13 @@ use crate::answer::{Answer, Outcome};
 use crate::app::App;
 use crate::authenticate::Admission;
 use crate::build::Build;
-use crate::caller::{Access, Requirement};
+use crate::caller::{Requirement, RouteAccess};
 use crate::path::PathValue;
 use crate::refusal::{self, Refusal};
 use crate::request::Request;
 use crate::upload::Upload;
 use http::{HeaderMap, Method};
-use resource::json::Form;
+use resource::json::RowForm;
 use resource::{Resource, openapi};
 use serde_json::{Value as Json, json};
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use store::Conn;
 
 /// The boxed future of an asynchronous handler.
-pub type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// The handler of a route, by its use of the database.
 #[derive(Clone, Copy)]
@@ -37,9 +37,9 @@ pub enum Handler {
     Write(fn(&Request, &mut Conn) -> Outcome),
     /// An asynchronous handler with transactions of its own, for slow work that must not hold a database thread, such
     /// as hashing a password.
-    Async(fn(Arc<Request>) -> Pending),
+    Async(fn(Arc<Request>) -> HandlerFuture),
     /// An asynchronous handler that reads its body itself, up to a number of bytes.
-    Upload(u64, fn(Arc<Request>, Upload) -> Pending),
+    Upload(u64, fn(Arc<Request>, Upload) -> HandlerFuture),
 }
 
 /// How the callers of a route are admitted, where that is not by the credentials of this API.
@@ -52,10 +52,10 @@ pub struct OwnAdmission {
 }
 
 /// A function that may refuse a request before its body is read.
-pub type Guard = fn(&App, &Build, IpAddr) -> Result<(), Refusal>;
+pub type RouteGuard = fn(&App, &Build, IpAddr) -> Result<(), Refusal>;
 
 /// The static declaration of a resource.
-pub type Declared = &'static LazyLock<Resource>;
+pub type StaticResource = &'static LazyLock<Resource>;
 
 /// The schema of a body or an answer in OpenAPI.
 #[derive(Clone)]
@@ -63,17 +63,17 @@ pub enum Schema {
     /// No body.
     Nothing,
     /// The body of a create (`true`) or of a PATCH (`false`).
-    Body(Declared, bool),
+    Body(StaticResource, bool),
     /// One instance.
-    One(Declared),
+    One(StaticResource),
     /// A page of a list.
-    Page(Declared),
+    Page(StaticResource),
     /// One instance of a resource that tenants declare.
     OneOf(fn() -> Json),
     /// A page of a list of a resource that tenants declare.
     PageOf(fn() -> Json),
     /// The records of a collection that is changed by arrays of ids.
-    Records(Declared),
+    Records(StaticResource),
     /// An array of ids.
     Ids,
     /// Any other JSON schema.
@@ -105,15 +105,15 @@ impl Schema {
             Schema::Html | Schema::Text(_) => json!({"type": "string"}),
             Schema::Refusal => refusal::schema(),
             Schema::Body(declared, is_create) => openapi::request(declared, *is_create),
-            Schema::One(declared) => openapi::response(declared, Form::Detail),
-            Schema::Page(declared) => page(&declared.title, openapi::response(declared, Form::List)),
+            Schema::One(declared) => openapi::response(declared, RowForm::Detail),
+            Schema::Page(declared) => page(&declared.title, openapi::response(declared, RowForm::List)),
             Schema::OneOf(item) => item(),
             Schema::PageOf(item) => {
                 let item = item();
                 let name = item["title"].as_str().unwrap_or_default().to_owned();
                 page(&name, item)
             }
-            Schema::Records(declared) => list(openapi::response(declared, Form::List)),
+            Schema::Records(declared) => list(openapi::response(declared, RowForm::List)),
             Schema::Ids => json!({"type": "array", "minItems": 1, "items": {"type": "integer"}}),
             Schema::Json(schema) => schema(),
             Schema::Form(fields) | Schema::Multipart(fields) => {
@@ -163,7 +163,7 @@ pub struct Route {
     /// The path with its trailing slash and a placeholder (`{…}`) for each value (see `path.rs`).
     pub path: &'static str,
     /// Who may call it.
-    pub access: Access,
+    pub access: RouteAccess,
     pub handler: Handler,
     /// The summary in OpenAPI.
     pub summary: &'static str,
@@ -176,7 +176,7 @@ pub struct Route {
     /// Other answers, beside those that OpenAPI derives from the rest of the route.
     pub otherwise: Vec<(u16, Schema)>,
     /// The declaration whose filters and ordering a list takes.
-    pub selects: Option<Declared>,
+    pub selects: Option<StaticResource>,
     /// The parameters of the query, where they do not follow from the rest.
     pub parameters: Option<fn() -> Vec<Json>>,
     /// The last word of its name in OpenAPI; without one it is named by its path.
@@ -202,7 +202,7 @@ pub struct Route {
     /// See [`Route::is_tagged`].
     tags_itself: bool,
     /// A check that may refuse a request before its body is read.
-    pub guard: Option<Guard>,
+    pub guard: Option<RouteGuard>,
     /// Whether its write makes, changes or drops tables, which may have to wait for others who read or write them.
     pub alters_tables: bool,
 }
@@ -230,7 +230,7 @@ impl Route {
         Route {
             method,
             path,
-            access: Access::Authenticated,
+            access: RouteAccess::Authenticated,
             handler,
             summary,
             body: Schema::Nothing,
@@ -255,7 +255,7 @@ impl Route {
         }
     }
     /// A GET of a list in the envelope.
-    pub fn list(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+    pub fn list(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         let mut route = Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::Page(of));
         route.selects = Some(of);
         route.action("list")
@@ -265,48 +265,50 @@ impl Route {
         Route::new(Method::GET, path, "List", Handler::Read(handler)).answers(200, Schema::PageOf(item)).action("list")
     }
     /// A POST whose handler reads the body itself, up to `most` bytes.
-    pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> Pending) -> Route {
-        Route::new(Method::POST, path, "Upload", Handler::Upload(most, handler)).takes(Schema::Binary)
+    pub fn upload(path: &'static str, most: u64, handler: fn(Arc<Request>, Upload) -> HandlerFuture) -> Route {
+        Route::new(Method::POST, path, "Upload", Handler::Upload(most, handler)).with_body(Schema::Binary)
     }
     /// A GET of a file: whole or in ranges, and not again for those who name its tag. It is not compressed, since ranges
     /// are of what is stored.
-    pub fn download(path: &'static str, handler: fn(Arc<Request>) -> Pending) -> Route {
+    pub fn download(path: &'static str, handler: fn(Arc<Request>) -> HandlerFuture) -> Route {
         let route = Route::new(Method::GET, path, "Download", Handler::Async(handler)).answers(200, Schema::File);
         route
-            .or(206, Schema::File)
-            .or(416, Schema::Refusal)
+            .also_answers(206, Schema::File)
+            .also_answers(416, Schema::Refusal)
             .parameters(range_parameters)
             .comes_compressed()
             .tags_itself()
     }
     /// A POST that creates an instance.
-    pub fn create(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+    pub fn create(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::create_by(path, of, Handler::Write(handler))
     }
     /// A POST that creates an instance, with work before its transaction.
-    pub fn create_async(path: &'static str, of: Declared, handler: fn(Arc<Request>) -> Pending) -> Route {
+    pub fn create_async(path: &'static str, of: StaticResource, handler: fn(Arc<Request>) -> HandlerFuture) -> Route {
         Route::create_by(path, of, Handler::Async(handler))
     }
-    fn create_by(path: &'static str, of: Declared, handler: Handler) -> Route {
+    fn create_by(path: &'static str, of: StaticResource, handler: Handler) -> Route {
         Route::new(Method::POST, path, "Create", handler)
-            .takes(Schema::Body(of, true))
+            .with_body(Schema::Body(of, true))
             .answers(201, Schema::One(of))
             .action("create")
     }
     /// A GET of one instance.
-    pub fn view(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+    pub fn view(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::new(Method::GET, path, "Get", Handler::ShortRead(handler)).answers(200, Schema::One(of))
     }
     /// A PATCH of one instance.
-    pub fn edit(path: &'static str, of: Declared, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+    pub fn edit(path: &'static str, of: StaticResource, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         Route::edit_by(path, of, Handler::Write(handler))
     }
     /// A PATCH of one instance, with work before its transaction.
-    pub fn edit_async(path: &'static str, of: Declared, handler: fn(Arc<Request>) -> Pending) -> Route {
+    pub fn edit_async(path: &'static str, of: StaticResource, handler: fn(Arc<Request>) -> HandlerFuture) -> Route {
         Route::edit_by(path, of, Handler::Async(handler))
     }
-    fn edit_by(path: &'static str, of: Declared, handler: Handler) -> Route {
-        Route::new(Method::PATCH, path, "Change", handler).takes(Schema::Body(of, false)).answers(200, Schema::One(of))
+    fn edit_by(path: &'static str, of: StaticResource, handler: Handler) -> Route {
+        Route::new(Method::PATCH, path, "Change", handler)
+            .with_body(Schema::Body(of, false))
+            .answers(200, Schema::One(of))
     }
     /// A DELETE of one instance.
     pub fn delete(path: &'static str, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
@@ -324,7 +326,7 @@ impl Route {
             .answers(200, Schema::Json(openapi::schema_document))
     }
     /// A path that answers 405 to every method.
-    pub fn nothing(path: &'static str) -> Route {
+    pub fn without_methods(path: &'static str) -> Route {
         let refuse = Handler::NoDatabase(|request| Err(Refusal::method(&request.method, "")));
         Route::new(Method::OPTIONS, path, "", refuse).answers(405, Schema::Nothing)
     }
@@ -353,18 +355,18 @@ impl Route {
         self
     }
     /// Requires a global permission.
-    pub fn needs(mut self, resource: &'static str, action: &'static str) -> Route {
-        self.access = Access::Permission(resource, action);
+    pub fn requires(mut self, resource: &'static str, action: &'static str) -> Route {
+        self.access = RouteAccess::Permission(resource, action);
         self
     }
     /// Leaves the check of the caller's rights to the handler, which knows the instance.
     pub fn instance(mut self, permission: &'static str) -> Route {
-        self.access = Access::Instance(permission);
+        self.access = RouteAccess::Instance(permission);
         self
     }
     /// Lets anyone call it without signing in.
     pub fn public(mut self) -> Route {
-        self.access = Access::Public;
+        self.access = RouteAccess::Public;
         self
     }
     /// Admits callers in a way of its own.
@@ -384,7 +386,7 @@ impl Route {
         self
     }
     /// Sets the schema of the request's body.
-    pub fn takes(mut self, body: Schema) -> Route {
+    pub fn with_body(mut self, body: Schema) -> Route {
         self.body = body;
         self
     }
@@ -395,13 +397,13 @@ impl Route {
         self
     }
     /// Adds another possible answer.
-    pub fn or(mut self, status: u16, answer: Schema) -> Route {
+    pub fn also_answers(mut self, status: u16, answer: Schema) -> Route {
         self.otherwise.push((status, answer));
         self
     }
     /// Restricts it to operators with the deployment's API key. The path names the build, if any.
-    pub fn of_deployment(mut self) -> Route {
-        self.access = Access::ApiKey;
+    pub fn for_operators(mut self) -> Route {
+        self.access = RouteAccess::ApiKey;
         self
     }
     /// Lets anyone call it, and authenticates a caller who sends a credential.
@@ -438,7 +440,7 @@ impl Route {
     }
     /// Whether it may refuse with 429: what anyone may write or open as a page, and what says so (`or(429, …)`).
     pub fn may_throttle(&self) -> bool {
-        let is_open = self.access == Access::Public && (self.method != Method::GET || self.answers_pages());
+        let is_open = self.access == RouteAccess::Public && (self.method != Method::GET || self.answers_pages());
         is_open || self.otherwise.iter().any(|(status, _)| *status == 429)
     }
     /// Whether people see what it answers, refusals too, as pages.
@@ -464,7 +466,7 @@ impl Route {
     }
 
     /// Sets a handler that reads in one snapshot.
-    pub fn reads(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
+    pub fn with_read(mut self, handler: fn(&Request, &mut Conn) -> Outcome) -> Route {
         self.handler = Handler::Read(handler);
         self
     }
@@ -481,7 +483,7 @@ impl Route {
         self
     }
     /// Sets the guard that may refuse a request before its body is read.
-    pub fn guarded(mut self, guard: Guard) -> Route {
+    pub fn with_guard(mut self, guard: RouteGuard) -> Route {
         self.guard = Some(guard);
         self
     }

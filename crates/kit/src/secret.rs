@@ -32,27 +32,28 @@ pub struct Keys {
 /// A column of sealed values or NULL, in a table with an `id` (in the databases of builds). Each domain lists its
 /// columns, so that `chancery keys rotate` finds them all; in debug builds sealing for an unlisted column panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct SealedColumn {
     pub table: &'static str,
     pub column: &'static str,
     /// The column with the random key of the row.
     pub row: &'static str,
 }
 
-static SEALED_COLUMNS: OnceLock<Vec<&'static Column>> = OnceLock::new();
+static SEALED_COLUMNS: OnceLock<Vec<&'static SealedColumn>> = OnceLock::new();
 
 /// Registers the sealed columns of all domains, once in a process.
-pub(crate) fn register(all: impl Iterator<Item = &'static Column>) {
+pub(crate) fn register(all: impl Iterator<Item = &'static SealedColumn>) {
     SEALED_COLUMNS.get_or_init(|| all.collect());
 }
 
 /// The sealed columns of builds, in the order of the domains.
-pub fn sealed_columns() -> impl Iterator<Item = &'static Column> {
+pub fn sealed_columns() -> impl Iterator<Item = &'static SealedColumn> {
     SEALED_COLUMNS.get().into_iter().flatten().copied()
 }
 
 /// The sealed column of the control database, whose rows name their build.
-pub static OF_HISTORY_TENANTS: Column = Column { table: "history_tenants", column: "client_secret", row: "client_id" };
+pub static OF_HISTORY_TENANTS: SealedColumn =
+    SealedColumn { table: "history_tenants", column: "client_secret", row: "client_id" };
 /// The places of sealed cookies, which are stored in no table: of a single sign-on and of a trial of one, and of the sign-in of an
 /// agent.
 const COOKIES: [(&str, &str); 3] =

@@ -5,7 +5,7 @@
 //! key, it stores both fingerprints as `OLD>NEW`, with which no process starts, not even one of an earlier version.
 
 use crate::secret::Keys;
-use store::{Conn, Error, Sql, Store};
+use store::{Conn, Sql, Store, StoreError};
 
 /// The minimum length of a new key, in characters. Existing databases may have a shorter one.
 pub const SHORTEST: usize = 32;
@@ -26,15 +26,15 @@ pub fn warn_if_short(key: &str) {
 
 /// Checks that the key is that of the databases, and stores the fingerprint in a new control database.
 pub async fn check(store: &Store, key: &str, keys: &Keys) -> Result<(), KeyError> {
-    let known = match store.control().read(known).await? {
+    let known = match store.control().read(load_fingerprint).await? {
         Some(known) => known,
         None if is_short(key) => return Err(KeyError::Short),
         None => {
             let fingerprint = keys.fingerprint();
-            let insert = move |conn: &mut Conn| -> Result<Option<String>, Error> {
+            let insert = move |conn: &mut Conn| -> Result<Option<String>, StoreError> {
                 let sql = Sql::new("INSERT INTO settings(name, value) VALUES ('key', $1) ON CONFLICT DO NOTHING");
                 conn.exec(&sql.arg(&fingerprint))?;
-                known(conn)
+                load_fingerprint(conn)
             };
             store.control().write(insert).await?.unwrap_or_default()
         }
@@ -47,8 +47,8 @@ pub async fn check(store: &Store, key: &str, keys: &Keys) -> Result<(), KeyError
 }
 
 /// Reads the setting `key` of the control database, or of a build that `chancery keys rotate` changed: the fingerprint.
-pub fn known(conn: &mut Conn) -> Result<Option<String>, Error> {
-    conn.opt(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
+pub fn load_fingerprint(conn: &mut Conn) -> Result<Option<String>, StoreError> {
+    conn.query_optional(&Sql::new("SELECT value FROM settings WHERE name = 'key'"), |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// The reason why a key is refused.
@@ -61,11 +61,11 @@ pub enum KeyError {
     /// The key is being changed, or a change was interrupted.
     Changes,
     /// The database could not be read or written.
-    Store(Error),
+    Store(StoreError),
 }
 
-impl From<Error> for KeyError {
-    fn from(error: Error) -> Self {
+impl From<StoreError> for KeyError {
+    fn from(error: StoreError) -> Self {
         KeyError::Store(error)
     }
 }

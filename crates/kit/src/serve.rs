@@ -2,41 +2,41 @@
 //! fixed here: 401, 403, 404, 403, 400 (`docs/reference/conventions.md`).
 
 use crate::address::client_address;
-use crate::answer::{Answer, AnswerBody, Outcome, Produce, etag};
+use crate::answer::{Answer, AnswerBody, BodyProducer, Outcome, etag};
 use crate::answer_cache;
-use crate::answer_room::{AnswerRoom, checked, holding, settled, with_room};
+use crate::answer_room::{AnswerRoom, reserve_memory, reserve_or_refuse, with_permit, with_room};
 use crate::app::App;
 use crate::authenticate::{self, Admission};
 use crate::body::{self, has_body};
 use crate::build::Build;
-use crate::caller::Access;
+use crate::caller::RouteAccess;
 use crate::commit::{alter, write};
 use crate::domain::{front_end, registered};
 use crate::html::{self, Theme};
 use crate::jobs;
 use crate::origin;
 use crate::refusal::Refusal;
-use crate::request::{Effects, Received, Request};
+use crate::request::{Effects, ReceivedRequest, Request};
 use crate::route::{Handler, Route};
 use crate::snapshot;
-use crate::table::{Found, Table, allowed};
+use crate::table::{MatchedRoutes, Table, allowed};
 use crate::upload::Upload;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use resource::{Body, Query};
+use resource::{JsonBody, Query};
 use serde_json::{Value as Json, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 use store::Conn;
 use subtle::ConstantTimeEq;
-use web::compress::{Accepted, compress};
-use web::content::{self, Content};
+use web::compress::{AcceptedCodings, compress};
+use web::content::{self, BodyContent};
 use web::pace::{IN_MEMORY, OF_FILE, Pace};
 use web::request_id::{REQUEST_ID, request_id};
-use web::shares::Account;
+use web::shares::ShareAccount;
 
 /// How much of a path is logged, in characters.
 const MAX_LOGGED: usize = 200;
@@ -49,7 +49,7 @@ pub async fn answer(
     table: &'static Table,
     request: http::Request<Incoming>,
     peer: SocketAddr,
-) -> Response<Content> {
+) -> Response<BodyContent> {
     let started = Instant::now();
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
@@ -58,8 +58,8 @@ pub async fn answer(
     if origin.is_some() && table.is_for_own_pages(uri.path()) {
         origin = None;
     }
-    let accepted = Accepted::of(&parts.headers);
-    let mut seen = Seen { theme: Theme::of(&parts.headers), ..Seen::default() };
+    let accepted = AcceptedCodings::from_headers(&parts.headers);
+    let mut seen = RequestTrace { theme: Theme::from_headers(&parts.headers), ..RequestTrace::default() };
     let sends_body = !body.is_end_stream();
     let is_by_tls = origin::is_by_tls(&app)
         && !origin::is_marked_plain(&parts.headers, app.settings.trusted_proxies.contains(peer.ip()));
@@ -105,7 +105,7 @@ pub async fn answer(
 
 /// What is known of a request beyond its address, for its log line and for how a refusal looks.
 #[derive(Default)]
-struct Seen {
+struct RequestTrace {
     build: Option<Arc<Build>>,
     route: Option<&'static Route>,
     user: Option<i64>,
@@ -123,7 +123,7 @@ struct Seen {
     pace: Option<Pace>,
 }
 
-impl Seen {
+impl RequestTrace {
     /// The build whose page a refusal is to be, and its colours; `None` where it is JSON.
     fn page_of(&self) -> Option<(&Build, Theme)> {
         let is_page = self.answers_pages && self.is_open_to_browsers;
@@ -137,9 +137,9 @@ async fn respond(
     parts: http::request::Parts,
     body: Incoming,
     peer: IpAddr,
-    seen: &mut Seen,
+    seen: &mut RequestTrace,
 ) -> Outcome {
-    app.unnamed_proxy.look(peer, &parts.headers, &app.settings.trusted_proxies);
+    app.unnamed_proxy.check_request(peer, &parts.headers, &app.settings.trusted_proxies);
     let path = parts.uri.path();
     match path.strip_suffix('/').unwrap_or(path) {
         "/healthz" | "/readyz" if !matches!(parts.method, Method::GET | Method::HEAD) => {
@@ -162,7 +162,7 @@ async fn respond(
             app.build(&found.domain().to_ascii_lowercase()).await?
         }
         _ => match app.build_of_host(name).await? {
-            None if wants_page(&parts) => return Ok(html::no_build(name, seen.theme)),
+            None if wants_page(&parts) => return Ok(html::unknown_host_page(name, seen.theme)),
             build => build,
         },
     };
@@ -172,23 +172,23 @@ async fn respond(
     seen.is_open_to_browsers = is_open_to_browsers;
     if let Some(answer) = front_end(app).and_then(|front_end| (front_end.answer)(&build, &parts)) {
         seen.is_front_end = true;
-        return if is_open_to_browsers { answer } else { no_page(&parts, name, seen.theme) };
+        return if is_open_to_browsers { answer } else { page_not_found(&parts, name, seen.theme) };
     }
-    let Found { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
-    let address = client_address(peer, all(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
+    let MatchedRoutes { routes, path_values } = found.ok_or_else(Refusal::not_found)?;
+    let address = client_address(peer, header_values(&parts.headers, "x-forwarded-for"), &app.settings.trusted_proxies);
 
     let method = if parts.method == Method::HEAD { &Method::GET } else { &parts.method };
     let route = routes.iter().copied().find(|route| route.method == *method);
     seen.route = route;
     seen.answers_pages = route.map_or(routes.iter().any(|route| route.answers_pages()), Route::answers_pages);
     if seen.answers_pages && !is_open_to_browsers && *method == Method::GET {
-        return no_page(&parts, name, seen.theme);
+        return page_not_found(&parts, name, seen.theme);
     }
     let is_open = match route {
         Some(route) => is_open(route, &parts.headers),
-        None => routes.iter().any(|route| route.access == Access::Public),
+        None => routes.iter().any(|route| route.access == RouteAccess::Public),
     };
-    let of_operator = routes.iter().any(|route| route.access == Access::ApiKey);
+    let of_operator = routes.iter().any(|route| route.access == RouteAccess::ApiKey);
     // Other methods of its path answer its callers 405.
     let own = routes.iter().find_map(|route| route.own_admission);
     let refused = |refusal: Refusal| match own {
@@ -214,20 +214,20 @@ async fn respond(
         return Err(Refusal::forbidden());
     }
     if route.is_for_own_pages {
-        origin::may_use_cookie(&parts, &host)?;
+        origin::require_cookie_origin(&parts, &host)?;
     } else if is_public_post && !route.from_any_site {
-        origin::may_call_public(app, &parts, &host)?;
+        origin::require_public_origin(app, &parts, &host)?;
     }
     if let Some(guard) = route.guard {
         guard(app, &build, address)?;
     }
     let is_upload = matches!(route.handler, Handler::Upload(..));
     let (body, room, unread) = match is_upload {
-        true => (Ok(Body::of(&Json::Null)), None, Some(body)),
+        true => (Ok(JsonBody::from_json(&Json::Null)), None, Some(body)),
         false => {
             let account = match &caller {
-                Some(caller) => Account::Id(caller.user),
-                None => Account::of_address(address),
+                Some(caller) => ShareAccount::Id(caller.user),
+                None => ShareAccount::from_address(address),
             };
             let holder = build.holder(account);
             let (read, room) = body::read(app, &holder, route, &parts.headers, body).await?;
@@ -247,7 +247,7 @@ async fn respond(
         // Before anything is counted: the page of another site may have sent it.
         return Err(Refusal::detail(*status, detail.clone()));
     }
-    let received = Received {
+    let received = ReceivedRequest {
         app: app.clone(),
         build,
         requirement: route.requirement(),
@@ -263,7 +263,7 @@ async fn respond(
         method: parts.method,
         headers: parts.headers,
         now: app.clock.now(),
-        admission: if is_upload { admission.map(Admission::of_upload) } else { admission },
+        admission: if is_upload { admission.map(Admission::admission_for_upload) } else { admission },
         effects: Effects::default(),
     };
     let request = Arc::new(Request::new(caller, received));
@@ -277,24 +277,24 @@ async fn respond(
     );
     let answer = outcome?;
     seen.body_is_read |= is_upload;
-    if request.knows(&answer) {
+    if request.is_up_to_date(&answer) {
         return Ok(answer.not_modified());
     }
-    let permit = request.answer_room.permit(answer.body.whole().len());
+    let permit = request.answer_room.permit(answer.body.in_memory_bytes().len());
     seen.pace = match (&permit, &answer.body) {
         (Some(permit), _) => Some(Pace { demand: permit.demand(), rates: IN_MEMORY }),
         (None, AnswerBody::File { permit: Some(permit), .. }) => Some(Pace { demand: permit.demand(), rates: OF_FILE }),
         _ => None,
     };
     Ok(match permit {
-        Some(permit) => holding(answer, permit),
+        Some(permit) => with_permit(answer, permit),
         None => answer,
     })
 }
 
 /// 404 for a page at a host whose pages are not served: as a page for a person.
-fn no_page(parts: &http::request::Parts, name: &str, theme: Theme) -> Outcome {
-    if wants_page(parts) { Ok(html::no_build(name, theme)) } else { Err(Refusal::not_found()) }
+fn page_not_found(parts: &http::request::Parts, name: &str, theme: Theme) -> Outcome {
+    if wants_page(parts) { Ok(html::unknown_host_page(name, theme)) } else { Err(Refusal::not_found()) }
 }
 
 /// Whether a person opened an address in a browser.
@@ -304,7 +304,7 @@ fn wants_page(parts: &http::request::Parts) -> bool {
 
 /// Whether a request needs no credential. Where signing in is optional, one that is sent counts.
 fn is_open(route: &Route, headers: &HeaderMap) -> bool {
-    route.access == Access::Public && !(route.optional_sign_in && headers.contains_key(header::AUTHORIZATION))
+    route.access == RouteAccess::Public && !(route.optional_sign_in && headers.contains_key(header::AUTHORIZATION))
 }
 
 /// Runs a handler where its kind belongs. What writes goes on when the client hangs up: a change that is committed has
@@ -320,10 +320,10 @@ pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Op
         }
         Handler::Async(handler) if route.method != Method::GET => {
             let answer = detached(handler(request.clone())).await?;
-            if is_own { settled(&request, answer).await } else { Ok(answer) }
+            if is_own { reserve_memory(&request, answer).await } else { Ok(answer) }
         }
         _ if is_own => {
-            let attempt = || async { checked(&request, read(route, request.clone()).await) };
+            let attempt = || async { reserve_or_refuse(&request, read(route, request.clone()).await) };
             with_room(&request, attempt).await
         }
         _ => read(route, request).await,
@@ -332,7 +332,7 @@ pub(crate) async fn run(route: &'static Route, request: Arc<Request>, unread: Op
 
 /// Runs a write, which reserves the memory of its answer before it is committed.
 async fn run_write(route: &Route, request: &Arc<Request>, handler: fn(&Request, &mut Conn) -> Outcome) -> Outcome {
-    let script = move |request: &Request, conn: &mut Conn| checked(request, handler(request, conn));
+    let script = move |request: &Request, conn: &mut Conn| reserve_or_refuse(request, handler(request, conn));
     match route.alters_tables {
         true => with_room(request, || alter(request, script)).await,
         false => with_room(request, || write(request, script)).await,
@@ -343,35 +343,35 @@ async fn run_write(route: &Route, request: &Arc<Request>, handler: fn(&Request, 
 async fn read(route: &'static Route, request: Arc<Request>) -> Outcome {
     let db = request.build.db.clone();
     match route.handler {
-        Handler::NoDatabase(handler) => tagged(route, handler(&request)),
+        Handler::NoDatabase(handler) => with_etag(route, handler(&request)),
         Handler::ShortRead(handler) => {
             let look = async move |request: Arc<Request>| {
-                tagged(route, db.read_short(move |conn| handler(&request, conn)).await)
+                with_etag(route, db.read_short(move |conn| handler(&request, conn)).await)
             };
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Read(handler) => {
-            let look = async move |request| tagged(route, snapshot::read(&request, handler).await);
+            let look = async move |request| with_etag(route, snapshot::read(&request, handler).await);
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Peek(peek, handler) => {
             let look = async move |request: Arc<Request>| {
                 let peeked = request.clone();
                 match db.read_short(move |conn| peek(&peeked, conn)).await {
-                    Ok(Some(answer)) => tagged(route, Ok(answer)),
+                    Ok(Some(answer)) => with_etag(route, Ok(answer)),
                     Err(refusal) if !refusal.is_outdated() => Err(refusal),
-                    Ok(None) | Err(_) => tagged(route, snapshot::read(&request, handler).await),
+                    Ok(None) | Err(_) => with_etag(route, snapshot::read(&request, handler).await),
                 }
             };
             if route.is_cacheable() { answer_cache::answer(request, look).await } else { look(request).await }
         }
         Handler::Async(handler) => detached(handler(request)).await,
-        Handler::Write(_) | Handler::Upload(..) => Err(store::Error::Db("a write is no read".to_owned()).into()),
+        Handler::Write(_) | Handler::Upload(..) => Err(store::StoreError::Db("a write is no read".to_owned()).into()),
     }
 }
 
 /// The answer to a read with its tag; that of an instance has it already, and one with a secret gets none.
-fn tagged(route: &Route, outcome: Outcome) -> Outcome {
+fn with_etag(route: &Route, outcome: Outcome) -> Outcome {
     let mut answer = outcome?;
     let is_untagged = answer.tag.is_none() && answer.status == StatusCode::OK;
     if let AnswerBody::Whole(body) = &answer.body
@@ -386,7 +386,7 @@ fn tagged(route: &Route, outcome: Outcome) -> Outcome {
 pub(crate) async fn detached(work: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
     match tokio::spawn(work).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(store::Error::Db(format!("the handler ended early: {error}")).into()),
+        Err(error) => Err(store::StoreError::Db(format!("the handler ended early: {error}")).into()),
     }
 }
 
@@ -398,7 +398,7 @@ fn admission(app: &App, build: &Build, headers: &HeaderMap) -> Result<Admission,
         return Err(Refusal::unauthenticated());
     }
     let kinds = registered().iter().flat_map(|domain| domain.callers);
-    let by = authenticate::of_token(kinds, token.trim()).ok_or_else(Refusal::bad_token)?;
+    let by = authenticate::functions_for_token(kinds, token.trim()).ok_or_else(Refusal::bad_token)?;
     let claims = (by.read)(app, build, token.trim(), app.clock.now()).ok_or_else(Refusal::bad_token)?;
     Ok(Admission { claims, by })
 }
@@ -437,20 +437,20 @@ fn render(
     page_of: Option<(&Build, Theme)>,
     method: &Method,
     id: &HeaderValue,
-) -> (Response<Content>, Option<Box<store::Error>>) {
+) -> (Response<BodyContent>, Option<Box<store::StoreError>>) {
     let (answer, cause) = match outcome {
         Ok(answer) => (answer, None),
         Err(refusal) => {
             let answer = match page_of {
-                Some((build, theme)) => html::refused(build, theme, &refusal),
+                Some((build, theme)) => html::refusal_page(build, theme, &refusal),
                 None => Answer::refusal(&refusal),
             };
             (answer, refusal.cause)
         }
     };
     let content = match answer.body {
-        AnswerBody::Whole(bytes) => Content::Whole(Full::new(bytes)),
-        AnswerBody::File { file, length, permit } => Content::File { file: file.into(), left: length, permit },
+        AnswerBody::Whole(bytes) => BodyContent::Whole(Full::new(bytes)),
+        AnswerBody::File { file, length, permit } => BodyContent::File { file: file.into(), left: length, permit },
         AnswerBody::Pieces { length, .. } if method == Method::HEAD => content::pieces(length).1,
         AnswerBody::Pieces { length, produce } => produced(length, produce, id.clone()),
     };
@@ -470,7 +470,7 @@ fn render(
 }
 
 /// Leaves only what the header says of a body.
-fn without_body(response: &mut Response<Content>) {
+fn without_body(response: &mut Response<BodyContent>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
     }
@@ -478,7 +478,7 @@ fn without_body(response: &mut Response<Content>) {
 }
 
 /// The body of an answer that is made while it is sent. If that fails, the client sees an incomplete body.
-fn produced(length: Option<u64>, produce: Produce, id: HeaderValue) -> Content {
+fn produced(length: Option<u64>, produce: BodyProducer, id: HeaderValue) -> BodyContent {
     let (producer, content) = content::pieces(length);
     tokio::spawn(async move {
         match produce(producer.clone()).await {
@@ -493,6 +493,6 @@ fn produced(length: Option<u64>, produce: Produce, id: HeaderValue) -> Content {
     content
 }
 
-fn all<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {
+fn header_values<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item = &'a str> {
     headers.get_all(name).iter().filter_map(|value| value.to_str().ok())
 }

@@ -1,17 +1,17 @@
 //! The settings that the kit needs (`docs/operations.md`), with those of the domains beside them.
 
-use crate::address::{Ranges, Trusted};
+use crate::address::{Ranges, TrustedProxies};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use store::Engine;
+use store::StoreEngine;
 use web::clock::Clock;
 
 /// The settings of the kit, named as in `docs/operations.md`, and those of the domains.
 #[derive(Clone)]
-pub struct Settings {
-    pub engine: Engine,
+pub struct KitSettings {
+    pub engine: StoreEngine,
     /// The sizes and limits of the store. They are no settings of an operator.
     pub store: store::Options,
     pub data: PathBuf,
@@ -22,18 +22,18 @@ pub struct Settings {
     pub sign_in_url: Option<String>,
     pub fallback_build: Option<String>,
     pub outbound_allow: Ranges,
-    pub trusted_proxies: Trusted,
+    pub trusted_proxies: TrustedProxies,
     pub cors_origins: Vec<String>,
     /// Whether the front end that is part of the program is served.
     pub console: bool,
     pub clock: Clock,
-    pub domains: DomainSettings,
+    pub domains: ModuleSettings,
 }
 
-impl Settings {
+impl KitSettings {
     /// Settings with a secret key and the defaults of everything else, for tests and benchmarks.
-    pub fn new(engine: Engine, data: PathBuf, secret_key: impl Into<String>) -> Settings {
-        Settings {
+    pub fn new(engine: StoreEngine, data: PathBuf, secret_key: impl Into<String>) -> KitSettings {
+        KitSettings {
             engine,
             store: store::Options::default(),
             data,
@@ -43,22 +43,22 @@ impl Settings {
             sign_in_url: None,
             fallback_build: None,
             outbound_allow: Ranges::default(),
-            trusted_proxies: Trusted::default(),
+            trusted_proxies: TrustedProxies::default(),
             cors_origins: Vec::new(),
             console: true,
             clock: Clock::system(),
-            domains: DomainSettings::default(),
+            domains: ModuleSettings::default(),
         }
     }
 }
 
 /// The settings of the domains, found by type. A domain without an entry has its defaults.
 #[derive(Clone, Default)]
-pub struct DomainSettings(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub struct ModuleSettings(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
-impl DomainSettings {
+impl ModuleSettings {
     /// Adds the settings of a domain.
-    pub fn with<T: Send + Sync + 'static>(mut self, settings: T) -> DomainSettings {
+    pub fn with_settings<T: Send + Sync + 'static>(mut self, settings: T) -> ModuleSettings {
         self.0.insert(TypeId::of::<T>(), Arc::new(settings));
         self
     }

@@ -8,7 +8,7 @@ pub struct Slots(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
 
 impl Slots {
     /// Stores a value, in place of an earlier one of its type.
-    pub fn put<T: Send + Sync + 'static>(&mut self, value: T) {
+    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.retain(|(of, _)| *of != TypeId::of::<T>());
         self.0.push((TypeId::of::<T>(), Box::new(value)));
     }
@@ -22,7 +22,7 @@ impl Slots {
     /// The value of a type; its default is stored if there is none.
     pub fn entry<T: Default + Send + Sync + 'static>(&mut self) -> &mut T {
         if self.find::<T>().is_none() {
-            self.put(T::default());
+            self.insert(T::default());
         }
         let entry = self.0.iter_mut().find(|(of, _)| *of == TypeId::of::<T>());
         entry.and_then(|(_, value)| value.downcast_mut()).expect("it was put there just now")
@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn a_value_is_found_by_its_type() {
         let mut slots = Slots::default();
-        slots.put(7_i64);
-        slots.put("seven");
-        slots.put(8_i64);
+        slots.insert(7_i64);
+        slots.insert("seven");
+        slots.insert(8_i64);
         assert_eq!((slots.get::<i64>(), slots.find::<&str>(), slots.find::<u8>()), (&8, Some(&"seven"), None));
     }
 }

@@ -1,6 +1,6 @@
 //! The table of routes, in which a request's path is looked up.
 
-use crate::caller::Access;
+use crate::caller::RouteAccess;
 use crate::path::{PathKind, PathValue, placeholders};
 use crate::route::Route;
 
@@ -51,26 +51,26 @@ impl Table {
     }
 
     /// The routes of a path and its values; `None` when there are no routes, or a value is not of its kind.
-    pub fn find(&self, path: &str) -> Option<Found<'_>> {
+    pub fn find(&self, path: &str) -> Option<MatchedRoutes<'_>> {
         let found = self.tree.at(path).ok()?;
         let (routes, kinds) = &self.paths[*found.value];
         let sent = found.params.iter().map(|(_, sent)| sent);
         let path_values = sent.zip(kinds).map(|(sent, kind)| kind.read(sent)).collect::<Option<Vec<PathValue>>>()?;
-        Some(Found { routes, path_values })
+        Some(MatchedRoutes { routes, path_values })
     }
 }
 
 /// The routes that a path matches, with the values in the path.
-pub struct Found<'a> {
+pub struct MatchedRoutes<'a> {
     /// One route for each method; none where every method is refused.
     pub routes: &'a [&'static Route],
     pub path_values: Vec<PathValue>,
 }
 
-impl Found<'_> {
+impl MatchedRoutes<'_> {
     /// Whether the path is one of the deployment: for operators, and served on any host.
     pub fn is_of_deployment(&self) -> bool {
-        self.routes.iter().any(|route| route.access == Access::ApiKey)
+        self.routes.iter().any(|route| route.access == RouteAccess::ApiKey)
     }
 
     /// The build's domain in a path of the deployment; empty when there is none.

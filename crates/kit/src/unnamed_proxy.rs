@@ -1,7 +1,7 @@
 //! Word of a proxy that `CHANCERY_TRUSTED_PROXIES` does not name. Behind one, all callers have the proxy's address, so the
 //! failed sign-ins of anybody soon refuse everybody (`CHANCERY_ADDRESS_ATTEMPTS`).
 
-use crate::address::Trusted;
+use crate::address::TrustedProxies;
 use crate::outbound::is_public;
 use http::HeaderMap;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub struct UnnamedProxy {
 
 impl UnnamedProxy {
     /// Looks at a request, and logs a warning when its peer is to be remembered.
-    pub fn look(&self, peer: IpAddr, headers: &HeaderMap, trusted: &Trusted) {
+    pub fn check_request(&self, peer: IpAddr, headers: &HeaderMap, trusted: &TrustedProxies) {
         let is_known = self.private.get().is_some();
         if is_known || trusted.contains(peer) || !FORWARDED.iter().any(|name| headers.contains_key(*name)) {
             return;
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_private_peer_counts_more_than_a_public_one_and_the_first_more_than_later_ones() {
-        let (proxy, trusted) = (UnnamedProxy::default(), Trusted::parse("10.0.0.1").unwrap());
+        let (proxy, trusted) = (UnnamedProxy::default(), TrustedProxies::parse("10.0.0.1").unwrap());
         let warning_after = |peer: &str, headers: &HeaderMap| {
-            proxy.look(peer.parse().unwrap(), headers, &trusted);
+            proxy.check_request(peer.parse().unwrap(), headers, &trusted);
             proxy.warning().map(|warning| warning.split(' ').next().unwrap().to_owned())
         };
         assert_eq!(warning_after("10.0.0.2", &HeaderMap::new()), None, "nothing is forwarded");

@@ -9,7 +9,7 @@
 
 use crate::bodies::{IDLE_TIMEOUT, MIN_LONG_RATE, PRESSED_RATE, ROOM_TIMEOUT, refuse};
 use crate::body::MAX_PUBLIC_BODY;
-use crate::caller::Access;
+use crate::caller::RouteAccess;
 use crate::places::upload_place;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -77,7 +77,7 @@ impl Upload {
     pub(crate) async fn begin(request: &Arc<Request>, most: u64, body: Option<Incoming>) -> Result<Upload, Refusal> {
         let announced = body.as_ref().and_then(|body| body.size_hint().exact()).unwrap_or(most).min(most);
         let reader = body.map(|body| BodyReader::new(body, most, IDLE_TIMEOUT)).transpose();
-        let is_public = request.requirement.access == Access::Public;
+        let is_public = request.requirement.access == RouteAccess::Public;
         let mut room = None;
         if is_public {
             let memory = request.app.bodies.short.acquire(&request.holder(), MAX_PUBLIC_BODY, ROOM_TIMEOUT).await;

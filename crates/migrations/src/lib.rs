@@ -5,14 +5,14 @@
 
 pub mod text_forms;
 
-use store::{Migration, Then};
+use store::{Migration, MigrationStep};
 
 /// The steps of migrations that modules implement.
 pub struct Conversions {
     /// Sets the accounts that older single sign-on configurations vouch for.
-    pub vouching: Then,
+    pub vouching: MigrationStep,
     /// Erases the traces of users who were anonymized by older versions.
-    pub anonymized: Then,
+    pub anonymized: MigrationStep,
 }
 
 /// The migrations of the control database.
@@ -29,10 +29,10 @@ pub const fn build(conversions: &Conversions) -> [Migration; 25] {
         Migration::sql("0001_identity", include_str!("../build/0001_identity.sql")),
         Migration::sql("0002_outbound_mail", include_str!("../build/0002_outbound_mail.sql")),
         Migration::sql("0003_single_sign_on", include_str!("../build/0003_single_sign_on.sql")),
-        Migration::sql("0004_vouching", include_str!("../build/0004_vouching.sql")).then(conversions.vouching),
+        Migration::sql("0004_vouching", include_str!("../build/0004_vouching.sql")).with_step(conversions.vouching),
         Migration::sql("0005_signing_in", include_str!("../build/0005_signing_in.sql")),
         Migration::sql("0006_personal_data_and_keys", include_str!("../build/0006_personal_data_and_keys.sql"))
-            .then(conversions.anonymized),
+            .with_step(conversions.anonymized),
         Migration::sql("0007_jobs", include_str!("../build/0007_jobs.sql")),
         Migration::sql("0008_file_extensions", include_str!("../build/0008_file_extensions.sql")),
         Migration::sql("0009_object_classes", include_str!("../build/0009_object_classes.sql")),
@@ -50,7 +50,7 @@ pub const fn build(conversions: &Conversions) -> [Migration; 25] {
         Migration::sql("0021_consented_tools", include_str!("../build/0021_consented_tools.sql")),
         Migration::sql("0022_storage", include_str!("../build/0022_storage.sql")),
         Migration::sql("0023_task_links", include_str!("../build/0023_task_links.sql")),
-        Migration::sql("0024_text_forms", include_str!("../build/0024_text_forms.sql")).then(text_forms::migrate),
+        Migration::sql("0024_text_forms", include_str!("../build/0024_text_forms.sql")).with_step(text_forms::migrate),
         Migration::sql("0025_document_requests", include_str!("../build/0025_document_requests.sql")),
     ]
 }

@@ -3,7 +3,7 @@
 
 use resource::fold;
 use std::collections::HashSet;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::Clock;
 
 /// The number of the pass that replaces indexes.
@@ -14,7 +14,7 @@ const OVERLAP_US: i64 = 120_000_000;
 const SKEW_US: i64 = 600_000_000;
 
 /// A name with its folded copy in the column `{name}_fold`.
-struct Name {
+struct FoldedName {
     table: &'static str,
     column: &'static str,
     /// Whether no two rows share the folded copy.
@@ -28,11 +28,11 @@ enum Uniqueness {
     Within(&'static str),
 }
 
-const fn name(table: &'static str, column: &'static str, uniqueness: Uniqueness) -> Name {
-    Name { table, column, uniqueness }
+const fn name(table: &'static str, column: &'static str, uniqueness: Uniqueness) -> FoldedName {
+    FoldedName { table, column, uniqueness }
 }
 
-const NAMES: [Name; 23] = [
+const NAMES: [FoldedName; 23] = [
     // A deleted user's name is free, but is changed at the deletion.
     name("users", "username", Uniqueness::Within("is_deleted")),
     name("users", "full_name", Uniqueness::None),
@@ -61,9 +61,9 @@ const NAMES: [Name; 23] = [
 
 /// Makes the functions of texts, and the passes of a build that has somebody's texts already. Names are brought to their form
 /// at once: by them people sign in.
-pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
+pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     conn.create_text_functions()?;
-    if conn.opt(&Sql::new("SELECT 1 FROM users LIMIT 1"), |_| Ok(()))?.is_none() {
+    if conn.query_optional(&Sql::new("SELECT 1 FROM users LIMIT 1"), |_| Ok(()))?.is_none() {
         return Ok(());
     }
     refold_names(conn)?;
@@ -78,8 +78,8 @@ pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
 
 /// Brings the folded copies of names to form NFC. Of names that are one text in that form the first one gets it, so that no
 /// other can be made; the others keep their copies.
-pub fn refold_names(conn: &mut Conn) -> Result<(), Error> {
-    for Name { table, column, uniqueness } in &NAMES {
+pub fn refold_names(conn: &mut Conn) -> Result<(), StoreError> {
+    for FoldedName { table, column, uniqueness } in &NAMES {
         let folded = format!("{column}_fold");
         let mut sql = Sql::new("SELECT t.id, t.");
         sql.name(column).push(", ");
@@ -88,7 +88,8 @@ pub fn refold_names(conn: &mut Conn) -> Result<(), Error> {
             Uniqueness::None | Uniqueness::All => sql.push("0"),
         };
         sql.push(" FROM ").name(table).push(" t WHERE t.").name(&folded).push(" <> nfc(t.").name(&folded);
-        let stale = conn.all(sql.push(") ORDER BY t.id"), |row| Ok((row.int(0)?, fold(row.text(1)?), row.int(2)?)))?;
+        let stale =
+            conn.query_all(sql.push(") ORDER BY t.id"), |row| Ok((row.int(0)?, fold(row.text(1)?), row.int(2)?)))?;
         let mut given = HashSet::new();
         for (id, copy, scope) in stale {
             let is_unique = !matches!(uniqueness, Uniqueness::None);
@@ -112,11 +113,11 @@ fn is_taken(
     folded: &str,
     uniqueness: &Uniqueness,
     (copy, scope): (&str, i64),
-) -> Result<bool, Error> {
+) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(table).push(" t WHERE t.").name(folded).push(" = ").bind(copy);
     if let Uniqueness::Within(column) = uniqueness {
         sql.push(" AND t.").name(column).push(" = ").bind(scope);
     }
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }

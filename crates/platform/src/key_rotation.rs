@@ -4,14 +4,14 @@
 //! So a rotation that was interrupted continues where it was. No other process may use the databases meanwhile
 //! (`store::Options::alone`).
 
-use crate::{DOMAINS, MIGRATIONS};
+use crate::{MIGRATIONS, MODULES};
 use kit::build::database_name;
 use kit::domain;
 use kit::rights;
-use kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS, sealed_columns};
-use kit::secret_key::{SHORTEST, is_short, known};
+use kit::secret::{Context, Keys, OF_HISTORY_TENANTS, SealedColumn, sealed_columns};
+use kit::secret_key::{SHORTEST, is_short, load_fingerprint};
 use std::time::Duration;
-use store::{Conn, Engine, Error, Options, Sql, Store};
+use store::{Conn, Options, Sql, Store, StoreEngine, StoreError};
 use web::clock::Clock;
 
 /// The time limit of a build's transaction.
@@ -19,7 +19,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 /// The result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rotated {
+pub struct RotationResult {
     /// The number of builds.
     pub builds: usize,
     /// The number of values that neither key opens. They stay as they are.
@@ -32,18 +32,18 @@ pub struct Rotated {
 /// # Errors
 /// A line that says why the rotation was not finished. It can be called again.
 pub async fn rotate(
-    engine: Engine,
+    engine: StoreEngine,
     old: &str,
     new: &str,
     progress: impl Fn(usize, usize),
-) -> Result<Option<Rotated>, String> {
-    domain::register(&DOMAINS);
+) -> Result<Option<RotationResult>, String> {
+    domain::register(&MODULES);
     if is_short(new) {
         return Err(format!("CHANCERY_NEW_SECRET_KEY: expected at least {SHORTEST} characters"));
     }
     let options = Options { alone: true, time_limit: TIME_LIMIT, ..Options::default() };
     let store = Store::open(engine, MIGRATIONS, options).await.map_err(|error| match error {
-        Error::InUse => "a server or another command is running; end it first".to_owned(),
+        StoreError::InUse => "a server or another command is running; end it first".to_owned(),
         error => error.to_string(),
     })?;
     let rotated = rotate_all(&store, Keys::new(old), Keys::new(new), progress).await;
@@ -56,8 +56,8 @@ async fn rotate_all(
     old: Keys,
     new: Keys,
     progress: impl Fn(usize, usize),
-) -> Result<Option<Rotated>, String> {
-    let text = |error: Error| error.to_string();
+) -> Result<Option<RotationResult>, String> {
+    let text = |error: StoreError| error.to_string();
     let control = store.control();
     let (from, to) = (old.fingerprint(), new.fingerprint());
     if !control.write(move |conn| begin(conn, &from, &to)).await.map_err(|refused| refused.0)? {
@@ -74,57 +74,59 @@ async fn rotate_all(
         match database.write(move |conn| rotate_build(conn, &uid, &old_key, &new_key, now)).await {
             Ok(left) => unopened += left,
             // A build whose creation or deletion was not finished may have no database.
-            Err(Error::Missing) => {}
+            Err(StoreError::Missing) => {}
             Err(error) => return Err(format!("build {id}: {error}")),
         }
     }
     progress(builds.len(), builds.len());
     control.write(move |conn| set_key(conn, &new.fingerprint())).await.map_err(text)?;
-    Ok(Some(Rotated { builds: builds.len(), unopened }))
+    Ok(Some(RotationResult { builds: builds.len(), unopened }))
 }
 
 /// Why a rotation cannot begin.
-struct Refused(String);
+struct RotationRefusal(String);
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Refused {
-        Refused(error.to_string())
+impl From<StoreError> for RotationRefusal {
+    fn from(error: StoreError) -> RotationRefusal {
+        RotationRefusal(error.to_string())
     }
 }
 
 /// Stores which key is replaced by which; false when that was done before.
-fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, Refused> {
+fn begin(conn: &mut Conn, old: &str, new: &str) -> Result<bool, RotationRefusal> {
     let change = format!("{old}>{new}");
-    match known(conn)? {
+    match load_fingerprint(conn)? {
         Some(known) if known == new => Ok(false),
         Some(known) if known == change => Ok(true),
         Some(known) if known == old => {
             set_key(conn, &change)?;
             Ok(true)
         }
-        Some(known) if known.contains('>') => Err(Refused(
+        Some(known) if known.contains('>') => Err(RotationRefusal(
             "CHANCERY_NEW_SECRET_KEY: the key was being changed with two other keys; call it with those".to_owned(),
         )),
-        Some(_) => Err(Refused("CHANCERY_SECRET_KEY: the database was made with another key".to_owned())),
-        None => Err(Refused("the database has no key yet; start a server with the new one".to_owned())),
+        Some(_) => Err(RotationRefusal("CHANCERY_SECRET_KEY: the database was made with another key".to_owned())),
+        None => Err(RotationRefusal("the database has no key yet; start a server with the new one".to_owned())),
     }
 }
 
 /// Sets the setting `key` of the control database or of a build.
-fn set_key(conn: &mut Conn, value: &str) -> Result<(), Error> {
+fn set_key(conn: &mut Conn, value: &str) -> Result<(), StoreError> {
     let sql =
         Sql::new("INSERT INTO settings(name, value) VALUES ('key', $1) ON CONFLICT(name) DO UPDATE SET value = $1");
     conn.exec(&sql.arg(value)).map(drop)
 }
 
 /// The id and uid of every build.
-fn builds(conn: &mut Conn) -> Result<Vec<(i64, String)>, Error> {
-    conn.all(&Sql::new("SELECT id, uid FROM builds ORDER BY id"), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+fn builds(conn: &mut Conn) -> Result<Vec<(i64, String)>, StoreError> {
+    conn.query_all(&Sql::new("SELECT id, uid FROM builds ORDER BY id"), |row| {
+        Ok((row.int(0)?, row.text(1)?.to_owned()))
+    })
 }
 
 /// Rotates the key of a build, if that was not done before. Returns the number of values that could not be opened.
-fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result<usize, Error> {
-    if known(conn)? == Some(new.fingerprint()) {
+fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) -> Result<usize, StoreError> {
+    if load_fingerprint(conn)? == Some(new.fingerprint()) {
         return Ok(0);
     }
     let mut unopened = 0;
@@ -150,11 +152,11 @@ fn rotate_build(conn: &mut Conn, uid: &str, old: &Keys, new: &Keys, now: i64) ->
 }
 
 /// Seals the values of a column with the new key. Returns the number of values that could not be opened.
-fn seal_again(conn: &mut Conn, column: &Column, uid: &str, old: &Keys, new: &Keys) -> Result<usize, Error> {
+fn seal_again(conn: &mut Conn, column: &SealedColumn, uid: &str, old: &Keys, new: &Keys) -> Result<usize, StoreError> {
     let mut sql = Sql::new("SELECT id, ");
     sql.name(column.row).push(", ").name(column.column).push(" FROM ").name(column.table);
     sql.push(" WHERE ").name(column.column).push(" IS NOT NULL");
-    let rows = conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned())))?;
+    let rows = conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned(), row.text(2)?.to_owned())))?;
     let mut unopened = 0;
     for (id, row, sealed) in rows {
         let place = Context { build: uid, table: column.table, column: column.column, row: &row };
@@ -171,14 +173,14 @@ fn seal_again(conn: &mut Conn, column: &Column, uid: &str, old: &Keys, new: &Key
 
 /// Seals the client secrets of the history tenants with the new key. Returns the number of those that could not be
 /// opened.
-fn rotate_history_tenants(conn: &mut Conn, old: &Keys, new: &Keys) -> Result<usize, Error> {
-    let Column { table, column, .. } = OF_HISTORY_TENANTS;
+fn rotate_history_tenants(conn: &mut Conn, old: &Keys, new: &Keys) -> Result<usize, StoreError> {
+    let SealedColumn { table, column, .. } = OF_HISTORY_TENANTS;
     let sql = Sql::new(
         "SELECT build_uid, client_id, client_secret FROM history_tenants \
          WHERE client_id IS NOT NULL AND client_secret IS NOT NULL",
     );
-    let text = |row: &store::Row, at| Ok::<_, Error>(row.text(at)?.to_owned());
-    let rows = conn.all(&sql, |row| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?)))?;
+    let text = |row: &store::Row, at| Ok::<_, StoreError>(row.text(at)?.to_owned());
+    let rows = conn.query_all(&sql, |row| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?)))?;
     let mut unopened = 0;
     for (uid, client_id, sealed) in rows {
         let place = Context { build: &uid, table, column, row: &client_id };

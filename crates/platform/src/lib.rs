@@ -8,7 +8,7 @@ pub use identity::builds;
 pub use {administration, agents, documents, events, extensions, files, identity, kit, records, tasks};
 
 use kit::app::{App, OpenError};
-use kit::domain::{self, Domain};
+use kit::domain::{self, Module};
 use kit::route::Route;
 use kit::table::Table;
 use migrations::Conversions;
@@ -16,18 +16,18 @@ use std::ops::{Deref, DerefMut};
 use store::Migrations;
 
 /// All domains. A domain uses only those before it.
-pub static DOMAINS: [&Domain; 11] = [
-    &events::DOMAIN,
-    &files::DOMAIN,
-    &administration::DOMAIN,
-    &identity::DOMAIN,
-    &records::DOMAIN,
-    &documents::DOMAIN,
-    &tasks::DOMAIN,
-    &extensions::DOMAIN,
-    &agents::DOMAIN,
-    &web_console::DOMAIN,
-    &text_forms::DOMAIN,
+pub static MODULES: [&Module; 11] = [
+    &events::MODULE,
+    &files::MODULE,
+    &administration::MODULE,
+    &identity::MODULE,
+    &records::MODULE,
+    &documents::MODULE,
+    &tasks::MODULE,
+    &extensions::MODULE,
+    &agents::MODULE,
+    &web_console::MODULE,
+    &text_forms::MODULE,
 ];
 
 /// The migrations of the control database and of builds, with the conversions that modules implement.
@@ -41,17 +41,17 @@ pub const MIGRATIONS: Migrations = Migrations {
 
 /// The settings of the main API (`docs/operations.md`): those of the kit and of the domains that have settings.
 #[derive(Clone)]
-pub struct Settings {
-    pub kit: kit::settings::Settings,
-    pub events: events::Settings,
-    pub files: files::Settings,
-    pub identity: identity::Settings,
-    pub extensions: extensions::Settings,
+pub struct ApiSettings {
+    pub kit: kit::settings::KitSettings,
+    pub events: events::EventSettings,
+    pub files: files::FileSettings,
+    pub identity: identity::IdentitySettings,
+    pub extensions: extensions::ExtensionSettings,
 }
 
-impl From<kit::settings::Settings> for Settings {
-    fn from(kit: kit::settings::Settings) -> Settings {
-        Settings {
+impl From<kit::settings::KitSettings> for ApiSettings {
+    fn from(kit: kit::settings::KitSettings) -> ApiSettings {
+        ApiSettings {
             kit,
             events: Default::default(),
             files: Default::default(),
@@ -61,24 +61,25 @@ impl From<kit::settings::Settings> for Settings {
     }
 }
 
-impl Deref for Settings {
-    type Target = kit::settings::Settings;
-    fn deref(&self) -> &kit::settings::Settings {
+impl Deref for ApiSettings {
+    type Target = kit::settings::KitSettings;
+    fn deref(&self) -> &kit::settings::KitSettings {
         &self.kit
     }
 }
 
-impl DerefMut for Settings {
-    fn deref_mut(&mut self) -> &mut kit::settings::Settings {
+impl DerefMut for ApiSettings {
+    fn deref_mut(&mut self) -> &mut kit::settings::KitSettings {
         &mut self.kit
     }
 }
 
 /// Opens the application with every domain.
-pub async fn open(settings: Settings) -> Result<App, OpenError> {
-    let Settings { mut kit, events, files, identity, extensions } = settings;
-    kit.domains = kit.domains.with(events).with(files).with(identity).with(extensions);
-    domain::open(kit, MIGRATIONS, &DOMAINS).await
+pub async fn open(settings: ApiSettings) -> Result<App, OpenError> {
+    let ApiSettings { mut kit, events, files, identity, extensions } = settings;
+    kit.domains =
+        kit.domains.with_settings(events).with_settings(files).with_settings(identity).with_settings(extensions);
+    domain::open(kit, MIGRATIONS, &MODULES).await
 }
 
 /// Starts the background work of a server.
@@ -88,12 +89,12 @@ pub fn start(app: &App) {
 
 /// Creates all routes of the main API.
 pub fn all_routes() -> Vec<Route> {
-    domain::register(&DOMAINS);
+    domain::register(&MODULES);
     domain::all_routes()
 }
 
 /// Returns the table of all routes, which is created once.
 pub fn table() -> &'static Table {
-    domain::register(&DOMAINS);
+    domain::register(&MODULES);
     domain::table()
 }

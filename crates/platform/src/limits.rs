@@ -1,17 +1,17 @@
 //! The limits of a build on the command line (`docs/reference/limits.md`). Operators may set higher
 //! values than the API accepts.
 
-use crate::builds::{Failure, error_line, refusal_line};
-use administration::limits::{BUILD_LIMITS, all, find, is_extension, store};
+use crate::builds::{BuildFailure, error_line, refusal_line};
+use administration::limits::{BUILD_LIMITS, find, is_extension, limits_in_order, store};
 use kit::app::App;
 use kit::build::Build;
 use kit::limits::{BuildLimits, FILE_EXTENSIONS};
 use kit::log;
-use resource::{Changes, Value};
-use store::{Conn, Error};
+use resource::{Changes, CheckedValue};
+use store::{Conn, StoreError};
 
 /// A row of `chancery build limits`.
-pub struct Listed {
+pub struct LimitRow {
     pub key: &'static str,
     /// The value; file extensions are separated by commas.
     pub value: String,
@@ -21,17 +21,17 @@ pub struct Listed {
 }
 
 /// Lists the limits of a build, ordered by key; with `key` only that one.
-pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<Listed>, Failure> {
-    let limits = build.db.read::<_, Error>(|conn: &mut Conn| BuildLimits::read(conn)).await.map_err(error_line)?;
-    let mut listed: Vec<Listed> = all()
-        .map(|limit| Listed {
+pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<LimitRow>, BuildFailure> {
+    let limits = build.db.read::<_, StoreError>(|conn: &mut Conn| BuildLimits::read(conn)).await.map_err(error_line)?;
+    let mut listed: Vec<LimitRow> = limits_in_order()
+        .map(|limit| LimitRow {
             key: limit.key(),
             value: limits.value(limit).to_string(),
             is_default: limits.is_default(limit),
-            count: limit.is_counted.then(|| limits.taken(limit)),
+            count: limit.is_counted.then(|| limits.used(limit)),
         })
         .collect();
-    listed.push(Listed {
+    listed.push(LimitRow {
         key: FILE_EXTENSIONS,
         value: limits.file_extensions().join(","),
         is_default: limits.has_default_file_extensions(),
@@ -48,7 +48,7 @@ pub async fn list(build: &Build, key: Option<&str>) -> Result<Vec<Listed>, Failu
 }
 
 /// Sets a limit of a build; the value `default` resets it.
-pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(), Failure> {
+pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(), BuildFailure> {
     let mut changes = Changes::new();
     changes.insert(key.to_owned(), read(key, value)?);
     let now = app.clock.now();
@@ -63,27 +63,29 @@ pub async fn set(app: &App, build: &Build, key: &str, value: &str) -> Result<(),
 }
 
 /// Parses the value of a limit; null stands for the default.
-fn read(key: &str, text: &str) -> Result<Value, Failure> {
+fn read(key: &str, text: &str) -> Result<CheckedValue, BuildFailure> {
     let is_number = find(key).is_some();
     if !is_number && key != FILE_EXTENSIONS {
         return Err(unknown(key));
     }
     if text == "default" {
-        return Ok(Value::Null);
+        return Ok(CheckedValue::Null);
     }
     if is_number {
         let number = text.parse().ok().filter(|number| *number >= 1);
-        return number.map(Value::Int).ok_or_else(|| format!("{key}: expected an integer from 1 on, or default"));
+        return number
+            .map(CheckedValue::Int)
+            .ok_or_else(|| format!("{key}: expected an integer from 1 on, or default"));
     }
     let extensions: Vec<&str> = text.split(',').map(str::trim).filter(|text| !text.is_empty()).collect();
     match extensions.iter().find(|extension| !is_extension(extension)) {
         Some(invalid) => {
             Err(format!("{key}: {invalid}: expected lower-case letters and digits, at most 10, without a dot"))
         }
-        None => Ok(Value::List(extensions.into_iter().map(Value::from).collect())),
+        None => Ok(CheckedValue::List(extensions.into_iter().map(CheckedValue::from).collect())),
     }
 }
 
-fn unknown(key: &str) -> Failure {
+fn unknown(key: &str) -> BuildFailure {
     format!("{key}: there is no such limit")
 }

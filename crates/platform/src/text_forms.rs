@@ -7,18 +7,18 @@
 
 use kit::app::App;
 use kit::build::Build;
-use kit::domain::Domain;
-use kit::jobs::{Pending, StandingJob};
+use kit::domain::Module;
+use kit::jobs::{JobFuture, StandingJob};
 use migrations::text_forms::{LAST_PASS, refold_names};
 use records::classes::ClassField;
 use records::text_forms::{index_in_nfc, next_unique_by_stored_texts, refold_records, use_index_in_nfc};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
-pub static DOMAIN: Domain = Domain { name: "text_forms", standing_jobs: &[&PASSES], ..Domain::EMPTY };
+pub static MODULE: Module = Module { name: "text_forms", standing_jobs: &[&PASSES], ..Module::EMPTY };
 
 /// Takes the steps of the passes.
-static PASSES: StandingJob = StandingJob { name: "text forms", at_a_time: 2, due, run };
+static PASSES: StandingJob = StandingJob { name: "text forms", at_a_time: 2, due: next_pass_time, run };
 
 /// How long a process makes an index before another one tries.
 const LEASE_US: i64 = 4 * 3_600_000_000;
@@ -27,12 +27,12 @@ const PAUSE_US: i64 = 60_000_000;
 /// The class of a pass behind all classes.
 const BEHIND_CLASSES: i64 = -1;
 
-fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
-    conn.one(&Sql::new("SELECT min(due_at) FROM text_passes"), |row| row.opt_int(0))
+fn next_pass_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
+    conn.query_one(&Sql::new("SELECT min(due_at) FROM text_passes"), |row| row.opt_int(0))
 }
 
 /// What is left to do after a step.
-enum Step {
+enum RemainingWork {
     /// Further steps are due.
     Taken,
     /// An index must be made outside of transactions: of a field of a class.
@@ -41,28 +41,28 @@ enum Step {
     Done,
 }
 
-fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
-        let _place = kit::jobs::place(&app, PASSES.name).await;
+        let _place = kit::jobs::acquire_permit(&app, PASSES.name).await;
         loop {
             let (of_step, of_build) = (app.clone(), build.clone());
             match build.db.write(move |conn: &mut Conn| step(&of_step, &of_build, conn)).await? {
-                Step::Taken => {}
-                Step::Index(class, field) => make_index(&app, &build, class, field).await?,
-                Step::Done => return Ok(()),
+                RemainingWork::Taken => {}
+                RemainingWork::Index(class, field) => make_index(&app, &build, class, field).await?,
+                RemainingWork::Done => return Ok(()),
             }
         }
     })
 }
 
 /// Takes the next step of the first pass that is due.
-fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<Step, Error> {
+fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<RemainingWork, StoreError> {
     let now = app.clock.now();
     let sql = Sql::new(
         "SELECT n, changed_since, class_id, after_n FROM text_passes WHERE due_at <= $1 ORDER BY n LIMIT 1 FOR UPDATE",
     );
-    let pass = conn.opt(&sql.arg(now), |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?)))?;
-    let Some((n, since, class, after)) = pass else { return Ok(Step::Done) };
+    let pass = conn.query_optional(&sql.arg(now), |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?)))?;
+    let Some((n, since, class, after)) = pass else { return Ok(RemainingWork::Done) };
     if class == BEHIND_CLASSES {
         return next_index(conn, n, after, now);
     }
@@ -72,35 +72,36 @@ fn step(app: &App, build: &Build, conn: &mut Conn) -> Result<Step, Error> {
         return go_on(conn, n, class, last);
     }
     let sql = Sql::new("SELECT min(id) FROM object_classes WHERE id > $1").arg(class);
-    let next = conn.one(&sql, |row| row.opt_int(0))?;
+    let next = conn.query_one(&sql, |row| row.opt_int(0))?;
     go_on(conn, n, next.unwrap_or(BEHIND_CLASSES), 0)
 }
 
-fn go_on(conn: &mut Conn, n: i64, class: i64, after: i64) -> Result<Step, Error> {
+fn go_on(conn: &mut Conn, n: i64, class: i64, after: i64) -> Result<RemainingWork, StoreError> {
     let sql = Sql::new("UPDATE text_passes SET class_id = $1, after_n = $2 WHERE n = $3");
-    conn.exec(&sql.arg(class).arg(after).arg(n)).map(|_| Step::Taken)
+    conn.exec(&sql.arg(class).arg(after).arg(n)).map(|_| RemainingWork::Taken)
 }
 
 /// The next index of a pass behind all classes, or its end.
-fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<Step, Error> {
+fn next_index(conn: &mut Conn, n: i64, after: i64, now: i64) -> Result<RemainingWork, StoreError> {
     let next = if n == LAST_PASS { next_unique_by_stored_texts(conn, after)? } else { None };
     let Some((class, field)) = next else {
         conn.exec(&Sql::new("DELETE FROM text_passes WHERE n = $1").arg(n))?;
-        return Ok(Step::Taken);
+        return Ok(RemainingWork::Taken);
     };
     // No other process makes it meanwhile.
     conn.exec(&Sql::new("UPDATE text_passes SET due_at = $1 WHERE n = $2").arg(now + LEASE_US).arg(n))?;
-    Ok(Step::Index(class, Arc::new(field)))
+    Ok(RemainingWork::Index(class, Arc::new(field)))
 }
 
-async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>) -> Result<(), Error> {
+async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>) -> Result<(), StoreError> {
     let made = field.clone();
-    let is_made = match build.db.outside(move |conn: &mut Conn| index_in_nfc(conn, class, &made)).await {
+    let is_made = match build.db.run_outside_transaction(move |conn: &mut Conn| index_in_nfc(conn, class, &made)).await
+    {
         Ok(is_made) => is_made,
         Err(error) => {
             let sql = Sql::new("UPDATE text_passes SET due_at = $1 WHERE n = $2");
             let later = sql.arg(app.clock.now() + PAUSE_US).arg(LAST_PASS);
-            build.db.write::<_, Error>(move |conn: &mut Conn| conn.exec(&later)).await?;
+            build.db.write::<_, StoreError>(move |conn: &mut Conn| conn.exec(&later)).await?;
             return Err(error);
         }
     };
@@ -113,7 +114,7 @@ async fn make_index(app: &App, build: &Build, class: i64, field: Arc<ClassField>
         );
     }
     let now = app.clock.now();
-    let finish = move |conn: &mut Conn| -> Result<(), Error> {
+    let finish = move |conn: &mut Conn| -> Result<(), StoreError> {
         if is_made {
             use_index_in_nfc(conn, class, &field)?;
         }

@@ -6,19 +6,19 @@ use platform::kit::permissions::{Permissions, accept_grants};
 use serde_json::{Value as Json, json};
 
 fn register() {
-    domain::register(&platform::DOMAINS);
+    domain::register(&platform::MODULES);
 }
 
 #[test]
 fn what_accounts_hold() {
     register();
-    assert!(Permissions::of_account(AccountType::SuperAdmin).has("user_groups", "edit_perm_set"));
+    assert!(Permissions::for_account_type(AccountType::SuperAdmin).contains("user_groups", "edit_perm_set"));
     let of_all = json!({"object_classes": ["list"], "ui_config": ["view"], "mcp_connectors": ["list"]});
-    assert_eq!(Permissions::of_account(AccountType::External).to_grants(), of_all);
+    assert_eq!(Permissions::for_account_type(AccountType::External).to_grants(), of_all);
     let mut standard = of_all;
     standard["users"] = json!(["list", "view"]);
     standard["user_groups"] = json!(["list"]);
-    assert_eq!(Permissions::of_account(AccountType::Internal).to_grants(), standard);
+    assert_eq!(Permissions::for_account_type(AccountType::Internal).to_grants(), standard);
 }
 
 #[test]

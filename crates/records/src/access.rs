@@ -1,24 +1,24 @@
 //! What somebody may do with a class or a record, and by which ways (`docs/reference/object-classes.md`,
 //! `docs/reference/object-records.md`). What is told to be allowed is what the checks of requests themselves find.
 
-use crate::rights::{ALL, CLASS_VIEW, global, of_permissions, on_class};
+use crate::rights::{ALL, CLASS_VIEW, from_permissions, global, load_class_actions};
 use identity::visibility::{visible_groups, visible_users};
 use identity::{as_caller, roles_of};
 use kit::caller::Caller;
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::json::{USER_REFERENCE, Writer};
+use resource::json::{JsonWriter, USER_REFERENCE};
 use resource::{Errors, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
-use store::{Conn, Error, Row, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// A resource with its actions, in the order in which they are shown.
-pub type Actions = (&'static str, Vec<(&'static str, i64)>);
+pub type ResourceActions = (&'static str, Vec<(&'static str, i64)>);
 
 /// Who is asked about.
-pub struct Person {
+pub struct AccessSubject {
     /// The person as a caller.
     pub caller: Caller,
     /// Whether the account can be used again: one that is anonymized has nothing.
@@ -31,7 +31,7 @@ pub struct Person {
 
 /// What gives actions, in the order in which `ways` are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum AccessWay {
     AccountType,
     Owner,
     ClassOwner,
@@ -40,24 +40,24 @@ pub enum Source {
     RecordPermissionSet,
 }
 
-impl Source {
-    const ALL: [Source; 6] = [
-        Source::AccountType,
-        Source::Owner,
-        Source::ClassOwner,
-        Source::Role,
-        Source::ClassPermissionSet,
-        Source::RecordPermissionSet,
+impl AccessWay {
+    const ALL: [AccessWay; 6] = [
+        AccessWay::AccountType,
+        AccessWay::Owner,
+        AccessWay::ClassOwner,
+        AccessWay::Role,
+        AccessWay::ClassPermissionSet,
+        AccessWay::RecordPermissionSet,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Source::AccountType => "account_type",
-            Source::Owner => "owner",
-            Source::ClassOwner => "class_owner",
-            Source::Role => "role",
-            Source::ClassPermissionSet => "class_permission_set",
-            Source::RecordPermissionSet => "record_permission_set",
+            AccessWay::AccountType => "account_type",
+            AccessWay::Owner => "owner",
+            AccessWay::ClassOwner => "class_owner",
+            AccessWay::Role => "role",
+            AccessWay::ClassPermissionSet => "class_permission_set",
+            AccessWay::RecordPermissionSet => "record_permission_set",
         }
     }
 }
@@ -72,7 +72,7 @@ pub struct GrantGroup {
 /// One thing that gives actions to a person.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
-    pub source: Source,
+    pub source: AccessWay,
     /// The id of the role or set; `None` for other sources, and if the caller may not view it.
     pub id: Option<i64>,
     pub group: Option<GrantGroup>,
@@ -82,12 +82,12 @@ pub struct Grant {
 }
 
 impl Grant {
-    pub fn of_owner(source: Source, bits: i64) -> Grant {
+    pub fn owner_access(source: AccessWay, bits: i64) -> Grant {
         Grant { source, id: None, group: None, name: None, bits }
     }
 
     /// Reads a set from the columns id, name, permissions, and id and name of the group.
-    pub fn of_set(source: Source, row: &Row<'_>) -> Result<Grant, Error> {
+    pub fn set_access(source: AccessWay, row: &Row<'_>) -> Result<Grant, StoreError> {
         let group = match row.opt_int(3)? {
             Some(id) => Some(GrantGroup { id: Some(id), name: row.opt_text(4)?.map(str::to_owned) }),
             None => None,
@@ -96,17 +96,17 @@ impl Grant {
     }
 }
 
-impl Person {
+impl AccessSubject {
     /// The user of the parameter `user`, or the caller; refuses to tell about others unless the caller `may_ask`. `None`, with an
     /// error: there is no such user.
-    pub fn asked(
+    pub fn subject_from_query(
         request: &Request,
         conn: &mut Conn,
         may_ask: bool,
         errors: &mut Errors,
-    ) -> Result<Option<Person>, Refusal> {
+    ) -> Result<Option<AccessSubject>, Refusal> {
         let caller = request.caller()?;
-        let sent = request.query.last("user");
+        let sent = request.query.last_value("user");
         let user = sent.map_or(Some(caller.user), |sent| sent.parse().ok());
         if user != Some(caller.user) && !may_ask {
             return Err(Refusal::forbidden());
@@ -117,14 +117,14 @@ impl Person {
         }
         sql.push(" FROM users t WHERE t.id = ").bind(user.unwrap_or(0));
         sql.push(" AND ").append(&visible_users(caller));
-        let found = conn.opt(&sql, |row| Ok((row.int(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
+        let found = conn.query_optional(&sql, |row| Ok((row.int(1)?, row.text(0)?.to_owned(), reference(row, 1)?)))?;
         let Some((user, status, reference)) = found else {
-            errors.add("user", message::pk(sent.unwrap_or_default()));
+            errors.add("user", message::invalid_id_message(sent.unwrap_or_default()));
             return Ok(None);
         };
         let (is_usable, is_active) = (status != "anonymized", status == "active");
         let is_caller = user == caller.user;
-        Ok(Some(Person { caller: as_caller(conn, user)?, is_usable, is_active, reference, is_caller }))
+        Ok(Some(AccessSubject { caller: as_caller(conn, user)?, is_usable, is_active, reference, is_caller }))
     }
 
     /// Removes id and name of what the caller may not view from the grants of somebody else: roles, the permission sets of the
@@ -134,16 +134,18 @@ impl Person {
             return Ok(());
         }
         let caller = request.caller()?;
-        let views_roles = ["view", "list"].iter().any(|action| caller.may("roles", action));
+        let views_roles = ["view", "list"].iter().any(|action| caller.has_permission("roles", action));
         // Record permission sets are listed for everybody who may view one record of the class.
-        let views_sets = on_class(conn, caller, class)?.is_some_and(|rights| rights.has(CLASS_VIEW));
+        let views_sets = load_class_actions(conn, caller, class)?.is_some_and(|rights| rights.allows(CLASS_VIEW));
         let groups = grants.iter().filter_map(|grant| grant.group.as_ref()?.id);
         let groups = viewable_groups(conn, caller, groups.collect())?;
         for grant in grants {
             let is_viewable = match grant.source {
-                Source::Role => views_roles,
-                Source::ClassPermissionSet => views_sets,
-                Source::AccountType | Source::Owner | Source::ClassOwner | Source::RecordPermissionSet => true,
+                AccessWay::Role => views_roles,
+                AccessWay::ClassPermissionSet => views_sets,
+                AccessWay::AccountType | AccessWay::Owner | AccessWay::ClassOwner | AccessWay::RecordPermissionSet => {
+                    true
+                }
             };
             if !is_viewable {
                 (grant.id, grant.name) = (None, None);
@@ -157,24 +159,26 @@ impl Person {
     }
 
     /// What the account type, the roles and the ownership and sets of a class give.
-    pub fn grants_of_class(&self, conn: &mut Conn, class: i64) -> Result<Vec<Grant>, Error> {
+    pub fn grants_of_class(&self, conn: &mut Conn, class: i64) -> Result<Vec<Grant>, StoreError> {
         let user = self.caller.user;
         let account_type = self.caller.account_type;
         let bits = match account_type.is_super() {
             true => global(&self.caller),
-            false => of_permissions(Permissions::of_account(account_type)),
+            false => from_permissions(Permissions::for_account_type(account_type)),
         };
-        let mut grants =
-            vec![Grant { name: Some(account_type.name().to_owned()), ..Grant::of_owner(Source::AccountType, bits) }];
+        let mut grants = vec![Grant {
+            name: Some(account_type.name().to_owned()),
+            ..Grant::owner_access(AccessWay::AccountType, bits)
+        }];
         if crate::rights::owns_class(conn, user, class)? {
-            grants.push(Grant::of_owner(Source::ClassOwner, ALL));
+            grants.push(Grant::owner_access(AccessWay::ClassOwner, ALL));
         }
         grants.extend(roles_of(conn, user)?.into_iter().map(|role| Grant {
-            source: Source::Role,
+            source: AccessWay::Role,
             id: Some(role.id),
             group: None,
             name: Some(role.name),
-            bits: of_permissions(role.permissions),
+            bits: from_permissions(role.permissions),
         }));
         let mut sql = Sql::new(
             "SELECT s.id, s.name, s.permissions, CAST(NULL AS BIGINT), CAST(NULL AS TEXT) \
@@ -190,15 +194,15 @@ impl Person {
              JOIN user_groups g ON g.id = a.group_id WHERE s.class_id = ",
         );
         sql.bind(class).push(" AND m.user_id = ").bind(user);
-        grants.extend(conn.all(&sql, |row| Grant::of_set(Source::ClassPermissionSet, row))?);
+        grants.extend(conn.query_all(&sql, |row| Grant::set_access(AccessWay::ClassPermissionSet, row))?);
         Ok(grants)
     }
 
     /// The answer: which of the actions the person may take (of those that are `held`), and what gives each.
-    pub fn answer(&self, actions: &[Actions], held: i64, mut grants: Vec<Grant>) -> Vec<u8> {
+    pub fn answer(&self, actions: &[ResourceActions], held: i64, mut grants: Vec<Grant>) -> Vec<u8> {
         let held = if self.is_active { held } else { 0 };
         grants.sort_unstable();
-        let mut out = Writer::with_capacity(4096);
+        let mut out = JsonWriter::with_capacity(4096);
         out.raw("{").name("user").raw_bytes(&self.reference).name("permissions").raw("{");
         for (resource, actions) in actions {
             out.name(resource).raw("{");
@@ -222,7 +226,7 @@ impl Person {
     }
 }
 
-fn write_grant(out: &mut Writer, grant: &Grant) {
+fn write_grant(out: &mut JsonWriter, grant: &Grant) {
     out.name("source").text(grant.source.name()).name("id");
     match grant.id {
         Some(id) => out.int(id),
@@ -242,18 +246,18 @@ fn write_grant(out: &mut Writer, grant: &Grant) {
 }
 
 /// The groups that the caller may view, of some.
-fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result<HashSet<i64>, Error> {
+fn viewable_groups(conn: &mut Conn, caller: &Caller, groups: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
     if groups.is_empty() {
         return Ok(HashSet::new());
     }
     let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE t.id");
-    sql.any(groups).push(" AND (").append(&visible_groups(caller)).push(")");
-    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+    sql.push_any(groups).push(" AND (").append(&visible_groups(caller)).push(")");
+    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
 }
 
 /// The user reference in the columns from `at` on.
-fn reference(row: &Row<'_>, at: usize) -> Result<Vec<u8>, Error> {
-    let mut out = Writer::with_capacity(256);
+fn reference(row: &Row<'_>, at: usize) -> Result<Vec<u8>, StoreError> {
+    let mut out = JsonWriter::with_capacity(256);
     out.raw("{");
     for (n, name) in USER_REFERENCE.into_iter().enumerate() {
         out.name(name);
@@ -268,7 +272,7 @@ fn reference(row: &Row<'_>, at: usize) -> Result<Vec<u8>, Error> {
 }
 
 /// The schema of the answer.
-pub fn schema(title: &'static str, actions: &[Actions]) -> Json {
+pub fn schema(title: &'static str, actions: &[ResourceActions]) -> Json {
     let bools = |actions: &[(&'static str, i64)]| {
         openapi::object(actions.iter().map(|(action, _)| (*action, json!({"type": "boolean"}))))
     };
@@ -281,7 +285,7 @@ pub fn schema(title: &'static str, actions: &[Actions]) -> Json {
     let way = openapi::object([
         ("resource", json!({"type": "string"})),
         ("action", json!({"type": "string"})),
-        ("source", json!({"type": "string", "enum": Source::ALL.map(Source::name)})),
+        ("source", json!({"type": "string", "enum": AccessWay::ALL.map(AccessWay::name)})),
         (
             "id",
             json!({"type": ["integer", "null"], "description": "Of the role or set; null if the caller may not view it"}),

@@ -14,7 +14,7 @@ pub enum Bitmap {
 
 impl Bitmap {
     /// The set of these numbers, in any order and with repetitions.
-    pub fn of(mut numbers: Vec<u32>) -> Bitmap {
+    pub fn from_numbers(mut numbers: Vec<u32>) -> Bitmap {
         numbers.sort_unstable();
         numbers.dedup();
         let highest = numbers.last().map_or(0, |number| *number as usize);
@@ -32,7 +32,7 @@ impl Bitmap {
         let length = sets.clone().map(Bitmap::length_of_bits).max().unwrap_or(0);
         let most: usize = sets.clone().map(Bitmap::len).sum();
         if most * NUMBERS_PER_BIT < length * 8 + 8 {
-            return Bitmap::of(
+            return Bitmap::from_numbers(
                 sets.flat_map(Bitmap::numbers).filter_map(|number| u32::try_from(number).ok()).collect(),
             );
         }
@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn both_forms_hold_the_same_numbers() {
-        let few = || Bitmap::of(vec![70_000, 3, 9, 3]);
-        let many = || Bitmap::of((0..1000).map(|number| number * 3).collect());
+        let few = || Bitmap::from_numbers(vec![70_000, 3, 9, 3]);
+        let many = || Bitmap::from_numbers((0..1000).map(|number| number * 3).collect());
         assert!(matches!(few(), Bitmap::Numbers(_)) && matches!(many(), Bitmap::Bits(_)));
         assert_eq!((few().len(), few().numbers()), (3, vec![3, 9, 70_000]));
         assert_eq!((many().len(), many().numbers()[..3].to_vec()), (1000, vec![0, 3, 6]));
@@ -136,13 +136,13 @@ mod tests {
             );
             assert_eq!(union.numbers(), Bitmap::Bits(union.to_bits()).numbers());
         }
-        assert_eq!(union(&[few(), Bitmap::of(vec![5])]), Bitmap::of(vec![3, 5, 9, 70_000]));
+        assert_eq!(union(&[few(), Bitmap::from_numbers(vec![5])]), Bitmap::from_numbers(vec![3, 5, 9, 70_000]));
         assert_eq!(union(&[many(), many()]), many());
         // Two sets of few numbers may have many together.
-        let half = |from: u32| Bitmap::of((0..3000).map(|n| n * 40 + from).collect());
+        let half = |from: u32| Bitmap::from_numbers((0..3000).map(|n| n * 40 + from).collect());
         assert!(matches!(half(0), Bitmap::Numbers(_)));
         assert_eq!((union(&[half(0), half(9)]).len(), union(&[half(0), half(9)]).bytes()), (6000, 14_997));
-        assert_eq!(union(&[]), Bitmap::of(Vec::new()));
-        assert!(Bitmap::of(Vec::new()).is_empty() && !few().contains(4));
+        assert_eq!(union(&[]), Bitmap::from_numbers(Vec::new()));
+        assert!(Bitmap::from_numbers(Vec::new()).is_empty() && !few().contains(4));
     }
 }

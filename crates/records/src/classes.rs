@@ -8,15 +8,17 @@ use crate::field_type::FieldType;
 pub use crate::object_classes::raise_version;
 use kit::app::App;
 use kit::build::Build;
-use kit::rows::{Declaration, Shape};
+use kit::rows::{Declaration, RowShape};
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
-use resource::{Body, Choice, Field, Kind, Resource, Sent, Source, Target, Value};
+use resource::{
+    CheckedValue, ColumnSource, EnumOption, Field, FieldKind, JsonBody, JsonValue, ReferenceTarget, Resource,
+};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use store::{Conn, Error, Row, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// How many fields stand in one table of a class. PostgreSQL takes 1,600 columns, and 8,160 bytes for the pointers of a row.
 pub const FIELDS_IN_TABLE: i64 = 100;
@@ -49,7 +51,7 @@ pub struct Class {
     /// The declaration of its records, whose group `fields` has the fields.
     pub record: Arc<Resource>,
     /// The shape of whole records.
-    pub shape: Arc<Shape>,
+    pub shape: Arc<RowShape>,
     by_alias: HashMap<String, usize>,
     /// What the options of all fields take in memory, in bytes, about.
     bytes_of_options: usize,
@@ -77,7 +79,7 @@ pub struct ClassField {
     pub scale: Option<i64>,
     pub max_num_of_files: Option<i64>,
     /// The options of an enum, a set or a status, which its declaration shares: there may be many.
-    pub options: Arc<[Choice]>,
+    pub options: Arc<[EnumOption]>,
     /// The initial option of a status.
     pub initial: Option<String>,
     pub related_object_class: Option<i64>,
@@ -121,46 +123,50 @@ impl ClassField {
 
     /// What its options take in memory, in bytes, about.
     fn bytes_of_options(&self) -> usize {
-        const OVERHEAD: usize = size_of::<Choice>() + 32;
+        const OVERHEAD: usize = size_of::<EnumOption>() + 32;
         self.options.iter().map(|option| option.value.len() + option.text.len() + OVERHEAD).sum()
     }
 
     /// The kind of its values, with their bounds.
-    pub fn value_kind(&self) -> Kind {
+    pub fn value_kind(&self) -> FieldKind {
         let size = |value: Option<i64>, default: usize| value.map_or(default, |value| value as usize);
         match self.kind {
-            FieldType::String => Kind::text(size(self.max_length, 255)),
-            FieldType::Text => Kind::text(65_000),
-            FieldType::Url => Kind::Url { max: 2048 },
-            FieldType::Email => Kind::Email { max: 254 },
+            FieldType::String => FieldKind::text(size(self.max_length, 255)),
+            FieldType::Text => FieldKind::text(65_000),
+            FieldType::Url => FieldKind::Url { max: 2048 },
+            FieldType::Email => FieldKind::Email { max: 254 },
             FieldType::Integer => {
-                Kind::Integer { min: self.min_value.unwrap_or(i64::MIN), max: self.max_value.unwrap_or(i64::MAX) }
+                FieldKind::Integer { min: self.min_value.unwrap_or(i64::MIN), max: self.max_value.unwrap_or(i64::MAX) }
             }
-            FieldType::Decimal => Kind::Decimal { precision: size(self.precision, 20), scale: size(self.scale, 2) },
-            FieldType::Boolean => Kind::Boolean,
-            FieldType::Date => Kind::Date,
-            FieldType::Datetime => Kind::DateTime,
-            FieldType::Enum | FieldType::Status => Kind::Enum { choices: self.options.clone() },
+            FieldType::Decimal => {
+                FieldKind::Decimal { precision: size(self.precision, 20), scale: size(self.scale, 2) }
+            }
+            FieldType::Boolean => FieldKind::Boolean,
+            FieldType::Date => FieldKind::Date,
+            FieldType::Datetime => FieldKind::DateTime,
+            FieldType::Enum | FieldType::Status => FieldKind::Enum { choices: self.options.clone() },
             FieldType::Set => {
-                Kind::Set { choices: self.options.clone(), max_items: self.options.len().max(MAX_SENT_MEMBERS) }
+                FieldKind::Set { choices: self.options.clone(), max_items: self.options.len().max(MAX_SENT_MEMBERS) }
             }
-            FieldType::User => Kind::UserId,
-            FieldType::Document => Kind::Files { max_items: size(self.max_num_of_files, 1) },
+            FieldType::User => FieldKind::UserId,
+            FieldType::Document => FieldKind::Files { max_items: size(self.max_num_of_files, 1) },
             FieldType::Relation => {
                 let class = self.related_object_class.unwrap_or(0);
                 let autocomplete =
                     format!("/api/object-classes/{class}/object-records/autocomplete/?text__icontains=").into();
-                Kind::Reference { target: Target { table: table(class).into(), autocomplete: Some(autocomplete) } }
+                FieldKind::Reference {
+                    target: ReferenceTarget { table: table(class).into(), autocomplete: Some(autocomplete) },
+                }
             }
         }
     }
 
     /// The field as records have it.
-    fn declared(&self, class: i64) -> Field {
+    fn to_resource_field(&self, class: i64) -> Field {
         let mut field = Field::new(self.alias.clone(), self.value_kind());
         field.label = Some(self.label.clone().into());
         field.description = Some(self.description.clone().into());
-        field.source = Source::Column(self.column().into());
+        field.source = ColumnSource::Column(self.column().into());
         field.table = self.table_number as usize;
         field.folded = self.fold_column().map(Into::into);
         field.is_fold_indexed = self.is_indexed && self.kind.is_text();
@@ -175,15 +181,18 @@ impl ClassField {
         field.isnull = self.kind != FieldType::Status;
         field.also_in = self.kind == FieldType::Relation;
         // Where it fits no more, since a bound was lowered with a limit of the build, there is none.
-        field.default = self.default.as_ref().and_then(|default| self.checked_default(Body::of(default).sent()).ok());
+        field.default = self
+            .default
+            .as_ref()
+            .and_then(|default| self.checked_default(JsonBody::from_json(default).as_value()).ok());
         if self.kind == FieldType::Status && field.default.is_none() {
-            field.default = self.initial.clone().map(Value::from);
+            field.default = self.initial.clone().map(CheckedValue::from);
         }
         if self.is_unique { field.unique_exactly(self.unique_index(class)) } else { field }
     }
 
     /// A default as records get it, or what is wrong with it. Whether a user or record exists is asked elsewhere.
-    pub fn checked_default(&self, default: Sent<'_>) -> Result<Value, Vec<String>> {
+    pub fn checked_default(&self, default: JsonValue<'_>) -> Result<CheckedValue, Vec<String>> {
         let field = Field::new(self.alias.clone(), self.value_kind()).nullable().blank_is_null();
         resource::check_value(&field, default)
     }
@@ -191,7 +200,7 @@ impl ClassField {
 
 impl Class {
     /// Reads a class with its fields. It is one statement, so that version and fields belong together.
-    pub(crate) fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, Error> {
+    pub(crate) fn load(conn: &mut Conn, id: i64) -> Result<Option<Class>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS).push(
             ", c.version, c.name, c.alias, c.label_field, c.makes_tasks FROM object_classes c \
@@ -199,7 +208,7 @@ impl Class {
         );
         sql.bind(id).push(" ORDER BY f.position, f.id");
         let (mut class, mut fields) = (None, Vec::new());
-        conn.each(&sql, |row| {
+        conn.for_each_row(&sql, |row| {
             let at = FIELD_COLUMNS.split(',').count();
             let label = row.opt_text(at + 3)?.map(str::to_owned);
             let names = [row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned()];
@@ -229,7 +238,7 @@ impl Class {
         let label_field = fields.iter().position(is_label);
         let by_alias = fields.iter().enumerate().map(|(at, field)| (field.alias.clone(), at)).collect();
         let record = Arc::new(record(id, &fields));
-        let shape = Arc::new(Shape::plain(Declaration::from(record.clone())));
+        let shape = Arc::new(RowShape::from_declaration(Declaration::from(record.clone())));
         let bytes_of_options = fields.iter().map(ClassField::bytes_of_options).sum();
         Class {
             id,
@@ -248,7 +257,7 @@ impl Class {
 
     /// The field by whose value a record is named, as records have it.
     pub fn label(&self) -> Option<&Field> {
-        self.label_field.and_then(|at| self.declared(&self.fields[at].alias))
+        self.label_field.and_then(|at| self.resource_field(&self.fields[at].alias))
     }
 
     pub fn field(&self, alias: &str) -> Option<&ClassField> {
@@ -256,7 +265,7 @@ impl Class {
     }
 
     /// The field of this alias as records have it.
-    pub fn declared(&self, alias: &str) -> Option<&Field> {
+    pub fn resource_field(&self, alias: &str) -> Option<&Field> {
         self.by_alias.get(alias).and_then(|_| self.record.field(alias))
     }
 
@@ -289,10 +298,10 @@ pub fn record(class: i64, fields: &[ClassField]) -> Resource {
     id.in_list = false;
     let mut all = vec![
         id,
-        Field::new("object_class", Kind::Integer { min: 1, max: i64::MAX }).read_only().stored_by_resource(),
-        Field::new("owner", Kind::User).nullable().filter().sort().isnull(),
+        Field::new("object_class", FieldKind::Integer { min: 1, max: i64::MAX }).read_only().stored_by_resource(),
+        Field::new("owner", FieldKind::User).nullable().filter().sort().isnull(),
     ];
-    all.extend(fields.iter().map(|field| field.declared(class)));
+    all.extend(fields.iter().map(|field| field.to_resource_field(class)));
     let end = all.len();
     all.extend([created_at, created_by.isnull(), modified_at, modified_by.isnull()]);
     let further = fields.iter().map(|field| field.table_number).max().unwrap_or(0);
@@ -309,11 +318,12 @@ pub const FIELD_COLUMNS: &str = "f.id, f.alias, f.label, f.description, f.type, 
     f.max_num_of_files, f.options, f.initial, f.related_object_class, f.on_delete, f.table_number, f.unique_in_nfc";
 
 /// Reads a field from a row of [`FIELD_COLUMNS`].
-pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
-    let json = |at: usize| -> Result<Option<Json>, Error> {
+pub fn read_field(row: &Row<'_>) -> Result<ClassField, StoreError> {
+    let json = |at: usize| -> Result<Option<Json>, StoreError> {
         Ok(row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()))
     };
-    let kind = FieldType::of(row.text(4)?).ok_or_else(|| Error::Db(format!("no type of fields: {:?}", row.text(4))))?;
+    let kind = FieldType::parse(row.text(4)?)
+        .ok_or_else(|| StoreError::Db(format!("no type of fields: {:?}", row.text(4))))?;
     Ok(ClassField {
         id: row.int(0)?,
         alias: row.text(1)?.to_owned(),
@@ -340,28 +350,28 @@ pub fn read_field(row: &Row<'_>) -> Result<ClassField, Error> {
 }
 
 /// The options in the JSON of a field.
-pub fn options_of(options: Option<Json>) -> Arc<[Choice]> {
+pub fn options_of(options: Option<Json>) -> Arc<[EnumOption]> {
     let text = |option: &Json, name: &str| option[name].as_str().map(str::to_owned);
-    let option = |option: &Json| Some(Choice::new(text(option, "value")?, text(option, "text")?));
+    let option = |option: &Json| Some(EnumOption::new(text(option, "value")?, text(option, "text")?));
     options.as_ref().and_then(Json::as_array).into_iter().flatten().filter_map(option).collect()
 }
 
 /// The declarations that a process keeps of the classes of all builds, each at the version that was asked for last.
 pub struct KnownClasses {
-    kept: Cache<Key, Arc<Class>, InBytes>,
+    kept: Cache<ClassKey, Arc<Class>, ClassWeighter>,
     /// Held while a class is read, so that a large one is read once for all who ask for it at the same time.
     turns: [Mutex<()>; TURNS],
 }
 
 /// The uid of a build and a class.
-type Key = (String, i64);
+type ClassKey = (String, i64);
 
 /// Weighs a class in bytes, about.
 #[derive(Clone)]
-struct InBytes;
+struct ClassWeighter;
 
-impl Weighter<Key, Arc<Class>> for InBytes {
-    fn weight(&self, _: &Key, class: &Arc<Class>) -> u64 {
+impl Weighter<ClassKey, Arc<Class>> for ClassWeighter {
+    fn weight(&self, _: &ClassKey, class: &Arc<Class>) -> u64 {
         const OVERHEAD: usize = 1_000;
         let of_fields = class.record.fields.len() * (size_of::<ClassField>() + size_of::<Field>() + OVERHEAD);
         (of_fields + class.bytes_of_options) as u64
@@ -376,24 +386,24 @@ impl Default for KnownClasses {
             .shards(1)
             .build()
             .expect("a size and a number are given");
-        let kept = Cache::with_options(options, InBytes, Default::default(), Default::default());
+        let kept = Cache::with_options(options, ClassWeighter, Default::default(), Default::default());
         KnownClasses { kept, turns: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 
 impl KnownClasses {
-    fn get(&self, key: &Key, version: i64) -> Option<Arc<Class>> {
+    fn get(&self, key: &ClassKey, version: i64) -> Option<Arc<Class>> {
         self.kept.get(key).filter(|class| class.version == version)
     }
 
-    fn keep(&self, key: Key, class: &Arc<Class>) {
+    fn store(&self, key: ClassKey, class: &Arc<Class>) {
         // A snapshot may show an older version than another request has seen.
         if self.kept.peek(&key).is_none_or(|known| known.version <= class.version) {
             self.kept.insert(key, class.clone());
         }
     }
 
-    fn turn(&self, key: &Key) -> MutexGuard<'_, ()> {
+    fn turn(&self, key: &ClassKey) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         self.turns[hasher.finish() as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
@@ -401,7 +411,13 @@ impl KnownClasses {
 }
 
 /// A class at the version that the transaction sees; `None` when there is no such class.
-pub fn class_at(app: &App, build: &Build, conn: &mut Conn, id: i64, version: i64) -> Result<Option<Arc<Class>>, Error> {
+pub fn class_at(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    id: i64,
+    version: i64,
+) -> Result<Option<Arc<Class>>, StoreError> {
     let (known, key) = (app.slot::<KnownClasses>(), (build.uid.clone(), id));
     if let Some(class) = known.get(&key, version) {
         return Ok(Some(class));
@@ -411,7 +427,7 @@ pub fn class_at(app: &App, build: &Build, conn: &mut Conn, id: i64, version: i64
         return Ok(Some(class));
     }
     let Some(class) = Class::load(conn, id)?.map(Arc::new) else { return Ok(None) };
-    known.keep(key, &class);
+    known.store(key, &class);
     Ok(Some(class))
 }
 
@@ -421,9 +437,9 @@ pub fn known_class(app: &App, build: &Build, id: i64) -> Option<Arc<Class>> {
 }
 
 /// A class as the transaction sees it; `None` when there is no such class.
-pub fn class(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
+pub fn class(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
     let sql = Sql::new("SELECT version FROM object_classes WHERE id = $1").arg(id);
-    match conn.opt(&sql, |row| row.int(0))? {
+    match conn.query_optional(&sql, |row| row.int(0))? {
         Some(version) => class_at(app, build, conn, id, version),
         None => Ok(None),
     }
@@ -438,7 +454,7 @@ mod tests {
         let known = KnownClasses::default();
         let keep = |id: i64, fields: Vec<ClassField>| {
             let class = Class::new(id, 1, "Order".to_owned(), "order".to_owned(), None, fields);
-            known.keep(("build".to_owned(), id), &Arc::new(class));
+            known.store(("build".to_owned(), id), &Arc::new(class));
             known.get(&("build".to_owned(), id), 1).is_some()
         };
         (0..20_000).for_each(|id| assert!(keep(id, Vec::new())));
@@ -451,7 +467,7 @@ mod tests {
         assert!(known.kept.weight() <= MAX_KEPT_BYTES, "{}", known.kept.weight());
     }
 
-    fn with_options(options: Arc<[Choice]>) -> ClassField {
+    fn with_options(options: Arc<[EnumOption]>) -> ClassField {
         ClassField {
             id: 0,
             alias: String::new(),

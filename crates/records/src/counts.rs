@@ -4,7 +4,7 @@
 use crate::visible_records::slot;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The records of a class.
 pub static OBJECT_RECORDS: Limit = Limit {
@@ -20,39 +20,39 @@ const PLENTY: i64 = 100_000;
 
 /// Counts so many more records; refuses when they exceed the limit. It comes last in its transaction, since others
 /// wait for the slot until the commit.
-pub fn take(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
+pub fn add_records(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     let [mut held, mut most] = held_and_most(conn, class)?;
     if !conn.is_embedded() && held + more + PLENTY > most {
         lock_all(conn, class)?;
         [held, most] = held_and_most(conn, class)?;
     }
-    limits::within(&OBJECT_RECORDS, most, held + more)?;
+    limits::check_bound(&OBJECT_RECORDS, most, held + more)?;
     add(conn, class, more).map_err(Refusal::from)
 }
 
 /// Refuses when so many more records would exceed the limit; counts nothing.
 pub fn check(conn: &mut Conn, class: i64, more: i64) -> Result<(), Refusal> {
     let [held, most] = held_and_most(conn, class)?;
-    limits::within(&OBJECT_RECORDS, most, held + more)
+    limits::check_bound(&OBJECT_RECORDS, most, held + more)
 }
 
 /// How many records a class has, and how many it may have.
-fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], Error> {
+fn held_and_most(conn: &mut Conn, class: i64) -> Result<[i64; 2], StoreError> {
     let sql = Sql::new(
         "SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT), \
          COALESCE((SELECT l.value FROM limits l WHERE l.name = $2), CAST($3 AS BIGINT)) \
          FROM record_counts c WHERE c.class_id = $1",
     );
     let sql = sql.arg(class).arg(OBJECT_RECORDS.name).arg(OBJECT_RECORDS.default);
-    conn.one(&sql, |row| Ok([row.int(0)?, row.int(1)?]))
+    conn.query_one(&sql, |row| Ok([row.int(0)?, row.int(1)?]))
 }
 
 /// Counts so many fewer records.
-pub fn give_back(conn: &mut Conn, class: i64, less: i64) -> Result<(), Error> {
+pub fn give_back(conn: &mut Conn, class: i64, less: i64) -> Result<(), StoreError> {
     add(conn, class, -less)
 }
 
-fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), Error> {
+fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO record_counts(class_id, slot, n) VALUES ($1, $2, $3) \
          ON CONFLICT (class_id, slot) DO UPDATE SET n = record_counts.n + excluded.n",
@@ -61,13 +61,13 @@ fn add(conn: &mut Conn, class: i64, more: i64) -> Result<(), Error> {
 }
 
 /// How many records a class has.
-pub fn sum(conn: &mut Conn, class: i64) -> Result<i64, Error> {
+pub fn sum(conn: &mut Conn, class: i64) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT) FROM record_counts c WHERE c.class_id = $1");
-    conn.one(&sql.arg(class), |row| row.int(0))
+    conn.query_one(&sql.arg(class), |row| row.int(0))
 }
 
 /// Locks every slot, in their order. The embedded database has one writer, and nothing to lock.
-fn lock_all(conn: &mut Conn, class: i64) -> Result<(), Error> {
+fn lock_all(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     if conn.is_embedded() {
         return Ok(());
     }
@@ -76,5 +76,5 @@ fn lock_all(conn: &mut Conn, class: i64) -> Result<(), Error> {
         conn.exec(&sql.arg(class).arg(slot))?;
     }
     let sql = Sql::new("SELECT n FROM record_counts WHERE class_id = $1 ORDER BY slot FOR UPDATE").arg(class);
-    conn.each(&sql, |_| Ok(()))
+    conn.for_each_row(&sql, |_| Ok(()))
 }

@@ -46,7 +46,7 @@ impl FieldType {
         (Relation, "relation", "Relation"),
     ];
 
-    pub fn of(name: &str) -> Option<FieldType> {
+    pub fn parse(name: &str) -> Option<FieldType> {
         FieldType::ALL.iter().find(|(_, known, _)| *known == name).map(|(kind, _, _)| *kind)
     }
 

@@ -1,8 +1,8 @@
 //! The history events of a write to records (`docs/reference/history.md`), collected so that they reach the outbox together.
 
 use crate::classes::ClassField;
-use events::outbox::{self, HistoryEvent};
-use events::record_events::{Assignee, Event, FieldValue, Person, SetName, Source};
+use events::outbox::{self, OutboxHistoryEvent};
+use events::record_events::{Assignee, EventPerson, EventSource, FieldValue, RecordChangeEvent, SetName};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::Value as Json;
@@ -22,16 +22,16 @@ pub struct Assignment {
 
 /// The events of one transaction.
 pub struct Events {
-    source: Source,
+    source: EventSource,
     /// The full names of users whom the events are about.
     names: HashMap<i64, String>,
     at: i64,
-    all: Vec<HistoryEvent>,
+    all: Vec<OutboxHistoryEvent>,
 }
 
 impl Events {
     /// Events that the caller causes, about these users and others, all under their present names.
-    pub fn of_request(
+    pub fn for_request(
         request: &Request,
         conn: &mut Conn,
         about: impl IntoIterator<Item = i64>,
@@ -40,66 +40,74 @@ impl Events {
         let names = names_of_users(conn, about.into_iter().chain([user]))?;
         let name = names.get(&user).cloned();
         let source = match agent {
-            Some(agent) => Source::mcp(user, name, agent.client.as_ref()),
-            None => Source::user(user, name.unwrap_or_default()),
+            Some(agent) => EventSource::mcp(user, name, agent.client.as_ref()),
+            None => EventSource::user(user, name.unwrap_or_default()),
         };
         Ok(Events { source, names, at: request.now, all: Vec::new() })
     }
 
-    fn push(&mut self, record: i64, event: &Event<'_>) {
-        self.all.push(event.of(record, &self.source, self.at));
+    fn push(&mut self, record: i64, event: &RecordChangeEvent<'_>) {
+        self.all.push(event.to_history_event(record, &self.source, self.at));
     }
 
-    fn push_about<'a>(&'a mut self, record: i64, user: i64, event: impl FnOnce(Person<'a>) -> Event<'a>) {
+    fn push_about<'a>(
+        &'a mut self,
+        record: i64,
+        user: i64,
+        event: impl FnOnce(EventPerson<'a>) -> RecordChangeEvent<'a>,
+    ) {
         let name = self.names.get(&user).map_or("", String::as_str);
-        let event = event(Person::user(user, name)).of(record, &self.source, self.at);
+        let event = event(EventPerson::user(user, name)).to_history_event(record, &self.source, self.at);
         self.all.push(event);
     }
 
-    pub fn created(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
-        self.push(record, &Event::RecordCreated(values));
+    pub fn push_created(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
+        self.push(record, &RecordChangeEvent::RecordCreated(values));
     }
 
     pub fn status_initialized(&mut self, record: i64, value: FieldValue<'_>) {
-        self.push(record, &Event::StatusInitialized(value));
+        self.push(record, &RecordChangeEvent::StatusInitialized(value));
     }
 
     pub fn owner_initialized(&mut self, record: i64, owner: i64) {
-        self.push_about(record, owner, Event::OwnerInitialized);
+        self.push_about(record, owner, RecordChangeEvent::OwnerInitialized);
     }
 
     pub fn owners_added(&mut self, record: i64, owner: i64) {
-        self.push_about(record, owner, |owner| Event::OwnersAdded(vec![owner]));
+        self.push_about(record, owner, |owner| RecordChangeEvent::OwnersAdded(vec![owner]));
     }
 
     pub fn owners_removed(&mut self, record: i64, owner: i64) {
-        self.push_about(record, owner, |owner| Event::OwnersRemoved(vec![owner]));
+        self.push_about(record, owner, |owner| RecordChangeEvent::OwnersRemoved(vec![owner]));
     }
 
     pub fn assignees_added(&mut self, record: i64, assignments: &[Assignment]) {
-        self.push(record, &Event::AssigneesAdded(assignments.iter().map(assignee).collect()));
+        self.push(record, &RecordChangeEvent::AssigneesAdded(assignments.iter().map(assignee).collect()));
     }
 
     pub fn assignees_removed(&mut self, record: i64, assignments: &[Assignment]) {
-        self.push(record, &Event::AssigneesRemoved(assignments.iter().map(assignee).collect()));
+        self.push(record, &RecordChangeEvent::AssigneesRemoved(assignments.iter().map(assignee).collect()));
     }
 
-    pub fn changed(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
-        self.push(record, &Event::FieldValuesChanged(values));
+    pub fn push_values_changed(&mut self, record: i64, values: Vec<FieldValue<'_>>) {
+        self.push(record, &RecordChangeEvent::FieldValuesChanged(values));
     }
 
     pub fn deleted(&mut self, record: i64) {
-        self.push(record, &Event::RecordDeleted);
+        self.push(record, &RecordChangeEvent::RecordDeleted);
     }
 
     /// Puts them into the outbox; refuses when it has no room for all.
-    pub fn put(self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    pub fn write_to_outbox(self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if self.all.is_empty() { Ok(()) } else { outbox::put_history(request, conn, &self.all) }
     }
 }
 
 /// The full names of users.
-pub fn names_of_users(conn: &mut Conn, users: impl Iterator<Item = i64>) -> Result<HashMap<i64, String>, store::Error> {
+pub fn names_of_users(
+    conn: &mut Conn,
+    users: impl Iterator<Item = i64>,
+) -> Result<HashMap<i64, String>, store::StoreError> {
     let mut ids: Vec<i64> = users.collect();
     ids.sort_unstable();
     ids.dedup();
@@ -107,7 +115,7 @@ pub fn names_of_users(conn: &mut Conn, users: impl Iterator<Item = i64>) -> Resu
         return Ok(HashMap::new());
     }
     let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
-    Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+    Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
 /// The value of a field, as answers show it.
@@ -118,8 +126,8 @@ pub fn value(field: &ClassField, shown: Json) -> FieldValue<'_> {
 fn assignee(assignment: &Assignment) -> Assignee<'_> {
     let name = assignment.name.as_ref();
     let person = match assignment.principal {
-        group if group < 0 => Person::user_group(-group, name),
-        user => Person::user(user, name),
+        group if group < 0 => EventPerson::user_group(-group, name),
+        user => EventPerson::user(user, name),
     };
     Assignee { person, permission_set: SetName { id: assignment.set, name: &assignment.set_name } }
 }

@@ -22,7 +22,7 @@ pub mod text_forms;
 pub mod visible_records;
 
 use classes::KnownClasses;
-use kit::domain::Domain;
+use kit::domain::Module;
 use kit::permissions::{PermissionResource, held_by_everybody};
 use object_records::export::Exports;
 use visible_records::KnownSets;
@@ -31,7 +31,7 @@ use visible_records::KnownSets;
 const CLASS_ACTIONS: &[&str] = &["list", "view", "create", "edit", "delete", "edit_perm_set"];
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "records",
     routes: || {
         let routes = [
@@ -101,14 +101,14 @@ pub static DOMAIN: Domain = Domain {
     ],
     object_rights: &[rights::holds_records],
     slots: |_, _, slots| {
-        slots.put(KnownClasses::default());
-        slots.put(KnownSets::default());
-        slots.put(Exports::default());
-        slots.put(single_records::RecordHooks::default());
+        slots.insert(KnownClasses::default());
+        slots.insert(KnownSets::default());
+        slots.insert(Exports::default());
+        slots.insert(single_records::RecordHooks::default());
         Ok(())
     },
     standing_jobs: &[&object_records::deleted::REMOVAL],
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };
 
 /// The functions that read what comes from outside, for `crates/hostile`.
@@ -116,10 +116,10 @@ pub static DOMAIN: Domain = Domain {
 pub mod readers {
     use crate::classes::{ClassField, record};
     use crate::object_classes::fields;
-    use resource::{Errors, Object, Resource};
+    use resource::{Errors, Resource, SentObject};
 
     /// A field of a class out of the body that makes it, as far as that needs no database.
-    pub fn field(id: i64, body: &Object<'_>) -> Result<ClassField, Errors> {
+    pub fn field(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
         fields::read(id, body)
     }
 

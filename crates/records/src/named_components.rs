@@ -1,31 +1,31 @@
 //! The custom components that forms and UI configurations name (`docs/reference/forms.md`).
 
-use resource::{Field, Key, Kind, Sent, Target, Value, message, pk};
+use resource::{CheckedValue, Field, FieldKey, FieldKind, JsonValue, ReferenceTarget, message, parse_id};
 use std::collections::{BTreeSet, HashMap};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many custom components may be named together.
 pub const MAX_COMPONENTS: usize = 100;
 
-pub static CUSTOM_COMPONENTS: Key<Vec<i64>> = Key::new("custom_components");
+pub static CUSTOM_COMPONENTS: FieldKey<Vec<i64>> = FieldKey::new("custom_components");
 
 /// The field `custom_components`. Which components a row names stands in this table, whose column `owner` has the row's id.
 pub fn custom_components(table: &'static str, owner: &'static str) -> Field {
-    let target = Target { table: "custom_components".into(), autocomplete: None };
+    let target = ReferenceTarget { table: "custom_components".into(), autocomplete: None };
     CUSTOM_COMPONENTS
-        .is(Kind::References { target, max_items: MAX_COMPONENTS })
+        .declare(FieldKind::References { target, max_items: MAX_COMPONENTS })
         .members(table, owner, "component")
-        .default(Value::List(Vec::new()))
+        .default(CheckedValue::List(Vec::new()))
 }
 
 /// The custom components of a body, each once, or the messages about them. They must be enabled, and stay as they are until
 /// the end of the write.
-pub fn accept(conn: &mut Conn, sent: Sent<'_>) -> Result<Result<Value, Vec<String>>, Error> {
-    let list = |ids: BTreeSet<i64>| Value::List(ids.into_iter().map(Value::Int).collect());
+pub fn accept(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<CheckedValue, Vec<String>>, StoreError> {
+    let list = |ids: BTreeSet<i64>| CheckedValue::List(ids.into_iter().map(CheckedValue::Int).collect());
     Ok(accept_ids(conn, sent)?.map(list))
 }
 
-fn accept_ids(conn: &mut Conn, sent: Sent<'_>) -> Result<Result<BTreeSet<i64>, Vec<String>>, Error> {
+fn accept_ids(conn: &mut Conn, sent: JsonValue<'_>) -> Result<Result<BTreeSet<i64>, Vec<String>>, StoreError> {
     if sent.is_null() {
         return Ok(Err(vec![message::NULL.to_owned()]));
     }
@@ -35,10 +35,10 @@ fn accept_ids(conn: &mut Conn, sent: Sent<'_>) -> Result<Result<BTreeSet<i64>, V
     if count > MAX_COMPONENTS {
         return Ok(Err(vec![message::list_too_long(MAX_COMPONENTS)]));
     }
-    let id = |item: &Sent<'_>| match item.as_str() {
+    let id = |item: &JsonValue<'_>| match item.as_str() {
         _ if item.is_null() => Err(message::NULL.to_owned()),
         Some(text) if text.trim().is_empty() => Err(message::BLANK.to_owned()),
-        _ => pk(*item),
+        _ => parse_id(*item),
     };
     let (ids, wrong): (Vec<_>, Vec<_>) = items.iter().map(id).partition(Result::is_ok);
     if !wrong.is_empty() {
@@ -49,12 +49,12 @@ fn accept_ids(conn: &mut Conn, sent: Sent<'_>) -> Result<Result<BTreeSet<i64>, V
         return Ok(Ok(ids));
     }
     let mut sql = Sql::new("SELECT id, is_enabled FROM custom_components WHERE id");
-    sql.any(ids.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
-    let known: HashMap<i64, bool> = conn.all(&sql, |row| Ok((row.int(0)?, row.flag(1)?)))?.into_iter().collect();
+    sql.push_any(ids.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
+    let known: HashMap<i64, bool> = conn.query_all(&sql, |row| Ok((row.int(0)?, row.flag(1)?)))?.into_iter().collect();
     let wrong = |id: &i64| match known.get(id) {
         Some(true) => None,
         Some(false) => Some(format!("Custom component {id} - object not enabled.")),
-        None => Some(message::pk(id)),
+        None => Some(message::invalid_id_message(id)),
     };
     let wrong: Vec<String> = ids.iter().filter_map(wrong).collect();
     Ok(if wrong.is_empty() { Ok(ids) } else { Err(wrong) })

@@ -4,30 +4,33 @@
 use identity::assignees::{Principals, check_each};
 use kit::caller::Caller;
 use kit::refusal::Refusal;
-use kit::rows::{Cell, Declaration, Shape};
-use resource::json::{Cells, Form, Writer};
-use resource::{Field, Kind, Resource};
+use kit::rows::{Declaration, RowCells, RowShape};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{Field, FieldKind, Resource};
 use serde_json::json;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The declaration of a collection of owners.
 fn declaration(title: &'static str, limit: i64, in_batch: i64) -> Resource {
     let fields = [
         Field::id(),
-        Field::new("owner_id", Kind::Integer { min: 1, max: i64::MAX }).read_only().filter(),
-        Field::new("type", Kind::text(10)).read_only().sql("'user'"),
-        Field::new("name", Kind::text(201)).folded().read_only().filter().sort(),
-        Field::new("created_at", Kind::DateTime).read_only().filter().sort(),
+        Field::new("owner_id", FieldKind::Integer { min: 1, max: i64::MAX }).read_only().filter(),
+        Field::new("type", FieldKind::text(10)).read_only().sql("'user'"),
+        Field::new("name", FieldKind::text(201)).folded().read_only().filter().sort(),
+        Field::new("created_at", FieldKind::DateTime).read_only().filter().sort(),
         // Answers show the creator's name.
-        Field::new("created_by", Kind::User).filter_only(),
-        Field::new("user", Kind::User).column("owner_id").read_only(),
+        Field::new("created_by", FieldKind::User).filter_only(),
+        Field::new("user", FieldKind::User).column("owner_id").read_only(),
     ];
     let autocomplete = "/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains=";
-    Resource::new("owners", title, "owners", fields).limit_items(limit).batch(in_batch, autocomplete).shows(|_| {
-        let name = json!({"type": ["string", "null"], "description": "The full name of who made the user owner"});
-        vec![("created_by", name)]
-    })
+    Resource::new("owners", title, "owners", fields)
+        .limit_items(limit)
+        .batch(in_batch, autocomplete)
+        .with_extra_schemas(|_| {
+            let name = json!({"type": ["string", "null"], "description": "The full name of who made the user owner"});
+            vec![("created_by", name)]
+        })
 }
 
 /// The owner of a class.
@@ -36,10 +39,16 @@ pub static CLASS_OWNER: LazyLock<Resource> = LazyLock::new(|| declaration("Objec
 pub static RECORD_OWNER: LazyLock<Resource> = LazyLock::new(|| declaration("ObjectRecordOwner", 1, 1));
 
 const CREATOR: &str = "(SELECT c.full_name FROM users c WHERE c.id = t.created_by)";
-pub static CLASS_OWNER_SHAPE: Shape = Shape::new(Declaration::Static(&CLASS_OWNER), CREATOR, write_creator);
-pub static RECORD_OWNER_SHAPE: Shape = Shape::new(Declaration::Static(&RECORD_OWNER), CREATOR, write_creator);
+pub static CLASS_OWNER_SHAPE: RowShape = RowShape::new(Declaration::Static(&CLASS_OWNER), CREATOR, write_creator);
+pub static RECORD_OWNER_SHAPE: RowShape = RowShape::new(Declaration::Static(&RECORD_OWNER), CREATOR, write_creator);
 
-fn write_creator(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &kit::request::Request) -> Result<(), Error> {
+fn write_creator(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    _: &kit::request::Request,
+) -> Result<(), StoreError> {
     out.name("created_by").opt_text(row.text(at)?);
     Ok(())
 }

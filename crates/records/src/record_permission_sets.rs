@@ -5,26 +5,27 @@
 
 use crate::object_records::leaving;
 use crate::rights::{
-    ALL, CLASS_EDIT_PERM_SET, ClassRights, EDIT, RECORD_VOCABULARY, TASKS_CREATE, VIEW, lock_class, of_class,
+    ALL, CLASS_EDIT_PERM_SET, ClassRights, EDIT, RECORD_VOCABULARY, TASKS_CREATE, VIEW, load_class_rights, lock_class,
     rights_on_class,
 };
 use kit::answer::{Answer, Outcome};
 use kit::limits::{Limit, LimitSummary};
 use kit::permission_set::{GRANTS, NAME, PERMISSIONS, PermissionSets, grants_schema};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::Route;
-use kit::rows::{self, Declaration, Scope, Shape};
-use resource::json::{Cells, Form, Writer};
+use kit::rows::{self, Declaration, RowShape, Scope};
+use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{
-    Changes, Errors, Field, Key, Kind, Resource, Sent, UNDIRECTED, Value, check_value, message, openapi, pk,
+    Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonValue, Resource, UNDIRECTED, check_value, message,
+    openapi, parse_id,
 };
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The record permission sets of a class.
 pub static RECORD_SETS: Limit = Limit {
@@ -40,7 +41,7 @@ const MCP_PERMISSIONS: &str = "mcp_permissions";
 /// The name of an item's member with the id of the connector.
 const CONNECTOR: &str = "connector";
 
-static MCP_GRANTS: Key<Json> = Key::new(MCP_PERMISSIONS);
+static MCP_GRANTS: FieldKey<Json> = FieldKey::new(MCP_PERMISSIONS);
 
 /// A record permission set.
 static SET: LazyLock<Resource> = LazyLock::new(|| declaration(|field| field));
@@ -60,14 +61,14 @@ fn declaration(mcp_permissions: fn(Field) -> Field) -> Resource {
             .required()
             .unique("record_permission_sets_name")
             .folded(),
-        GRANTS.is(Kind::Object).schema(set_schema).stored_by_resource(),
-        mcp_permissions(MCP_GRANTS.is(Kind::List).schema(connectors_schema).stored_by_resource()),
+        GRANTS.declare(FieldKind::Object).schema(set_schema).stored_by_resource(),
+        mcp_permissions(MCP_GRANTS.declare(FieldKind::List).schema(connectors_schema).stored_by_resource()),
     ];
     let fields = fields.into_iter().chain(Field::audit());
     Resource::new("record_permission_sets", "RecordPermissionSet", "record_permission_sets", fields)
         .unselectable()
         .limit_items(RECORD_SETS.default)
-        .shows(|_| {
+        .with_extra_schemas(|_| {
             let name = openapi::object([("name", json!({"type": "string"}))]);
             let names =
                 json!({"type": "object", "description": "By the id of the connector", "additionalProperties": name});
@@ -108,7 +109,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
     let connectors = connectors(conn, request.id(), None)?;
     let total = connectors.len() as i64;
-    let scope = Scope::of(Sql::new("t.class_id = $1").arg(request.id())).cacheable();
+    let scope = Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable();
     rows::list(request, conn, &shape(connectors), Scope { total: Some(total), ..scope })
 }
 
@@ -120,7 +121,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let columns = [("class_id", class.into()), ("permissions", accepted.grants.into())];
     let id = rows::insert(request, conn, &NEW_SET, &accepted.changes, &columns)?;
     let connectors = connectors(conn, class, Some(id))?;
-    rows::created(request, conn, &shape(connectors), id)
+    rows::created_answer(request, conn, &shape(connectors), id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -132,7 +133,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     SETS.update(request, conn, set.id, before, &accepted.changes, (set.grants, accepted.grants))?;
     store_connectors(conn, &set, &accepted)?;
     let connectors = connectors(conn, class, Some(set.id))?;
-    rows::changed(request, conn, &shape(connectors), set.id)
+    rows::edited_answer(request, conn, &shape(connectors), set.id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -145,25 +146,25 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// Deletes what connectors have of a set that is deleted, and has the assignments to it removed.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "record_permission_sets",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, id| {
         conn.exec(&Sql::new("DELETE FROM record_set_connectors WHERE permission_set = $1").arg(id))?;
-        Ok(leaving::of_set(request, conn, id)?)
+        Ok(leaving::queue_set_removal(request, conn, id)?)
     },
 };
 
 /// A stored set.
-struct Set {
+struct RecordPermissionSet {
     id: i64,
     name: String,
     /// The actions, as bits.
     grants: i64,
-    connectors: Vec<Connector>,
+    connectors: Vec<AssociatedConnector>,
 }
 
 /// What a connector that is associated with the class has of a set.
 #[derive(Clone)]
-struct Connector {
+struct AssociatedConnector {
     id: i64,
     name: String,
     /// The actions, as bits.
@@ -171,13 +172,17 @@ struct Connector {
 }
 
 /// What a connector has, as `mcp_permissions` shows it.
-fn to_value(connectors: &[Connector]) -> Value {
-    let item = |of: &Connector| json!({CONNECTOR: of.id, PERMISSIONS: RECORD_VOCABULARY.to_json(of.grants)});
-    Value::Json(connectors.iter().map(item).collect())
+fn to_value(connectors: &[AssociatedConnector]) -> CheckedValue {
+    let item = |of: &AssociatedConnector| json!({CONNECTOR: of.id, PERMISSIONS: RECORD_VOCABULARY.to_json(of.grants)});
+    CheckedValue::Json(connectors.iter().map(item).collect())
 }
 
 /// The sets of a class, or one of them, each with the connectors that are associated with the class.
-fn connectors(conn: &mut Conn, class: i64, set: Option<i64>) -> Result<BTreeMap<i64, Vec<Connector>>, Error> {
+fn connectors(
+    conn: &mut Conn,
+    class: i64,
+    set: Option<i64>,
+) -> Result<BTreeMap<i64, Vec<AssociatedConnector>>, StoreError> {
     let mut sql = Sql::new(
         "SELECT s.id, c.id, c.name, COALESCE(x.permissions, 0) FROM record_permission_sets s \
          LEFT JOIN mcp_connector_classes k ON k.object_class = s.class_id LEFT JOIN mcp_connectors c ON c.id = k.connector \
@@ -187,11 +192,11 @@ fn connectors(conn: &mut Conn, class: i64, set: Option<i64>) -> Result<BTreeMap<
     if let Some(set) = set {
         sql.push(" AND s.id = ").bind(set);
     }
-    let mut of_sets: BTreeMap<i64, Vec<Connector>> = BTreeMap::new();
-    conn.each(sql.push(" ORDER BY s.id, c.id"), |row| {
+    let mut of_sets: BTreeMap<i64, Vec<AssociatedConnector>> = BTreeMap::new();
+    conn.for_each_row(sql.push(" ORDER BY s.id, c.id"), |row| {
         let connectors = of_sets.entry(row.int(0)?).or_default();
         if let Some(id) = row.opt_int(1)? {
-            connectors.push(Connector { id, name: row.text(2)?.to_owned(), grants: row.int(3)? });
+            connectors.push(AssociatedConnector { id, name: row.text(2)?.to_owned(), grants: row.int(3)? });
         }
         Ok(())
     })?;
@@ -199,7 +204,7 @@ fn connectors(conn: &mut Conn, class: i64, set: Option<i64>) -> Result<BTreeMap<
 }
 
 /// What a connector has of a set.
-pub struct OfConnector {
+pub struct ConnectorActions {
     pub id: i64,
     pub name: String,
     /// The actions, as bits.
@@ -208,7 +213,7 @@ pub struct OfConnector {
     is_assigned: bool,
 }
 
-impl OfConnector {
+impl ConnectorActions {
     /// The actions, as sets show them.
     pub fn permissions(&self) -> Json {
         RECORD_VOCABULARY.to_json(self.grants)
@@ -216,7 +221,12 @@ impl OfConnector {
 }
 
 /// The sets of a class that give something to a connector, in their order, for an agent of a person.
-pub fn sets_of_connector(conn: &mut Conn, class: i64, connector: i64, person: i64) -> Result<Vec<OfConnector>, Error> {
+pub fn sets_of_connector(
+    conn: &mut Conn,
+    class: i64,
+    connector: i64,
+    person: i64,
+) -> Result<Vec<ConnectorActions>, StoreError> {
     let mut sql = Sql::new("SELECT s.id, s.name, s.permissions & x.permissions, CASE WHEN EXISTS (SELECT 1 ");
     from_assignments(&mut sql, person).push(" AND a.permission_set = s.id) THEN 1 ELSE 0 END ");
     sql.push(
@@ -224,19 +234,19 @@ pub fn sets_of_connector(conn: &mut Conn, class: i64, connector: i64, person: i6
     );
     sql.bind(connector).push(" WHERE s.class_id = ").bind(class);
     sql.push(" AND (s.permissions & x.permissions) <> 0 ORDER BY s.id");
-    conn.all(&sql, |row| {
+    conn.query_all(&sql, |row| {
         let (id, name) = (row.int(0)?, row.text(1)?.to_owned());
-        Ok(OfConnector { id, name, grants: row.int(2)?, is_assigned: row.flag(3)? })
+        Ok(ConnectorActions { id, name, grants: row.int(2)?, is_assigned: row.flag(3)? })
     })
 }
 
 /// A record for which an agent may make tasks by one of these sets, and change it if there is one.
-pub fn record_for_tasks(conn: &mut Conn, sets: &[OfConnector], person: i64) -> Result<Option<i64>, Error> {
-    let makes = |set: &&OfConnector| set.is_assigned && set.grants & (VIEW | TASKS_CREATE) == VIEW | TASKS_CREATE;
+pub fn record_for_tasks(conn: &mut Conn, sets: &[ConnectorActions], person: i64) -> Result<Option<i64>, StoreError> {
+    let makes = |set: &&ConnectorActions| set.is_assigned && set.grants & (VIEW | TASKS_CREATE) == VIEW | TASKS_CREATE;
     let Some(set) = sets.iter().filter(makes).max_by_key(|set| set.grants & EDIT) else { return Ok(None) };
     let mut sql = Sql::new("SELECT a.record ");
     from_assignments(&mut sql, person).push(" AND a.permission_set = ").bind(set.id).push(" LIMIT 1");
-    conn.opt(&sql, |row| row.int(0))
+    conn.query_optional(&sql, |row| row.int(0))
 }
 
 /// Appends the assignments of a person, his own and those of his groups.
@@ -248,29 +258,29 @@ fn from_assignments(sql: &mut Sql, person: i64) -> &mut Sql {
 /// What the caller holds on the path's class, whose row is locked and whose sets he may change.
 fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
     lock_class(conn, request.id())?;
-    let rights = of_class(conn, request.caller()?, request.id())?;
-    rights.needs(CLASS_EDIT_PERM_SET)?;
+    let rights = load_class_rights(conn, request.caller()?, request.id())?;
+    rights.require(CLASS_EDIT_PERM_SET)?;
     Ok(rights)
 }
 
 /// The path's set with its row and the associations of its class locked, when the caller has the right and `If-Match` fits.
-fn change_target(request: &Request, conn: &mut Conn) -> Result<(Set, ClassRights), Refusal> {
+fn change_target(request: &Request, conn: &mut Conn) -> Result<(RecordPermissionSet, ClassRights), Refusal> {
     let (class, id) = (request.id(), request.second_id());
     let rights = rights_for_change(request, conn)?;
     let sql =
         Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = $1 AND class_id = $2 FOR UPDATE");
-    let found = conn.opt(&sql.arg(id).arg(class), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let found = conn.query_optional(&sql.arg(id).arg(class), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     let (name, grants) = found.ok_or_else(Refusal::not_found)?;
     let associated = "SELECT connector FROM mcp_connector_classes WHERE object_class = $1 ORDER BY connector FOR SHARE";
-    conn.each(&Sql::new(associated).arg(class), |_| Ok(()))?;
+    conn.for_each_row(&Sql::new(associated).arg(class), |_| Ok(()))?;
     let of_sets = connectors(conn, class, Some(id))?;
     rows::check_if_match(request, conn, &shape(of_sets.clone()), id)?;
     let connectors = of_sets.into_values().next().unwrap_or_default();
-    Ok((Set { id, name, grants, connectors }, rights))
+    Ok((RecordPermissionSet { id, name, grants, connectors }, rights))
 }
 
 /// A body that was accepted.
-struct Accepted {
+struct CheckedSet {
     changes: Changes,
     /// The actions that the set has afterwards, as bits.
     grants: i64,
@@ -280,37 +290,42 @@ struct Accepted {
 
 /// Accepts a body. Nobody gives an action that he does not hold on all records of the class, neither through the set nor to
 /// a connector.
-fn accept(request: &Request, conn: &mut Conn, rights: ClassRights, set: Option<&Set>) -> Result<Accepted, Refusal> {
+fn accept(
+    request: &Request,
+    conn: &mut Conn,
+    rights: ClassRights,
+    set: Option<&RecordPermissionSet>,
+) -> Result<CheckedSet, Refusal> {
     let body = request.object()?;
-    let own = body.clone().only(|name| name != MCP_PERMISSIONS);
+    let own = body.clone().filter_members(|name| name != MCP_PERMISSIONS);
     let scope = ("class_id", request.id());
     let mut accepted = rows::accepted_within(conn, &SET, &own, set.map(|set| set.id), scope)?;
     let before = set.map_or(0, |set| set.grants);
     let grants = RECORD_VOCABULARY.accept(&mut accepted, before, ALL);
-    let known: &[Connector] = set.map_or(&[], |set| &set.connectors);
+    let known: &[AssociatedConnector] = set.map_or(&[], |set| &set.connectors);
     // When a set shrinks, so does what all connectors have of it, whether or not they were sent.
-    let mut connectors: Vec<Connector> =
-        known.iter().map(|of| Connector { grants: of.grants & grants, ..of.clone() }).collect();
+    let mut connectors: Vec<AssociatedConnector> =
+        known.iter().map(|of| AssociatedConnector { grants: of.grants & grants, ..of.clone() }).collect();
     if let Some(sent) = body.get(MCP_PERMISSIONS).filter(|_| set.is_some()) {
         merge_connectors(sent, &mut connectors, &mut accepted.errors);
     }
-    let is_new = |(before, after): (&Connector, &Connector)| after.grants & !before.grants;
+    let is_new = |(before, after): (&AssociatedConnector, &AssociatedConnector)| after.grants & !before.grants;
     let given = known.iter().zip(&connectors).map(is_new).fold(grants & !before, |given, bits| given | bits);
-    if !rights.has(given) {
+    if !rights.allows(given) {
         return Err(Refusal::forbidden());
     }
-    if !accepted.errors.has(PERMISSIONS) {
+    if !accepted.errors.has_field(PERMISSIONS) {
         connectors.iter().for_each(|of| refuse_excess(of, grants, &mut accepted.errors));
     }
     accepted.errors.refuse()?;
     if set.is_some() {
         accepted.changes.set(&MCP_GRANTS, to_value(&connectors));
     }
-    Ok(Accepted { changes: accepted.changes, grants, connectors: connectors.iter().map(|of| of.grants).collect() })
+    Ok(CheckedSet { changes: accepted.changes, grants, connectors: connectors.iter().map(|of| of.grants).collect() })
 }
 
 /// Applies the `mcp_permissions` of a body to the connectors of a set. Connectors and keys that are not sent stay.
-fn merge_connectors(sent: Sent<'_>, connectors: &mut [Connector], errors: &mut Errors) {
+fn merge_connectors(sent: JsonValue<'_>, connectors: &mut [AssociatedConnector], errors: &mut Errors) {
     // Of one more than there are, one is unknown or there twice.
     let Some((items, _)) = sent.as_list(connectors.len() + 1) else {
         let wrong = if sent.is_null() { message::NULL.to_owned() } else { message::not_a_list(sent.type_name()) };
@@ -326,8 +341,8 @@ fn merge_connectors(sent: Sent<'_>, connectors: &mut [Connector], errors: &mut E
             errors.add_nested(MCP_PERMISSIONS, CONNECTOR, message::REQUIRED);
             continue;
         };
-        let connector = match pk(id) {
-            Ok(id) => connectors.iter_mut().find(|of| of.id == id).ok_or_else(|| message::pk(id)),
+        let connector = match parse_id(id) {
+            Ok(id) => connectors.iter_mut().find(|of| of.id == id).ok_or_else(|| message::invalid_id_message(id)),
             Err(wrong) => Err(wrong),
         };
         let connector = match connector {
@@ -346,10 +361,10 @@ fn merge_connectors(sent: Sent<'_>, connectors: &mut [Connector], errors: &mut E
     }
 }
 
-fn merge_connector(sent: Option<Sent<'_>>, connector: &mut Connector, errors: &mut Errors) {
+fn merge_connector(sent: Option<JsonValue<'_>>, connector: &mut AssociatedConnector, errors: &mut Errors) {
     let Some(sent) = sent else { return errors.add_nested(MCP_PERMISSIONS, PERMISSIONS, message::REQUIRED) };
-    let refused = match check_value(&GRANTS.is(Kind::Object), sent) {
-        Ok(Value::Json(Json::Object(sent))) => match RECORD_VOCABULARY.merge(&sent, connector.grants, ALL) {
+    let refused = match check_value(&GRANTS.declare(FieldKind::Object), sent) {
+        Ok(CheckedValue::Json(Json::Object(sent))) => match RECORD_VOCABULARY.merge(&sent, connector.grants, ALL) {
             Ok(merged) => return connector.grants = merged,
             Err(refused) => refused,
         },
@@ -361,13 +376,13 @@ fn merge_connector(sent: Option<Sent<'_>>, connector: &mut Connector, errors: &m
         }
     };
     // Messages about the list as a whole stay.
-    if !errors.has(MCP_PERMISSIONS) {
+    if !errors.has_field(MCP_PERMISSIONS) {
         errors.nest(MCP_PERMISSIONS, refused);
     }
 }
 
 /// Refuses what a connector would have beyond its set.
-fn refuse_excess(connector: &Connector, grants: i64, errors: &mut Errors) {
+fn refuse_excess(connector: &AssociatedConnector, grants: i64, errors: &mut Errors) {
     let excess = connector.grants & !grants;
     if excess == 0 {
         return;
@@ -382,7 +397,7 @@ fn refuse_excess(connector: &Connector, grants: i64, errors: &mut Errors) {
 }
 
 /// Stores what connectors have of a set.
-fn store_connectors(conn: &mut Conn, set: &Set, accepted: &Accepted) -> Result<(), Error> {
+fn store_connectors(conn: &mut Conn, set: &RecordPermissionSet, accepted: &CheckedSet) -> Result<(), StoreError> {
     for (connector, grants) in set.connectors.iter().zip(&accepted.connectors) {
         if connector.grants == *grants {
             continue;
@@ -403,19 +418,23 @@ fn store_connectors(conn: &mut Conn, set: &Set, accepted: &Accepted) -> Result<(
 }
 
 /// The stored values of a set.
-static STORED: Shape = Shape::plain(Declaration::Static(&SET));
+static STORED: RowShape = RowShape::from_declaration(Declaration::Static(&SET));
 
 /// Sets with these connectors.
-fn shape(of_sets: BTreeMap<i64, Vec<Connector>>) -> Shape {
-    Shape::owned(Declaration::Static(&SET), Sql::new("t.id, t.permissions"), move |out, _: Form, row, at, _| {
-        let connectors = of_sets.get(&row.int(at)?.unwrap_or(0)).map_or(&[][..], Vec::as_slice);
-        RECORD_VOCABULARY.write(out.name(PERMISSIONS), row.int(at + 1)?.unwrap_or(0));
-        write_connectors(out, connectors);
-        Ok(())
-    })
+fn shape(of_sets: BTreeMap<i64, Vec<AssociatedConnector>>) -> RowShape {
+    RowShape::with_declaration(
+        Declaration::Static(&SET),
+        Sql::new("t.id, t.permissions"),
+        move |out, _: RowForm, row, at, _| {
+            let connectors = of_sets.get(&row.int(at)?.unwrap_or(0)).map_or(&[][..], Vec::as_slice);
+            RECORD_VOCABULARY.write(out.name(PERMISSIONS), row.int(at + 1)?.unwrap_or(0));
+            write_connectors(out, connectors);
+            Ok(())
+        },
+    )
 }
 
-fn write_connectors(out: &mut Writer, connectors: &[Connector]) {
+fn write_connectors(out: &mut JsonWriter, connectors: &[AssociatedConnector]) {
     out.name(MCP_PERMISSIONS).raw("[");
     for connector in connectors {
         RECORD_VOCABULARY

@@ -4,19 +4,19 @@ use crate::classes::{Class, ClassField, class, table_of};
 use crate::field_type::FieldType;
 use crate::history_events::names_of_users;
 pub use crate::object_records::read::labels_of_related;
-use crate::object_records::write::{Stored, each_stored};
-use crate::visible_records::{Visible, VisibleClass, classes_with_visible};
-use files::held::by_ids;
+use crate::object_records::write::{StoredRecord, each_stored};
+use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible};
+use files::held::load_by_ids;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::Value;
+use resource::CheckedValue;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A value as people see it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
+pub enum DisplayValue {
     Empty,
     /// A text; several ones with `, ` between.
     Text(String),
@@ -31,9 +31,9 @@ pub enum Shown {
 
 /// What a record shows of itself.
 #[derive(Default)]
-pub struct ShownRecord {
+pub struct DisplayRecord {
     /// By alias; with them `id`, `created_at` and `modified_at`.
-    pub values: HashMap<String, Shown>,
+    pub values: HashMap<String, DisplayValue>,
     /// The related records, by the aliases of the relations.
     pub related: HashMap<String, i64>,
     /// The full name of the owner.
@@ -42,7 +42,7 @@ pub struct ShownRecord {
 
 /// Why records cannot be shown.
 #[derive(Debug)]
-pub enum Unshowable {
+pub enum DisplayError {
     /// A related record is one that the caller may not view.
     Hidden,
     /// They hold more bytes than there is room for.
@@ -50,15 +50,15 @@ pub enum Unshowable {
     Refused(Refusal),
 }
 
-impl From<Refusal> for Unshowable {
-    fn from(refusal: Refusal) -> Unshowable {
-        Unshowable::Refused(refusal)
+impl From<Refusal> for DisplayError {
+    fn from(refusal: Refusal) -> DisplayError {
+        DisplayError::Refused(refusal)
     }
 }
 
-impl From<Error> for Unshowable {
-    fn from(error: Error) -> Unshowable {
-        Unshowable::Refused(error.into())
+impl From<StoreError> for DisplayError {
+    fn from(error: StoreError) -> DisplayError {
+        DisplayError::Refused(error.into())
     }
 }
 
@@ -71,8 +71,8 @@ pub fn shown_records(
     ids: Vec<i64>,
     aliases: &HashSet<&str>,
     room: &mut usize,
-) -> Result<HashMap<i64, ShownRecord>, Unshowable> {
-    let mut found: Vec<Stored> = Vec::with_capacity(ids.len());
+) -> Result<HashMap<i64, DisplayRecord>, DisplayError> {
+    let mut found: Vec<StoredRecord> = Vec::with_capacity(ids.len());
     let mut is_too_large = false;
     let is_wanted = |field: &ClassField| aliases.contains(field.alias.as_str());
     for some in ids.chunks(100) {
@@ -85,33 +85,33 @@ pub fn shown_records(
             }
         })?;
         if is_too_large {
-            return Err(Unshowable::TooLarge);
+            return Err(DisplayError::TooLarge);
         }
     }
-    let names = Names::look_up(request, conn, class, &found)?;
+    let names = Labels::load(request, conn, class, &found)?;
     found.into_iter().map(|stored| Ok((stored.id, names.show(class, stored)?))).collect()
 }
 
-fn bytes_of(value: &Value) -> usize {
-    64 + if let Value::Text(text) = value { text.len() } else { 0 }
+fn bytes_of(value: &CheckedValue) -> usize {
+    64 + if let CheckedValue::Text(text) = value { text.len() } else { 0 }
 }
 
 /// What users, records and files are called.
-struct Names {
+struct Labels {
     users: HashMap<i64, String>,
     records: HashMap<i64, String>,
-    files: HashMap<i64, files::held::File>,
+    files: HashMap<i64, files::held::StoredFile>,
 }
 
-impl Names {
-    fn look_up(request: &Request, conn: &mut Conn, class: &Class, all: &[Stored]) -> Result<Names, Unshowable> {
+impl Labels {
+    fn load(request: &Request, conn: &mut Conn, class: &Class, all: &[StoredRecord]) -> Result<Labels, DisplayError> {
         let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
         for stored in all {
             users.extend(stored.owner);
             for (alias, value) in stored.values.iter() {
                 match (class.field(alias).map(|field| (field.kind, field.related_object_class)), value) {
-                    (Some((FieldType::User, _)), Value::Int(id)) => users.push(*id),
-                    (Some((FieldType::Relation, Some(class))), Value::Int(id)) => {
+                    (Some((FieldType::User, _)), CheckedValue::Int(id)) => users.push(*id),
+                    (Some((FieldType::Relation, Some(class))), CheckedValue::Int(id)) => {
                         related.entry(class).or_default().push(*id);
                     }
                     (Some((FieldType::Document, _)), value) => files.extend(value.ids()),
@@ -119,22 +119,24 @@ impl Names {
                 }
             }
         }
-        Ok(Names {
+        Ok(Labels {
             users: names_of_users(conn, users.into_iter())?,
             records: labels_of_related(request, conn, related)?,
-            files: by_ids(conn, files)?,
+            files: load_by_ids(conn, files)?,
         })
     }
 
-    fn show(&self, class: &Class, stored: Stored) -> Result<ShownRecord, Unshowable> {
-        let mut shown =
-            ShownRecord { owner: stored.owner.and_then(|owner| self.users.get(&owner).cloned()), ..Default::default() };
-        shown.values.insert("id".to_owned(), Shown::Number(stored.id.to_string()));
-        shown.values.insert("created_at".to_owned(), Shown::DateTime(stored.created_at));
-        shown.values.insert("modified_at".to_owned(), Shown::DateTime(stored.modified_at));
+    fn show(&self, class: &Class, stored: StoredRecord) -> Result<DisplayRecord, DisplayError> {
+        let mut shown = DisplayRecord {
+            owner: stored.owner.and_then(|owner| self.users.get(&owner).cloned()),
+            ..Default::default()
+        };
+        shown.values.insert("id".to_owned(), DisplayValue::Number(stored.id.to_string()));
+        shown.values.insert("created_at".to_owned(), DisplayValue::DateTime(stored.created_at));
+        shown.values.insert("modified_at".to_owned(), DisplayValue::DateTime(stored.modified_at));
         for (alias, value) in stored.values.iter() {
             let Some(field) = class.field(alias) else { continue };
-            if let (FieldType::Relation, Value::Int(id)) = (field.kind, value) {
+            if let (FieldType::Relation, CheckedValue::Int(id)) = (field.kind, value) {
                 shown.related.insert(alias.to_owned(), *id);
             }
             shown.values.insert(alias.to_owned(), self.value(field, value)?);
@@ -142,36 +144,38 @@ impl Names {
         Ok(shown)
     }
 
-    fn value(&self, field: &ClassField, value: &Value) -> Result<Shown, Unshowable> {
+    fn value(&self, field: &ClassField, value: &CheckedValue) -> Result<DisplayValue, DisplayError> {
         let option = |value: &str| {
             let text = field.options.iter().find(|option| option.value == value).map(|option| option.text.to_string());
             text.unwrap_or_else(|| value.to_owned())
         };
         Ok(match (field.kind, value) {
-            (_, Value::Null) => Shown::Empty,
-            (FieldType::Enum | FieldType::Status, Value::Text(value)) => Shown::Text(option(value)),
-            (FieldType::Set, Value::List(items)) => {
+            (_, CheckedValue::Null) => DisplayValue::Empty,
+            (FieldType::Enum | FieldType::Status, CheckedValue::Text(value)) => DisplayValue::Text(option(value)),
+            (FieldType::Set, CheckedValue::List(items)) => {
                 let texts = items
                     .iter()
-                    .filter_map(|item| if let Value::Text(item) = item { Some(option(item)) } else { None });
-                Shown::Text(texts.collect::<Vec<_>>().join(", "))
+                    .filter_map(|item| if let CheckedValue::Text(item) = item { Some(option(item)) } else { None });
+                DisplayValue::Text(texts.collect::<Vec<_>>().join(", "))
             }
-            (FieldType::User, Value::Int(id)) => Shown::Text(self.users.get(id).cloned().unwrap_or_default()),
-            (FieldType::Relation, Value::Int(id)) => {
-                Shown::Text(self.records.get(id).cloned().ok_or(Unshowable::Hidden)?)
+            (FieldType::User, CheckedValue::Int(id)) => {
+                DisplayValue::Text(self.users.get(id).cloned().unwrap_or_default())
+            }
+            (FieldType::Relation, CheckedValue::Int(id)) => {
+                DisplayValue::Text(self.records.get(id).cloned().ok_or(DisplayError::Hidden)?)
             }
             (FieldType::Document, value) => {
                 let ids = value.ids();
                 let names: Vec<&str> = ids.iter().filter_map(|id| Some(self.files.get(id)?.name.as_str())).collect();
-                if names.is_empty() { Shown::Empty } else { Shown::Text(names.join(", ")) }
+                if names.is_empty() { DisplayValue::Empty } else { DisplayValue::Text(names.join(", ")) }
             }
-            (FieldType::Date, Value::Text(date)) => Shown::Date(date.clone()),
-            (FieldType::Datetime, Value::Int(at)) => Shown::DateTime(*at),
-            (FieldType::Integer, Value::Int(number)) => Shown::Number(number.to_string()),
-            (FieldType::Decimal, Value::Text(number)) => Shown::Number(number.clone()),
-            (_, Value::Bool(value)) => Shown::Bool(*value),
-            (_, Value::Text(text)) => Shown::Text(text.clone()),
-            _ => Shown::Empty,
+            (FieldType::Date, CheckedValue::Text(date)) => DisplayValue::Date(date.clone()),
+            (FieldType::Datetime, CheckedValue::Int(at)) => DisplayValue::DateTime(*at),
+            (FieldType::Integer, CheckedValue::Int(number)) => DisplayValue::Number(number.to_string()),
+            (FieldType::Decimal, CheckedValue::Text(number)) => DisplayValue::Number(number.clone()),
+            (_, CheckedValue::Bool(value)) => DisplayValue::Bool(*value),
+            (_, CheckedValue::Text(text)) => DisplayValue::Text(text.clone()),
+            _ => DisplayValue::Empty,
         })
     }
 }
@@ -182,8 +186,8 @@ pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) 
         return Ok(HashSet::new());
     };
     let mut sql = Sql::new("SELECT t.id, t.n FROM ");
-    sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec());
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.to_vec());
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     Ok(found.into_iter().filter(|(_, n)| visible.contains(*n)).map(|(id, _)| id).collect())
 }
 
@@ -192,7 +196,7 @@ pub fn viewable_of(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) 
 pub fn may_view_all(request: &Request, conn: &mut Conn, class: i64, ids: &[i64]) -> Result<bool, Refusal> {
     let visible = classes_with_visible(request, conn, vec![class])?.pop().map(|class| class.visible);
     match visible {
-        Some(Visible::All) => Ok(true),
+        Some(VisibleRecords::All) => Ok(true),
         _ => Ok(viewable_of(request, conn, class, ids)?.len() == ids.len()),
     }
 }
@@ -223,18 +227,18 @@ pub fn children_of(
     let column = relation.column();
     let mut sql = Sql::new("SELECT x.");
     sql.name(&column).push(", t.id FROM ").name(&table_of(child_class, relation.table_number));
-    sql.push(" x JOIN ").name(&class.table()).push(" t ON t.id = x.id WHERE x.").name(&column).any(parents);
+    sql.push(" x JOIN ").name(&class.table()).push(" t ON t.id = x.id WHERE x.").name(&column).push_any(parents);
     visible.condition(sql.push(" AND "), "t.n");
     sql.push(" ORDER BY t.id LIMIT ").bind(most as i64);
-    Ok(conn.all(&sql, |row| Ok(ChildOf { parent: row.int(0)?, id: row.int(1)? }))?)
+    Ok(conn.query_all(&sql, |row| Ok(ChildOf { parent: row.int(0)?, id: row.int(1)? }))?)
 }
 
 /// A class while the transaction changes it, which no other may come to know yet.
-pub fn changing_class(conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
+pub fn changing_class(conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
     Ok(Class::load(conn, id)?.map(Arc::new))
 }
 
 /// A class as the transaction sees it.
-pub fn class_of_id(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Error> {
+pub fn class_of_id(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, StoreError> {
     class(&request.app, &request.build, conn, id)
 }

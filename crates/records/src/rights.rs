@@ -5,12 +5,12 @@
 //! may view is in `visible_records.rs`.
 
 use kit::caller::{Agent, Caller};
-use kit::permission_set::{Action, PermissionKey, Vocabulary};
+use kit::permission_set::{PermissionKey, SetAction, Vocabulary};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use store::{Conn, Error, Row, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 pub const CLASS_VIEW: i64 = 1;
 pub const CLASS_EDIT: i64 = 1 << 1;
@@ -42,10 +42,10 @@ const _: () = assert!(ALL == 65535 && OPENS_CLASS == 81 && TASKS_VIEW == 4096);
 pub const CLASS_ACTIONS: PermissionKey = PermissionKey {
     name: "object_classes",
     actions: &[
-        Action { name: "view", text: "View", bit: CLASS_VIEW, needs: 0 },
-        Action { name: "edit", text: "Edit", bit: CLASS_EDIT, needs: CLASS_VIEW },
-        Action { name: "delete", text: "Delete", bit: CLASS_DELETE, needs: CLASS_VIEW },
-        Action { name: "edit_perm_set", text: "Edit permission sets", bit: CLASS_EDIT_PERM_SET, needs: CLASS_VIEW },
+        SetAction { name: "view", text: "View", bit: CLASS_VIEW, needs: 0 },
+        SetAction { name: "edit", text: "Edit", bit: CLASS_EDIT, needs: CLASS_VIEW },
+        SetAction { name: "delete", text: "Delete", bit: CLASS_DELETE, needs: CLASS_VIEW },
+        SetAction { name: "edit_perm_set", text: "Edit permission sets", bit: CLASS_EDIT_PERM_SET, needs: CLASS_VIEW },
     ],
 };
 
@@ -53,12 +53,12 @@ pub const CLASS_ACTIONS: PermissionKey = PermissionKey {
 pub const TASK_ACTIONS: PermissionKey = PermissionKey {
     name: "tasks",
     actions: &[
-        Action { name: "create", text: "Create", bit: TASKS_CREATE, needs: TASKS_VIEW },
-        Action { name: "edit", text: "Edit", bit: TASKS_EDIT, needs: TASKS_VIEW },
-        Action { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },
-        Action { name: "delete", text: "Delete", bit: TASKS_DELETE, needs: TASKS_VIEW },
-        Action { name: "complete", text: "Complete", bit: TASKS_COMPLETE, needs: TASKS_VIEW },
-        Action { name: "assign", text: "Assign", bit: TASKS_ASSIGN, needs: TASKS_EDIT | TASKS_VIEW },
+        SetAction { name: "create", text: "Create", bit: TASKS_CREATE, needs: TASKS_VIEW },
+        SetAction { name: "edit", text: "Edit", bit: TASKS_EDIT, needs: TASKS_VIEW },
+        SetAction { name: "view", text: "View", bit: TASKS_VIEW, needs: VIEW },
+        SetAction { name: "delete", text: "Delete", bit: TASKS_DELETE, needs: TASKS_VIEW },
+        SetAction { name: "complete", text: "Complete", bit: TASKS_COMPLETE, needs: TASKS_VIEW },
+        SetAction { name: "assign", text: "Assign", bit: TASKS_ASSIGN, needs: TASKS_EDIT | TASKS_VIEW },
     ],
 };
 
@@ -66,12 +66,12 @@ pub const TASK_ACTIONS: PermissionKey = PermissionKey {
 const RECORD_ACTIONS: PermissionKey = PermissionKey {
     name: "object_records",
     actions: &[
-        Action { name: "create", text: "Create", bit: CREATE, needs: 0 },
-        Action { name: "list", text: "List", bit: LIST, needs: VIEW },
-        Action { name: "view", text: "View", bit: VIEW, needs: LIST },
-        Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
-        Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
-        Action { name: "edit_owners", text: "Edit owners", bit: EDIT_OWNERS, needs: VIEW },
+        SetAction { name: "create", text: "Create", bit: CREATE, needs: 0 },
+        SetAction { name: "list", text: "List", bit: LIST, needs: VIEW },
+        SetAction { name: "view", text: "View", bit: VIEW, needs: LIST },
+        SetAction { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+        SetAction { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+        SetAction { name: "edit_owners", text: "Edit owners", bit: EDIT_OWNERS, needs: VIEW },
     ],
 };
 
@@ -83,9 +83,9 @@ pub static RECORD_VOCABULARY: Vocabulary = Vocabulary(&[
     PermissionKey {
         name: "object_records",
         actions: &[
-            Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
-            Action { name: "view", text: "View", bit: VIEW, needs: 0 },
-            Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+            SetAction { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+            SetAction { name: "view", text: "View", bit: VIEW, needs: 0 },
+            SetAction { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
         ],
     },
     TASK_ACTIONS,
@@ -93,13 +93,13 @@ pub static RECORD_VOCABULARY: Vocabulary = Vocabulary(&[
 
 /// What a caller holds on every class, by account type and roles.
 pub fn global(caller: &Caller) -> i64 {
-    if caller.is_super() { ALL } else { of_permissions(caller.permissions) }
+    if caller.is_super() { ALL } else { from_permissions(caller.permissions) }
 }
 
 /// What global permissions give on every class.
-pub fn of_permissions(permissions: Permissions) -> i64 {
+pub fn from_permissions(permissions: Permissions) -> i64 {
     let of = |key: PermissionKey| {
-        let held = key.actions.iter().filter(|action| permissions.has(key.name, action.name));
+        let held = key.actions.iter().filter(|action| permissions.contains(key.name, action.name));
         held.fold(0, |held, action| held | action.bit)
     };
     of(CLASS_ACTIONS) | of(RECORD_ACTIONS)
@@ -181,7 +181,7 @@ pub fn visible_classes(caller: &Caller) -> Sql {
     sql
 }
 
-/// Appends the column of what the caller holds on `object_classes t`, for [`ClassRights::of`].
+/// Appends the column of what the caller holds on `object_classes t`, for [`ClassRights::new`].
 pub fn select_held(sql: &mut Sql, caller: &Caller) {
     match caller.agent {
         Some(_) => drop(sql.push("CAST(0 AS BIGINT)")),
@@ -221,23 +221,23 @@ pub struct ClassRights {
 
 impl ClassRights {
     /// Reads the columns of [`select_rights`], which begin at `at`.
-    pub fn read(caller: &Caller, row: &Row<'_>, at: usize) -> Result<ClassRights, Error> {
+    pub fn read(caller: &Caller, row: &Row<'_>, at: usize) -> Result<ClassRights, StoreError> {
         Ok(ClassRights { held: row.int(at)? | global(caller), views_records: row.flag(at + 1)? })
     }
 
     /// What is held on a class; whether one of its records may be viewed is asked elsewhere.
-    pub fn of(caller: &Caller, held: i64) -> ClassRights {
+    pub fn new(caller: &Caller, held: i64) -> ClassRights {
         ClassRights { held: held | global(caller), views_records: false }
     }
 
     /// The actions that are held on the class, and on all of its records.
-    pub fn held(self) -> i64 {
+    pub fn actions(self) -> i64 {
         self.held
     }
 
     /// The actions that the caller may take on one record of the class: all of them as its owner; else what is held on all
     /// records, and what is granted on this one by record permission sets.
-    pub fn on_record(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
+    pub fn record_actions(self, caller: &Caller, owner: Option<i64>, granted: i64) -> i64 {
         if caller.agent.is_none() && owner == Some(caller.user) {
             RECORD_ALL
         } else {
@@ -245,7 +245,7 @@ impl ClassRights {
         }
     }
 
-    pub fn has(self, action: i64) -> bool {
+    pub fn allows(self, action: i64) -> bool {
         self.held & action == action
     }
 
@@ -255,9 +255,9 @@ impl ClassRights {
     }
 
     /// 404 unless the class may be viewed, 403 without an action.
-    pub fn needs(self, action: i64) -> Result<(), Refusal> {
+    pub fn require(self, action: i64) -> Result<(), Refusal> {
         self.needs_to_see()?;
-        if self.has(action) { Ok(()) } else { Err(Refusal::forbidden()) }
+        if self.allows(action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
 
     /// 404 unless the class may be viewed.
@@ -267,54 +267,54 @@ impl ClassRights {
 }
 
 /// What a caller holds on a class; 404 when there is no such class, or the caller may not view it.
-pub fn of_class(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
-    let rights = on_class(conn, caller, class)?.ok_or_else(Refusal::not_found)?;
+pub fn load_class_rights(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
+    let rights = load_class_actions(conn, caller, class)?.ok_or_else(Refusal::not_found)?;
     rights.needs_to_see()?;
     Ok(rights)
 }
 
-/// What [`of_class`] returns, asked for in two steps: first the rights on the class itself, which nearly everybody has who
+/// What [`load_class_rights`] returns, asked for in two steps: first the rights on the class itself, which nearly everybody has who
 /// writes to it. Only where these do not show the class, it is asked whether the caller may view one of its records, which
 /// takes longer.
-pub fn of_class_for_write(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
+pub fn load_class_rights_for_write(conn: &mut Conn, caller: &Caller, class: i64) -> Result<ClassRights, Refusal> {
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
-    let held = conn.opt(&sql, |row| Ok(ClassRights::of(caller, row.int(0)?)))?;
+    let held = conn.query_optional(&sql, |row| Ok(ClassRights::new(caller, row.int(0)?)))?;
     match held.ok_or_else(Refusal::not_found)? {
         rights if rights.sees_class() => Ok(rights),
-        _ => of_class(conn, caller, class),
+        _ => load_class_rights(conn, caller, class),
     }
 }
 
 /// What a caller holds on a class, though it be nothing; `None` when there is no such class.
-pub fn on_class(conn: &mut Conn, caller: &Caller, class: i64) -> Result<Option<ClassRights>, Error> {
+pub fn load_class_actions(conn: &mut Conn, caller: &Caller, class: i64) -> Result<Option<ClassRights>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     select_rights(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
-    conn.opt(&sql, |row| ClassRights::read(caller, row, 0))
+    conn.query_optional(&sql, |row| ClassRights::read(caller, row, 0))
 }
 
 /// What the caller holds on the path's class, which he may view.
 pub fn rights_on_class(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
-    of_class(conn, request.caller()?, request.id())
+    load_class_rights(conn, request.caller()?, request.id())
 }
 
 /// Locks the row of a class for a change of it or below it, and returns its name; 404 when there is no such class.
 pub fn lock_class(conn: &mut Conn, class: i64) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
-    conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
+    conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
 /// Whether a user owns a class.
-pub fn owns_class(conn: &mut Conn, user: i64, class: i64) -> Result<bool, Error> {
+pub fn owns_class(conn: &mut Conn, user: i64, class: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM object_class_owners WHERE class_id = $1 AND user_id = $2").arg(class).arg(user);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// Whether an account has rights on single classes or records: it owns one, or is assigned to a set, by itself or through
 /// a group.
-pub fn holds_records(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+pub fn holds_records(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT CASE WHEN EXISTS (");
     let values = [("{caller}", user)];
     tokens(&mut sql, "SELECT 1 FROM object_class_owners o WHERE o.user_id = {caller}", &values);
@@ -338,5 +338,5 @@ pub fn holds_records(conn: &mut Conn, user: i64) -> Result<bool, Error> {
         &values,
     );
     sql.push(") THEN 1 ELSE 0 END");
-    conn.one(&sql, |row| row.flag(0))
+    conn.query_one(&sql, |row| row.flag(0))
 }

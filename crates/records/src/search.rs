@@ -15,7 +15,7 @@ use identity::visibility::{visible_groups, visible_users};
 use kit::answer::Answer;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::rows::sql::{OWN, fold_column};
 use kit::snapshot;
 use resource::select::bounded;
@@ -24,7 +24,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const TEXT: &str = "text";
 const LIMIT: &str = "limit";
@@ -62,7 +62,10 @@ fn parameters() -> Vec<Json> {
 
 fn results_schema() -> Json {
     let result = openapi::object([
-        ("type", json!({"type": "string", "enum": [Kind::Group.name(), Kind::Record.name(), Kind::User.name()]})),
+        (
+            "type",
+            json!({"type": "string", "enum": [ResultKind::Group.name(), ResultKind::Record.name(), ResultKind::User.name()]}),
+        ),
         ("id", json!({"type": "integer"})),
         ("label", json!({"type": "string"})),
         ("object_class", json!({"type": ["integer", "null"], "description": "The class of a record"})),
@@ -71,13 +74,14 @@ fn results_schema() -> Json {
     openapi::titled("SearchResults", openapi::object([("results", results)]))
 }
 
-fn search(request: Arc<Request>) -> Pending {
+fn search(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let began = Instant::now();
-        let wanted = Arc::new(Wanted::of(&request)?);
-        let mut found = Found::new(&wanted);
+        let wanted = Arc::new(SearchQuery::from_request(&request)?);
+        let mut found = BestResults::new(&wanted);
         let text = wanted.clone();
-        let (named, classes) = snapshot::read(&request, move |request, conn| named(request, conn, &text)).await?;
+        let (named, classes) =
+            snapshot::read(&request, move |request, conn| search_people(request, conn, &text)).await?;
         found.merge(named);
         let [least, most] = LOOKED_AT_OF_CLASS;
         let share = (MAX_LOOKED_AT / classes.len().max(1)).clamp(least, most) as i64;
@@ -87,34 +91,38 @@ fn search(request: Arc<Request>) -> Pending {
                 snapshot::read(&request, move |request, conn| records(request, conn, &text, some.clone(), share));
             found.merge(records.await.map_err(advised)?);
         }
-        let results: Vec<Json> = found.results.iter().map(Hit::to_json).collect();
+        let results: Vec<Json> = found.results.iter().map(SearchResult::to_json).collect();
         Ok(Answer::value(&json!({"results": results})))
     })
 }
 
 /// The people and groups that are found, and the classes of which the caller may view records.
-fn named(request: &Request, conn: &mut Conn, wanted: &Arc<Wanted>) -> Result<(Found, Vec<i64>), Refusal> {
+fn search_people(
+    request: &Request,
+    conn: &mut Conn,
+    wanted: &Arc<SearchQuery>,
+) -> Result<(BestResults, Vec<i64>), Refusal> {
     let caller = request.caller()?;
-    let mut found = Found::new(wanted);
+    let mut found = BestResults::new(wanted);
     if caller.agent.is_none() {
         // An agent lists nobody.
-        found.add_named(conn, Kind::User, "users", ["full_name", "username"], &visible_users(caller))?;
-        found.add_named(conn, Kind::Group, "user_groups", ["name", "name"], &visible_groups(caller))?;
+        found.add_named(conn, ResultKind::User, "users", ["full_name", "username"], &visible_users(caller))?;
+        found.add_named(conn, ResultKind::Group, "user_groups", ["name", "name"], &visible_groups(caller))?;
     }
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE ");
     sql.append(&visible_classes(caller)).push(" ORDER BY t.id");
-    Ok((found, conn.all(&sql, |row| row.int(0))?))
+    Ok((found, conn.query_all(&sql, |row| row.int(0))?))
 }
 
 /// The best records of some classes.
 fn records(
     request: &Request,
     conn: &mut Conn,
-    wanted: &Arc<Wanted>,
+    wanted: &Arc<SearchQuery>,
     classes: Vec<i64>,
     share: i64,
-) -> Result<Found, Refusal> {
-    let mut found = Found::new(wanted);
+) -> Result<BestResults, Refusal> {
+    let mut found = BestResults::new(wanted);
     let mut seen = Vec::with_capacity(classes.len());
     for of in seen_classes(request, conn, classes)?.into_iter().filter(|of| !of.visible.is_none()) {
         seen.extend(of.read(request, conn)?);
@@ -124,7 +132,7 @@ fn records(
 }
 
 /// What a request looks for.
-struct Wanted {
+struct SearchQuery {
     /// Folded.
     text: String,
     /// The same without marks.
@@ -134,10 +142,10 @@ struct Wanted {
     limit: i64,
 }
 
-impl Wanted {
-    fn of(request: &Request) -> Result<Wanted, Refusal> {
+impl SearchQuery {
+    fn from_request(request: &Request) -> Result<SearchQuery, Refusal> {
         let mut errors = Errors::new();
-        let text = request.query.last(TEXT).unwrap_or_default().trim();
+        let text = request.query.last_value(TEXT).unwrap_or_default().trim();
         if text.is_empty() {
             errors.add(TEXT, message::REQUIRED);
         } else if text.contains('\0') {
@@ -150,11 +158,11 @@ impl Wanted {
         let text = fold(text);
         let behind = format!("{text}{}", char::MAX);
         let plain = without_marks(&text).into_owned();
-        Ok(Wanted { text, plain, behind, limit })
+        Ok(SearchQuery { text, plain, behind, limit })
     }
 
     /// Appends the condition that the folded text in a column begins with what is looked for.
-    fn begins(&self, sql: &mut Sql, column: impl Fn(&mut Sql)) {
+    fn push_prefix_condition(&self, sql: &mut Sql, column: impl Fn(&mut Sql)) {
         column(sql);
         sql.push(" >= ").bind(self.text.as_str()).push(" AND ");
         column(sql);
@@ -168,73 +176,73 @@ impl Wanted {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ResultKind {
     User,
     Group,
     Record,
 }
 
-impl Kind {
+impl ResultKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::User => "user",
-            Kind::Group => "user_group",
-            Kind::Record => "object_record",
+            ResultKind::User => "user",
+            ResultKind::Group => "user_group",
+            ResultKind::Record => "object_record",
         }
     }
 }
 
 /// A result, in the order in which results are shown.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Hit {
+struct SearchResult {
     /// Whether the label begins with something else.
     is_inside: bool,
     folded: String,
-    kind: Kind,
+    kind: ResultKind,
     id: i64,
     label: String,
     object_class: Option<i64>,
 }
 
-impl Hit {
+impl SearchResult {
     fn to_json(&self) -> Json {
         json!({"type": self.kind.name(), "id": self.id, "label": self.label, "object_class": self.object_class})
     }
 }
 
 /// The best results so far.
-struct Found {
-    wanted: Arc<Wanted>,
-    results: BTreeSet<Hit>,
+struct BestResults {
+    wanted: Arc<SearchQuery>,
+    results: BTreeSet<SearchResult>,
 }
 
-impl Found {
-    fn new(wanted: &Arc<Wanted>) -> Found {
-        Found { wanted: wanted.clone(), results: BTreeSet::new() }
+impl BestResults {
+    fn new(wanted: &Arc<SearchQuery>) -> BestResults {
+        BestResults { wanted: wanted.clone(), results: BTreeSet::new() }
     }
 
-    fn merge(&mut self, other: Found) {
+    fn merge(&mut self, other: BestResults) {
         other.results.into_iter().for_each(|hit| self.insert(hit));
     }
 
-    fn insert(&mut self, hit: Hit) {
+    fn insert(&mut self, hit: SearchResult) {
         self.results.insert(hit);
         if self.results.len() as i64 > self.wanted.limit {
             self.results.pop_last();
         }
     }
 
-    fn add(&mut self, kind: Kind, id: i64, label: &str, object_class: Option<i64>) {
+    fn add(&mut self, kind: ResultKind, id: i64, label: &str, object_class: Option<i64>) {
         let folded = fold(label);
         let is_inside = !without_marks(&folded).starts_with(&self.wanted.plain);
-        self.insert(Hit { is_inside, folded, kind, id, label: label.to_owned(), object_class });
+        self.insert(SearchResult { is_inside, folded, kind, id, label: label.to_owned(), object_class });
     }
 
     /// Adds those of a table whose names, the first of which is shown, have all words of the text between them.
     fn add_named(
         &mut self,
         conn: &mut Conn,
-        kind: Kind,
+        kind: ResultKind,
         table: &'static str,
         names: [&'static str; 2],
         visible: &Sql,
@@ -254,7 +262,7 @@ impl Found {
         sql.push(" ORDER BY CASE WHEN strpos(without_marks(t.").name(&shown);
         sql.push("), ").bind(self.wanted.plain.as_str());
         sql.push(") = 1 THEN 0 ELSE 1 END, t.").name(&shown).push(", t.id").page(self.wanted.limit, 0);
-        conn.each(&sql, |row| {
+        conn.for_each_row(&sql, |row| {
             self.add(kind, row.int(0)?, row.text(1)?, None);
             Ok(())
         })?;
@@ -262,7 +270,7 @@ impl Found {
     }
 
     /// Adds the best records of these classes, of each out of so many that have the words.
-    fn add_records(&mut self, conn: &mut Conn, classes: &[VisibleClass], share: i64) -> Result<(), Error> {
+    fn add_records(&mut self, conn: &mut Conn, classes: &[VisibleClass], share: i64) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         for of in classes {
             for condition in self.conditions(conn, of, share)? {
@@ -275,21 +283,21 @@ impl Found {
         if sql.text().is_empty() {
             return Ok(());
         }
-        conn.each(&sql, |row| {
-            self.add(Kind::Record, row.int(1)?, row.text(2)?, Some(row.int(0)?));
+        conn.for_each_row(&sql, |row| {
+            self.add(ResultKind::Record, row.int(1)?, row.text(2)?, Some(row.int(0)?));
             Ok(())
         })
     }
 
     /// By what records of a class are found, which may be the same ones: their words, the beginning of their labels where an
     /// index has it, and their numbers.
-    fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, Error> {
+    fn conditions(&self, conn: &mut Conn, of: &VisibleClass, share: i64) -> Result<Vec<Sql>, StoreError> {
         let wanted = &self.wanted;
         let visible = |sql: &mut Sql, n: &'static str| of.visible.condition(sql.push(" AND "), n);
-        let by_words = match words::among(conn, &of.class, &of.visible, &wanted.text)? {
+        let by_words = match words::records_with_words(conn, &of.class, &of.visible, &wanted.text)? {
             Some(found) => {
                 let mut sql = Sql::new("");
-                of.visible.narrowed(found).condition(&mut sql, "t.n");
+                of.visible.restrict_to(found).condition(&mut sql, "t.n");
                 Some(sql)
             }
             None => conn.search(&of.class.table(), &wanted.text, Some(share), visible)?.map(|found| {
@@ -300,7 +308,7 @@ impl Found {
         };
         let by_label = of.class.label().filter(|field| field.is_fold_indexed).map(|field| {
             let mut sql = Sql::new("");
-            wanted.begins(&mut sql, |sql| fold_column(sql, OWN, field));
+            wanted.push_prefix_condition(&mut sql, |sql| fold_column(sql, OWN, field));
             visible(&mut sql, "t.n");
             sql
         });
@@ -326,7 +334,7 @@ impl Found {
         join_label(sql, class, OWN);
         sql.push(" WHERE ").append(condition).push(" ORDER BY ");
         if let Some(field) = class.label() {
-            self.wanted.begins(sql.push("CASE WHEN "), |sql| fold_column(sql, OWN, field));
+            self.wanted.push_prefix_condition(sql.push("CASE WHEN "), |sql| fold_column(sql, OWN, field));
             fold_column(sql.push(" THEN 0 ELSE 1 END, "), OWN, field);
             sql.push(", ");
         }

@@ -7,22 +7,22 @@ use crate::rights::{ClassRights, EDIT, VIEW, select_held};
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Errors, Object, Value};
+use resource::{Changes, CheckedValue, Errors, SentObject};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
-pub use crate::object_records::held::{Held, from_open, look_up, of_path, of_record};
-pub use crate::object_records::write::{Change, Made, RecordHooks};
+pub use crate::object_records::held::{RecordAccess, from_open, load, load_from_path, load_record_access};
+pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
 
 /// The record of this id with its row locked, when the caller may view it.
-pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
+pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
     held::for_change(request, conn, id)
 }
 
 /// The files that a record holds in its `document` fields, by their aliases.
-pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, Error> {
+pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<String, Vec<i64>>, StoreError> {
     let mut files = HashMap::new();
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document;
     write::each_stored(conn, class, vec![record], is_wanted, |stored| {
@@ -32,12 +32,18 @@ pub fn files_of(conn: &mut Conn, class: &Class, record: i64) -> Result<HashMap<S
 }
 
 /// Adds a file to a `document` field of a record whose row is locked, with the event of the change.
-pub fn add_file(request: &Request, conn: &mut Conn, held: &Held, field: &ClassField, file: i64) -> Result<(), Refusal> {
+pub fn add_file(
+    request: &Request,
+    conn: &mut Conn,
+    held: &RecordAccess,
+    field: &ClassField,
+    file: i64,
+) -> Result<(), Refusal> {
     let mut files = files_of(conn, &held.class, held.id)?.remove(&field.alias).unwrap_or_default();
     files.push(file);
     let mut values = Changes::new();
-    values.insert(field.alias.clone(), Value::List(files.into_iter().map(Value::Int).collect()));
-    let change = Change::of_values(held.id, held.n, values);
+    values.insert(field.alias.clone(), CheckedValue::List(files.into_iter().map(CheckedValue::Int).collect()));
+    let change = RecordChange::from_values(held.id, held.n, values);
     write::update(request, conn, &held.class, &[change])
 }
 
@@ -46,12 +52,12 @@ pub fn add_file(request: &Request, conn: &mut Conn, held: &Held, field: &ClassFi
 pub fn check_values(
     request: &Request,
     conn: &mut Conn,
-    held: &Held,
-    body: Object<'_>,
+    held: &RecordAccess,
+    body: SentObject<'_>,
     files: &[i64],
-) -> Result<Result<Change, Errors>, Refusal> {
+) -> Result<Result<RecordChange, Errors>, Refusal> {
     let class = held.class.clone();
-    let held = Held { actions: VIEW | EDIT, ..held.clone() };
+    let held = RecordAccess { actions: VIEW | EDIT, ..held.clone() };
     let checked = change::check_edits(request, conn, &class, &[(held, body)], files)?;
     Ok(match checked {
         Ok(changes) => changes.into_iter().next().ok_or_else(Errors::new),
@@ -60,7 +66,12 @@ pub fn check_values(
 }
 
 /// Writes values that were checked, with the event of the change, whose source is the caller.
-pub fn write_values(request: &Request, conn: &mut Conn, held: &Held, change: Change) -> Result<(), Refusal> {
+pub fn write_values(
+    request: &Request,
+    conn: &mut Conn,
+    held: &RecordAccess,
+    change: RecordChange,
+) -> Result<(), Refusal> {
     write::update(request, conn, &held.class, &[change])
 }
 
@@ -68,7 +79,7 @@ pub fn write_values(request: &Request, conn: &mut Conn, held: &Held, change: Cha
 pub fn shown_values(
     request: &Request,
     conn: &mut Conn,
-    held: &Held,
+    held: &RecordAccess,
     aliases: &[String],
 ) -> Result<(Json, Json), Refusal> {
     let shown = read::some_fields(request, conn, held, &aliases.join(","))?;
@@ -77,21 +88,21 @@ pub fn shown_values(
 }
 
 /// Whether a record of this id is there, in whatever class, and of which.
-pub fn class_of(conn: &mut Conn, record: i64) -> Result<Option<i64>, Error> {
-    conn.opt(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
+pub fn class_of(conn: &mut Conn, record: i64) -> Result<Option<i64>, StoreError> {
+    conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
 }
 
 /// What a record is called.
-pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String, Error> {
+pub fn label(conn: &mut Conn, class: &Arc<Class>, record: i64) -> Result<String, StoreError> {
     use crate::object_records::read::{join_label, select_label};
     let mut sql = Sql::new("SELECT ");
     select_label(&mut sql, class, "t");
     join_label(sql.push(" FROM ").name(&class.table()).push(" t"), class, "t");
-    conn.one(sql.push(" WHERE t.id = ").bind(record), |row| Ok(row.text(0)?.to_owned()))
+    conn.query_one(sql.push(" WHERE t.id = ").bind(record), |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// What the caller may do with each of these records, by class and id, though that be nothing.
-pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> Result<HashMap<i64, i64>, Error> {
+pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> Result<HashMap<i64, i64>, StoreError> {
     let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (class, record) in records {
         by_class.entry(*class).or_default().push(*record);
@@ -102,12 +113,12 @@ pub fn actions_on(conn: &mut Conn, caller: &Caller, records: &[(i64, i64)]) -> R
     }
     let mut sql = Sql::new("SELECT t.id, ");
     select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(by_class.keys().copied().collect::<Vec<_>>());
-    for (class, on_class) in conn.all(&sql, |row| Ok((row.int(0)?, ClassRights::of(caller, row.int(1)?))))? {
+    sql.push(" FROM object_classes t WHERE t.id").push_any(by_class.keys().copied().collect::<Vec<_>>());
+    for (class, on_class) in conn.query_all(&sql, |row| Ok((row.int(0)?, ClassRights::new(caller, row.int(1)?))))? {
         let ids = by_class.remove(&class).unwrap_or_default();
         let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
-        sql.name(&table(class)).push(" t WHERE t.id").any(ids);
-        let owners = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+        sql.name(&table(class)).push(" t WHERE t.id").push_any(ids);
+        let owners = conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
         actions.extend(held::actions(conn, caller, on_class, &owners)?);
     }
     Ok(actions)

@@ -3,17 +3,17 @@
 
 use crate::classes::{ClassField, table, table_of};
 use crate::field_type::FieldType;
-use kit::rows::sql::stored;
+use kit::rows::sql::to_argument;
 use resource::fold::normal_forms;
 use resource::{Field, nfc};
-use store::{Arg, Column, ColumnKind, Conn, Error, Index, IndexKind, Sql, TableLock, Value};
+use store::{Argument, BorrowedArgument, ColumnKind, Conn, Index, IndexKind, Sql, StoreError, TableColumn, TableLock};
 
 /// Makes the tables of a new class.
-pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let name = table(class);
     let numbers =
         ["owner", "ownership", "owner_at", "owner_by", "created_at", "created_by", "modified_at", "modified_by"];
-    conn.create_table(&name, &numbers.map(|name| Column { name, kind: ColumnKind::Int }))?;
+    conn.create_table(&name, &numbers.map(|name| TableColumn { name, kind: ColumnKind::Int }))?;
     let indexes = [("owner", "owner", IndexKind::Sorted), ("created", "created_at", IndexKind::SortedNotNull)];
     for (index, column, kind) in indexes {
         let index = format!("{name}_{index}");
@@ -23,9 +23,9 @@ pub fn create_class(conn: &mut Conn, class: i64) -> Result<(), Error> {
 }
 
 /// Drops the tables of a class.
-pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT fields_made FROM object_classes WHERE id = $1").arg(class);
-    let made = conn.one(&sql, |row| row.int(0))?;
+    let made = conn.query_one(&sql, |row| row.int(0))?;
     conn.drop_word_index(&table(class))?;
     for number in 1..=(made - 1).max(0) / crate::classes::FIELDS_IN_TABLE {
         conn.drop_table(&table_of(class, number))?;
@@ -35,7 +35,7 @@ pub fn drop_class(conn: &mut Conn, class: i64) -> Result<(), Error> {
 
 /// Adds the columns of a new field, whose table is made with its first one. Older records hold the initial of a status, and
 /// else null.
-pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_table: bool) -> Result<(), Error> {
+pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_table: bool) -> Result<(), StoreError> {
     let (name, fold) = (field.column(), field.fold_column());
     let kind = match field.kind {
         FieldType::Integer | FieldType::Boolean | FieldType::Datetime | FieldType::User | FieldType::Relation => {
@@ -48,8 +48,8 @@ pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_ta
             ColumnKind::SortedText
         }
     };
-    let mut columns = vec![Column { name: &name, kind }];
-    columns.extend(fold.as_deref().map(|name| Column { name, kind: ColumnKind::SortedText }));
+    let mut columns = vec![TableColumn { name: &name, kind }];
+    columns.extend(fold.as_deref().map(|name| TableColumn { name, kind: ColumnKind::SortedText }));
     let table = table_of(class, field.table_number);
     if let Some(initial) = field.initial.as_deref().filter(|_| field.kind == FieldType::Status) {
         return conn.add_filled_column(&table, &columns[0], initial);
@@ -67,7 +67,7 @@ pub fn add_field(conn: &mut Conn, class: i64, field: &ClassField, is_first_in_ta
 }
 
 /// Drops the columns of a field, with their indexes. Returns whether the columns are left, with their values.
-pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
+pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
     let columns = [Some(field.column()), field.fold_column()];
     let columns: Vec<&str> = columns.iter().flatten().map(String::as_str).collect();
     // An index of an expression does not tell its column.
@@ -78,24 +78,24 @@ pub fn drop_field(conn: &mut Conn, class: i64, field: &ClassField) -> Result<boo
 /// Makes the index that keeps a field unique.
 ///
 /// # Errors
-/// [`Error::Unique`] when two records have the same value.
-pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+/// [`StoreError::Unique`] when two records have the same value.
+pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     with_unique_index(class, field, |index| conn.create_index(index))?;
     set_unique_in_nfc(conn, field)
 }
 
 /// Makes a field of texts unique in form NFC that is unique by its stored texts, while others write. For
-/// [`store::Database::outside`]. [`replace_unique`] follows.
+/// [`store::Database::run_outside_transaction`]. [`replace_unique`] follows.
 ///
 /// # Errors
-/// [`Error::Unique`] when two records have the same text in other forms.
-pub fn make_unique_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+/// [`StoreError::Unique`] when two records have the same text in other forms.
+pub fn make_unique_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let field = ClassField { is_unique_in_nfc: true, ..field.clone() };
     with_unique_index(class, &field, |index| conn.create_index_concurrently(index))
 }
 
 /// Removes the index of the stored texts of a field whose index of texts in form NFC stands.
-pub fn replace_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+pub fn replace_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     conn.drop_index(&ClassField { is_unique_in_nfc: false, ..field.clone() }.unique_index(class))?;
     set_unique_in_nfc(conn, field)
 }
@@ -106,7 +106,7 @@ fn with_unique_index<T>(class: i64, field: &ClassField, make: impl FnOnce(&Index
     make(&Index { name: &name, table: &table, columns: &[&column], kind })
 }
 
-fn set_unique_in_nfc(conn: &mut Conn, field: &ClassField) -> Result<(), Error> {
+fn set_unique_in_nfc(conn: &mut Conn, field: &ClassField) -> Result<(), StoreError> {
     if field.kind.is_text() {
         let sql = Sql::new("UPDATE object_class_fields SET unique_in_nfc = 1 WHERE id = $1").arg(field.id);
         conn.exec(&sql)?;
@@ -115,7 +115,7 @@ fn set_unique_in_nfc(conn: &mut Conn, field: &ClassField) -> Result<(), Error> {
 }
 
 /// Takes the uniqueness of a field away.
-pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     for is_unique_in_nfc in [false, true] {
         conn.drop_index(&ClassField { is_unique_in_nfc, ..field.clone() }.unique_index(class))?;
     }
@@ -124,31 +124,31 @@ pub fn drop_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<()
 }
 
 /// What tells a value of a unique field from others: a text in form NFC.
-pub fn unique_key(declared: &Field, value: &resource::Value) -> Option<String> {
-    match stored(declared, value) {
-        Arg::Text(text) => Some(nfc(&text).into_owned()),
-        Arg::Int(number) => Some(number.to_string()),
+pub fn unique_key(declared: &Field, value: &resource::CheckedValue) -> Option<String> {
+    match to_argument(declared, value) {
+        Argument::Text(text) => Some(nfc(&text).into_owned()),
+        Argument::Int(number) => Some(number.to_string()),
         _ => None,
     }
 }
 
 /// Appends the condition that the table `x` has one of these values in a unique field.
-pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, values: &[&resource::Value]) {
+pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, values: &[&resource::CheckedValue]) {
     let is_text = field.kind.is_text();
-    let mut args: Vec<Arg> = values.iter().map(|value| stored(declared, value)).collect();
+    let mut args: Vec<Argument> = values.iter().map(|value| to_argument(declared, value)).collect();
     if is_text && field.is_unique_in_nfc {
         sql.push("nfc(x.").name(&field.column()).push(")");
     } else {
         sql.push("x.").name(&field.column());
     }
     if is_text {
-        let forms = |arg: &Arg| match arg {
-            Arg::Text(text) if field.is_unique_in_nfc => vec![nfc(text).into_owned()],
+        let forms = |arg: &Argument| match arg {
+            Argument::Text(text) if field.is_unique_in_nfc => vec![nfc(text).into_owned()],
             // The index has the texts as they were stored: composed or not, as nearly all are.
-            Arg::Text(text) => normal_forms(text),
+            Argument::Text(text) => normal_forms(text),
             _ => Vec::new(),
         };
-        args = args.iter().flat_map(forms).map(Arg::from).collect();
+        args = args.iter().flat_map(forms).map(Argument::from).collect();
     }
     sql.push(" IN (NULL");
     for arg in args {
@@ -158,12 +158,12 @@ pub fn push_has_one_of(sql: &mut Sql, field: &ClassField, declared: &Field, valu
 }
 
 /// Removes the index by which lists are filtered and sorted, if it stands.
-pub fn drop_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+pub fn drop_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     conn.drop_index(&field.index(class))
 }
 
-/// Makes the index by which lists are filtered and sorted, while others write. For [`store::Database::outside`].
-pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+/// Makes the index by which lists are filtered and sorted, while others write. For [`store::Database::run_outside_transaction`].
+pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let (name, table) = (field.index(class), table_of(class, field.table_number));
     let column = field.fold_column().unwrap_or_else(|| field.column());
     let kind = match field.table_number {
@@ -175,33 +175,33 @@ pub fn make_index(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(),
 }
 
 /// Whether a class has records. Its tables are locked, so that none is made meanwhile.
-pub fn has_records(conn: &mut Conn, class: i64) -> Result<bool, Error> {
+pub fn has_records(conn: &mut Conn, class: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table(class)).push(" LIMIT 1");
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// Whether a record holds a value in a field.
-pub fn has_values(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
+pub fn has_values(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table_of(class, field.table_number)).push(" x WHERE x.").name(&field.column());
-    Ok(conn.opt(sql.push(" IS NOT NULL LIMIT 1"), |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(sql.push(" IS NOT NULL LIMIT 1"), |_| Ok(()))?.is_some())
 }
 
 /// Whether a record holds a text of more than so many characters in a field.
-pub fn has_longer(conn: &mut Conn, class: i64, field: &ClassField, most: i64) -> Result<bool, Error> {
+pub fn has_longer(conn: &mut Conn, class: i64, field: &ClassField, most: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM ");
     sql.name(&table_of(class, field.table_number)).push(" x WHERE length(x.").name(&field.column());
-    Ok(conn.opt(sql.push(") > ").bind(most).push(" LIMIT 1"), |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(sql.push(") > ").bind(most).push(" LIMIT 1"), |_| Ok(()))?.is_some())
 }
 
 /// Keeps a class as it is declared until the end of a write to its records.
-pub fn lock_for_write(conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn lock_for_write(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.lock_table(&table(class), TableLock::Rows)
 }
 
 /// Keeps writers of records out until the end of a change of their class.
-pub fn lock_for_change(conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn lock_for_change(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.lock_table(&table(class), TableLock::Declaration)
 }
 
@@ -210,9 +210,10 @@ pub fn insert(
     conn: &mut Conn,
     table: &str,
     columns: &[&str],
-    rows: &[Vec<Arg>],
+    rows: &[Vec<Argument>],
     then: &'static str,
-) -> Result<Vec<i64>, Error> {
-    let rows: Vec<Vec<Value<'_>>> = rows.iter().map(|row| row.iter().map(Arg::borrowed).collect()).collect();
+) -> Result<Vec<i64>, StoreError> {
+    let rows: Vec<Vec<BorrowedArgument<'_>>> =
+        rows.iter().map(|row| row.iter().map(Argument::borrowed).collect()).collect();
     conn.insert_rows(table, columns, &rows, then)
 }

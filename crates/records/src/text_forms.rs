@@ -6,7 +6,7 @@ use crate::object_records::texts::refold_page;
 use crate::tables;
 use kit::app::App;
 use kit::build::Build;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many records one step reads.
 const RECORDS_IN_STEP: i64 = 200;
@@ -19,7 +19,7 @@ pub fn refold_records(
     conn: &mut Conn,
     id: i64,
     (after, since): (i64, i64),
-) -> Result<Option<i64>, Error> {
+) -> Result<Option<i64>, StoreError> {
     if class(app, build, conn, id)?.is_none() {
         return Ok(None);
     }
@@ -32,32 +32,32 @@ pub fn refold_records(
 }
 
 /// The next field behind this id that is unique by its stored texts, with its class.
-pub fn next_unique_by_stored_texts(conn: &mut Conn, after: i64) -> Result<Option<(i64, ClassField)>, Error> {
+pub fn next_unique_by_stored_texts(conn: &mut Conn, after: i64) -> Result<Option<(i64, ClassField)>, StoreError> {
     let at = FIELD_COLUMNS.split(',').count();
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(
         ", f.class_id FROM object_class_fields f WHERE f.is_unique = 1 AND f.unique_in_nfc = 0 \
          AND f.type IN ('string', 'email') AND f.id > ",
     );
-    conn.opt(sql.bind(after).push(" ORDER BY f.id LIMIT 1"), |row| Ok((row.int(at)?, read_field(row)?)))
+    conn.query_optional(sql.bind(after).push(" ORDER BY f.id LIMIT 1"), |row| Ok((row.int(at)?, read_field(row)?)))
 }
 
-/// Makes the index of a field that compares form NFC. For [`store::Database::outside`]. Returns `false` if two records have
+/// Makes the index of a field that compares form NFC. For [`store::Database::run_outside_transaction`]. Returns `false` if two records have
 /// one text in several forms: both stay, and the field stays unique by its stored texts.
-pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, Error> {
+pub fn index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<bool, StoreError> {
     match tables::make_unique_in_nfc(conn, class, field) {
         Ok(()) => Ok(true),
-        Err(Error::Unique(_)) => Ok(false),
+        Err(StoreError::Unique(_)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 /// Makes a field unique by the index of [`index_in_nfc`] alone. For [`store::Database::alter`].
-pub fn use_index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+pub fn use_index_in_nfc(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
-    conn.opt(&lock, |_| Ok(()))?;
+    conn.query_optional(&lock, |_| Ok(()))?;
     let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE id = $1 AND is_unique = 1").arg(field.id);
-    match conn.opt(&sql, |_| Ok(()))? {
+    match conn.query_optional(&sql, |_| Ok(()))? {
         Some(()) => tables::replace_unique(conn, class, field)?,
         None => tables::drop_unique(conn, class, field)?,
     }

@@ -15,7 +15,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 /// What all kept sets may take in the memory of a process, in bytes.
 const MAX_KEPT_BYTES: u64 = 128 * 1024 * 1024;
@@ -30,19 +30,19 @@ pub const SLOTS: i64 = 16;
 
 /// The records of a class that a caller may view.
 #[derive(Clone)]
-pub enum Visible {
+pub enum VisibleRecords {
     All,
     Some(Arc<Bitmap>),
     /// Those of an agent, to whom nothing tells of others, the time that an answer takes included.
     OfAgent(Arc<Bitmap>),
 }
 
-impl Visible {
+impl VisibleRecords {
     /// The numbers of the records; `None`: all of the class.
     pub fn numbers(&self) -> Option<&Bitmap> {
         match self {
-            Visible::All => None,
-            Visible::Some(numbers) | Visible::OfAgent(numbers) => Some(numbers),
+            VisibleRecords::All => None,
+            VisibleRecords::Some(numbers) | VisibleRecords::OfAgent(numbers) => Some(numbers),
         }
     }
 
@@ -62,10 +62,10 @@ impl Visible {
     }
 
     /// Some of these records, of the same caller.
-    pub fn narrowed(&self, numbers: Bitmap) -> Visible {
+    pub fn restrict_to(&self, numbers: Bitmap) -> VisibleRecords {
         match self {
-            Visible::OfAgent(_) => Visible::OfAgent(Arc::new(numbers)),
-            Visible::All | Visible::Some(_) => Visible::Some(Arc::new(numbers)),
+            VisibleRecords::OfAgent(_) => VisibleRecords::OfAgent(Arc::new(numbers)),
+            VisibleRecords::All | VisibleRecords::Some(_) => VisibleRecords::Some(Arc::new(numbers)),
         }
     }
 
@@ -76,7 +76,7 @@ impl Visible {
 
     /// Whether the records are read before anything is asked of them: an agent's, unless they are too many (see [`read_first`]).
     pub fn is_read_first(&self) -> bool {
-        matches!(self, Visible::OfAgent(_)) && !self.is_tested()
+        matches!(self, VisibleRecords::OfAgent(_)) && !self.is_tested()
     }
 
     /// The table of a class under an alias, and the condition on its rows that is left; the column holds the number.
@@ -103,7 +103,7 @@ impl Visible {
                 sql.push("1 = 0");
             }
             Some(numbers) if numbers.len() <= MAX_LISTED => {
-                sql.push(column).any(numbers.numbers());
+                sql.push(column).push_any(numbers.numbers());
             }
             Some(numbers) => {
                 let bits = numbers.to_bits();
@@ -119,35 +119,35 @@ impl Visible {
 pub struct VisibleClass {
     pub class: Arc<Class>,
     pub on_class: ClassRights,
-    pub visible: Visible,
+    pub visible: VisibleRecords,
 }
 
 /// The sets that a process keeps of all builds.
-pub struct KnownSets(Cache<Key, Entry, InBytes>);
+pub struct KnownSets(Cache<SetKey, CachedSet, SetWeighter>);
 
 /// The uid of a build, a class, a principal, the action that sets must give, and the connector to which they must give it (0: to the
 /// principal alone).
-type Key = (String, i64, i64, i64, i64);
+type SetKey = (String, i64, i64, i64, i64);
 
 #[derive(Clone)]
-struct Entry {
-    state: State,
+struct CachedSet {
+    state: SetVersion,
     numbers: Arc<Bitmap>,
 }
 
 /// What a set was made of: the version of its principal, and the permission sets that give the action.
 #[derive(Clone, PartialEq)]
-struct State {
+struct SetVersion {
     version: i64,
     sets: Arc<[i64]>,
 }
 
 /// Weighs what is kept in bytes, about.
 #[derive(Clone)]
-struct InBytes;
+struct SetWeighter;
 
-impl Weighter<Key, Entry> for InBytes {
-    fn weight(&self, key: &Key, entry: &Entry) -> u64 {
+impl Weighter<SetKey, CachedSet> for SetWeighter {
+    fn weight(&self, key: &SetKey, entry: &CachedSet) -> u64 {
         const OVERHEAD: usize = 200;
         (key.0.len() + entry.numbers.bytes() + 8 * entry.state.sets.len() + OVERHEAD) as u64
     }
@@ -161,12 +161,12 @@ impl Default for KnownSets {
             .shards(SHARDS)
             .build()
             .expect("a size and a number are given");
-        KnownSets(Cache::with_options(options, InBytes, Default::default(), Default::default()))
+        KnownSets(Cache::with_options(options, SetWeighter, Default::default(), Default::default()))
     }
 }
 
 impl KnownSets {
-    fn get(&self, key: &Key, state: &State) -> Option<Arc<Bitmap>> {
+    fn get(&self, key: &SetKey, state: &SetVersion) -> Option<Arc<Bitmap>> {
         self.0.get(key).filter(|entry| entry.state == *state).map(|entry| entry.numbers)
     }
 }
@@ -189,19 +189,21 @@ fn aliased(table: &str, alias: &'static str) -> Sql {
 }
 
 /// The number of a record within its class, as it is stored.
-pub fn number(stored: i64) -> Result<u32, Error> {
-    u32::try_from(stored).map_err(|_| Error::Db(format!("{stored} as the number of a record")))
+pub fn number(stored: i64) -> Result<u32, StoreError> {
+    u32::try_from(stored).map_err(|_| StoreError::Db(format!("{stored} as the number of a record")))
 }
 
 /// The records of a class that the caller may view, who holds this on the class.
-pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRights) -> Result<Visible, Refusal> {
-    if rights.has(VIEW) {
-        return Ok(Visible::All);
+pub fn visible(request: &Request, conn: &mut Conn, class: i64, rights: ClassRights) -> Result<VisibleRecords, Refusal> {
+    if rights.allows(VIEW) {
+        return Ok(VisibleRecords::All);
     }
-    Ok(visible_in(request, conn, &[class], VIEW)?.remove(&class).unwrap_or_else(|| Visible::Some(Arc::new(none()))))
+    Ok(visible_in(request, conn, &[class], VIEW)?
+        .remove(&class)
+        .unwrap_or_else(|| VisibleRecords::Some(Arc::new(empty_set()))))
 }
 
-fn none() -> Bitmap {
+fn empty_set() -> Bitmap {
     Bitmap::Numbers(Vec::new())
 }
 
@@ -212,7 +214,7 @@ fn visible_in(
     conn: &mut Conn,
     classes: &[i64],
     action: i64,
-) -> Result<HashMap<i64, Visible>, Refusal> {
+) -> Result<HashMap<i64, VisibleRecords>, Refusal> {
     if classes.is_empty() {
         return Ok(HashMap::new());
     }
@@ -229,14 +231,14 @@ fn visible_in(
         sql.push(" JOIN mcp_connector_classes k ON k.connector = x.connector AND k.object_class = s.class_id");
         sql.push(" AND (x.permissions & ").bind(action).push(") <> 0");
     }
-    sql.push(" WHERE (s.permissions & ").bind(action).push(") <> 0 AND s.class_id").any(classes.to_vec()).push(
+    sql.push(" WHERE (s.permissions & ").bind(action).push(") <> 0 AND s.class_id").push_any(classes.to_vec()).push(
         " UNION ALL SELECT v.class_id, v.principal, CAST(sum(v.version) AS BIGINT), CAST(sum(v.owned) AS BIGINT) \
          FROM record_viewers v WHERE v.principal IN ",
     );
     tokens(&mut sql, principals!(), &[("{caller}", user)]);
-    sql.push(" AND v.class_id").any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
+    sql.push(" AND v.class_id").push_any(classes.to_vec()).push(" GROUP BY v.class_id, v.principal");
     let (mut sets, mut versions) = (BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         match row.int(1)? {
             0 => sets.entry(row.int(0)?).or_default().push(row.int(2)?),
             principal => versions.push((row.int(0)?, principal, row.int(2)?, row.int(3)?)),
@@ -252,7 +254,7 @@ fn visible_in(
         .collect();
     let (mut found, mut missing) = (HashMap::<i64, Vec<Arc<Bitmap>>>::new(), Vec::new());
     for (class, principal, version, owned) in versions {
-        let state = State { version, sets: sets.get(&class).cloned().unwrap_or_default() };
+        let state = SetVersion { version, sets: sets.get(&class).cloned().unwrap_or_default() };
         // What a person owns gives an agent nothing.
         let owned = if agent.is_some() { 0 } else { owned };
         match known.get(&key(class, principal), &state) {
@@ -260,10 +262,10 @@ fn visible_in(
             None => missing.push((class, principal, state, owned)),
         }
     }
-    for ((class, principal), state, numbers) in look_up(conn, user, &missing)? {
-        let numbers = Arc::new(Bitmap::of(numbers));
+    for ((class, principal), state, numbers) in load_sets(conn, user, &missing)? {
+        let numbers = Arc::new(Bitmap::from_numbers(numbers));
         if is_kept {
-            known.0.insert(key(class, principal), Entry { state, numbers: numbers.clone() });
+            known.0.insert(key(class, principal), CachedSet { state, numbers: numbers.clone() });
         }
         found.entry(class).or_default().push(numbers);
     }
@@ -271,44 +273,44 @@ fn visible_in(
         [one] => one.clone(),
         all => Arc::new(Bitmap::union(all.iter().map(Arc::as_ref))),
     };
-    let of = if agent.is_some() { Visible::OfAgent } else { Visible::Some };
-    let mut visible: HashMap<i64, Visible> =
+    let of = if agent.is_some() { VisibleRecords::OfAgent } else { VisibleRecords::Some };
+    let mut visible: HashMap<i64, VisibleRecords> =
         found.into_iter().map(|(class, numbers)| (class, of(united(numbers)))).collect();
     for class in classes {
-        visible.entry(*class).or_insert_with(|| of(Arc::new(none())));
+        visible.entry(*class).or_insert_with(|| of(Arc::new(empty_set())));
     }
     Ok(visible)
 }
 
 /// Which records of a class the caller may view, and what he holds on it, before the class is read.
-pub struct SeenClass {
+pub struct ClassView {
     id: i64,
     version: i64,
     on_class: ClassRights,
-    pub visible: Visible,
+    pub visible: VisibleRecords,
 }
 
-impl SeenClass {
+impl ClassView {
     /// Reads the class; `None` when there is no such class any more.
-    pub fn read(self, request: &Request, conn: &mut Conn) -> Result<Option<VisibleClass>, Error> {
-        let SeenClass { id, version, on_class, visible } = self;
+    pub fn read(self, request: &Request, conn: &mut Conn) -> Result<Option<VisibleClass>, StoreError> {
+        let ClassView { id, version, on_class, visible } = self;
         let class = class_at(&request.app, &request.build, conn, id, version)?;
         Ok(class.map(|class| VisibleClass { class, on_class, visible }))
     }
 }
 
 /// Those of the classes with these ids that exist. The number of statements does not grow with that of the classes.
-pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<SeenClass>, Refusal> {
+pub fn seen_classes(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<Vec<ClassView>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(ids);
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
-    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.has(VIEW)).map(|(id, _, _)| *id).collect();
+    sql.push(" FROM object_classes t WHERE t.id").push_any(ids);
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
+    let by_sets: Vec<i64> = found.iter().filter(|(_, _, on)| !on.allows(VIEW)).map(|(id, _, _)| *id).collect();
     let mut visible = visible_in(request, conn, &by_sets, VIEW)?;
     let seen = |(id, version, on_class)| {
-        let visible = visible.remove(&id).unwrap_or(Visible::All);
-        SeenClass { id, version, on_class, visible }
+        let visible = visible.remove(&id).unwrap_or(VisibleRecords::All);
+        ClassView { id, version, on_class, visible }
     };
     Ok(found.into_iter().map(seen).collect())
 }
@@ -323,47 +325,47 @@ pub fn classes_with_visible(request: &Request, conn: &mut Conn, ids: Vec<i64>) -
 }
 
 /// The classes of which the caller may view tasks of records, each with these records; of a super admin it need not be asked.
-pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, Visible)>, Refusal> {
+pub fn visible_tasks(request: &Request, conn: &mut Conn) -> Result<Vec<(i64, VisibleRecords)>, Refusal> {
     let (caller, agent) = ([("{caller}", request.caller()?.user)], request.caller()?.agent.as_ref());
     let mut sql = Sql::new("SELECT DISTINCT c.class_id FROM (");
     tokens(&mut sql, CLASSES_OF_TASKS, &caller);
     let whole = match agent {
         Some(_) => Vec::new(),
-        None => conn.all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?,
+        None => conn.query_all(sql.push(") c ORDER BY c.class_id"), |row| row.int(0))?,
     };
     let mut sql = Sql::new("SELECT DISTINCT v.class_id FROM record_viewers v WHERE v.principal IN ");
     tokens(&mut sql, principals!(), &caller);
-    let mut some = conn.all(sql.push(" ORDER BY v.class_id"), |row| row.int(0))?;
+    let mut some = conn.query_all(sql.push(" ORDER BY v.class_id"), |row| row.int(0))?;
     some.retain(|class| !whole.contains(class));
     let mut visible = visible_in(request, conn, &some, TASKS_VIEW)?;
-    let whole = whole.into_iter().map(|class| (class, Visible::All));
+    let whole = whole.into_iter().map(|class| (class, VisibleRecords::All));
     let some = some.into_iter().filter_map(|class| Some((class, visible.remove(&class)?)));
     Ok(whole.chain(some.filter(|(_, visible)| !visible.is_none())).collect())
 }
 
 /// A class, a principal whose set is not known, what it is to be made of, and how many records the user owns.
-type Missing = (i64, i64, State, i64);
+type MissingSet = (i64, i64, SetVersion, i64);
 /// Class and principal, what their set was made of, and the numbers of the records.
-type LookedUp = ((i64, i64), State, Vec<u32>);
+type LoadedSet = ((i64, i64), SetVersion, Vec<u32>);
 
 /// The numbers of the records that each of these principals sees.
-fn look_up(conn: &mut Conn, user: i64, missing: &[Missing]) -> Result<Vec<LookedUp>, Error> {
+fn load_sets(conn: &mut Conn, user: i64, missing: &[MissingSet]) -> Result<Vec<LoadedSet>, StoreError> {
     if missing.is_empty() {
         return Ok(Vec::new());
     }
     let class_of: HashMap<i64, i64> =
         missing.iter().flat_map(|(class, _, state, _)| state.sets.iter().map(|set| (*set, *class))).collect();
     let mut numbers: HashMap<(i64, i64), Vec<u32>> = HashMap::new();
-    let mut add = |class: i64, principal: i64, n: i64| -> Result<(), Error> {
+    let mut add = |class: i64, principal: i64, n: i64| -> Result<(), StoreError> {
         numbers.entry((class, principal)).or_default().push(number(n)?);
         Ok(())
     };
     if !class_of.is_empty() {
         let mut sql =
             Sql::new("SELECT a.permission_set, a.principal, a.n FROM record_assignees a WHERE a.permission_set");
-        sql.any(class_of.keys().copied().collect::<Vec<_>>()).push(" AND a.principal");
-        sql.any(missing.iter().map(|(_, principal, _, _)| *principal).collect::<Vec<_>>());
-        conn.each(&sql, |row| {
+        sql.push_any(class_of.keys().copied().collect::<Vec<_>>()).push(" AND a.principal");
+        sql.push_any(missing.iter().map(|(_, principal, _, _)| *principal).collect::<Vec<_>>());
+        conn.for_each_row(&sql, |row| {
             let class = class_of.get(&row.int(0)?).copied().unwrap_or(0);
             add(class, row.int(1)?, row.int(2)?)
         })?;
@@ -377,7 +379,7 @@ fn look_up(conn: &mut Conn, user: i64, missing: &[Missing]) -> Result<Vec<Looked
         sql.push(" t WHERE t.owner = ").bind(user);
     }
     if !sql.text().is_empty() {
-        conn.each(&sql, |row| add(row.int(0)?, user, row.int(1)?))?;
+        conn.for_each_row(&sql, |row| add(row.int(0)?, user, row.int(1)?))?;
     }
     let taken = missing.iter().map(|(class, principal, state, _)| {
         let key = (*class, *principal);
@@ -396,10 +398,10 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
         "SELECT t.id, CAST(COALESCE((SELECT sum(c.n) FROM record_counts c WHERE c.class_id = t.id), 0) AS BIGINT), ",
     );
     select_held(&mut sql, caller);
-    sql.push(" FROM object_classes t WHERE t.id").any(classes.to_vec());
-    let rights = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    sql.push(" FROM object_classes t WHERE t.id").push_any(classes.to_vec());
+    let rights = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
     let by_sets: Vec<i64> =
-        rights.iter().filter(|(_, _, rights)| !rights.has(VIEW)).map(|(class, _, _)| *class).collect();
+        rights.iter().filter(|(_, _, rights)| !rights.allows(VIEW)).map(|(class, _, _)| *class).collect();
     let visible = visible_in(request, conn, &by_sets, VIEW)?;
     let count = |(class, all, _): (i64, i64, ClassRights)| {
         (class, visible.get(&class).map_or(all, |visible| visible.count().unwrap_or(all)))
@@ -409,9 +411,9 @@ pub fn counts(request: &Request, conn: &mut Conn, classes: &[i64]) -> Result<Has
 
 /// Changes of what principals see in a class, to be noted at the end of their transaction.
 #[derive(Default)]
-pub struct Changed(BTreeMap<i64, i64>);
+pub struct VersionChanges(BTreeMap<i64, i64>);
 
-impl Changed {
+impl VersionChanges {
     /// A principal sees other records now: a user, or a group as its negative id.
     pub fn principal(&mut self, principal: i64) {
         self.0.entry(principal).or_default();
@@ -424,9 +426,9 @@ impl Changed {
 
     /// Raises the versions, in the order of the principals, so that transactions do not wait for each other in a circle.
     /// It comes last, since others wait for these rows until the commit.
-    pub fn note(self, conn: &mut Conn, class: i64) -> Result<(), Error> {
+    pub fn raise_versions(self, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
         let slot = slot(conn);
-        let row = |(principal, owned)| [principal, class, slot, 1, owned].map(Value::Int);
+        let row = |(principal, owned)| [principal, class, slot, 1, owned].map(BorrowedArgument::Int);
         let rows: Vec<_> = self.0.into_iter().map(row).collect();
         let columns = ["principal", "class_id", "slot", "version", "owned"];
         let then = "ON CONFLICT (principal, class_id, slot) DO UPDATE SET version = record_viewers.version + 1, \
@@ -451,10 +453,10 @@ mod tests {
     #[test]
     fn all_sets_stay_within_their_bytes_and_the_largest_finds_its_place() {
         let known = KnownSets::default();
-        let state = || State { version: 1, sets: Arc::default() };
+        let state = || SetVersion { version: 1, sets: Arc::default() };
         let keep = |build: &str, principal: i64, bytes: usize| {
             let key = (build.to_owned(), 1, principal, VIEW, 0);
-            known.0.insert(key.clone(), Entry { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
+            known.0.insert(key.clone(), CachedSet { state: state(), numbers: Arc::new(Bitmap::Bits(vec![0; bytes])) });
             known.get(&key, &state()).is_some()
         };
         for build in ["a", "b", "c"] {
@@ -466,7 +468,7 @@ mod tests {
         assert!(keep("d", 1, 12_500_000));
         assert!(known.0.weight() <= MAX_KEPT_BYTES);
         let key = ("d".to_owned(), 1, 1, VIEW, 0);
-        assert!(known.get(&key, &State { version: 2, sets: Arc::default() }).is_none());
-        assert!(known.get(&key, &State { version: 1, sets: [7].into() }).is_none());
+        assert!(known.get(&key, &SetVersion { version: 2, sets: Arc::default() }).is_none());
+        assert!(known.get(&key, &SetVersion { version: 1, sets: [7].into() }).is_none());
     }
 }

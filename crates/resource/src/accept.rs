@@ -2,11 +2,11 @@
 
 use crate::check::check;
 use crate::errors::{Errors, message};
-use crate::field::{Access, Field, Kind};
+use crate::field::{Field, FieldAccess, FieldKind};
 use crate::key::Changes;
 use crate::resource::Resource;
-use crate::sent::Object;
-use crate::value::Value;
+use crate::sent::SentObject;
+use crate::value::CheckedValue;
 use std::cell::RefCell;
 use std::collections::HashSet;
 
@@ -15,24 +15,24 @@ const MAX_UNKNOWN: usize = 100;
 
 /// Whether the body creates a row or changes one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mode {
+pub enum WriteMode {
     Create,
     Edit,
 }
 
 /// Questions that only the database can answer, inside the transaction of the write.
-pub trait Lookup {
+pub trait DatabaseChecks {
     /// The error of the database.
     type Error;
     /// Those of the ids that do not exist, in the given order.
-    fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Self::Error>;
+    fn missing_ids(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Self::Error>;
     /// Whether another row has the value of a unique field.
-    fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Self::Error>;
+    fn is_taken(&mut self, field: &Field, value: &CheckedValue) -> Result<bool, Self::Error>;
 }
 
 /// The outcome of checking a body.
 #[derive(Debug, Default)]
-pub struct Accepted {
+pub struct CheckedBody {
     /// The values of the right fields, in the order of the declaration. On create also the defaults of fields that were not
     /// sent.
     pub changes: Changes,
@@ -42,13 +42,13 @@ pub struct Accepted {
 
 /// Checks a body against the declaration: types, bounds, uniqueness and unknown ids together. Fields that the
 /// declaration does not know and those that are read-only are ignored (`docs/reference/conventions.md`).
-pub fn accept<L: Lookup>(
+pub fn accept<L: DatabaseChecks>(
     resource: &Resource,
-    body: &Object<'_>,
-    mode: Mode,
+    body: &SentObject<'_>,
+    mode: WriteMode,
     lookup: &mut L,
-) -> Result<Accepted, L::Error> {
-    let mut accepted = Accepted::default();
+) -> Result<CheckedBody, L::Error> {
+    let mut accepted = CheckedBody::default();
     let [before, grouped, after] = resource.parts();
     check_fields(before, Some(body), mode, lookup, &mut accepted.changes, &mut accepted.errors)?;
     if let Some((name, _)) = &resource.group {
@@ -60,13 +60,13 @@ pub fn accept<L: Lookup>(
 
 /// Checks the object with the fields of the group, whose errors are nested as its values are. Unlike elsewhere, a name that
 /// is not declared is an error.
-fn check_group<L: Lookup>(
+fn check_group<L: DatabaseChecks>(
     name: &str,
     fields: &[Field],
-    body: &Object<'_>,
-    mode: Mode,
+    body: &SentObject<'_>,
+    mode: WriteMode,
     lookup: &mut L,
-    accepted: &mut Accepted,
+    accepted: &mut CheckedBody,
 ) -> Result<(), L::Error> {
     let unknown = RefCell::new(Vec::new());
     let known: HashSet<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
@@ -98,20 +98,20 @@ fn check_group<L: Lookup>(
     Ok(())
 }
 
-fn check_fields<L: Lookup>(
+fn check_fields<L: DatabaseChecks>(
     fields: &[Field],
-    body: Option<&Object<'_>>,
-    mode: Mode,
+    body: Option<&SentObject<'_>>,
+    mode: WriteMode,
     lookup: &mut L,
     changes: &mut Changes,
     errors: &mut Errors,
 ) -> Result<(), L::Error> {
     for field in fields.iter().filter(|field| field.is_writable()) {
-        if mode == Mode::Edit && field.access == Access::CreateOnly {
+        if mode == WriteMode::Edit && field.access == FieldAccess::CreateOnly {
             continue;
         }
         let Some(sent) = body.and_then(|body| body.get(field.name.as_ref())) else {
-            if mode == Mode::Create {
+            if mode == WriteMode::Create {
                 absent(field, lookup, changes, errors)?;
             }
             continue;
@@ -119,8 +119,8 @@ fn check_fields<L: Lookup>(
         match check(field, sent) {
             Err(messages) => messages.into_iter().for_each(|message| errors.add(&field.name, message)),
             Ok(value) => {
-                look_up(field, &value, lookup, errors)?;
-                if !errors.has(&field.name) {
+                check_in_database(field, &value, lookup, errors)?;
+                if !errors.has_field(&field.name) {
                     changes.insert(field.name.clone(), value);
                 }
             }
@@ -131,7 +131,7 @@ fn check_fields<L: Lookup>(
 
 /// What a create stores for a field that it does not send. A default is looked up for uniqueness alone: whether its ids
 /// exist was asked when it was set, and callers did not choose them.
-fn absent<L: Lookup>(
+fn absent<L: DatabaseChecks>(
     field: &Field,
     lookup: &mut L,
     changes: &mut Changes,
@@ -141,34 +141,45 @@ fn absent<L: Lookup>(
         errors.add(&field.name, message::REQUIRED);
     } else if let Some(default) = &field.default {
         look_for_another(field, default, lookup, errors)?;
-        if !errors.has(&field.name) {
+        if !errors.has_field(&field.name) {
             changes.insert(field.name.clone(), default.clone());
         }
     }
     Ok(())
 }
 
-fn look_up<L: Lookup>(field: &Field, value: &Value, lookup: &mut L, errors: &mut Errors) -> Result<(), L::Error> {
-    if matches!(value, Value::Null) {
+fn check_in_database<L: DatabaseChecks>(
+    field: &Field,
+    value: &CheckedValue,
+    lookup: &mut L,
+    errors: &mut Errors,
+) -> Result<(), L::Error> {
+    if matches!(value, CheckedValue::Null) {
         return Ok(());
     }
-    if matches!(field.kind, Kind::Reference { .. } | Kind::References { .. } | Kind::User | Kind::UserId) {
+    if matches!(
+        field.kind,
+        FieldKind::Reference { .. } | FieldKind::References { .. } | FieldKind::User | FieldKind::UserId
+    ) {
         let ids = value.ids();
         if !ids.is_empty() {
-            lookup.missing(field, &ids)?.into_iter().for_each(|id| errors.add(&field.name, message::pk(id)));
+            lookup
+                .missing_ids(field, &ids)?
+                .into_iter()
+                .for_each(|id| errors.add(&field.name, message::invalid_id_message(id)));
         }
     }
     look_for_another(field, value, lookup, errors)
 }
 
 /// Refuses the value of a unique field that another row has. Rows without a value do not count.
-fn look_for_another<L: Lookup>(
+fn look_for_another<L: DatabaseChecks>(
     field: &Field,
-    value: &Value,
+    value: &CheckedValue,
     lookup: &mut L,
     errors: &mut Errors,
 ) -> Result<(), L::Error> {
-    if field.unique.is_some() && !matches!(value, Value::Null) && lookup.is_taken(field, value)? {
+    if field.unique.is_some() && !matches!(value, CheckedValue::Null) && lookup.is_taken(field, value)? {
         errors.add(&field.name, message::UNIQUE);
     }
     Ok(())

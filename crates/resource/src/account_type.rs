@@ -43,7 +43,7 @@ impl AccountType {
     }
 
     /// The type with a name.
-    pub fn of(name: &str) -> Option<AccountType> {
+    pub fn parse(name: &str) -> Option<AccountType> {
         ALL.iter().find(|(_, known, _)| *known == name).map(|(account_type, ..)| *account_type)
     }
 
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_type_is_found_by_its_name() {
         for account_type in AccountType::all() {
-            assert_eq!(AccountType::of(account_type.name()), Some(account_type));
+            assert_eq!(AccountType::parse(account_type.name()), Some(account_type));
         }
-        assert_eq!(AccountType::of("robot"), None);
+        assert_eq!(AccountType::parse("robot"), None);
     }
 }

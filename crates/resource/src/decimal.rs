@@ -21,13 +21,13 @@ pub fn encode(text: &str) -> String {
         format!("{whole:0>WHOLE_DIGITS$}.{fraction:0<DECIMAL_PLACES$}")
     };
     let is_zero = digits.bytes().all(|byte| matches!(byte, b'0' | b'.'));
-    if is_negative && !is_zero { format!("0{}~", complement(&digits)) } else { format!("1{digits}") }
+    if is_negative && !is_zero { format!("0{}~", complement_digits(&digits)) } else { format!("1{digits}") }
 }
 
 /// The plain form of a stored decimal, with `scale` decimal places, or as many as it needs where it was stored with more.
 pub fn decode(stored: &str, scale: usize) -> String {
     let (sign, digits) = match stored.strip_prefix('0') {
-        Some(digits) => ("-", complement(digits.trim_end_matches('~'))),
+        Some(digits) => ("-", complement_digits(digits.trim_end_matches('~'))),
         None => ("", stored.get(1..).unwrap_or("").to_owned()),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
@@ -39,7 +39,7 @@ pub fn decode(stored: &str, scale: usize) -> String {
 }
 
 /// Turns the order of digits around, and that of `:`, which becomes the `/` before them.
-fn complement(digits: &str) -> String {
+fn complement_digits(digits: &str) -> String {
     let turned = |byte: u8| if matches!(byte, b'/'..=b':') { b'0' + b'9' - byte } else { byte };
     digits.bytes().map(|byte| char::from(turned(byte))).collect()
 }

@@ -5,10 +5,10 @@ use serde_json::{Map, Value as Json};
 
 /// The errors of a body or a query: messages by field name, nested where the body nests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Errors(IndexMap<String, Entry>);
+pub struct Errors(IndexMap<String, ErrorEntry>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Entry {
+enum ErrorEntry {
     Messages(Vec<String>),
     Nested(Errors),
 }
@@ -20,7 +20,7 @@ impl Errors {
     }
 
     /// One message on one field.
-    pub fn of(field: &str, message: impl Into<String>) -> Self {
+    pub fn single(field: &str, message: impl Into<String>) -> Self {
         let mut errors = Self::new();
         errors.add(field, message);
         errors
@@ -29,25 +29,25 @@ impl Errors {
     /// Adds a message to a field, unless the field has it already.
     pub fn add(&mut self, field: &str, message: impl Into<String>) {
         let message = message.into();
-        match self.0.entry(field.to_owned()).or_insert_with(|| Entry::Messages(Vec::new())) {
-            Entry::Messages(messages) if messages.contains(&message) => {}
-            Entry::Messages(messages) => messages.push(message),
-            Entry::Nested(errors) => errors.add("non_field_errors", message),
+        match self.0.entry(field.to_owned()).or_insert_with(|| ErrorEntry::Messages(Vec::new())) {
+            ErrorEntry::Messages(messages) if messages.contains(&message) => {}
+            ErrorEntry::Messages(messages) => messages.push(message),
+            ErrorEntry::Nested(errors) => errors.add("non_field_errors", message),
         }
     }
 
     /// Adds a message to a field of a nested group.
     pub fn add_nested(&mut self, group: &str, field: &str, message: impl Into<String>) {
-        let entry = self.0.entry(group.to_owned()).or_insert_with(|| Entry::Nested(Errors::new()));
+        let entry = self.0.entry(group.to_owned()).or_insert_with(|| ErrorEntry::Nested(Errors::new()));
         match entry {
-            Entry::Nested(errors) => errors.add(field, message),
-            Entry::Messages(messages) => messages.push(message.into()),
+            ErrorEntry::Nested(errors) => errors.add(field, message),
+            ErrorEntry::Messages(messages) => messages.push(message.into()),
         }
     }
 
     /// Puts those messages of a field in other words for which there are some.
-    pub fn reword(&mut self, field: &str, words: impl Fn(&str) -> Option<String>) {
-        if let Some(Entry::Messages(messages)) = self.0.get_mut(field) {
+    pub fn replace_messages(&mut self, field: &str, words: impl Fn(&str) -> Option<String>) {
+        if let Some(ErrorEntry::Messages(messages)) = self.0.get_mut(field) {
             messages
                 .iter_mut()
                 .for_each(|message| *message = words(message).unwrap_or_else(|| std::mem::take(message)));
@@ -55,14 +55,14 @@ impl Errors {
     }
 
     /// Removes the errors of a field.
-    pub fn take(&mut self, field: &str) {
+    pub fn remove(&mut self, field: &str) {
         self.0.shift_remove(field);
     }
 
     /// Adds the errors of a nested group under its name, if there are any.
     pub fn nest(&mut self, field: &str, errors: Errors) {
         if !errors.is_empty() {
-            self.0.insert(field.to_owned(), Entry::Nested(errors));
+            self.0.insert(field.to_owned(), ErrorEntry::Nested(errors));
         }
     }
 
@@ -72,7 +72,7 @@ impl Errors {
     }
 
     /// Whether the field has an error.
-    pub fn has(&self, field: &str) -> bool {
+    pub fn has_field(&self, field: &str) -> bool {
         self.0.contains_key(field)
     }
 
@@ -88,9 +88,9 @@ impl Errors {
 
     /// The body of the answer with status 400.
     pub fn to_json(&self) -> Json {
-        let show = |entry: &Entry| match entry {
-            Entry::Messages(messages) => messages.clone().into(),
-            Entry::Nested(errors) => errors.to_json(),
+        let show = |entry: &ErrorEntry| match entry {
+            ErrorEntry::Messages(messages) => messages.clone().into(),
+            ErrorEntry::Nested(errors) => errors.to_json(),
         };
         Json::Object(self.0.iter().map(|(field, entry)| (field.clone(), show(entry))).collect::<Map<_, _>>())
     }
@@ -159,7 +159,7 @@ pub mod message {
         format!("Incorrect type. Expected pk value, received {type_name}.")
     }
     /// An id names nothing that the caller may know of.
-    pub fn pk(value: impl Display) -> String {
+    pub fn invalid_id_message(value: impl Display) -> String {
         format!("Invalid pk {value} - object does not exist.")
     }
     /// A value of another type stands where a list belongs.

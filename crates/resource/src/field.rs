@@ -1,38 +1,38 @@
 //! The declarations of fields.
 
-use crate::value::Value;
+use crate::value::CheckedValue;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A name or text that is static for our own resources and owned for those that a tenant declares.
-pub type Name = Cow<'static, str>;
+pub type StaticText = Cow<'static, str>;
 
 /// A value of an enumeration and its display text.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct EnumOption {
     /// The value, as it is sent and stored.
-    pub value: Name,
+    pub value: StaticText,
     /// The display text.
-    pub text: Name,
+    pub text: StaticText,
     /// Whether only the system makes things of this type (`docs/reference/conventions.md`). Shown in OPTIONS if it is
     /// set.
     pub system: Option<bool>,
 }
 
-impl Choice {
-    pub fn new(value: impl Into<Name>, text: impl Into<Name>) -> Self {
-        Choice { value: value.into(), text: text.into(), system: None }
+impl EnumOption {
+    pub fn new(value: impl Into<StaticText>, text: impl Into<StaticText>) -> Self {
+        EnumOption { value: value.into(), text: text.into(), system: None }
     }
 }
 
 /// The target of a reference.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct ReferenceTarget {
     /// The table whose ids are meant.
-    pub table: Name,
+    pub table: StaticText,
     /// The address where ids are looked up by text, for OPTIONS.
-    pub autocomplete: Option<Name>,
+    pub autocomplete: Option<StaticText>,
 }
 
 /// The characters that a text may hold.
@@ -56,7 +56,7 @@ pub const TOKEN: Charset = Charset { allows: |c| c.is_ascii_alphanumeric() || c 
 
 /// The kind of value that a field holds, with its bounds. Lengths are in characters, and bounds are inclusive.
 #[derive(Clone)]
-pub enum Kind {
+pub enum FieldKind {
     Text {
         min: usize,
         max: usize,
@@ -88,7 +88,7 @@ pub enum Kind {
     DateTime,
     Uuid,
     Enum {
-        choices: Arc<[Choice]>,
+        choices: Arc<[EnumOption]>,
     },
     /// One of a list that is too long to stand in a declaration.
     Listed {
@@ -97,22 +97,22 @@ pub enum Kind {
     },
     /// Several of the choices. Answers show each once, in the order of the choices.
     Set {
-        choices: Arc<[Choice]>,
+        choices: Arc<[EnumOption]>,
         max_items: usize,
     },
     /// The id of a row of the target.
     Reference {
-        target: Target,
+        target: ReferenceTarget,
     },
     /// Ids of rows of the target, each once.
     References {
-        target: Target,
+        target: ReferenceTarget,
         max_items: usize,
     },
     /// A list of texts that are checked together.
     Texts {
         /// How many there may be, and the message when there are more; `None`: the resource has a rule.
-        at_most: Option<(usize, Name)>,
+        at_most: Option<(usize, StaticText)>,
         are_valid: fn(&[String]) -> bool,
         invalid: &'static str,
     },
@@ -129,8 +129,8 @@ pub enum Kind {
     Files {
         max_items: usize,
     },
-    /// Any JSON, stored in its canonical spelling ([`Sent::canonical`](crate::Sent::canonical)) of at most `max_bytes`, in
-    /// which lists and objects nest at most `max_depth` levels. It is [`Value::JsonText`], and no tree is made of it.
+    /// Any JSON, stored in its canonical spelling ([`JsonValue::canonical`](crate::JsonValue::canonical)) of at most `max_bytes`, in
+    /// which lists and objects nest at most `max_depth` levels. It is [`CheckedValue::JsonText`], and no tree is made of it.
     Json {
         max_bytes: usize,
         max_depth: usize,
@@ -141,40 +141,40 @@ pub enum Kind {
     List,
 }
 
-impl Kind {
+impl FieldKind {
     /// A trimmed text.
-    pub fn text(max: usize) -> Kind {
-        Kind::Text { min: 0, max, trim: true, charset: None }
+    pub fn text(max: usize) -> FieldKind {
+        FieldKind::Text { min: 0, max, trim: true, charset: None }
     }
     /// An enumeration of `(value, text)`.
-    pub fn choices(choices: &[(&'static str, &'static str)]) -> Kind {
-        Kind::Enum { choices: choices.iter().map(|(value, text)| Choice::new(*value, *text)).collect() }
+    pub fn choices(choices: &[(&'static str, &'static str)]) -> FieldKind {
+        FieldKind::Enum { choices: choices.iter().map(|(value, text)| EnumOption::new(*value, *text)).collect() }
     }
     /// The name of the type in OPTIONS (`docs/reference/conventions.md`).
     pub fn type_name(&self) -> &'static str {
         match self {
-            Kind::Text { .. } | Kind::Secret { .. } => "string",
-            Kind::Email { .. } => "email",
-            Kind::Url { .. } => "url",
-            Kind::Integer { .. } | Kind::Reference { .. } => "integer",
-            Kind::Decimal { .. } => "decimal",
-            Kind::Boolean => "boolean",
-            Kind::Date => "date",
-            Kind::DateTime => "datetime",
-            Kind::Uuid => "uuid",
-            Kind::Enum { .. } | Kind::Listed { .. } => "enum",
-            Kind::Set { .. } | Kind::References { .. } => "set",
-            Kind::Texts { .. } | Kind::List => "list",
-            Kind::User | Kind::UserId => "user",
-            Kind::File { .. } | Kind::Files { .. } => "file",
-            Kind::Json { .. } => "json",
-            Kind::Object => "object",
+            FieldKind::Text { .. } | FieldKind::Secret { .. } => "string",
+            FieldKind::Email { .. } => "email",
+            FieldKind::Url { .. } => "url",
+            FieldKind::Integer { .. } | FieldKind::Reference { .. } => "integer",
+            FieldKind::Decimal { .. } => "decimal",
+            FieldKind::Boolean => "boolean",
+            FieldKind::Date => "date",
+            FieldKind::DateTime => "datetime",
+            FieldKind::Uuid => "uuid",
+            FieldKind::Enum { .. } | FieldKind::Listed { .. } => "enum",
+            FieldKind::Set { .. } | FieldKind::References { .. } => "set",
+            FieldKind::Texts { .. } | FieldKind::List => "list",
+            FieldKind::User | FieldKind::UserId => "user",
+            FieldKind::File { .. } | FieldKind::Files { .. } => "file",
+            FieldKind::Json { .. } => "json",
+            FieldKind::Object => "object",
         }
     }
     /// The display text of a value of an enumeration or set.
     pub fn choice_text(&self, value: &str) -> Option<&str> {
         match self {
-            Kind::Enum { choices } | Kind::Set { choices, .. } => {
+            FieldKind::Enum { choices } | FieldKind::Set { choices, .. } => {
                 choices.iter().find(|choice| choice.value == value).map(|choice| choice.text.as_ref())
             }
             _ => None,
@@ -184,7 +184,7 @@ impl Kind {
 
 /// Whether bodies may set a field, and whether answers show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Access {
+pub enum FieldAccess {
     ReadWrite,
     /// Set on create, ignored by PATCH.
     CreateOnly,
@@ -196,7 +196,7 @@ pub enum Access {
 
 /// A table whose rows hold a set: the column `item` of the rows whose column `owner` has the id of the resource's row.
 #[derive(Clone, Debug)]
-pub struct Members {
+pub struct SetTable {
     pub table: &'static str,
     pub owner: &'static str,
     pub item: &'static str,
@@ -204,22 +204,22 @@ pub struct Members {
 
 /// A column of sealed values, NULL where there is none, and the column with the random key of the row.
 #[derive(Clone, Debug)]
-pub struct Sealed {
+pub struct SealedColumns {
     pub column: &'static str,
     pub row_key: &'static str,
 }
 
 /// Where the value of a field stands in the database. The table of the resource has the alias `t`.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum ColumnSource {
     /// A column of the table, or of the further one that [`Field::table`] says.
-    Column(Name),
+    Column(StaticText),
     /// An SQL expression, in which `{now}` stands for the moment of the request.
     Sql(&'static str),
     /// Rows of another table.
-    Members(Members),
+    Members(SetTable),
     /// A sealed column.
-    Sealed(Sealed),
+    Sealed(SealedColumns),
     /// Nowhere: the resource itself stores and shows it.
     None,
 }
@@ -227,20 +227,20 @@ pub enum Source {
 /// One field of a resource.
 #[derive(Clone)]
 pub struct Field {
-    pub name: Name,
-    pub kind: Kind,
+    pub name: StaticText,
+    pub kind: FieldKind,
     /// The display name, for OPTIONS.
-    pub label: Option<Name>,
+    pub label: Option<StaticText>,
     /// What it is for, in OPTIONS.
-    pub description: Option<Name>,
-    pub access: Access,
+    pub description: Option<StaticText>,
+    pub access: FieldAccess,
     pub required: bool,
     pub nullable: bool,
     pub blank: bool,
     /// Whether an empty text is stored as null.
     pub is_blank_null: bool,
     /// The name of the database index that makes the field unique.
-    pub unique: Option<Name>,
+    pub unique: Option<StaticText>,
     /// Whether texts that differ in letter case alone are different, although they have a folded copy.
     pub is_unique_exactly: bool,
     pub filter: bool,
@@ -263,22 +263,22 @@ pub struct Field {
     pub is_personal: bool,
     /// Of a text, or of JSON, with more bytes the administration log tells the size alone.
     pub max_logged_bytes: Option<usize>,
-    pub source: Source,
+    pub source: ColumnSource,
     /// The table that its columns stand in: 0 is that of the resource, `n` the `n`th of [`Resource::further_tables`].
     ///
     /// [`Resource::further_tables`]: crate::Resource::further_tables
     pub table: usize,
     /// The column with the case-folded text, if there is one.
-    pub folded: Option<Name>,
+    pub folded: Option<StaticText>,
     /// Whether an index of the database begins with that column, so that `exact` should be looked up in it.
     pub is_fold_indexed: bool,
-    pub default: Option<Value>,
+    pub default: Option<CheckedValue>,
     /// The characters that a secret may hold.
     pub charset: Option<Charset>,
     /// The maximal length that OPTIONS shows, if it differs from the enforced one (`docs/reference/conventions.md`).
     pub advertised_max: Option<usize>,
     /// Names that are refused, shown in OPTIONS.
-    pub reserved: Vec<Name>,
+    pub reserved: Vec<StaticText>,
     /// Validators of OPTIONS that are not told by the kind.
     pub hint: Option<Json>,
     /// The schema in OpenAPI, where the kind does not tell it: what an object or a list holds.
@@ -289,17 +289,17 @@ pub struct Field {
 
 impl Field {
     /// A field that may be written and left out, may not be null, and is shown in lists and details.
-    pub fn new(name: impl Into<Name>, kind: Kind) -> Field {
+    pub fn new(name: impl Into<StaticText>, kind: FieldKind) -> Field {
         let name = name.into();
         let source = match &kind {
-            Kind::References { .. } => Source::None,
-            _ => Source::Column(name.clone()),
+            FieldKind::References { .. } => ColumnSource::None,
+            _ => ColumnSource::Column(name.clone()),
         };
         Field {
             kind,
             label: None,
             description: None,
-            access: Access::ReadWrite,
+            access: FieldAccess::ReadWrite,
             required: false,
             nullable: false,
             blank: true,
@@ -335,16 +335,16 @@ impl Field {
     }
     /// The field `id`, which the server sets.
     pub fn id() -> Field {
-        Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only().filter().sort()
+        Field::new("id", FieldKind::Integer { min: 1, max: i64::MAX }).read_only().filter().sort()
     }
     /// The fields `created_at`, `created_by`, `modified_at` and `modified_by` (`docs/reference/conventions.md`), with
     /// filters.
     pub fn audit() -> [Field; 4] {
         [
-            Field::new("created_at", Kind::DateTime).read_only().filter(),
-            Field::new("created_by", Kind::User).read_only().nullable().filter(),
-            Field::new("modified_at", Kind::DateTime).read_only().filter(),
-            Field::new("modified_by", Kind::User).read_only().nullable().filter(),
+            Field::new("created_at", FieldKind::DateTime).read_only().filter(),
+            Field::new("created_by", FieldKind::User).read_only().nullable().filter(),
+            Field::new("modified_at", FieldKind::DateTime).read_only().filter(),
+            Field::new("modified_by", FieldKind::User).read_only().nullable().filter(),
         ]
     }
     /// It must have a value on create, which is sent unless there is a default, and may not be blank.
@@ -369,26 +369,26 @@ impl Field {
     }
     /// It is ignored in every body.
     pub fn read_only(mut self) -> Field {
-        self.access = Access::ReadOnly;
+        self.access = FieldAccess::ReadOnly;
         self
     }
     /// It is never shown in an answer.
     pub fn write_only(mut self) -> Field {
-        self.access = Access::WriteOnly;
+        self.access = FieldAccess::WriteOnly;
         self
     }
     /// It is ignored by PATCH.
     pub fn create_only(mut self) -> Field {
-        self.access = Access::CreateOnly;
+        self.access = FieldAccess::CreateOnly;
         self
     }
     /// It is unique by this index of the database. Texts that are [`Field::folded`] are compared without case.
-    pub fn unique(mut self, index: impl Into<Name>) -> Field {
+    pub fn unique(mut self, index: impl Into<StaticText>) -> Field {
         self.unique = Some(index.into());
         self
     }
     /// It is unique by this index of the database. Texts that differ in letter case alone are different.
-    pub fn unique_exactly(mut self, index: impl Into<Name>) -> Field {
+    pub fn unique_exactly(mut self, index: impl Into<StaticText>) -> Field {
         self.is_unique_exactly = true;
         self.unique(index)
     }
@@ -463,40 +463,40 @@ impl Field {
         (field.in_list, field.in_detail) = (false, false);
         field
     }
-    /// It is computed in the database by this expression (see [`Source::Sql`]).
+    /// It is computed in the database by this expression (see [`ColumnSource::Sql`]).
     pub fn sql(mut self, expression: &'static str) -> Field {
-        self.source = Source::Sql(expression);
+        self.source = ColumnSource::Sql(expression);
         self
     }
-    /// It is held by rows of another table (see [`Members`]).
+    /// It is held by rows of another table (see [`SetTable`]).
     pub fn members(mut self, table: &'static str, owner: &'static str, item: &'static str) -> Field {
-        self.source = Source::Members(Members { table, owner, item });
+        self.source = ColumnSource::Members(SetTable { table, owner, item });
         self
     }
     /// The resource itself stores and shows it.
     pub fn stored_by_resource(mut self) -> Field {
-        self.source = Source::None;
+        self.source = ColumnSource::None;
         self
     }
     /// Its value is sealed in a column, for a place that the column with the row's random key is part of. Names of stored
     /// columns stay, since what was sealed opens nowhere else.
     pub fn encrypted(mut self, column: &'static str, row_key: &'static str) -> Field {
-        self.source = Source::Sealed(Sealed { column, row_key });
-        self.access = Access::WriteOnly;
+        self.source = ColumnSource::Sealed(SealedColumns { column, row_key });
+        self.access = FieldAccess::WriteOnly;
         self
     }
     /// It stands in this column, instead of one with the name of the field.
-    pub fn column(mut self, column: impl Into<Name>) -> Field {
-        self.source = Source::Column(column.into());
+    pub fn column(mut self, column: impl Into<StaticText>) -> Field {
+        self.source = ColumnSource::Column(column.into());
         self
     }
     /// Its columns stand in the `n`th of the resource's further tables, counted from 1.
-    pub fn in_table(mut self, n: usize) -> Field {
+    pub fn in_further_table(mut self, n: usize) -> Field {
         self.table = n;
         self
     }
     /// The value that is stored if a create does not send one.
-    pub fn default(mut self, value: impl Into<Value>) -> Field {
+    pub fn default(mut self, value: impl Into<CheckedValue>) -> Field {
         self.default = Some(value.into());
         self
     }
@@ -507,7 +507,7 @@ impl Field {
     }
     /// The text must have at least so many characters.
     pub fn min_length(mut self, length: usize) -> Field {
-        if let Kind::Text { min, .. } = &mut self.kind {
+        if let FieldKind::Text { min, .. } = &mut self.kind {
             *min = length;
         }
         self
@@ -515,14 +515,14 @@ impl Field {
     /// The text or secret may hold only these characters.
     pub fn charset(mut self, set: Charset) -> Field {
         match &mut self.kind {
-            Kind::Text { charset, .. } => *charset = Some(set),
+            FieldKind::Text { charset, .. } => *charset = Some(set),
             _ => self.charset = Some(set),
         }
         self
     }
     /// These names are refused, and shown in OPTIONS.
     pub fn reserved(mut self, names: &[&'static str]) -> Field {
-        self.reserved = names.iter().map(|name| Name::from(*name)).collect();
+        self.reserved = names.iter().map(|name| StaticText::from(*name)).collect();
         self
     }
     /// OpenAPI shows this schema, since the kind does not tell what an object or a list holds.
@@ -536,12 +536,12 @@ impl Field {
         self
     }
     /// Its display name.
-    pub fn label(mut self, label: impl Into<Name>) -> Field {
+    pub fn label(mut self, label: impl Into<StaticText>) -> Field {
         self.label = Some(label.into());
         self
     }
     /// What it is for.
-    pub fn description(mut self, description: impl Into<Name>) -> Field {
+    pub fn description(mut self, description: impl Into<StaticText>) -> Field {
         self.description = Some(description.into());
         self
     }
@@ -556,10 +556,10 @@ impl Field {
     }
     /// Whether bodies may set it.
     pub fn is_writable(&self) -> bool {
-        self.access != Access::ReadOnly
+        self.access != FieldAccess::ReadOnly
     }
     /// Whether it is a text that lists are filtered by as such.
     pub fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. })
+        matches!(self.kind, FieldKind::Text { .. } | FieldKind::Email { .. } | FieldKind::Url { .. })
     }
 }

@@ -1,7 +1,7 @@
 //! Lists of small objects in bodies: their schemas, how they are checked and shown.
 
-use crate::accept::{Accepted, Lookup, Mode, accept};
-use crate::{Changes, Errors, Field, Object, Resource, Sent, Value, message, openapi, options};
+use crate::accept::{CheckedBody, DatabaseChecks, WriteMode, accept};
+use crate::{Changes, CheckedValue, Errors, Field, JsonValue, Resource, SentObject, message, openapi, options};
 use serde_json::{Map, Value as Json, json};
 use std::convert::Infallible;
 
@@ -32,10 +32,10 @@ pub fn describe_items(entry: &mut Json, item: &Resource, most: usize) {
 pub fn accept_items(
     of: &Resource,
     name: &str,
-    sent: Sent<'_>,
+    sent: JsonValue<'_>,
     max: usize,
     errors: &mut Errors,
-    check: fn(&Resource, &Object<'_>) -> Accepted,
+    check: fn(&Resource, &SentObject<'_>) -> CheckedBody,
 ) -> Vec<Changes> {
     let items = match sent.items(max) {
         Ok(items) => items,
@@ -61,26 +61,26 @@ pub fn accept_items(
 }
 
 /// Checks an object whose fields need no look into the database.
-pub fn accept_fields(of: &Resource, sent: &Object<'_>) -> Accepted {
-    let Ok(accepted) = accept(of, sent, Mode::Create, &mut Nothing);
+pub fn accept_fields(of: &Resource, sent: &SentObject<'_>) -> CheckedBody {
+    let Ok(accepted) = accept(of, sent, WriteMode::Create, &mut NoLookup);
     accepted
 }
 
 /// An object with all of its fields, null where nothing was sent.
-pub fn shown(of: &Resource, values: &Changes) -> Json {
-    let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, Value::to_json);
+pub fn object_json(of: &Resource, values: &Changes) -> Json {
+    let shown = |field: &Field| values.value(&field.name).map_or(Json::Null, CheckedValue::to_json);
     of.fields.iter().map(|field| (field.name.to_string(), shown(field))).collect::<Map<_, _>>().into()
 }
 
 /// The answers for fields that are neither unique nor references.
-struct Nothing;
+struct NoLookup;
 
-impl Lookup for Nothing {
+impl DatabaseChecks for NoLookup {
     type Error = Infallible;
-    fn missing(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
+    fn missing_ids(&mut self, _: &Field, _: &[i64]) -> Result<Vec<i64>, Infallible> {
         Ok(Vec::new())
     }
-    fn is_taken(&mut self, _: &Field, _: &Value) -> Result<bool, Infallible> {
+    fn is_taken(&mut self, _: &Field, _: &CheckedValue) -> Result<bool, Infallible> {
         Ok(false)
     }
 }

@@ -1,24 +1,24 @@
 //! Writing answers: a JSON writer, and the forms in which rows are shown.
 
-use crate::field::{Access, Field, Kind, Source};
+use crate::field::{ColumnSource, Field, FieldAccess, FieldKind};
 use crate::resource::Resource;
 use crate::{decimal, time};
 use serde_json::value::RawValue;
 
 /// Writes JSON straight into bytes. The caller is responsible for its structure.
 #[derive(Default)]
-pub struct Writer {
+pub struct JsonWriter {
     out: Vec<u8>,
 }
 
-impl Writer {
+impl JsonWriter {
     /// An empty writer with room for so many bytes.
-    pub fn with_capacity(bytes: usize) -> Writer {
-        Writer { out: Vec::with_capacity(bytes) }
+    pub fn with_capacity(bytes: usize) -> JsonWriter {
+        JsonWriter { out: Vec::with_capacity(bytes) }
     }
     /// A writer that goes on behind these bytes.
-    pub fn behind(bytes: Vec<u8>) -> Writer {
-        Writer { out: bytes }
+    pub fn continuing(bytes: Vec<u8>) -> JsonWriter {
+        JsonWriter { out: bytes }
     }
     /// The bytes written so far.
     pub fn bytes(&self) -> &[u8] {
@@ -100,7 +100,7 @@ impl Writer {
         self.raw(if value { "true" } else { "false" })
     }
     /// Writes a moment or null.
-    pub fn moment(&mut self, micros: Option<i64>) -> &mut Self {
+    pub fn datetime(&mut self, micros: Option<i64>) -> &mut Self {
         match micros {
             Some(micros) => {
                 self.out.push(b'"');
@@ -131,19 +131,19 @@ pub trait Cells {
 
 /// Which form of a row is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Form {
+pub enum RowForm {
     List,
     Detail,
 }
 
 impl Field {
     /// Whether a form of a row shows the field.
-    pub fn is_in(&self, form: Form) -> bool {
+    pub fn is_in(&self, form: RowForm) -> bool {
         let shown = match form {
-            Form::List => self.in_list,
-            Form::Detail => self.in_detail,
+            RowForm::List => self.in_list,
+            RowForm::Detail => self.in_detail,
         };
-        shown && self.access != Access::WriteOnly && !matches!(self.source, Source::None)
+        shown && self.access != FieldAccess::WriteOnly && !matches!(self.source, ColumnSource::None)
     }
 }
 
@@ -157,9 +157,9 @@ pub type UserCells<'a> = [&'a RawValue; USER_REFERENCE.len()];
 /// Writes the fields of a form from the cells of a row, beginning with the cell `at`. The object is left open for what the
 /// resource adds. Returns the position after the last cell.
 pub fn write_fields<C: Cells>(
-    out: &mut Writer,
+    out: &mut JsonWriter,
     resource: &Resource,
-    form: Form,
+    form: RowForm,
     row: &C,
     at: usize,
 ) -> Result<usize, C::Error> {
@@ -174,9 +174,9 @@ pub fn write_fields<C: Cells>(
 }
 
 fn write_each<C: Cells>(
-    out: &mut Writer,
+    out: &mut JsonWriter,
     fields: &[Field],
-    form: Form,
+    form: RowForm,
     row: &C,
     mut at: usize,
 ) -> Result<usize, C::Error> {
@@ -188,32 +188,37 @@ fn write_each<C: Cells>(
     Ok(at)
 }
 
-fn write_value<C: Cells>(out: &mut Writer, field: &Field, row: &C, at: usize) -> Result<(), C::Error> {
+fn write_value<C: Cells>(out: &mut JsonWriter, field: &Field, row: &C, at: usize) -> Result<(), C::Error> {
     match &field.kind {
-        Kind::User => write_user(out, row.user(at)?),
-        Kind::Boolean => match row.int(at)? {
+        FieldKind::User => write_user(out, row.user(at)?),
+        FieldKind::Boolean => match row.int(at)? {
             Some(value) => out.bool(value != 0),
             None => out.raw("null"),
         },
-        Kind::Integer { .. } | Kind::Reference { .. } | Kind::UserId | Kind::File { .. } => match row.int(at)? {
-            Some(value) => out.int(value),
-            None => out.raw("null"),
-        },
-        Kind::DateTime => out.moment(row.int(at)?),
-        Kind::Decimal { scale, .. } => {
+        FieldKind::Integer { .. } | FieldKind::Reference { .. } | FieldKind::UserId | FieldKind::File { .. } => {
+            match row.int(at)? {
+                Some(value) => out.int(value),
+                None => out.raw("null"),
+            }
+        }
+        FieldKind::DateTime => out.datetime(row.int(at)?),
+        FieldKind::Decimal { scale, .. } => {
             out.opt_text(row.text(at)?.map(|stored| decimal::decode(stored, *scale)).as_deref())
         }
-        Kind::References { .. } => out.raw("[").raw(row.text(at)?.unwrap_or("")).raw("]"),
-        Kind::Set { .. } | Kind::Texts { .. } | Kind::Json { .. } | Kind::Object | Kind::List | Kind::Files { .. } => {
-            out.raw(row.text(at)?.unwrap_or("null"))
-        }
+        FieldKind::References { .. } => out.raw("[").raw(row.text(at)?.unwrap_or("")).raw("]"),
+        FieldKind::Set { .. }
+        | FieldKind::Texts { .. }
+        | FieldKind::Json { .. }
+        | FieldKind::Object
+        | FieldKind::List
+        | FieldKind::Files { .. } => out.raw(row.text(at)?.unwrap_or("null")),
         _ => out.opt_text(row.text(at)?),
     };
     Ok(())
 }
 
 /// Writes a user reference, or null.
-pub fn write_user<'a>(out: &'a mut Writer, user: Option<UserCells<'_>>) -> &'a mut Writer {
+pub fn write_user<'a>(out: &'a mut JsonWriter, user: Option<UserCells<'_>>) -> &'a mut JsonWriter {
     let Some(cells) = user else { return out.raw("null") };
     out.raw("{");
     for (name, cell) in USER_REFERENCE.iter().zip(cells) {
@@ -232,14 +237,14 @@ mod tests {
 
     #[test]
     fn writes_what_parses() {
-        let mut out = Writer::default();
+        let mut out = JsonWriter::default();
         out.raw("{")
             .name("a")
             .text("q\"\\\n")
             .name("b")
             .int(i64::MIN)
             .name("c")
-            .moment(Some(0))
+            .datetime(Some(0))
             .name("d")
             .opt_text(None)
             .raw("}");

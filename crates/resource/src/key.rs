@@ -1,92 +1,92 @@
 //! Typed names of fields, and the values that a request sends.
 
-use crate::field::{Field, Kind, Name};
-use crate::value::Value;
+use crate::field::{Field, FieldKind, StaticText};
+use crate::value::CheckedValue;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use std::marker::PhantomData;
 
 /// The name of a field with the type of its value.
-pub struct Key<T> {
+pub struct FieldKey<T> {
     name: &'static str,
     value: PhantomData<fn() -> T>,
 }
 
-impl<T> Key<T> {
+impl<T> FieldKey<T> {
     /// The key of the field `name`.
     pub const fn new(name: &'static str) -> Self {
-        Key { name, value: PhantomData }
+        FieldKey { name, value: PhantomData }
     }
     /// The field's name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
     /// Starts the declaration of the field.
-    pub fn is(&self, kind: Kind) -> Field {
+    pub fn declare(&self, kind: FieldKind) -> Field {
         Field::new(self.name, kind)
     }
     /// A trimmed text of at most `max` characters.
     pub fn text(&self, max: usize) -> Field {
-        self.is(Kind::text(max))
+        self.declare(FieldKind::text(max))
     }
     /// A boolean.
     pub fn boolean(&self) -> Field {
-        self.is(Kind::Boolean)
+        self.declare(FieldKind::Boolean)
     }
     /// An integer from `min` to `max`.
     pub fn integer(&self, min: i64, max: i64) -> Field {
-        self.is(Kind::Integer { min, max })
+        self.declare(FieldKind::Integer { min, max })
     }
     /// A moment.
     pub fn datetime(&self) -> Field {
-        self.is(Kind::DateTime)
+        self.declare(FieldKind::DateTime)
     }
 }
 
-/// A type that can be read from a [`Value`].
+/// A type that can be read from a [`CheckedValue`].
 pub trait FromValue: Sized {
     /// Reads the value; `None` for null and for a value of another type.
-    fn from_value(value: &Value) -> Option<Self>;
+    fn from_value(value: &CheckedValue) -> Option<Self>;
 }
 impl FromValue for String {
-    fn from_value(value: &Value) -> Option<Self> {
-        if let Value::Text(text) = value { Some(text.clone()) } else { None }
+    fn from_value(value: &CheckedValue) -> Option<Self> {
+        if let CheckedValue::Text(text) = value { Some(text.clone()) } else { None }
     }
 }
 impl FromValue for i64 {
-    fn from_value(value: &Value) -> Option<Self> {
-        if let Value::Int(number) = value { Some(*number) } else { None }
+    fn from_value(value: &CheckedValue) -> Option<Self> {
+        if let CheckedValue::Int(number) = value { Some(*number) } else { None }
     }
 }
 impl FromValue for bool {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &CheckedValue) -> Option<Self> {
         match value {
-            Value::Bool(flag) => Some(*flag),
-            Value::Int(number) => Some(*number != 0),
+            CheckedValue::Bool(flag) => Some(*flag),
+            CheckedValue::Int(number) => Some(*number != 0),
             _ => None,
         }
     }
 }
 impl FromValue for Vec<i64> {
-    fn from_value(value: &Value) -> Option<Self> {
-        if let Value::List(_) = value { Some(value.ids()) } else { None }
+    fn from_value(value: &CheckedValue) -> Option<Self> {
+        if let CheckedValue::List(_) = value { Some(value.ids()) } else { None }
     }
 }
 impl FromValue for Vec<String> {
-    fn from_value(value: &Value) -> Option<Self> {
-        let Value::List(items) = value else { return None };
+    fn from_value(value: &CheckedValue) -> Option<Self> {
+        let CheckedValue::List(items) = value else { return None };
         Some(items.iter().filter_map(String::from_value).collect())
     }
 }
 impl FromValue for serde_json::Value {
-    fn from_value(value: &Value) -> Option<Self> {
+    fn from_value(value: &CheckedValue) -> Option<Self> {
         Some(value.to_json())
     }
 }
 
 /// Checked values by field name: those that a body sent, or those of a stored row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes(IndexMap<Name, Value, RandomState>);
+pub struct Changes(IndexMap<StaticText, CheckedValue, RandomState>);
 
 impl Changes {
     /// No values.
@@ -94,35 +94,35 @@ impl Changes {
         Self::default()
     }
     /// Whether there is a value for the field, be it null.
-    pub fn has<T>(&self, key: &Key<T>) -> bool {
+    pub fn contains<T>(&self, key: &FieldKey<T>) -> bool {
         self.0.contains_key(key.name)
     }
     /// The value of a field; `None` if there is none or it is null.
-    pub fn get<T: FromValue>(&self, key: &Key<T>) -> Option<T> {
+    pub fn get<T: FromValue>(&self, key: &FieldKey<T>) -> Option<T> {
         self.0.get(key.name).and_then(T::from_value)
     }
     /// The value of the field of this name.
-    pub fn value(&self, name: &str) -> Option<&Value> {
+    pub fn value(&self, name: &str) -> Option<&CheckedValue> {
         self.0.get(name)
     }
     /// Sets the value of a field, as if it had been sent.
-    pub fn set<T>(&mut self, key: &Key<T>, value: impl Into<Value>) {
+    pub fn set<T>(&mut self, key: &FieldKey<T>, value: impl Into<CheckedValue>) {
         self.0.insert(key.name.into(), value.into());
     }
     /// Sets the value of the field of this name.
-    pub fn insert(&mut self, name: impl Into<Name>, value: Value) {
+    pub fn insert(&mut self, name: impl Into<StaticText>, value: CheckedValue) {
         self.0.insert(name.into(), value);
     }
     /// Removes the value of a field.
-    pub fn remove<T>(&mut self, key: &Key<T>) -> Option<Value> {
+    pub fn remove<T>(&mut self, key: &FieldKey<T>) -> Option<CheckedValue> {
         self.0.shift_remove(key.name)
     }
     /// Removes the value of the field of this name.
-    pub fn take(&mut self, name: &str) -> Option<Value> {
+    pub fn remove_value(&mut self, name: &str) -> Option<CheckedValue> {
         self.0.shift_remove(name)
     }
     /// All names and values, in the order of the declaration.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &CheckedValue)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
     /// Whether there are no values.
@@ -133,16 +133,16 @@ impl Changes {
 
 /// A row as it will be after a write: the stored values, overlaid with those that were sent. Rules over several fields
 /// read this, so that one rule serves create and PATCH.
-pub struct After<'a> {
+pub struct RowAfterWrite<'a> {
     /// The stored values; `None` on create.
     pub before: Option<&'a Changes>,
     /// The values that were sent.
     pub sent: &'a Changes,
 }
 
-impl After<'_> {
+impl RowAfterWrite<'_> {
     /// The value of a field after the write; `None` for null.
-    pub fn get<T: FromValue>(&self, key: &Key<T>) -> Option<T> {
+    pub fn get<T: FromValue>(&self, key: &FieldKey<T>) -> Option<T> {
         match self.sent.value(key.name) {
             Some(value) => T::from_value(value),
             None => self.before.and_then(|before| before.get(key)),

@@ -25,15 +25,18 @@ pub mod sent;
 pub mod time;
 mod value;
 
-pub use accept::{Accepted, Lookup, Mode, accept};
-pub use check::{check as check_value, ids, is_email, pk};
+pub use accept::{CheckedBody, DatabaseChecks, WriteMode, accept};
+pub use check::{check as check_value, ids, is_email, parse_id};
 pub use errors::{Errors, message};
-pub use field::{Access, Charset, Choice, Field, Kind, LINE, Members, Name, Sealed, Source, TOKEN, Target, UNDIRECTED};
+pub use field::{
+    Charset, ColumnSource, EnumOption, Field, FieldAccess, FieldKind, LINE, ReferenceTarget, SealedColumns, SetTable,
+    StaticText, TOKEN, UNDIRECTED,
+};
 pub use fold::{fold, nfc, without_marks};
-pub use key::{After, Changes, FromValue, Key};
+pub use key::{Changes, FieldKey, FromValue, RowAfterWrite};
 pub use limit::{Limit, LimitSummary};
 pub use query::Query;
 pub use resource::{MAX_FILTERS, Resource};
-pub use select::{Filter, Order, Predicate, RelatedRows, Select, SelectError, select, select_related};
-pub use sent::{Body, Object, Sent};
-pub use value::{Value, type_name};
+pub use select::{CheckedFilter, OrderField, Predicate, RelatedRows, Select, SelectError, select, select_related};
+pub use sent::{JsonBody, JsonValue, SentObject};
+pub use value::{CheckedValue, type_name};

@@ -9,8 +9,8 @@ pub use share::share;
 
 use crate::account_type::AccountType;
 use crate::decimal::{DECIMAL_PLACES, WHOLE_DIGITS};
-use crate::field::{Access, Field, Kind, Name};
-use crate::json::{Form, USER_REFERENCE};
+use crate::field::{Field, FieldAccess, FieldKind, StaticText};
+use crate::json::{RowForm, USER_REFERENCE};
 use crate::query::Query;
 use crate::resource::Resource;
 use crate::select::{DEFAULT_LIMIT, MAX_LIMIT, Predicate};
@@ -31,8 +31,8 @@ impl Audience {
     const CLIENTS: &str = "clients";
 
     /// The audience that a query names; `None` if there is none of that name.
-    pub fn of(query: &Query) -> Option<Audience> {
-        match query.last(Audience::PARAMETER) {
+    pub fn from_query(query: &Query) -> Option<Audience> {
+        match query.last_value(Audience::PARAMETER) {
             None => Some(Audience::All),
             Some(Audience::CLIENTS) => Some(Audience::Clients),
             Some(_) => None,
@@ -52,7 +52,7 @@ pub fn document_schema() -> Json {
 }
 
 /// The schema of an answer, in the form of a list or a detail.
-pub fn response(resource: &Resource, form: Form) -> Json {
+pub fn response(resource: &Resource, form: RowForm) -> Json {
     let shown = |field: &&Field| is_shown(field, form);
     let object = |fields: &[Field]| {
         let fields: Vec<&Field> = fields.iter().filter(shown).collect();
@@ -67,21 +67,22 @@ pub fn response(resource: &Resource, form: Form) -> Json {
     titled(title(resource, form), schema)
 }
 
-fn is_shown(field: &Field, form: Form) -> bool {
-    field.access != Access::WriteOnly && if form == Form::List { field.in_list } else { field.in_detail }
+fn is_shown(field: &Field, form: RowForm) -> bool {
+    field.access != FieldAccess::WriteOnly && if form == RowForm::List { field.in_list } else { field.in_detail }
 }
 
 /// The name of an answer's schema: a list shows a summary where an instance shows other fields.
-fn title(resource: &Resource, form: Form) -> String {
-    let has_detail = resource.fields.iter().any(|field| is_shown(field, Form::Detail));
-    let differs = resource.fields.iter().any(|field| is_shown(field, Form::List) != is_shown(field, Form::Detail));
-    let is_summary = form == Form::List && has_detail && differs;
+fn title(resource: &Resource, form: RowForm) -> String {
+    let has_detail = resource.fields.iter().any(|field| is_shown(field, RowForm::Detail));
+    let differs =
+        resource.fields.iter().any(|field| is_shown(field, RowForm::List) != is_shown(field, RowForm::Detail));
+    let is_summary = form == RowForm::List && has_detail && differs;
     if is_summary { format!("{}Summary", resource.title) } else { resource.title.to_string() }
 }
 
 /// The schema of a body.
 pub fn request(resource: &Resource, is_create: bool) -> Json {
-    let sent = |field: &&Field| field.is_writable() && (is_create || field.access != Access::CreateOnly);
+    let sent = |field: &&Field| field.is_writable() && (is_create || field.access != FieldAccess::CreateOnly);
     let object = |fields: &[Field]| {
         let fields: Vec<&Field> = fields.iter().filter(sent).collect();
         let properties: Map<String, Json> = fields.iter().map(|field| (field.name.to_string(), input(field))).collect();
@@ -178,7 +179,7 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
             };
             list.push(filter(&name, field, predicate));
             if resource.has_complements {
-                list.push(complement(field, predicate));
+                list.push(complement_parameter(field, predicate));
             }
         }
     }
@@ -186,7 +187,7 @@ pub fn parameters(resource: &Resource) -> Vec<Json> {
 }
 
 /// A parameter that filters by the complement of one predicate of a field.
-fn complement(field: &Field, predicate: Predicate) -> Json {
+fn complement_parameter(field: &Field, predicate: Predicate) -> Json {
     let mut parameter = filter(&format!("{}__{}", field.name, predicate.name_of_complement()), field, predicate);
     let text = parameter["description"].as_str().unwrap_or_default();
     parameter["description"] = format!("Not that {text}").into();
@@ -197,14 +198,16 @@ fn complement(field: &Field, predicate: Predicate) -> Json {
 fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
     let value = match &field.kind {
         _ if predicate == Predicate::Isnull => json!({"type": "boolean"}),
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid => json!({"type": "string"}),
-        Kind::Integer { .. } | Kind::References { .. } => json!({"type": "integer"}),
-        Kind::Set { choices, .. } => any_of(choices.iter().map(|choice| &choice.value)),
+        FieldKind::Text { .. } | FieldKind::Email { .. } | FieldKind::Url { .. } | FieldKind::Uuid => {
+            json!({"type": "string"})
+        }
+        FieldKind::Integer { .. } | FieldKind::References { .. } => json!({"type": "integer"}),
+        FieldKind::Set { choices, .. } => any_of(choices.iter().map(|choice| &choice.value)),
         // A filter takes any number of places.
-        Kind::Decimal { .. } => json!({"type": "string", "format": "decimal"}),
-        _ => bare(field, false),
+        FieldKind::Decimal { .. } => json!({"type": "string", "format": "decimal"}),
+        _ => value_schema(field, false),
     };
-    let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
+    let is_set = matches!(field.kind, FieldKind::Set { .. } | FieldKind::References { .. });
     let meaning = match predicate {
         Predicate::Exact if is_set => "has these values and no others",
         Predicate::In if is_set => "has one of the values",
@@ -212,7 +215,7 @@ fn filter(name: &str, field: &Field, predicate: Predicate) -> Json {
     };
     let mut schema = match predicate {
         Predicate::Range => json!({"type": "array", "minItems": 2, "maxItems": 2, "items": value}),
-        Predicate::Exact if matches!(field.kind, Kind::Set { .. }) => json!({"type": "array", "items": value}),
+        Predicate::Exact if matches!(field.kind, FieldKind::Set { .. }) => json!({"type": "array", "items": value}),
         Predicate::In => json!({"type": "array", "minItems": 1, "items": value}),
         Predicate::Exact if is_set => json!({"type": "array", "minItems": 1, "items": value}),
         _ => value,
@@ -293,8 +296,8 @@ pub fn user_reference() -> Json {
 
 fn shape(field: &Field) -> Json {
     let schema = match &field.kind {
-        Kind::User => user_reference(),
-        _ => with_example(field, bare(field, false)),
+        FieldKind::User => user_reference(),
+        _ => with_example(field, value_schema(field, false)),
     };
     if field.may_be_null() { nullable(schema) } else { schema }
 }
@@ -306,12 +309,12 @@ pub fn nullable(mut schema: Json) -> Json {
             schema["type"] = json!([name, "null"]);
             schema
         }
-        _ => or_null(schema),
+        _ => schema_or_null(schema),
     }
 }
 
 /// A schema beside null. One that takes anything takes null, too.
-fn or_null(mut schema: Json) -> Json {
+fn schema_or_null(mut schema: Json) -> Json {
     let nothing = json!({"type": "null"});
     if schema == json!({}) {
         return schema;
@@ -326,8 +329,8 @@ fn or_null(mut schema: Json) -> Json {
 }
 
 fn input(field: &Field) -> Json {
-    let schema = with_example(field, bare(field, true));
-    if field.nullable { or_null(schema) } else { schema }
+    let schema = with_example(field, value_schema(field, true));
+    if field.nullable { schema_or_null(schema) } else { schema }
 }
 
 fn with_example(field: &Field, mut schema: Json) -> Json {
@@ -338,9 +341,9 @@ fn with_example(field: &Field, mut schema: Json) -> Json {
 }
 
 /// A text that is one of these; any, if none are named.
-fn any_of<'a>(names: impl Iterator<Item = &'a Name>) -> Json {
+fn any_of<'a>(names: impl Iterator<Item = &'a StaticText>) -> Json {
     let mut schema = json!({"type": "string"});
-    let names: Vec<&Name> = names.collect();
+    let names: Vec<&StaticText> = names.collect();
     if !names.is_empty() {
         schema["enum"] = json!(names);
     }
@@ -364,7 +367,7 @@ fn decimal(precision: usize, scale: usize, is_input: bool) -> Json {
 }
 
 /// The schema of a value. In answers there are no bounds of what is sent: a value may be older than these.
-fn bare(field: &Field, is_input: bool) -> Json {
+fn value_schema(field: &Field, is_input: bool) -> Json {
     let is_bounded = is_input || !field.is_writable();
     let list = |items: Json, most: Option<usize>| {
         let mut schema = json!({"type": "array", "items": items});
@@ -378,20 +381,25 @@ fn bare(field: &Field, is_input: bool) -> Json {
     }
     let max_length = |max: &usize| json!({"type": "string", "maxLength": max});
     match &field.kind {
-        Kind::Text { max, .. } | Kind::Email { max } | Kind::Url { max } | Kind::Secret { max, .. } if is_input => {
+        FieldKind::Text { max, .. }
+        | FieldKind::Email { max }
+        | FieldKind::Url { max }
+        | FieldKind::Secret { max, .. }
+            if is_input =>
+        {
             let mut schema = max_length(max);
             if !field.blank {
                 schema["minLength"] = match &field.kind {
-                    Kind::Text { min, .. } | Kind::Secret { min, .. } => (*min).max(1),
+                    FieldKind::Text { min, .. } | FieldKind::Secret { min, .. } => (*min).max(1),
                     _ => 1,
                 }
                 .into();
             }
             let mut form = Map::new();
-            if let Kind::Email { .. } = field.kind {
+            if let FieldKind::Email { .. } = field.kind {
                 form.insert("format".to_owned(), "email".into());
             }
-            let of_text = if let Kind::Text { charset, .. } = &field.kind { *charset } else { None };
+            let of_text = if let FieldKind::Text { charset, .. } = &field.kind { *charset } else { None };
             if let Some(charset) = of_text.or(field.charset).filter(|charset| !charset.regex.is_empty()) {
                 form.insert("pattern".to_owned(), charset.regex.into());
             }
@@ -406,7 +414,7 @@ fn bare(field: &Field, is_input: bool) -> Json {
             }
             schema
         }
-        Kind::Integer { min, max } => {
+        FieldKind::Integer { min, max } => {
             let mut schema = json!({"type": "integer"});
             if *min > i64::MIN && is_bounded {
                 schema["minimum"] = (*min).into();
@@ -416,29 +424,31 @@ fn bare(field: &Field, is_input: bool) -> Json {
             }
             schema
         }
-        Kind::Reference { .. } | Kind::User | Kind::UserId => json!({"type": "integer"}),
-        Kind::Boolean => json!({"type": "boolean"}),
-        Kind::Date => json!({"type": "string", "format": "date"}),
-        Kind::DateTime => json!({"type": "string", "format": "date-time"}),
-        Kind::Uuid => json!({"type": "string", "format": "uuid"}),
-        Kind::Enum { choices } => any_of(choices.iter().map(|choice| &choice.value)),
-        Kind::Listed { .. } => json!({"type": "string"}),
-        Kind::Decimal { precision, scale } => decimal(*precision, *scale, is_input),
-        Kind::Set { choices, max_items } => list(any_of(choices.iter().map(|choice| &choice.value)), Some(*max_items)),
-        Kind::References { max_items, .. } => list(json!({"type": "integer"}), Some(*max_items)),
-        Kind::Texts { at_most, .. } => {
+        FieldKind::Reference { .. } | FieldKind::User | FieldKind::UserId => json!({"type": "integer"}),
+        FieldKind::Boolean => json!({"type": "boolean"}),
+        FieldKind::Date => json!({"type": "string", "format": "date"}),
+        FieldKind::DateTime => json!({"type": "string", "format": "date-time"}),
+        FieldKind::Uuid => json!({"type": "string", "format": "uuid"}),
+        FieldKind::Enum { choices } => any_of(choices.iter().map(|choice| &choice.value)),
+        FieldKind::Listed { .. } => json!({"type": "string"}),
+        FieldKind::Decimal { precision, scale } => decimal(*precision, *scale, is_input),
+        FieldKind::Set { choices, max_items } => {
+            list(any_of(choices.iter().map(|choice| &choice.value)), Some(*max_items))
+        }
+        FieldKind::References { max_items, .. } => list(json!({"type": "integer"}), Some(*max_items)),
+        FieldKind::Texts { at_most, .. } => {
             list(json!({"type": "string"}), at_most.as_ref().map(|(max_items, _)| *max_items))
         }
-        Kind::File { .. } if is_input => json!({"type": "string", "description": "The token of an upload"}),
-        Kind::File { .. } => json!({"type": "integer"}),
-        Kind::Files { max_items } => {
+        FieldKind::File { .. } if is_input => json!({"type": "string", "description": "The token of an upload"}),
+        FieldKind::File { .. } => json!({"type": "integer"}),
+        FieldKind::Files { max_items } => {
             // A token on its way in.
             let item = if is_input { json!(["integer", "string"]) } else { json!("integer") };
             list(json!({"type": item}), Some(*max_items))
         }
-        Kind::Json { .. } => json!({}),
-        Kind::Object => json!({"type": "object"}),
-        Kind::List => json!({"type": "array", "items": {}}),
+        FieldKind::Json { .. } => json!({}),
+        FieldKind::Object => json!({"type": "object"}),
+        FieldKind::List => json!({"type": "array", "items": {}}),
         _ => json!({"type": "string"}),
     }
 }

@@ -1,8 +1,8 @@
 //! The schema document that `OPTIONS` answers (`docs/reference/conventions.md`).
 
-use crate::field::{Access, Choice, Field, Kind, Name};
+use crate::field::{EnumOption, Field, FieldAccess, FieldKind, StaticText};
 use crate::resource::Resource;
-use crate::value::Value;
+use crate::value::CheckedValue;
 use serde_json::{Value as Json, json};
 use std::iter::once;
 
@@ -52,7 +52,7 @@ fn separated(values: impl Iterator<Item = Json>) -> impl Iterator<Item = String>
 }
 
 /// The document of a single instance.
-pub fn single(resource: &Resource) -> Json {
+pub fn instance_document(resource: &Resource) -> Json {
     json!({"details": details(resource)})
 }
 
@@ -69,11 +69,11 @@ pub fn details(resource: &Resource) -> Json {
 }
 
 fn is_shown(field: &&Field) -> bool {
-    field.in_detail || field.access == Access::WriteOnly
+    field.in_detail || field.access == FieldAccess::WriteOnly
 }
 
 /// The entry of a group of these fields.
-fn group<'a>(name: &Name, mut fields: impl Iterator<Item = &'a Field>, entries: Vec<Json>) -> Json {
+fn group<'a>(name: &StaticText, mut fields: impl Iterator<Item = &'a Field>, entries: Vec<Json>) -> Json {
     json!({
         "alias": name,
         "type": "object",
@@ -158,11 +158,11 @@ fn describe_declared(entry: &mut Json, field: &Field) {
         entry["description"] = json!(description);
     }
     match &field.default {
-        Some(default) if matches!(field.kind, Kind::DateTime) => entry["default"] = default.to_json_datetime(),
-        Some(default) if *default != Value::Null => entry["default"] = default.to_json(),
+        Some(default) if matches!(field.kind, FieldKind::DateTime) => entry["default"] = default.to_json_datetime(),
+        Some(default) if *default != CheckedValue::Null => entry["default"] = default.to_json(),
         _ => {}
     }
-    if let Kind::Files { max_items } = field.kind {
+    if let FieldKind::Files { max_items } = field.kind {
         entry["max_num_of_files"] = max_items.into();
     }
 }
@@ -173,10 +173,10 @@ pub fn schema(field: &Field) -> Json {
         "alias": field.name,
         "type": field.kind.type_name(),
         "required": field.must_be_sent(),
-        "editable": matches!(field.access, Access::ReadWrite | Access::WriteOnly),
+        "editable": matches!(field.access, FieldAccess::ReadWrite | FieldAccess::WriteOnly),
         "validators": validators(field),
     });
-    if field.access == Access::WriteOnly {
+    if field.access == FieldAccess::WriteOnly {
         schema["write_only"] = true.into();
     }
     describe_values(&mut schema, field);
@@ -185,21 +185,25 @@ pub fn schema(field: &Field) -> Json {
 
 fn describe_values(entry: &mut Json, field: &Field) {
     match &field.kind {
-        Kind::Enum { choices } | Kind::Set { choices, .. } => entry["values"] = choices.iter().map(value).collect(),
-        Kind::Listed { all, .. } => {
+        FieldKind::Enum { choices } | FieldKind::Set { choices, .. } => {
+            entry["values"] = choices.iter().map(value).collect()
+        }
+        FieldKind::Listed { all, .. } => {
             entry["values"] = all().into_iter().map(|name| json!({"value": name, "text": name})).collect()
         }
-        Kind::Reference { target } | Kind::References { target, .. } => {
+        FieldKind::Reference { target } | FieldKind::References { target, .. } => {
             if let Some(address) = &target.autocomplete {
                 entry["autocomplete"] = json!(address);
             }
         }
-        Kind::User | Kind::UserId => entry["autocomplete"] = json!("/api/users/autocomplete/?text__icontains="),
+        FieldKind::User | FieldKind::UserId => {
+            entry["autocomplete"] = json!("/api/users/autocomplete/?text__icontains=")
+        }
         _ => {}
     }
 }
 
-fn value(choice: &Choice) -> Json {
+fn value(choice: &EnumOption) -> Json {
     let mut value = json!({"value": choice.value, "text": choice.text});
     if let Some(system) = choice.system {
         value["system"] = system.into();
@@ -214,7 +218,7 @@ fn validators(field: &Field) -> Vec<Json> {
         return list;
     }
     match &field.kind {
-        Kind::Text { min, max, charset, .. } => {
+        FieldKind::Text { min, max, charset, .. } => {
             let min = if field.blank { *min } else { (*min).max(1) };
             if min > 0 {
                 add("min_length", min.into());
@@ -224,8 +228,8 @@ fn validators(field: &Field) -> Vec<Json> {
                 add("regex", charset.regex.into());
             }
         }
-        Kind::Email { max } | Kind::Url { max } | Kind::Secret { max, .. } => {
-            if let Kind::Secret { min: min @ 1.., .. } = &field.kind {
+        FieldKind::Email { max } | FieldKind::Url { max } | FieldKind::Secret { max, .. } => {
+            if let FieldKind::Secret { min: min @ 1.., .. } = &field.kind {
                 add("min_length", (*min).into());
             }
             add("max_length", field.advertised_max.unwrap_or(*max).into());
@@ -233,7 +237,7 @@ fn validators(field: &Field) -> Vec<Json> {
                 add("regex", charset.regex.into());
             }
         }
-        Kind::Integer { min, max } => {
+        FieldKind::Integer { min, max } => {
             if *min > i64::MIN {
                 add("min_value", (*min).into());
             }
@@ -241,13 +245,13 @@ fn validators(field: &Field) -> Vec<Json> {
                 add("max_value", (*max).into());
             }
         }
-        Kind::Set { max_items, .. }
-        | Kind::References { max_items, .. }
-        | Kind::Texts { at_most: Some((max_items, _)), .. }
-        | Kind::Files { max_items } => {
+        FieldKind::Set { max_items, .. }
+        | FieldKind::References { max_items, .. }
+        | FieldKind::Texts { at_most: Some((max_items, _)), .. }
+        | FieldKind::Files { max_items } => {
             add("max_items", (*max_items).into());
         }
-        Kind::File { extension } => {
+        FieldKind::File { extension } => {
             add("max_items", 1.into());
             add("extension", format!(".{extension}").into());
         }

@@ -26,7 +26,7 @@ impl Query {
         query
     }
     /// The same without the parameters of these names.
-    pub fn without(&self, names: &[&str]) -> Query {
+    pub fn without_parameters(&self, names: &[&str]) -> Query {
         let mut query = Query::default();
         self.pairs().filter(|(name, _)| !names.contains(name)).for_each(|(name, value)| query.push(name, value));
         query
@@ -40,7 +40,7 @@ impl Query {
         self.ends.push((ends[0], ends[1]));
     }
     /// The value of a parameter; the last one if it was sent more than once.
-    pub fn last(&self, name: &str) -> Option<&str> {
+    pub fn last_value(&self, name: &str) -> Option<&str> {
         self.pairs().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
     /// The names and values of all parameters.
@@ -62,9 +62,12 @@ mod tests {
         let query = Query::parse("a=1&&b=%C3%A4+x%3D&a=%ff&c&=d");
         let pairs: Vec<_> = query.pairs().collect();
         assert_eq!(pairs, [("a", "1"), ("b", "ä x="), ("a", "\u{fffd}"), ("c", ""), ("", "d")]);
-        assert_eq!((query.last("a"), query.last("c"), query.last("d")), (Some("\u{fffd}"), Some(""), None));
+        assert_eq!(
+            (query.last_value("a"), query.last_value("c"), query.last_value("d")),
+            (Some("\u{fffd}"), Some(""), None)
+        );
         assert_eq!(Query::parse_first("a=1&b=2", 1), Query::parse("a=1"));
         assert_eq!(Query::parse("").pairs().count(), 0);
-        assert_eq!(query.without(&["a", ""]), Query::parse("b=%C3%A4+x%3D&c"));
+        assert_eq!(query.without_parameters(&["a", ""]), Query::parse("b=%C3%A4+x%3D&c"));
     }
 }

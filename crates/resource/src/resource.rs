@@ -1,7 +1,7 @@
 //! The declarations of resources.
 
-use crate::field::{Access, Field, Name};
-use crate::json::Form;
+use crate::field::{Field, FieldAccess, StaticText};
+use crate::json::RowForm;
 use crate::limit::Limit;
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -12,21 +12,21 @@ use std::ops::Range;
 pub const MAX_FILTERS: usize = 50;
 
 /// The names and schemas of what answers show beside the fields.
-pub type ShownBeside = fn(Form) -> Vec<(&'static str, Json)>;
+pub type ExtraSchemas = fn(RowForm) -> Vec<(&'static str, Json)>;
 
 /// The declaration of a resource.
 #[derive(Clone)]
 pub struct Resource {
     /// The name of the resource in permissions and in the administration log.
-    pub name: Name,
+    pub name: StaticText,
     /// The name of one instance, for OpenAPI (`User`).
-    pub title: Name,
+    pub title: StaticText,
     /// The name of the schema of its create's body, where that is not `{title}Create`.
-    pub body_title: Option<Name>,
-    pub table: Name,
+    pub body_title: Option<StaticText>,
+    pub table: StaticText,
     /// Tables with further columns of the same rows, joined by their `id`; a row may be missing there, which counts as
     /// nulls. In SQL they have the alias of the first table with their number, from 1: `t1`.
-    pub further_tables: Vec<Name>,
+    pub further_tables: Vec<StaticText>,
     /// The fields, in the order in which they are shown.
     pub fields: Vec<Field>,
     /// How many rows a build may have, if they are counted.
@@ -37,7 +37,7 @@ pub struct Resource {
     pub limit_items: Option<i64>,
     /// The limit that OPTIONS shows as `restrictions.limit_items_in_batch`, and the address where items of a batch are
     /// looked up by text.
-    pub batch: Option<(i64, Name)>,
+    pub batch: Option<(i64, StaticText)>,
     /// Whether lists honour `ordering` and filters.
     pub is_selectable: bool,
     /// Whether each filter has a complement, by `exclude` behind its predicate.
@@ -47,21 +47,21 @@ pub struct Resource {
     /// Whether lists begin with the highest id.
     pub is_newest_first: bool,
     /// The field by which lists are ordered that are not asked for another order.
-    pub order_field: Option<Name>,
+    pub order_field: Option<StaticText>,
     /// Whether creating, changing and deleting its rows is written to the administration log.
     pub is_logged: bool,
     /// The fields that stand in an object of their own, under this name.
-    pub group: Option<(Name, Range<usize>)>,
+    pub group: Option<(StaticText, Range<usize>)>,
     /// The schemas of what answers show beyond the fields, such as `_meta`, by name.
-    pub shown_beside: Option<ShownBeside>,
-    by_name: HashMap<Name, usize>,
+    pub shown_beside: Option<ExtraSchemas>,
+    by_name: HashMap<StaticText, usize>,
 }
 
 impl Resource {
     pub fn new(
-        name: impl Into<Name>,
-        title: impl Into<Name>,
-        table: impl Into<Name>,
+        name: impl Into<StaticText>,
+        title: impl Into<StaticText>,
+        table: impl Into<StaticText>,
         fields: impl IntoIterator<Item = Field>,
     ) -> Resource {
         let fields: Vec<Field> = fields.into_iter().collect();
@@ -89,12 +89,12 @@ impl Resource {
         }
     }
     /// Names the schema of its create's body for OpenAPI.
-    pub fn body_title(mut self, title: impl Into<Name>) -> Resource {
+    pub fn body_title(mut self, title: impl Into<StaticText>) -> Resource {
         self.body_title = Some(title.into());
         self
     }
     /// Fields that say so have their columns in these tables, which have the column `id` as the first one has it.
-    pub fn further_tables(mut self, tables: impl IntoIterator<Item = Name>) -> Resource {
+    pub fn further_tables(mut self, tables: impl IntoIterator<Item = StaticText>) -> Resource {
         self.further_tables = tables.into_iter().collect();
         self
     }
@@ -114,7 +114,7 @@ impl Resource {
         self
     }
     /// The collection is changed by arrays of at most `limit` ids.
-    pub fn batch(mut self, limit: i64, autocomplete: impl Into<Name>) -> Resource {
+    pub fn batch(mut self, limit: i64, autocomplete: impl Into<StaticText>) -> Resource {
         self.batch = Some((limit, autocomplete.into()));
         self
     }
@@ -124,7 +124,7 @@ impl Resource {
         self
     }
     /// Lists are ordered by this field, unless they are asked for another order.
-    pub fn ordered_by(mut self, field: impl Into<Name>) -> Resource {
+    pub fn ordered_by(mut self, field: impl Into<StaticText>) -> Resource {
         self.order_field = Some(field.into());
         self
     }
@@ -150,13 +150,13 @@ impl Resource {
     }
     /// These of its fields, by their places, stand in an object under this name, in bodies as in answers. Filters and
     /// ordering name them without it.
-    pub fn group(mut self, name: impl Into<Name>, fields: Range<usize>) -> Resource {
+    pub fn group(mut self, name: impl Into<StaticText>, fields: Range<usize>) -> Resource {
         let end = fields.end.min(self.fields.len());
         self.group = Some((name.into(), fields.start.min(end)..end));
         self
     }
     /// Answers show these, too, beside the fields; OpenAPI has their schemas from here.
-    pub fn shows(mut self, schemas: ShownBeside) -> Resource {
+    pub fn with_extra_schemas(mut self, schemas: ExtraSchemas) -> Resource {
         self.shown_beside = Some(schemas);
         self
     }
@@ -192,6 +192,6 @@ impl Resource {
     pub fn columns(&self) -> impl Iterator<Item = &Field> {
         self.fields
             .iter()
-            .filter(|field| field.access != Access::WriteOnly && (field.in_list || field.filter || field.sort))
+            .filter(|field| field.access != FieldAccess::WriteOnly && (field.in_list || field.filter || field.sort))
     }
 }

@@ -2,12 +2,12 @@
 //! (`docs/reference/conventions.md`). The result refers to fields of the declaration only, and contains no SQL.
 
 use crate::errors::{Errors, message};
-use crate::field::{Field, Kind, Source};
+use crate::field::{ColumnSource, Field, FieldKind};
 use crate::fold::{fold, nfc};
 use crate::query::Query;
 use crate::resource::Resource;
 use crate::time;
-use crate::value::Value;
+use crate::value::CheckedValue;
 use std::collections::HashSet;
 
 /// The highest `limit` that a request may send.
@@ -109,18 +109,20 @@ impl Field {
         let of_type = match &self.kind {
             _ if self.filters_as_set => CHOSEN,
             _ if self.filters_exactly => FLAG,
-            Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => TEXT,
-            Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Date | Kind::DateTime | Kind::Reference { .. } => {
-                ORDERED
-            }
-            Kind::Enum { .. }
-            | Kind::Listed { .. }
-            | Kind::Set { .. }
-            | Kind::References { .. }
-            | Kind::User
-            | Kind::UserId => CHOSEN,
-            Kind::Boolean | Kind::Uuid => FLAG,
-            Kind::Files { .. } => ABSENT,
+            FieldKind::Text { .. } | FieldKind::Email { .. } | FieldKind::Url { .. } => TEXT,
+            FieldKind::Integer { .. }
+            | FieldKind::Decimal { .. }
+            | FieldKind::Date
+            | FieldKind::DateTime
+            | FieldKind::Reference { .. } => ORDERED,
+            FieldKind::Enum { .. }
+            | FieldKind::Listed { .. }
+            | FieldKind::Set { .. }
+            | FieldKind::References { .. }
+            | FieldKind::User
+            | FieldKind::UserId => CHOSEN,
+            FieldKind::Boolean | FieldKind::Uuid => FLAG,
+            FieldKind::Files { .. } => ABSENT,
             _ => &[],
         };
         let mut predicates = of_type.to_vec();
@@ -136,17 +138,17 @@ impl Field {
 
 /// A filter that was checked against the declaration. Only [`select()`] makes them.
 #[derive(Clone)]
-pub struct Filter<'r> {
+pub struct CheckedFilter<'r> {
     via: Option<&'r Field>,
     field: &'r Field,
     predicate: Predicate,
-    operands: Vec<Value>,
+    operands: Vec<CheckedValue>,
     is_complement: bool,
 }
 
-impl<'r> Filter<'r> {
-    /// The relation over which the filter goes; [`Filter::field`] is then a field of the related resource.
-    pub fn via(&self) -> Option<&'r Field> {
+impl<'r> CheckedFilter<'r> {
+    /// The relation over which the filter goes; [`CheckedFilter::field`] is then a field of the related resource.
+    pub fn relation_field(&self) -> Option<&'r Field> {
         self.via
     }
     /// The field of the listed resource that is compared, or whose related row is.
@@ -168,14 +170,14 @@ impl<'r> Filter<'r> {
     }
     /// The values to compare with: one, or two for `range`, or any number for `in` and for sets. Texts of the `i…`
     /// predicates are case-folded, those of the others are in Unicode form NFC.
-    pub fn operands(&self) -> &[Value] {
+    pub fn operands(&self) -> &[CheckedValue] {
         &self.operands
     }
 }
 
 /// One field of an ordering.
 #[derive(Clone)]
-pub struct Order<'r> {
+pub struct OrderField<'r> {
     /// The field, which is declared sortable.
     pub field: &'r Field,
     /// Whether the highest value comes first.
@@ -188,9 +190,9 @@ pub struct Order<'r> {
 #[derive(Clone)]
 pub struct Select<'r> {
     /// The filters, all of which must hold.
-    pub filters: Vec<Filter<'r>>,
+    pub filters: Vec<CheckedFilter<'r>>,
     /// The ordering; the default order if it is empty. Ties are broken by id, in the direction of the last field.
-    pub ordering: Vec<Order<'r>>,
+    pub ordering: Vec<OrderField<'r>>,
     /// How many rows at most, from 1 to 1000.
     pub limit: i64,
     /// How many rows to skip.
@@ -228,7 +230,7 @@ pub fn is_filter(resource: &Resource, parameter: &str) -> bool {
 }
 
 /// Whether a parameter filters a list of a resource, by a field of its own or by one of related rows.
-pub fn is_filter_with<'r>(
+pub fn find_filter<'r>(
     resource: &'r Resource,
     related: impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     parameter: &str,
@@ -239,7 +241,7 @@ pub fn is_filter_with<'r>(
 /// Whether a parameter behind a relation filters by a field of the related rows, which are of this resource.
 pub fn is_filter_of_related(resource: &Resource, parameter: &str) -> bool {
     let found = filtered(resource, &|_| None, parameter).and_then(|filtered| filtered.field);
-    found.is_some_and(|field| matches!(field.source, Source::Column(_)))
+    found.is_some_and(|field| matches!(field.source, ColumnSource::Column(_)))
 }
 
 /// Checks the parameters of a list. All wrong ones are reported.
@@ -280,7 +282,7 @@ pub fn select_related<'r>(
         if select.ordering.is_empty() {
             let field = resource.order_field.as_deref().and_then(|name| resource.field(name));
             let descending = resource.is_newest_first;
-            select.ordering.extend(field.map(|field| Order { field, descending, is_natural: false }));
+            select.ordering.extend(field.map(|field| OrderField { field, descending, is_natural: false }));
         }
         for (parameter, value) in query.pairs() {
             match filter(resource, &related, parameter, value) {
@@ -294,7 +296,7 @@ pub fn select_related<'r>(
 
 /// A whole number of a query within bounds; the default where there is none, or a wrong one, which is noted.
 pub fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i64>, errors: &mut Errors) -> i64 {
-    let Some(text) = query.last(name) else { return default };
+    let Some(text) = query.last_value(name) else { return default };
     match integer(text) {
         Ok(value) if value < min => errors.add(name, message::too_small(min)),
         Ok(value) if max.is_some_and(|max| value > max) => errors.add(name, message::too_big(max.unwrap_or_default())),
@@ -304,9 +306,11 @@ pub fn bounded(query: &Query, name: &str, default: i64, min: i64, max: Option<i6
     default
 }
 
-fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> Vec<Order<'r>> {
-    let mut order: Vec<Order<'r>> = Vec::new();
-    for part in query.last("ordering").into_iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()) {
+fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> Vec<OrderField<'r>> {
+    let mut order: Vec<OrderField<'r>> = Vec::new();
+    for part in
+        query.last_value("ordering").into_iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty())
+    {
         let (name, descending) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
         let plain = name.strip_suffix(NATURAL);
         let (name, is_natural) = (plain.unwrap_or(name), plain.is_some());
@@ -316,7 +320,7 @@ fn ordering<'r>(resource: &'r Resource, query: &Query, errors: &mut Errors) -> V
             break;
         };
         if !order.iter().any(|earlier| earlier.field.name == field.name && earlier.is_natural == is_natural) {
-            order.push(Order { field, descending, is_natural });
+            order.push(OrderField { field, descending, is_natural });
         }
     }
     order
@@ -337,12 +341,12 @@ pub fn relations<'r>(resource: &'r Resource, query: &Query) -> Vec<&'r Field> {
 /// The relation that a parameter names before its dot, and the rest of the parameter.
 fn relation<'r, 'p>(resource: &'r Resource, parameter: &'p str) -> Option<(&'r Field, &'p str)> {
     let (name, rest) = parameter.split_once('.')?;
-    let is_relation = |field: &&Field| field.filter && matches!(field.kind, Kind::Reference { .. });
+    let is_relation = |field: &&Field| field.filter && matches!(field.kind, FieldKind::Reference { .. });
     Some((resource.field(name).filter(is_relation)?, rest))
 }
 
 /// The field that a parameter filters by.
-struct Filtered<'r, 'p> {
+struct FilteredField<'r, 'p> {
     via: Option<&'r Field>,
     /// The field; `None` where the rows of the relation are hidden.
     field: Option<&'r Field>,
@@ -358,14 +362,14 @@ fn filtered<'r, 'p>(
     resource: &'r Resource,
     related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     parameter: &'p str,
-) -> Option<Filtered<'r, 'p>> {
+) -> Option<FilteredField<'r, 'p>> {
     let of = |resource: &'r Resource, parameter: &'p str| {
         let (name, predicate) = name_and_predicate(parameter);
-        let (predicate, is_complement) = complemented(predicate, resource.has_complements);
+        let (predicate, is_complement) = split_exclude(predicate, resource.has_complements);
         Some((resource.field(name).filter(|field| field.filter)?, predicate, is_complement))
     };
     if let Some((field, predicate, is_complement)) = of(resource, parameter) {
-        return Some(Filtered { via: None, field: Some(field), predicate, is_complement });
+        return Some(FilteredField { via: None, field: Some(field), predicate, is_complement });
     }
     let (via, rest) = relation(resource, parameter)?;
     let (field, predicate, is_complement) = match related(via)? {
@@ -373,16 +377,16 @@ fn filtered<'r, 'p>(
             of(resource, rest).map(|(field, predicate, is_complement)| (Some(field), predicate, is_complement))?
         }
         RelatedRows::Hidden => {
-            let (predicate, is_complement) = complemented(name_and_predicate(rest).1, resource.has_complements);
+            let (predicate, is_complement) = split_exclude(name_and_predicate(rest).1, resource.has_complements);
             (None, predicate, is_complement)
         }
     };
-    let is_column = field.is_none_or(|field| matches!(field.source, Source::Column(_)));
-    is_column.then_some(Filtered { via: Some(via), field, predicate, is_complement })
+    let is_column = field.is_none_or(|field| matches!(field.source, ColumnSource::Column(_)));
+    is_column.then_some(FilteredField { via: Some(via), field, predicate, is_complement })
 }
 
 /// The predicate in the name of a filter, and whether its complement is meant, where lists have complements.
-fn complemented(predicate: &str, has_complements: bool) -> (&str, bool) {
+fn split_exclude(predicate: &str, has_complements: bool) -> (&str, bool) {
     if !has_complements {
         return (predicate, false);
     }
@@ -406,45 +410,45 @@ fn filter<'r>(
     related: &impl Fn(&'r Field) -> Option<RelatedRows<'r>>,
     parameter: &str,
     value: &str,
-) -> Result<Option<Filter<'r>>, Vec<String>> {
+) -> Result<Option<CheckedFilter<'r>>, Vec<String>> {
     let Some(filtered) = filtered(resource, related, parameter) else { return Ok(None) };
-    let Filtered { via, field, predicate, is_complement } = filtered;
-    let Some(field) = field else { return hidden(via, predicate, is_complement, value) };
+    let FilteredField { via, field, predicate, is_complement } = filtered;
+    let Some(field) = field else { return hidden_relation_filter(via, predicate, is_complement, value) };
     let Some(predicate) = field.predicates().into_iter().find(|known| known.name() == predicate) else {
         return Err(vec![message::select_choice(predicate)]);
     };
     let mut operands = operands(field, predicate, value)?;
     let is_null = predicate == Isnull;
-    if let Some(Value::Bool(operand)) = operands.first_mut().filter(|_| is_null && is_complement) {
+    if let Some(CheckedValue::Bool(operand)) = operands.first_mut().filter(|_| is_null && is_complement) {
         *operand = !*operand;
     }
-    Ok(Some(Filter { via, field, predicate, operands, is_complement: is_complement && !is_null }))
+    Ok(Some(CheckedFilter { via, field, predicate, operands, is_complement: is_complement && !is_null }))
 }
 
 /// A filter over a relation to hidden rows, whose fields are null: of all predicates `isnull=true` alone holds, and the
 /// complements of the others.
-fn hidden<'r>(
+fn hidden_relation_filter<'r>(
     via: Option<&'r Field>,
     predicate: &str,
     is_complement: bool,
     value: &str,
-) -> Result<Option<Filter<'r>>, Vec<String>> {
+) -> Result<Option<CheckedFilter<'r>>, Vec<String>> {
     let holds = if predicate == Isnull.name() {
-        boolean(value).map_err(|wrong| vec![wrong])? == Value::Bool(true)
+        boolean(value).map_err(|wrong| vec![wrong])? == CheckedValue::Bool(true)
     } else {
         false
     };
-    let operands = vec![Value::Bool(holds != is_complement)];
-    Ok(via.map(|field| Filter { via, field, predicate: Isnull, operands, is_complement: false }))
+    let operands = vec![CheckedValue::Bool(holds != is_complement)];
+    Ok(via.map(|field| CheckedFilter { via, field, predicate: Isnull, operands, is_complement: false }))
 }
 
-fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<Value>, Vec<String>> {
-    let is_set = matches!(field.kind, Kind::Set { .. } | Kind::References { .. });
+fn operands(field: &Field, predicate: Predicate, text: &str) -> Result<Vec<CheckedValue>, Vec<String>> {
+    let is_set = matches!(field.kind, FieldKind::Set { .. } | FieldKind::References { .. });
     let parts: Vec<&str> = match predicate {
         Range => text.split(',').map(str::trim).collect(),
         // Each value once, because thousands of equal conditions would be nested too deep for an engine.
         In => distinct(text.split(',').map(str::trim)),
-        Exact if text.is_empty() && matches!(field.kind, Kind::Set { .. }) => Vec::new(),
+        Exact if text.is_empty() && matches!(field.kind, FieldKind::Set { .. }) => Vec::new(),
         Exact if is_set => distinct(text.split(',').map(str::trim)),
         _ => vec![text],
     };
@@ -476,47 +480,53 @@ fn distinct<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     parts.filter(|part| seen.insert(*part)).collect()
 }
 
-fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<Value, String> {
+fn operand(field: &Field, predicate: Predicate, text: &str) -> Result<CheckedValue, String> {
     let wrong = || wrong_type(field);
     match &field.kind {
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } | Kind::Uuid if text.contains('\0') => {
+        FieldKind::Text { .. } | FieldKind::Email { .. } | FieldKind::Url { .. } | FieldKind::Uuid
+            if text.contains('\0') =>
+        {
             Err(message::NUL.to_owned())
         }
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } if predicate.ignores_case() => Ok(fold(text).into()),
-        Kind::Text { .. } | Kind::Email { .. } | Kind::Url { .. } => Ok(nfc(text).as_ref().into()),
-        Kind::Integer { .. } | Kind::Reference { .. } | Kind::References { .. } | Kind::User | Kind::UserId => {
-            integer(text).map(Value::Int)
+        FieldKind::Text { .. } | FieldKind::Email { .. } | FieldKind::Url { .. } if predicate.ignores_case() => {
+            Ok(fold(text).into())
         }
-        Kind::Decimal { .. } => {
+        FieldKind::Text { .. } | FieldKind::Email { .. } | FieldKind::Url { .. } => Ok(nfc(text).as_ref().into()),
+        FieldKind::Integer { .. }
+        | FieldKind::Reference { .. }
+        | FieldKind::References { .. }
+        | FieldKind::User
+        | FieldKind::UserId => integer(text).map(CheckedValue::Int),
+        FieldKind::Decimal { .. } => {
             let digits = text.strip_prefix('-').unwrap_or(text);
             let right = !digits.is_empty()
                 && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
                 && digits.parse::<f64>().is_ok();
             if right { Ok(text.into()) } else { Err(wrong()) }
         }
-        Kind::Boolean => boolean(text),
-        Kind::Date => time::parse_date(text).map(Value::Text).ok_or_else(wrong),
-        Kind::DateTime => time::parse(text).map(Value::Int).ok_or_else(wrong),
-        Kind::Enum { choices } | Kind::Set { choices, .. } => {
+        FieldKind::Boolean => boolean(text),
+        FieldKind::Date => time::parse_date(text).map(CheckedValue::Text).ok_or_else(wrong),
+        FieldKind::DateTime => time::parse(text).map(CheckedValue::Int).ok_or_else(wrong),
+        FieldKind::Enum { choices } | FieldKind::Set { choices, .. } => {
             let named = choices.iter().find(|choice| choice.value == text || nfc(&choice.value) == nfc(text));
             named.map(|choice| choice.value.as_ref().into()).ok_or_else(|| message::select_choice(text))
         }
-        Kind::Listed { is_listed, .. } => {
+        FieldKind::Listed { is_listed, .. } => {
             if is_listed(text) {
                 Ok(text.into())
             } else {
                 Err(message::select_choice(text))
             }
         }
-        Kind::Uuid => Ok(text.to_ascii_lowercase().into()),
+        FieldKind::Uuid => Ok(text.to_ascii_lowercase().into()),
         _ => Err(wrong()),
     }
 }
 
 fn wrong_type(field: &Field) -> String {
     match field.kind {
-        Kind::Date | Kind::DateTime => message::DATETIME,
-        Kind::Decimal { .. } => message::DECIMAL,
+        FieldKind::Date | FieldKind::DateTime => message::DATETIME,
+        FieldKind::Decimal { .. } => message::DECIMAL,
         _ => message::INTEGER,
     }
     .to_owned()
@@ -526,10 +536,10 @@ fn integer(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| message::INTEGER.to_owned())
 }
 
-fn boolean(text: &str) -> Result<Value, String> {
+fn boolean(text: &str) -> Result<CheckedValue, String> {
     match text {
-        "true" | "True" | "1" => Ok(Value::Bool(true)),
-        "false" | "False" | "0" => Ok(Value::Bool(false)),
+        "true" | "True" | "1" => Ok(CheckedValue::Bool(true)),
+        "false" | "False" | "0" => Ok(CheckedValue::Bool(false)),
         _ => Err(message::BOOLEAN.to_owned()),
     }
 }
@@ -539,7 +549,7 @@ impl Field {
     pub fn order_column(&self) -> Option<&str> {
         match (&self.folded, &self.source) {
             (Some(folded), _) => Some(folded),
-            (None, Source::Column(column)) => Some(column),
+            (None, ColumnSource::Column(column)) => Some(column),
             _ => None,
         }
     }

@@ -20,35 +20,36 @@ const MAX_CHARS_IN_MESSAGE: usize = 1000;
 
 /// The text of a body, which is JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Body(String);
+pub struct JsonBody(String);
 
-impl Body {
+impl JsonBody {
     /// Checks a body of at most [`MAX_DEPTH`] levels and `max_values` values. The check takes no memory that grows with it.
     ///
     /// # Errors
     /// The text that follows `JSON parse error - ` in the answer.
-    pub fn parse(bytes: Vec<u8>, max_values: usize) -> Result<Body, String> {
+    pub fn parse(bytes: Vec<u8>, max_values: usize) -> Result<JsonBody, String> {
         let (refused, values_left) = (Cell::new(None), Cell::new(max_values));
-        let walk = Walk { bounds: Bounds { depth: MAX_DEPTH, refused: &refused }, values_left: &values_left };
+        let walk =
+            JsonChecker { bounds: NestingBounds { depth: MAX_DEPTH, refused: &refused }, values_left: &values_left };
         let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
         let walked = walk.deserialize(&mut deserializer).and_then(|()| deserializer.end());
         walked.map_err(|error| refused.get().map_or_else(|| error.to_string(), str::to_owned))?;
-        String::from_utf8(bytes).map(Body).map_err(|error| error.to_string())
+        String::from_utf8(bytes).map(JsonBody).map_err(|error| error.to_string())
     }
 
     /// The body with this value.
-    pub fn of(value: &Json) -> Body {
-        Body(value.to_string())
+    pub fn from_json(value: &Json) -> JsonBody {
+        JsonBody(value.to_string())
     }
 
     /// The body with this text, which was checked to be JSON.
-    pub fn of_text(text: String) -> Body {
-        Body(text)
+    pub fn from_checked_text(text: String) -> JsonBody {
+        JsonBody(text)
     }
 
     /// The value of the body.
-    pub fn sent(&self) -> Sent<'_> {
-        Sent(self.0.trim_matches(is_space))
+    pub fn as_value(&self) -> JsonValue<'_> {
+        JsonValue(self.0.trim_matches(is_space))
     }
 
     /// The length in bytes.
@@ -70,38 +71,38 @@ fn is_space(c: char) -> bool {
 /// How much deeper a value may nest, and why it was refused if it was. The reason stands beside the parser's error, to
 /// which the parser would add a position.
 #[derive(Clone, Copy)]
-struct Bounds<'s> {
+struct NestingBounds<'s> {
     depth: usize,
     refused: &'s Cell<Option<&'static str>>,
 }
 
-impl Bounds<'_> {
+impl NestingBounds<'_> {
     fn refuse<E: de::Error>(self, why: &'static str) -> E {
         self.refused.set(Some(why));
         E::custom(why)
     }
 
     /// The bounds of what stands inside a list or an object.
-    fn inside<E: de::Error>(self, too_deep: &'static str) -> Result<Self, E> {
+    fn nested<E: de::Error>(self, too_deep: &'static str) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1).ok_or_else(|| self.refuse(too_deep))?;
-        Ok(Bounds { depth, ..self })
+        Ok(NestingBounds { depth, ..self })
     }
 }
 
 /// Checks a value, and keeps nothing of it.
 #[derive(Clone, Copy)]
-struct Walk<'s> {
-    bounds: Bounds<'s>,
+struct JsonChecker<'s> {
+    bounds: NestingBounds<'s>,
     values_left: &'s Cell<usize>,
 }
 
-impl Walk<'_> {
-    fn inside<E: de::Error>(self) -> Result<Self, E> {
-        Ok(Walk { bounds: self.bounds.inside("too deep.")?, ..self })
+impl JsonChecker<'_> {
+    fn nested<E: de::Error>(self) -> Result<Self, E> {
+        Ok(JsonChecker { bounds: self.bounds.nested("too deep.")?, ..self })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> DeserializeSeed<'de> for JsonChecker<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         let left = self.values_left.get().checked_sub(1).ok_or_else(|| self.bounds.refuse("too many values."))?;
@@ -110,7 +111,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for JsonChecker<'_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
@@ -134,13 +135,13 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inside = self.inside()?;
+        let inside = self.nested()?;
         while items.next_element_seed(inside)?.is_some() {}
         Ok(())
     }
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let inside = self.inside()?;
-        while members.next_key_seed(Name)?.is_some() {
+        let inside = self.nested()?;
+        while members.next_key_seed(NameReader)?.is_some() {
             members.next_value_seed(inside)?;
         }
         Ok(())
@@ -148,16 +149,16 @@ impl<'de> Visitor<'de> for Walk<'_> {
 }
 
 /// Reads the name of a member, and keeps nothing of it.
-struct Name;
+struct NameReader;
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for NameReader {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'de> Visitor<'de> for Name {
+impl<'de> Visitor<'de> for NameReader {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
@@ -170,7 +171,7 @@ impl<'de> Visitor<'de> for Name {
 /// Writes a value in its canonical spelling.
 #[derive(Clone, Copy)]
 struct Canonical<'s> {
-    bounds: Bounds<'s>,
+    bounds: NestingBounds<'s>,
     out: &'s RefCell<String>,
 }
 
@@ -188,8 +189,8 @@ impl Canonical<'_> {
         self.write(serde_json::to_string(text).map_err(E::custom)?)
     }
 
-    fn inside<E: de::Error>(self) -> Result<Self, E> {
-        Ok(Canonical { bounds: self.bounds.inside(message::TOO_LARGE)?, ..self })
+    fn nested<E: de::Error>(self) -> Result<Self, E> {
+        Ok(Canonical { bounds: self.bounds.nested(message::TOO_LARGE)?, ..self })
     }
 
     /// Ends a list or an object. After its last value there is one comma too many.
@@ -232,7 +233,7 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         self.write_text(text)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let inside = self.inside()?;
+        let inside = self.nested()?;
         self.write("[")?;
         let mut count = 0;
         while items.next_element_seed(inside)?.is_some() {
@@ -242,10 +243,10 @@ impl<'de> Visitor<'de> for Canonical<'_> {
         self.close(count, ']')
     }
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let inside = self.inside()?;
+        let inside = self.nested()?;
         self.write("{")?;
         let mut names = HashSet::new();
-        while let Some(Borrowed(name)) = members.next_key()? {
+        while let Some(BorrowedText(name)) = members.next_key()? {
             self.write_text(&name)?;
             self.write(":")?;
             if !names.insert(name) {
@@ -260,15 +261,15 @@ impl<'de> Visitor<'de> for Canonical<'_> {
 
 /// The JSON text of a value in a body.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sent<'a>(&'a str);
+pub struct JsonValue<'a>(&'a str);
 
-impl<'a> From<&'a RawValue> for Sent<'a> {
-    fn from(value: &'a RawValue) -> Sent<'a> {
-        Sent(value.get())
+impl<'a> From<&'a RawValue> for JsonValue<'a> {
+    fn from(value: &'a RawValue) -> JsonValue<'a> {
+        JsonValue(value.get())
     }
 }
 
-impl<'a> Sent<'a> {
+impl<'a> JsonValue<'a> {
     /// The text, as it was sent.
     pub fn text(self) -> &'a str {
         self.0
@@ -303,7 +304,7 @@ impl<'a> Sent<'a> {
         if self.is_integer() { self.0.parse().ok() } else { None }
     }
 
-    /// Whether it is an integer, be it too large or too small for [`Sent::as_i64`].
+    /// Whether it is an integer, be it too large or too small for [`JsonValue::as_i64`].
     pub fn is_integer(self) -> bool {
         let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         is_number && !self.0.contains(['.', 'e', 'E'])
@@ -316,7 +317,7 @@ impl<'a> Sent<'a> {
     }
 
     /// The value as a list: its first items, at most so many, and the number of all items.
-    pub fn as_list(self, most: usize) -> Option<(Vec<Sent<'a>>, usize)> {
+    pub fn as_list(self, most: usize) -> Option<(Vec<JsonValue<'a>>, usize)> {
         let (mut first, mut count) = (Vec::new(), 0);
         self.for_each_item(|item| {
             if first.len() < most {
@@ -328,7 +329,7 @@ impl<'a> Sent<'a> {
     }
 
     /// The items of a list of at most so many, or what is wrong.
-    pub fn items(self, most: usize) -> Result<Vec<Sent<'a>>, String> {
+    pub fn items(self, most: usize) -> Result<Vec<JsonValue<'a>>, String> {
         match self.as_list(most) {
             None if self.is_null() => Err(message::NULL.to_owned()),
             None => Err(message::not_a_list(self.type_name())),
@@ -338,22 +339,22 @@ impl<'a> Sent<'a> {
     }
 
     /// Calls `see` with each item of a list; `None` when the value is none. The items take no memory.
-    pub fn for_each_item(self, see: impl FnMut(Sent<'a>)) -> Option<()> {
+    pub fn for_each_item(self, see: impl FnMut(JsonValue<'a>)) -> Option<()> {
         if !self.starts_with('[') {
             return None;
         }
         let mut deserializer = serde_json::Deserializer::from_str(self.0);
-        deserializer.deserialize_seq(Items { see }).ok()
+        deserializer.deserialize_seq(ListReader { see }).ok()
     }
 
     /// The value as an object, with the members whose names are wanted. Of a member that was sent twice the last counts.
     /// Other members take no memory.
-    pub fn as_object(self, is_wanted: impl Fn(&str) -> bool) -> Option<Object<'a>> {
+    pub fn as_object(self, is_wanted: impl Fn(&str) -> bool) -> Option<SentObject<'a>> {
         if !self.starts_with('{') {
             return None;
         }
         let mut deserializer = serde_json::Deserializer::from_str(self.0);
-        deserializer.deserialize_map(Members { is_wanted }).ok()
+        deserializer.deserialize_map(MemberReader { is_wanted }).ok()
     }
 
     /// The value as a tree; only for values that are known to be small.
@@ -385,7 +386,7 @@ impl<'a> Sent<'a> {
     /// The message for the first of these rules that it breaks.
     pub fn canonical(self, max_depth: usize) -> Result<String, &'static str> {
         let (out, refused) = (RefCell::new(String::with_capacity(self.0.len())), Cell::new(None));
-        let writing = Canonical { bounds: Bounds { depth: max_depth, refused: &refused }, out: &out };
+        let writing = Canonical { bounds: NestingBounds { depth: max_depth, refused: &refused }, out: &out };
         match writing.deserialize(&mut serde_json::Deserializer::from_str(self.0)) {
             Ok(()) => Ok(out.into_inner()),
             Err(_) => Err(refused.get().unwrap_or(message::VALUE)),
@@ -406,7 +407,7 @@ impl<'a> Sent<'a> {
     }
 
     /// The value as it is repeated in messages: a string without quotes, booleans as `True` and `False`. Long values are cut.
-    pub fn in_message(self) -> String {
+    pub fn message_text(self) -> String {
         let whole = match (self.as_str(), self.as_bool(), self.as_number()) {
             (Some(text), ..) => text,
             (_, Some(true), _) => "True".into(),
@@ -423,11 +424,11 @@ impl<'a> Sent<'a> {
 
 /// The wanted members of an object, each once, in the order in which they were sent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Object<'a>(Vec<(Cow<'a, str>, Sent<'a>)>);
+pub struct SentObject<'a>(Vec<(Cow<'a, str>, JsonValue<'a>)>);
 
-impl<'a> Object<'a> {
+impl<'a> SentObject<'a> {
     /// The value of the member of this name.
-    pub fn get(&self, name: &str) -> Option<Sent<'a>> {
+    pub fn get(&self, name: &str) -> Option<JsonValue<'a>> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
@@ -437,78 +438,78 @@ impl<'a> Object<'a> {
     }
 
     /// All members.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Sent<'a>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, JsonValue<'a>)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
     /// Keeps only the members whose names are wanted.
-    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Object<'a> {
+    pub fn filter_members(mut self, wanted: impl Fn(&str) -> bool) -> SentObject<'a> {
         self.0.retain(|(name, _)| wanted(name));
         self
     }
 }
 
 /// Reads the items of a list.
-struct Items<F> {
+struct ListReader<F> {
     see: F,
 }
 
-impl<'de, F: FnMut(Sent<'de>)> Visitor<'de> for Items<F> {
+impl<'de, F: FnMut(JsonValue<'de>)> Visitor<'de> for ListReader<F> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
         while let Some(item) = items.next_element::<&RawValue>()? {
-            (self.see)(Sent(item.get()));
+            (self.see)(JsonValue(item.get()));
         }
         Ok(())
     }
 }
 
 /// Reads the wanted members of an object.
-struct Members<F> {
+struct MemberReader<F> {
     is_wanted: F,
 }
 
-impl<'de, F: Fn(&str) -> bool> Visitor<'de> for Members<F> {
-    type Value = Object<'de>;
+impl<'de, F: Fn(&str) -> bool> Visitor<'de> for MemberReader<F> {
+    type Value = SentObject<'de>;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Object<'de>, A::Error> {
-        let mut object: Vec<(Cow<'de, str>, Sent<'de>)> = Vec::new();
-        while let Some(Borrowed(name)) = members.next_key()? {
-            let value = Sent(members.next_value::<&RawValue>()?.get());
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<SentObject<'de>, A::Error> {
+        let mut object: Vec<(Cow<'de, str>, JsonValue<'de>)> = Vec::new();
+        while let Some(BorrowedText(name)) = members.next_key()? {
+            let value = JsonValue(members.next_value::<&RawValue>()?.get());
             match object.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => *known = value,
                 None if (self.is_wanted)(&name) => object.push((name, value)),
                 None => {}
             }
         }
-        Ok(Object(object))
+        Ok(SentObject(object))
     }
 }
 
 /// A text that is borrowed if nothing in it is escaped.
-struct Borrowed<'a>(Cow<'a, str>);
+struct BorrowedText<'a>(Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Borrowed<'de> {
+impl<'de> Deserialize<'de> for BorrowedText<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Borrowed<'de>;
+        struct TextReader;
+        impl<'de> Visitor<'de> for TextReader {
+            type Value = BorrowedText<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Borrowed(Cow::Borrowed(text)))
+                Ok(BorrowedText(Cow::Borrowed(text)))
             }
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Borrowed(Cow::Owned(text.to_owned())))
+                Ok(BorrowedText(Cow::Owned(text.to_owned())))
             }
         }
-        deserializer.deserialize_str(Text)
+        deserializer.deserialize_str(TextReader)
     }
 }
 
@@ -517,21 +518,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn parse(text: &str) -> Result<Body, String> {
-        Body::parse(text.as_bytes().to_vec(), usize::MAX)
+    fn parse(text: &str) -> Result<JsonBody, String> {
+        JsonBody::parse(text.as_bytes().to_vec(), usize::MAX)
     }
 
     #[test]
     fn a_body_is_read_as_it_was_sent() {
         let body =
             parse(" {\"a\": \"x\", \"b\": [1, [2]], \"c\": null, \"a\": \"\\u00e4\\n\", \"d\" : -1.50} ").unwrap();
-        let object = body.sent().as_object(|name| name != "c").unwrap();
+        let object = body.as_value().as_object(|name| name != "c").unwrap();
         assert_eq!(object.get("a").unwrap().as_str().unwrap(), "ä\n", "of two the last");
         let (items, count) = object.get("b").unwrap().as_list(1).unwrap();
         assert_eq!((items[0].as_i64(), items.len(), count), (Some(1), 1, 2));
         assert!(!object.contains_key("c") && !object.contains_key("e"), "not wanted, not sent");
-        assert_eq!(object.get("d").unwrap().in_message(), "-1.5");
-        assert_eq!(object.get("b").unwrap().in_message(), "[1,[2]]");
+        assert_eq!(object.get("d").unwrap().message_text(), "-1.5");
+        assert_eq!(object.get("b").unwrap().message_text(), "[1,[2]]");
         let names: Vec<&str> = object.iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["a", "b", "d"]);
     }
@@ -551,7 +552,7 @@ mod tests {
             ("{}", "dict"),
         ] {
             match parse(text) {
-                Ok(body) => assert_eq!(body.sent().type_name(), name, "{text}"),
+                Ok(body) => assert_eq!(body.as_value().type_name(), name, "{text}"),
                 Err(error) => assert_eq!(error, "number out of range at line 1 column 5", "{text}"),
             }
         }
@@ -566,7 +567,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err(), error, "{text}");
         }
-        assert!(Body::parse(b"\"\xff\"".to_vec(), 9).unwrap_err().starts_with("invalid unicode code point"));
+        assert!(JsonBody::parse(b"\"\xff\"".to_vec(), 9).unwrap_err().starts_with("invalid unicode code point"));
     }
 
     #[test]
@@ -577,8 +578,8 @@ mod tests {
         assert_eq!(parse(&nested(100_000)).unwrap_err(), "too deep.");
         assert_eq!(parse(&"{\"a\":".repeat(MAX_DEPTH + 1)).unwrap_err(), "too deep.");
         let list = |values: usize| format!("[{}]", vec!["0"; values - 1].join(",")).into_bytes();
-        assert!(Body::parse(list(1000), 1000).is_ok());
-        assert_eq!(Body::parse(list(1001), 1000).unwrap_err(), "too many values.");
+        assert!(JsonBody::parse(list(1000), 1000).is_ok());
+        assert_eq!(JsonBody::parse(list(1001), 1000).unwrap_err(), "too many values.");
     }
 
     #[test]
@@ -586,11 +587,11 @@ mod tests {
         for value in [json!({"a b": [1, {"\"c\\": " [ \\\" "}], "d": {}}), json!("x [ y"), json!(1), json!([[[]]])] {
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             let body = parse(&pretty).unwrap();
-            assert_eq!(body.sent().compact(), value.to_string());
-            assert_eq!(body.sent().canonical(9), Ok(value.to_string()));
-            assert_eq!(body.sent().to_json(), value);
+            assert_eq!(body.as_value().compact(), value.to_string());
+            assert_eq!(body.as_value().canonical(9), Ok(value.to_string()));
+            assert_eq!(body.as_value().to_json(), value);
         }
-        let canonical = |text: &str, depth| parse(text).unwrap().sent().canonical(depth);
+        let canonical = |text: &str, depth| parse(text).unwrap().as_value().canonical(depth);
         assert_eq!(
             canonical("{\"\\u0061\": [1e2, -0.0, 12], \"b\": []}", 2),
             Ok(r#"{"a":[100.0,-0.0,12],"b":[]}"#.into())

@@ -6,35 +6,35 @@ use serde_json::Value as Json;
 /// A checked value. Datetimes are `Int` microseconds since 1970 (UTC), dates `Text` as `2026-01-31`, decimals `Text`
 /// padded to their scale, sets and lists `List`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum CheckedValue {
     Null,
     Bool(bool),
     Int(i64),
     Text(String),
-    List(Vec<Value>),
+    List(Vec<CheckedValue>),
     Json(Json),
     /// JSON as its text, since a tree would take many times the memory.
     JsonText(String),
 }
 
-impl Value {
+impl CheckedValue {
     /// The value as JSON. A datetime is a number of microseconds.
     pub fn to_json(&self) -> Json {
         match self {
-            Value::Null => Json::Null,
-            Value::Bool(value) => (*value).into(),
-            Value::Int(value) => (*value).into(),
-            Value::Text(value) => value.clone().into(),
-            Value::List(items) => Json::Array(items.iter().map(Value::to_json).collect()),
-            Value::Json(value) => value.clone(),
-            Value::JsonText(text) => serde_json::from_str(text).unwrap_or_default(),
+            CheckedValue::Null => Json::Null,
+            CheckedValue::Bool(value) => (*value).into(),
+            CheckedValue::Int(value) => (*value).into(),
+            CheckedValue::Text(value) => value.clone().into(),
+            CheckedValue::List(items) => Json::Array(items.iter().map(CheckedValue::to_json).collect()),
+            CheckedValue::Json(value) => value.clone(),
+            CheckedValue::JsonText(text) => serde_json::from_str(text).unwrap_or_default(),
         }
     }
 
     /// The value of a datetime field as JSON, in the form of [`time::show`].
     pub fn to_json_datetime(&self) -> Json {
         match self {
-            Value::Int(micros) => time::show(*micros).into(),
+            CheckedValue::Int(micros) => time::show(*micros).into(),
             other => other.to_json(),
         }
     }
@@ -42,38 +42,39 @@ impl Value {
     /// The ids of a list of ids.
     pub fn ids(&self) -> Vec<i64> {
         match self {
-            Value::List(items) => {
-                items.iter().filter_map(|item| if let Value::Int(id) = item { Some(*id) } else { None }).collect()
-            }
-            Value::Int(id) => vec![*id],
+            CheckedValue::List(items) => items
+                .iter()
+                .filter_map(|item| if let CheckedValue::Int(id) = item { Some(*id) } else { None })
+                .collect(),
+            CheckedValue::Int(id) => vec![*id],
             _ => Vec::new(),
         }
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for CheckedValue {
     fn from(value: &str) -> Self {
-        Value::Text(value.to_owned())
+        CheckedValue::Text(value.to_owned())
     }
 }
-impl From<String> for Value {
+impl From<String> for CheckedValue {
     fn from(value: String) -> Self {
-        Value::Text(value)
+        CheckedValue::Text(value)
     }
 }
-impl From<i64> for Value {
+impl From<i64> for CheckedValue {
     fn from(value: i64) -> Self {
-        Value::Int(value)
+        CheckedValue::Int(value)
     }
 }
-impl From<bool> for Value {
+impl From<bool> for CheckedValue {
     fn from(value: bool) -> Self {
-        Value::Bool(value)
+        CheckedValue::Bool(value)
     }
 }
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Into<CheckedValue>> From<Option<T>> for CheckedValue {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
+        value.map_or(CheckedValue::Null, Into::into)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
-use crate::postgresql::connection::Connection as Postgres;
-use crate::postgresql::look_ahead::LookAhead;
+use crate::error::StoreError;
+use crate::postgresql::connection::PostgresConnection as Postgres;
+use crate::postgresql::look_ahead::StatementRecorder;
 use crate::row::{OnRow, QueryError, Row};
-use crate::sql::{Insert, Sql, Value};
-use crate::sqlite::connection::Connection as Sqlite;
+use crate::sql::{BorrowedArgument, Insert, Sql};
+use crate::sqlite::connection::SqliteConnection as Sqlite;
 use crate::state_tag::StateTag;
 
 /// A connection to one database, lent to a script.
@@ -16,34 +16,34 @@ use crate::state_tag::StateTag;
 /// and the work is rolled back even if the script returns `Ok`. PostgreSQL does so itself; on SQLite it is done here, so
 /// that a script behaves alike on both. Where a conflict is expected, handle it in SQL (`ON CONFLICT DO NOTHING`).
 pub struct Conn {
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionKind,
     deadline: Instant,
     in_transaction: bool,
-    failed: Option<Error>,
+    failed: Option<StoreError>,
     statements: u64,
 }
 
-pub(crate) enum Connection {
+pub(crate) enum ConnectionKind {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),
-    LookAhead(Box<LookAhead>),
+    LookAhead(Box<StatementRecorder>),
 }
 
 impl Conn {
     pub(crate) fn sqlite(connection: Sqlite) -> Conn {
-        Conn::new(Connection::Sqlite(connection))
+        Conn::new(ConnectionKind::Sqlite(connection))
     }
 
     pub(crate) fn postgres(connection: Postgres) -> Conn {
-        Conn::new(Connection::Postgres(Box::new(connection)))
+        Conn::new(ConnectionKind::Postgres(Box::new(connection)))
     }
 
     /// A connection without a server, by which a script is run to learn its statements.
-    pub(crate) fn look_ahead(look_ahead: LookAhead) -> Conn {
-        Conn::new(Connection::LookAhead(Box::new(look_ahead)))
+    pub(crate) fn look_ahead(look_ahead: StatementRecorder) -> Conn {
+        Conn::new(ConnectionKind::LookAhead(Box::new(look_ahead)))
     }
 
-    fn new(connection: Connection) -> Conn {
+    fn new(connection: ConnectionKind) -> Conn {
         Conn { connection, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
     }
 
@@ -56,18 +56,26 @@ impl Conn {
     /// check by it that what is hidden costs nothing.
     pub fn instructions(&self) -> u64 {
         match &self.connection {
-            Connection::Sqlite(connection) => connection.instructions,
+            ConnectionKind::Sqlite(connection) => connection.instructions,
             _ => 0,
         }
     }
 
     /// Calls `row` for each row of the answer, without keeping the rows.
-    pub fn each(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<(), Error>) -> Result<(), Error> {
+    pub fn for_each_row(
+        &mut self,
+        sql: &Sql,
+        mut row: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         self.query(sql, &mut row)
     }
 
     /// All rows of the answer.
-    pub fn all<T>(&mut self, sql: &Sql, mut row: impl FnMut(&Row<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    pub fn query_all<T>(
+        &mut self,
+        sql: &Sql,
+        mut row: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         let mut found = Vec::new();
         self.query(sql, &mut |r| {
             found.push(row(r)?);
@@ -77,7 +85,11 @@ impl Conn {
     }
 
     /// The first row of the answer, if there is one.
-    pub fn opt<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<Option<T>, Error> {
+    pub fn query_optional<T>(
+        &mut self,
+        sql: &Sql,
+        row: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let (mut row, mut found) = (Some(row), None);
         self.query(sql, &mut |r| {
             if let Some(row) = row.take() {
@@ -88,50 +100,54 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row of the answer; [`Error::NotFound`] if there is none.
-    pub fn one<T>(&mut self, sql: &Sql, row: impl FnOnce(&Row<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        self.opt(sql, row)?.ok_or(Error::NotFound)
+    /// The first row of the answer; [`StoreError::NotFound`] if there is none.
+    pub fn query_one<T>(
+        &mut self,
+        sql: &Sql,
+        row: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.query_optional(sql, row)?.ok_or(StoreError::NotFound)
     }
 
     /// Runs a statement that returns no rows. Returns how many rows it inserted, updated or deleted, not counting those
     /// that foreign keys changed in turn.
-    pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
-        self.may_go_on()?;
+    pub fn exec(&mut self, sql: &Sql) -> Result<u64, StoreError> {
+        self.check_deadline()?;
         let result = match &mut self.connection {
-            Connection::Sqlite(connection) => connection.exec(sql),
-            Connection::Postgres(connection) => connection.exec(sql),
-            Connection::LookAhead(look_ahead) => look_ahead.exec(),
+            ConnectionKind::Sqlite(connection) => connection.exec(sql),
+            ConnectionKind::Postgres(connection) => connection.exec(sql),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.exec(),
         };
-        result.map_err(|error| self.refused(error))
+        result.map_err(|error| self.mark_failed(error))
     }
 
     /// Runs one statement for each row of arguments; made for thousands of rows. `done` is called for each, in order, with
     /// the number of rows that were changed. Arguments that the statement has itself are not used.
     ///
     /// To insert rows, [`Conn::insert_rows`] needs fewer round trips.
-    pub fn exec_each<'a, R: AsRef<[Value<'a>]>>(
+    pub fn exec_each<'a, R: AsRef<[BorrowedArgument<'a>]>>(
         &mut self,
         sql: impl Into<Sql>,
         rows: impl ExactSizeIterator<Item = R>,
         mut done: impl FnMut(u64),
-    ) -> Result<(), Error> {
-        self.has_not_failed()?;
+    ) -> Result<(), StoreError> {
+        self.check_not_failed()?;
         let sql = sql.into();
         let (deadline, statements) = (self.deadline, &mut self.statements);
         let mut go_on = || count(statements, deadline);
         let result = match &mut self.connection {
-            Connection::Sqlite(connection) => {
+            ConnectionKind::Sqlite(connection) => {
                 let enlarged = connection.expect_rows(rows.len());
                 enlarged.and_then(|()| connection.exec_each(&sql, rows, go_on, done))
             }
-            Connection::Postgres(connection) => rows.into_iter().try_for_each(|row| {
+            ConnectionKind::Postgres(connection) => rows.into_iter().try_for_each(|row| {
                 go_on()?;
                 done(connection.exec_with(&sql, row.as_ref())?);
                 Ok(())
             }),
-            Connection::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
         };
-        result.map_err(|error| self.refused(error))
+        result.map_err(|error| self.mark_failed(error))
     }
 
     /// Inserts rows into a table that is known at run time; made for thousands of rows. Each row has a value for each of the
@@ -142,14 +158,14 @@ impl Conn {
     ///
     /// # Panics
     /// As [`Sql::name`].
-    pub fn insert_rows<'a, R: AsRef<[Value<'a>]>>(
+    pub fn insert_rows<'a, R: AsRef<[BorrowedArgument<'a>]>>(
         &mut self,
         table: &str,
         columns: &[&str],
         rows: &[R],
         then: &'static str,
-    ) -> Result<Vec<i64>, Error> {
-        let rows: Vec<&[Value<'a>]> = rows.iter().map(AsRef::as_ref).collect();
+    ) -> Result<Vec<i64>, StoreError> {
+        let rows: Vec<&[BorrowedArgument<'a>]> = rows.iter().map(AsRef::as_ref).collect();
         self.insert_slices(table, columns, &rows, then)
     }
 
@@ -157,10 +173,10 @@ impl Conn {
         &mut self,
         table: &str,
         columns: &[&str],
-        rows: &[&[Value<'_>]],
+        rows: &[&[BorrowedArgument<'_>]],
         then: &'static str,
-    ) -> Result<Vec<i64>, Error> {
-        self.has_not_failed()?;
+    ) -> Result<Vec<i64>, StoreError> {
+        self.check_not_failed()?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
@@ -174,90 +190,94 @@ impl Conn {
         let mut go_on = || count(statements, deadline);
         let result = match &mut self.connection {
             _ if rows.iter().any(|row| row.len() != columns.len()) => {
-                Err(Error::Db(format!("{table}: a row has not {} values", columns.len())))
+                Err(StoreError::Db(format!("{table}: a row has not {} values", columns.len())))
             }
-            Connection::Sqlite(connection) => {
+            ConnectionKind::Sqlite(connection) => {
                 let enlarged = connection.expect_rows(rows.len());
                 enlarged.and_then(|()| connection.insert_rows(&insert, rows, go_on, done))
             }
-            Connection::Postgres(connection) => go_on().and_then(|()| connection.insert_rows(&insert, rows, done)),
-            Connection::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
+            ConnectionKind::Postgres(connection) => go_on().and_then(|()| connection.insert_rows(&insert, rows, done)),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
         };
-        result.map_err(|error| self.refused(error))?;
+        result.map_err(|error| self.mark_failed(error))?;
         Ok(returned)
     }
 
     /// Whether the engine is embedded (SQLite).
     pub fn is_embedded(&self) -> bool {
-        matches!(self.connection, Connection::Sqlite(_))
+        matches!(self.connection, ConnectionKind::Sqlite(_))
     }
 
     /// Runs statements without arguments that define tables or indexes. They are not kept prepared.
-    pub(crate) fn define(&mut self, sql: &Sql) -> Result<(), Error> {
-        self.may_go_on()?;
+    pub(crate) fn define(&mut self, sql: &Sql) -> Result<(), StoreError> {
+        self.check_deadline()?;
         let result = match &mut self.connection {
-            Connection::Sqlite(connection) => connection.define(sql.text()),
-            Connection::Postgres(connection) => connection.define(sql.text()),
-            Connection::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
+            ConnectionKind::Sqlite(connection) => connection.define(sql.text()),
+            ConnectionKind::Postgres(connection) => connection.define(sql.text()),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.exec().map(|_| ()),
         };
-        result.map_err(|error| self.refused(error))
+        result.map_err(|error| self.mark_failed(error))
     }
 
     /// On PostgreSQL, lets the transaction wait for each lock for a short time only.
-    pub(crate) fn limit_lock_time(&mut self) -> Result<(), Error> {
+    pub(crate) fn limit_lock_time(&mut self) -> Result<(), StoreError> {
         match &mut self.connection {
-            Connection::Postgres(connection) => connection.limit_lock_time().map_err(|error| self.refused(error)),
+            ConnectionKind::Postgres(connection) => {
+                connection.limit_lock_time().map_err(|error| self.mark_failed(error))
+            }
             _ => Ok(()),
         }
     }
 
     /// Whether a lock was waited for in vain since [`Conn::limit_lock_time`].
     pub(crate) fn has_missed_lock(&self) -> bool {
-        matches!(&self.connection, Connection::Postgres(connection) if connection.has_missed_lock)
+        matches!(&self.connection, ConnectionKind::Postgres(connection) if connection.has_missed_lock)
     }
 
     /// See [`crate::Database::state_tag`].
-    pub(crate) fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
+    pub(crate) fn state_tag(&mut self) -> Result<Option<StateTag>, StoreError> {
         match &mut self.connection {
-            Connection::Sqlite(connection) => connection.state_tag().map(Some),
-            Connection::Postgres(connection) => connection.state_tag(),
-            Connection::LookAhead(look_ahead) => look_ahead.state_tag(),
+            ConnectionKind::Sqlite(connection) => connection.state_tag().map(Some),
+            ConnectionKind::Postgres(connection) => connection.state_tag(),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.state_tag(),
         }
     }
 
     /// See [`crate::Database::write_unshown`].
-    pub(crate) fn keep_state_tags(&mut self) -> Result<(), Error> {
+    pub(crate) fn keep_state_tags(&mut self) -> Result<(), StoreError> {
         match &mut self.connection {
-            Connection::Postgres(connection) => connection.keep_state_tags().map_err(|error| self.refused(error)),
+            ConnectionKind::Postgres(connection) => {
+                connection.keep_state_tags().map_err(|error| self.mark_failed(error))
+            }
             _ => Ok(()),
         }
     }
 
-    fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), Error> {
-        self.may_go_on()?;
+    fn query(&mut self, sql: &Sql, row: OnRow<'_>) -> Result<(), StoreError> {
+        self.check_deadline()?;
         let result = match &mut self.connection {
-            Connection::Sqlite(connection) => connection.query(sql, row),
-            Connection::Postgres(connection) => connection.query(sql, row),
-            Connection::LookAhead(look_ahead) => look_ahead.query(sql, row),
+            ConnectionKind::Sqlite(connection) => connection.query(sql, row),
+            ConnectionKind::Postgres(connection) => connection.query(sql, row),
+            ConnectionKind::LookAhead(look_ahead) => look_ahead.query(sql, row),
         };
         result.map_err(|stop| match stop {
-            QueryError::Refused(error) => self.refused(error),
+            QueryError::Refused(error) => self.mark_failed(error),
             QueryError::Row(error) => error,
         })
     }
 
     /// Counts a statement and checks the deadline. The engines stop a single statement that runs for too long; this stops
     /// a script of many short ones.
-    fn may_go_on(&mut self) -> Result<(), Error> {
-        self.has_not_failed()?;
-        count(&mut self.statements, self.deadline).map_err(|error| self.refused(error))
+    fn check_deadline(&mut self) -> Result<(), StoreError> {
+        self.check_not_failed()?;
+        count(&mut self.statements, self.deadline).map_err(|error| self.mark_failed(error))
     }
 
-    fn has_not_failed(&self) -> Result<(), Error> {
+    fn check_not_failed(&self) -> Result<(), StoreError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn refused(&mut self, error: Error) -> Error {
+    fn mark_failed(&mut self, error: StoreError) -> StoreError {
         if self.in_transaction {
             self.failed.get_or_insert_with(|| error.clone());
         }
@@ -270,14 +290,14 @@ impl Conn {
         self.in_transaction = in_transaction;
         self.failed = None;
         self.statements = 0;
-        if let Connection::Sqlite(connection) = &mut self.connection {
+        if let ConnectionKind::Sqlite(connection) = &mut self.connection {
             connection.start(self.deadline);
         }
     }
 
     /// Ends one run of a script. Returns the error by which its transaction was lost, if there was one.
-    pub(crate) fn finish(&mut self) -> Option<Error> {
-        if let Connection::Sqlite(connection) = &self.connection {
+    pub(crate) fn finish(&mut self) -> Option<StoreError> {
+        if let ConnectionKind::Sqlite(connection) = &self.connection {
             connection.finish();
         }
         self.failed.take()
@@ -289,7 +309,7 @@ impl Conn {
     /// If it is none; only the module `sqlite` calls this, for connections of its own.
     pub(crate) fn as_sqlite(&mut self) -> &mut Sqlite {
         match &mut self.connection {
-            Connection::Sqlite(connection) => connection,
+            ConnectionKind::Sqlite(connection) => connection,
             _ => unreachable!("a connection of PostgreSQL among SQLite's"),
         }
     }
@@ -300,21 +320,21 @@ impl Conn {
     /// If it is none; only the module `postgresql` calls this, for connections of its own.
     pub(crate) fn as_postgres(&mut self) -> &mut Postgres {
         match &mut self.connection {
-            Connection::Postgres(connection) => connection,
+            ConnectionKind::Postgres(connection) => connection,
             _ => unreachable!("a connection of SQLite among PostgreSQL's"),
         }
     }
 
     /// What was learnt of a script.
-    pub(crate) fn into_look_ahead(self) -> LookAhead {
+    pub(crate) fn into_look_ahead(self) -> StatementRecorder {
         match self.connection {
-            Connection::LookAhead(look_ahead) => *look_ahead,
+            ConnectionKind::LookAhead(look_ahead) => *look_ahead,
             _ => unreachable!("a real connection where a script was to be learnt"),
         }
     }
 }
 
-fn count(statements: &mut u64, deadline: Instant) -> Result<(), Error> {
+fn count(statements: &mut u64, deadline: Instant) -> Result<(), StoreError> {
     *statements += 1;
-    if Instant::now() > deadline { Err(Error::Slow) } else { Ok(()) }
+    if Instant::now() > deadline { Err(StoreError::Slow) } else { Ok(()) }
 }

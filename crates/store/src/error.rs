@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 /// An error of the store. It is `Clone` because one failed commit may concern a whole group of writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum StoreError {
     /// A query that must find a row found none.
     NotFound,
     /// The database, schema or file that was to be created exists already.
@@ -36,51 +36,51 @@ pub enum Error {
     Url(String),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NotFound => f.write_str("no such row"),
-            Error::Exists => f.write_str("exists already"),
-            Error::Unique(index) => write!(f, "not unique: {index}"),
-            Error::Referenced => f.write_str("a foreign key refuses the change"),
-            Error::Busy => f.write_str("the database is busy"),
-            Error::Full => f.write_str("the disk is full"),
-            Error::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
-            Error::FileStore(why) => write!(f, "the file store fails: {why}"),
-            Error::Missing => f.write_str("no such database"),
-            Error::InUse => f.write_str("another process has the databases open"),
-            Error::SchemaChanged(why) => write!(f, "a statement does not fit its tables: {why}"),
-            Error::Slow => f.write_str("stopped: ran for too long"),
-            Error::Url(why) => f.write_str(why),
-            Error::Db(why) => write!(f, "database error: {why}"),
+            StoreError::NotFound => f.write_str("no such row"),
+            StoreError::Exists => f.write_str("exists already"),
+            StoreError::Unique(index) => write!(f, "not unique: {index}"),
+            StoreError::Referenced => f.write_str("a foreign key refuses the change"),
+            StoreError::Busy => f.write_str("the database is busy"),
+            StoreError::Full => f.write_str("the disk is full"),
+            StoreError::Unavailable(why) => write!(f, "the database is unavailable: {why}"),
+            StoreError::FileStore(why) => write!(f, "the file store fails: {why}"),
+            StoreError::Missing => f.write_str("no such database"),
+            StoreError::InUse => f.write_str("another process has the databases open"),
+            StoreError::SchemaChanged(why) => write!(f, "a statement does not fit its tables: {why}"),
+            StoreError::Slow => f.write_str("stopped: ran for too long"),
+            StoreError::Url(why) => f.write_str(why),
+            StoreError::Db(why) => write!(f, "database error: {why}"),
         }
     }
 }
 
-impl Error {
+impl StoreError {
     /// The answer to work that comes after [`crate::Store::close`].
-    pub(crate) fn closed() -> Error {
-        Error::Unavailable("the store is closed".to_owned())
+    pub(crate) fn closed() -> StoreError {
+        StoreError::Unavailable("the store is closed".to_owned())
     }
 
     /// The answer to a caller when PostgreSQL does not answer. Its write may or may not be done later.
-    pub(crate) fn no_answer() -> Error {
-        Error::Unavailable("PostgreSQL does not answer".to_owned())
+    pub(crate) fn unresponsive_refusal() -> StoreError {
+        StoreError::Unavailable("PostgreSQL does not answer".to_owned())
     }
 
     /// The answer to a caller when the thread that had its work ended without an outcome.
-    pub(crate) fn given_up() -> Error {
-        Error::Unavailable("the work was given up".to_owned())
+    pub(crate) fn given_up() -> StoreError {
+        StoreError::Unavailable("the work was given up".to_owned())
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for StoreError {}
 
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Error {
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> StoreError {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
-            _ => Error::Unavailable(error.to_string()),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full,
+            _ => StoreError::Unavailable(error.to_string()),
         }
     }
 }

@@ -32,18 +32,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub use conn::Conn;
-pub use error::Error;
-pub use migrate::{Migration, Migrations, Then};
-pub use options::{Engine, Options};
+pub use error::StoreError;
+pub use migrate::{Migration, MigrationStep, Migrations};
+pub use options::{Options, StoreEngine};
 pub use row::Row;
-pub use schema::{Column, ColumnKind, Index, IndexKind, TableLock};
-pub use sql::{Arg, Sql, Value};
+pub use schema::{ColumnKind, Index, IndexKind, TableColumn, TableLock};
+pub use sql::{Argument, BorrowedArgument, Sql};
 pub use sqlite::make_directory;
 pub use state_tag::StateTag;
-pub use text_search::{Sought, Words, each_word, sought};
+pub use text_search::{SearchWord, Words, each_word, search_words};
 
 use slot::{Slot, lock};
-use work::{Mode, NO_TIME_LIMIT, work};
+use work::{NO_TIME_LIMIT, ScriptMode, work};
 
 /// For how long [`Database::alter`] tries.
 const MAX_ALTER_TIME: Duration = Duration::from_secs(10);
@@ -52,24 +52,24 @@ const ALTER_PAUSE: Duration = Duration::from_millis(100);
 
 /// All databases of a deployment. Cheap to clone.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<StoreState>);
 
-struct Inner {
+struct StoreState {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     control: Arc<Slot>,
     backend: Backend,
 }
 
 enum Backend {
-    Sqlite(sqlite::Sqlite),
-    Postgres(postgresql::Postgres),
+    Sqlite(sqlite::SqliteEngine),
+    Postgres(postgresql::PostgresEngine),
 }
 
 /// The name of the control database: the stem of its file, or its schema.
-fn control_name(engine: &Engine) -> &'static str {
+fn control_name(engine: &StoreEngine) -> &'static str {
     match engine {
-        Engine::Sqlite { .. } => "control",
-        Engine::Postgres { .. } => "chancery",
+        StoreEngine::Sqlite { .. } => "control",
+        StoreEngine::Postgres { .. } => "chancery",
     }
 }
 
@@ -77,27 +77,27 @@ impl Store {
     /// Opens the store. Creates the control database if it does not exist, and runs the migrations that it lacks.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the directory or the server cannot be used; [`Error::InUse`] if another process has the
-    /// databases open and one of the two wants to be alone ([`Options::alone`]); [`Error::Db`] if a migration fails, or
+    /// [`StoreError::Unavailable`] if the directory or the server cannot be used; [`StoreError::InUse`] if another process has the
+    /// databases open and one of the two wants to be alone ([`Options::alone`]); [`StoreError::Db`] if a migration fails, or
     /// the control database was written by a later version.
-    pub async fn open(engine: Engine, migrations: Migrations, options: Options) -> Result<Store, Error> {
+    pub async fn open(engine: StoreEngine, migrations: Migrations, options: Options) -> Result<Store, StoreError> {
         let name = control_name(&engine).to_owned();
         match engine {
-            Engine::Sqlite { directory } => {
+            StoreEngine::Sqlite { directory } => {
                 let control = Arc::new(Slot::new(name, directory.join("control.db"), true));
-                let backend = sqlite::Sqlite::open(directory, migrations, options, control.clone()).await?;
+                let backend = sqlite::SqliteEngine::open(directory, migrations, options, control.clone()).await?;
                 Ok(Store::new(control, Backend::Sqlite(backend)))
             }
-            Engine::Postgres { url } => {
+            StoreEngine::Postgres { url } => {
                 let control = Arc::new(Slot::new(name, PathBuf::new(), true));
-                let backend = postgresql::Postgres::open(&url, migrations, options, control.clone()).await?;
+                let backend = postgresql::PostgresEngine::open(&url, migrations, options, control.clone()).await?;
                 Ok(Store::new(control, Backend::Postgres(backend)))
             }
         }
     }
 
     fn new(control: Arc<Slot>, backend: Backend) -> Store {
-        Store(Arc::new(Inner { slots: Mutex::default(), control, backend }))
+        Store(Arc::new(StoreState { slots: Mutex::default(), control, backend }))
     }
 
     /// The control database, which lists the builds, their domains and limits.
@@ -132,11 +132,11 @@ impl Store {
     /// Creates the database of a build, durably and with all migrations.
     ///
     /// # Errors
-    /// [`Error::Exists`] if it exists.
+    /// [`StoreError::Exists`] if it exists.
     ///
     /// # Panics
     /// As [`Store::database`].
-    pub async fn create(&self, name: &str) -> Result<(), Error> {
+    pub async fn create(&self, name: &str) -> Result<(), StoreError> {
         let slot = self.slot(name);
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.create(slot).await,
@@ -149,25 +149,26 @@ impl Store {
     ///
     /// # Panics
     /// As [`Store::database`].
-    pub async fn drop(&self, name: &str) -> Result<(), Error> {
+    pub async fn drop_database(&self, name: &str) -> Result<(), StoreError> {
         let slot = self.slot(name);
         match &self.0.backend {
-            Backend::Sqlite(sqlite) => sqlite.drop(slot).await,
-            Backend::Postgres(postgres) => postgres.drop(slot).await,
+            Backend::Sqlite(sqlite) => sqlite.drop_database(slot).await,
+            Backend::Postgres(postgres) => postgres.drop_database(slot).await,
         }
     }
 
     /// Checks that the control database answers within two seconds.
-    pub async fn ready(&self) -> Result<(), Error> {
+    pub async fn ready(&self) -> Result<(), StoreError> {
         let sql = match &self.0.backend {
             Backend::Sqlite(_) => "SELECT COUNT(*) FROM sqlite_schema",
             Backend::Postgres(_) => "SELECT COUNT(*) FROM schema_version",
         };
         let control = self.control();
-        let answer = control.run(Mode::Read, move |conn: &mut Conn| conn.one(&Sql::new(sql), |row| row.int(0)));
+        let answer =
+            control.run(ScriptMode::Read, move |conn: &mut Conn| conn.query_one(&Sql::new(sql), |row| row.int(0)));
         match tokio::time::timeout(Duration::from_secs(2), answer).await {
             Ok(answer) => answer.map(|_| ()),
-            Err(_) => Err(Error::Unavailable("no answer within 2 s".to_owned())),
+            Err(_) => Err(StoreError::Unavailable("no answer within 2 s".to_owned())),
         }
     }
 
@@ -175,12 +176,12 @@ impl Store {
     /// appears only when it is complete and synced to the disk.
     ///
     /// # Errors
-    /// [`Error::Exists`] if the target exists; [`Error::Db`] on PostgreSQL, which has its own tools for this.
-    pub async fn backup(&self, name: Option<&str>, target: PathBuf) -> Result<(), Error> {
+    /// [`StoreError::Exists`] if the target exists; [`StoreError::Db`] on PostgreSQL, which has its own tools for this.
+    pub async fn backup(&self, name: Option<&str>, target: PathBuf) -> Result<(), StoreError> {
         let slot = name.map_or_else(|| self.0.control.clone(), |name| self.slot(name));
         match &self.0.backend {
             Backend::Sqlite(sqlite) => sqlite.backup(slot, target).await,
-            Backend::Postgres(_) => Err(Error::Db("use pg_dump to back up a PostgreSQL database".to_owned())),
+            Backend::Postgres(_) => Err(StoreError::Db("use pg_dump to back up a PostgreSQL database".to_owned())),
         }
     }
 
@@ -217,7 +218,7 @@ fn is_database_name(name: &str) -> bool {
 #[derive(Clone)]
 pub struct Database {
     slot: Arc<Slot>,
-    store: Arc<Inner>,
+    store: Arc<StoreState>,
 }
 
 impl Database {
@@ -229,14 +230,14 @@ impl Database {
     /// Runs a script that only reads. All its statements see the same snapshot.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`Error`]). After a lost connection to PostgreSQL the script is run again
+    /// The script's own, or one of the store (see [`StoreError`]). After a lost connection to PostgreSQL the script is run again
     /// on a new one, once or twice.
     pub async fn read<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
-        self.run(Mode::Read, script).await
+        self.run(ScriptMode::Read, script).await
     }
 
     /// Runs a read that is short enough for the caller's own thread. Its statements may see different snapshots.
@@ -247,7 +248,7 @@ impl Database {
     pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
         match &self.store.backend {
             // At its first use there may be migrations to run, which take too long for the caller's thread.
@@ -256,13 +257,13 @@ impl Database {
                 tokio::task::coop::consume_budget().await;
                 sqlite.read_short(&self.slot, &script)
             }
-            Backend::Sqlite(_) => self.run(Mode::ShortRead, script).await,
+            Backend::Sqlite(_) => self.run(ScriptMode::ShortRead, script).await,
             Backend::Postgres(postgres) => {
                 let (work, outcome) = work(script);
-                if let Some(work) = postgres.ask(&self.slot, work).await {
-                    postgres.submit(&self.slot, Mode::ShortRead, work)?;
+                if let Some(work) = postgres.run_short_read(&self.slot, work).await {
+                    postgres.submit(&self.slot, ScriptMode::ShortRead, work)?;
                 }
-                outcome.within(postgres.time_limit, postgres.patience).await
+                outcome.wait_for(postgres.time_limit, postgres.patience).await
             }
         }
     }
@@ -272,7 +273,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::read_short`].
-    pub async fn state_tag(&self) -> Result<Option<StateTag>, Error> {
+    pub async fn state_tag(&self) -> Result<Option<StateTag>, StoreError> {
         self.read_short(|conn: &mut Conn| conn.state_tag()).await
     }
 
@@ -296,13 +297,13 @@ impl Database {
     /// if the future is dropped. It may be run more than once, so it must have no effects outside the database.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`Error`]).
+    /// The script's own, or one of the store (see [`StoreError`]).
     pub async fn write<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
-        let outcome = self.run(Mode::Write, script).await;
+        let outcome = self.run(ScriptMode::Write, script).await;
         self.count_of_writes().fetch_add(1, Ordering::Relaxed);
         outcome
     }
@@ -316,7 +317,7 @@ impl Database {
     pub async fn write_unshown<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
         if matches!(self.store.backend, Backend::Sqlite(_)) {
             return self.write(script).await;
@@ -326,7 +327,7 @@ impl Database {
             conn.keep_state_tags()?;
             Ok(outcome)
         };
-        self.run(Mode::Write, script).await
+        self.run(ScriptMode::Write, script).await
     }
 
     /// Runs a script that changes tables, in one transaction as [`Database::write`] does.
@@ -336,11 +337,11 @@ impl Database {
     /// is dropped, it is not run again.
     ///
     /// # Errors
-    /// As [`Database::write`]; [`Error::Busy`] if the table was in use all the time.
+    /// As [`Database::write`]; [`StoreError::Busy`] if the table was in use all the time.
     pub async fn alter<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + Sync + 'static) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
         let (script, has_missed) = (Arc::new(script), Arc::new(AtomicBool::new(false)));
         let started = Instant::now();
@@ -355,7 +356,7 @@ impl Database {
             match outcome.await {
                 Err(_) if has_missed.swap(false, Ordering::Relaxed) => {
                     if started.elapsed() >= MAX_ALTER_TIME {
-                        return Err(E::from(Error::Busy));
+                        return Err(E::from(StoreError::Busy));
                     }
                     tokio::time::sleep(ALTER_PAUSE).await;
                 }
@@ -372,35 +373,42 @@ impl Database {
     /// so do those to the databases that share its thread.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`Error`]).
-    pub async fn outside<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    /// The script's own, or one of the store (see [`StoreError`]).
+    pub async fn run_outside_transaction<T, E>(
+        &self,
+        script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
-        let outcome = self.run(Mode::Outside, script).await;
+        let outcome = self.run(ScriptMode::Outside, script).await;
         self.count_of_writes().fetch_add(1, Ordering::Relaxed);
         outcome
     }
 
-    async fn run<T, E>(&self, mode: Mode, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    async fn run<T, E>(
+        &self,
+        mode: ScriptMode,
+        script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
     where
         T: Send + 'static,
-        E: From<Error> + Send + 'static,
+        E: From<StoreError> + Send + 'static,
     {
         let (work, outcome) = work(script);
         let (turn, patience) = match &self.store.backend {
             Backend::Sqlite(sqlite) => {
                 sqlite.submit(&self.slot, mode, work)?;
-                let is_read = matches!(mode, Mode::Read | Mode::ShortRead);
+                let is_read = matches!(mode, ScriptMode::Read | ScriptMode::ShortRead);
                 (if is_read { sqlite.time_limit() } else { NO_TIME_LIMIT }, NO_TIME_LIMIT)
             }
             Backend::Postgres(postgres) => {
                 postgres.submit(&self.slot, mode, work)?;
                 // A server that hangs holds its connections; it must not hold the callers, too.
-                (postgres.time_limit, if mode == Mode::Outside { NO_TIME_LIMIT } else { postgres.patience })
+                (postgres.time_limit, if mode == ScriptMode::Outside { NO_TIME_LIMIT } else { postgres.patience })
             }
         };
-        outcome.within(turn, patience).await
+        outcome.wait_for(turn, patience).await
     }
 }

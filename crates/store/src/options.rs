@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The engine, and where it keeps the databases.
 #[derive(Clone, Debug)]
-pub enum Engine {
+pub enum StoreEngine {
     /// SQLite in this process: `control.db` and `builds/*.db` (see [`Options::folder`]) under a directory, which is
     /// created if it does not exist.
     Sqlite {
@@ -35,9 +35,9 @@ pub struct Options {
     /// PostgreSQL: connections with a thread each, shared among databases as the readers of SQLite are.
     pub postgres_connections: usize,
     /// Whether this process must be the only one that has the databases open. If another has, or comes meanwhile, it gets
-    /// [`Error::InUse`](crate::Error::InUse). On PostgreSQL one thread then does all work.
+    /// [`StoreError::InUse`](crate::StoreError::InUse). On PostgreSQL one thread then does all work.
     pub alone: bool,
-    /// How long a script may run before it is stopped with [`Error::Slow`](crate::Error::Slow).
+    /// How long a script may run before it is stopped with [`StoreError::Slow`](crate::StoreError::Slow).
     pub time_limit: Duration,
     /// SQLite: the maximal size of a database in pages of 4 KiB, by which tests simulate a full disk.
     pub page_limit: Option<u32>,

@@ -3,13 +3,13 @@
 //! Each record has a number `n` within its class, which is never given twice, and an `id`. On SQLite `n` is the rowid, so
 //! that every index holds it; on PostgreSQL the indexes include it. So a bitmap over `n` can be tested without the row.
 
-use crate::conn::{Conn, Connection};
-use crate::error::Error;
+use crate::conn::{Conn, ConnectionKind};
+use crate::error::StoreError;
 use crate::sql::Sql;
 
 /// A column of a table that is made at run time. It may be NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column<'a> {
+pub struct TableColumn<'a> {
     /// The name, as [`Sql::name`] takes it.
     pub name: &'a str,
     /// What it holds.
@@ -71,7 +71,7 @@ pub enum TableLock {
 impl Conn {
     /// Makes a table with the columns `n` (the number of a row, by the database), `id` (unique, by the caller), and others.
     /// The unique index of `id` is called `{name}_pkey`.
-    pub fn create_table(&mut self, name: &str, columns: &[Column<'_>]) -> Result<(), Error> {
+    pub fn create_table(&mut self, name: &str, columns: &[TableColumn<'_>]) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
         let mut sql = Sql::new("CREATE TABLE ");
         sql.name(name).push(if is_sqlite {
@@ -88,7 +88,12 @@ impl Conn {
 
     /// Makes a table for more columns of the rows of another, which must be there first. It has the column `id` of the other,
     /// and its rows are deleted with the other's.
-    pub fn create_extension_table(&mut self, name: &str, of: &str, columns: &[Column<'_>]) -> Result<(), Error> {
+    pub fn create_extension_table(
+        &mut self,
+        name: &str,
+        of: &str,
+        columns: &[TableColumn<'_>],
+    ) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
         let mut sql = Sql::new("CREATE TABLE ");
         // Only INTEGER makes it the rowid.
@@ -100,14 +105,14 @@ impl Conn {
     }
 
     /// Removes a table with its indexes, if it exists. Its extension tables must be removed before it.
-    pub fn drop_table(&mut self, name: &str) -> Result<(), Error> {
+    pub fn drop_table(&mut self, name: &str) -> Result<(), StoreError> {
         let mut sql = Sql::new("DROP TABLE IF EXISTS ");
         sql.name(name);
         self.define(&sql)
     }
 
     /// Adds columns, which are NULL in all rows. It does not touch the rows.
-    pub fn add_columns(&mut self, table: &str, columns: &[Column<'_>]) -> Result<(), Error> {
+    pub fn add_columns(&mut self, table: &str, columns: &[TableColumn<'_>]) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
         self.alter_table(table, columns, |sql, column| {
             sql.push("ADD COLUMN ");
@@ -117,7 +122,7 @@ impl Conn {
 
     /// Adds a column that has this value in all rows that are there. It does not touch the rows. Later ones must be written
     /// with a value of their own.
-    pub fn add_filled_column(&mut self, table: &str, column: &Column<'_>, value: &str) -> Result<(), Error> {
+    pub fn add_filled_column(&mut self, table: &str, column: &TableColumn<'_>, value: &str) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
         let mut sql = Sql::new("ALTER TABLE ");
         sql.name(table).push(" ADD COLUMN ");
@@ -131,8 +136,8 @@ impl Conn {
 
     /// Removes columns, with the indexes that they are in, without touching the rows. Returns whether the columns are left: SQLite
     /// would write the whole table again for each. They must not be used any more, and [`Conn::empty_columns`] empties them.
-    pub fn drop_columns(&mut self, table: &str, columns: &[&str]) -> Result<bool, Error> {
-        if let Connection::Sqlite(connection) = &mut self.connection {
+    pub fn drop_columns(&mut self, table: &str, columns: &[&str]) -> Result<bool, StoreError> {
+        if let ConnectionKind::Sqlite(connection) = &mut self.connection {
             let indexes = connection.indexes_of(table, columns)?;
             indexes.iter().try_for_each(|index| self.drop_index(index))?;
             return Ok(true);
@@ -151,10 +156,10 @@ impl Conn {
         columns: &[&str],
         after: i64,
         most: i64,
-    ) -> Result<Option<i64>, Error> {
+    ) -> Result<Option<i64>, StoreError> {
         let mut sql = Sql::new("SELECT max(p.rowid) FROM (SELECT t.rowid FROM ");
         sql.name(table).push(" t WHERE t.rowid > ").bind(after).push(" ORDER BY t.rowid LIMIT ").bind(most).push(") p");
-        let Some(last) = self.one(&sql, |row| row.opt_int(0))? else { return Ok(None) };
+        let Some(last) = self.query_one(&sql, |row| row.opt_int(0))? else { return Ok(None) };
         let mut sql = Sql::new("UPDATE ");
         sql.name(table).push(" SET ");
         for (at, column) in columns.iter().enumerate() {
@@ -165,7 +170,7 @@ impl Conn {
     }
 
     /// One ALTER TABLE for all columns, or on SQLite one for each.
-    fn alter_table<C>(&mut self, table: &str, columns: &[C], change: impl Fn(&mut Sql, &C)) -> Result<(), Error> {
+    fn alter_table<C>(&mut self, table: &str, columns: &[C], change: impl Fn(&mut Sql, &C)) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         for (at, column) in columns.iter().enumerate() {
             match (at, self.is_embedded()) {
@@ -181,25 +186,25 @@ impl Conn {
     /// Makes an index. On PostgreSQL nobody can write to the table meanwhile.
     ///
     /// # Errors
-    /// [`Error::Unique`] with the name of the index if two rows have the same values.
-    pub fn create_index(&mut self, index: &Index<'_>) -> Result<(), Error> {
-        self.define(&index.sql(self.is_embedded(), "")).map_err(|error| index.refused(error))
+    /// [`StoreError::Unique`] with the name of the index if two rows have the same values.
+    pub fn create_index(&mut self, index: &Index<'_>) -> Result<(), StoreError> {
+        self.define(&index.sql(self.is_embedded(), "")).map_err(|error| index.name_index(error))
     }
 
-    /// Makes an index unless it is there, while others write to the table. For [`crate::Database::outside`] alone. What an
+    /// Makes an index unless it is there, while others write to the table. For [`crate::Database::run_outside_transaction`] alone. What an
     /// attempt that was interrupted has left is removed first, and so is what this one leaves when it fails. On SQLite
     /// writers wait.
     ///
     /// # Errors
     /// As [`Conn::create_index`].
-    pub fn create_index_concurrently(&mut self, index: &Index<'_>) -> Result<(), Error> {
+    pub fn create_index_concurrently(&mut self, index: &Index<'_>) -> Result<(), StoreError> {
         if self.is_embedded() {
-            return self.define(&index.sql(true, "IF NOT EXISTS ")).map_err(|error| index.refused(error));
+            return self.define(&index.sql(true, "IF NOT EXISTS ")).map_err(|error| index.name_index(error));
         }
         let is_valid = Sql::new("SELECT indisvalid FROM pg_catalog.pg_index WHERE indexrelid = to_regclass($1)");
         let mut drop = Sql::new("DROP INDEX CONCURRENTLY IF EXISTS ");
         drop.name(index.name);
-        match self.opt(&is_valid.arg(index.name), |row| row.flag(0))? {
+        match self.query_optional(&is_valid.arg(index.name), |row| row.flag(0))? {
             Some(true) => return Ok(()),
             Some(false) => self.define(&drop)?,
             None => {}
@@ -209,19 +214,19 @@ impl Conn {
             if let Err(error) = self.define(&drop) {
                 tracing::warn!(%error, index = index.name, "an incomplete index is left");
             }
-            index.refused(error)
+            index.name_index(error)
         })
     }
 
     /// Removes an index, if it exists.
-    pub fn drop_index(&mut self, name: &str) -> Result<(), Error> {
+    pub fn drop_index(&mut self, name: &str) -> Result<(), StoreError> {
         let mut sql = Sql::new("DROP INDEX IF EXISTS ");
         sql.name(name);
         self.define(&sql)
     }
 
     /// Locks a table until the transaction ends. On SQLite there is nothing to do, since it has one writer.
-    pub fn lock_table(&mut self, name: &str, lock: TableLock) -> Result<(), Error> {
+    pub fn lock_table(&mut self, name: &str, lock: TableLock) -> Result<(), StoreError> {
         if self.is_embedded() {
             return Ok(());
         }
@@ -265,19 +270,19 @@ impl Index<'_> {
     }
 
     /// Names the index where SQLite cannot, because it is not made.
-    fn refused(&self, error: Error) -> Error {
-        if let Error::Unique(_) = error { Error::Unique(self.name.to_owned()) } else { error }
+    fn name_index(&self, error: StoreError) -> StoreError {
+        if let StoreError::Unique(_) = error { StoreError::Unique(self.name.to_owned()) } else { error }
     }
 }
 
-fn push_columns(sql: &mut Sql, columns: &[Column<'_>], is_sqlite: bool) {
+fn push_columns(sql: &mut Sql, columns: &[TableColumn<'_>], is_sqlite: bool) {
     for column in columns {
         sql.push(", ");
         push_column(sql, column, is_sqlite);
     }
 }
 
-fn push_column(sql: &mut Sql, column: &Column<'_>, is_sqlite: bool) {
+fn push_column(sql: &mut Sql, column: &TableColumn<'_>, is_sqlite: bool) {
     sql.name(column.name).push(match column.kind {
         ColumnKind::Int => " BIGINT",
         ColumnKind::SortedText if !is_sqlite => " TEXT COLLATE \"C\"",

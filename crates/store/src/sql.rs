@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// An argument of a statement. These are all types that are stored: times are integers, flags are 0 and 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arg {
+pub enum Argument {
     /// NULL
     Null,
     /// BIGINT
@@ -16,13 +16,13 @@ pub enum Arg {
     Text(String),
     /// BLOB or BYTEA
     Blob(Vec<u8>),
-    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::any`]
+    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::push_any`]
     Ints(Vec<i64>),
 }
 
-/// A borrowed [`Arg`], for statements that run thousands of times.
+/// A borrowed [`Argument`], for statements that run thousands of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum BorrowedArgument<'a> {
     /// NULL
     Null,
     /// BIGINT
@@ -31,74 +31,74 @@ pub enum Value<'a> {
     Text(&'a str),
     /// BLOB or BYTEA
     Blob(&'a [u8]),
-    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::any`]
+    /// BIGINT[] on PostgreSQL, a JSON text of the numbers on SQLite; see [`Sql::push_any`]
     Ints(&'a [i64]),
 }
 
-impl Arg {
+impl Argument {
     /// Borrows it.
-    pub fn borrowed(&self) -> Value<'_> {
+    pub fn borrowed(&self) -> BorrowedArgument<'_> {
         match self {
-            Arg::Null => Value::Null,
-            Arg::Int(number) => Value::Int(*number),
-            Arg::Text(text) => Value::Text(text),
-            Arg::Blob(bytes) => Value::Blob(bytes),
-            Arg::Ints(numbers) => Value::Ints(numbers),
+            Argument::Null => BorrowedArgument::Null,
+            Argument::Int(number) => BorrowedArgument::Int(*number),
+            Argument::Text(text) => BorrowedArgument::Text(text),
+            Argument::Blob(bytes) => BorrowedArgument::Blob(bytes),
+            Argument::Ints(numbers) => BorrowedArgument::Ints(numbers),
         }
     }
 }
 
-impl From<Value<'_>> for Arg {
-    fn from(value: Value<'_>) -> Arg {
+impl From<BorrowedArgument<'_>> for Argument {
+    fn from(value: BorrowedArgument<'_>) -> Argument {
         match value {
-            Value::Null => Arg::Null,
-            Value::Int(number) => Arg::Int(number),
-            Value::Text(text) => Arg::Text(text.to_owned()),
-            Value::Blob(bytes) => Arg::Blob(bytes.to_vec()),
-            Value::Ints(numbers) => Arg::Ints(numbers.to_vec()),
+            BorrowedArgument::Null => Argument::Null,
+            BorrowedArgument::Int(number) => Argument::Int(number),
+            BorrowedArgument::Text(text) => Argument::Text(text.to_owned()),
+            BorrowedArgument::Blob(bytes) => Argument::Blob(bytes.to_vec()),
+            BorrowedArgument::Ints(numbers) => Argument::Ints(numbers.to_vec()),
         }
     }
 }
 
-impl From<i64> for Arg {
-    fn from(value: i64) -> Arg {
-        Arg::Int(value)
+impl From<i64> for Argument {
+    fn from(value: i64) -> Argument {
+        Argument::Int(value)
     }
 }
 
-impl From<bool> for Arg {
-    fn from(value: bool) -> Arg {
-        Arg::Int(i64::from(value))
+impl From<bool> for Argument {
+    fn from(value: bool) -> Argument {
+        Argument::Int(i64::from(value))
     }
 }
 
-impl From<&str> for Arg {
-    fn from(value: &str) -> Arg {
-        Arg::Text(value.to_owned())
+impl From<&str> for Argument {
+    fn from(value: &str) -> Argument {
+        Argument::Text(value.to_owned())
     }
 }
 
-impl From<String> for Arg {
-    fn from(value: String) -> Arg {
-        Arg::Text(value)
+impl From<String> for Argument {
+    fn from(value: String) -> Argument {
+        Argument::Text(value)
     }
 }
 
-impl From<&String> for Arg {
-    fn from(value: &String) -> Arg {
-        Arg::Text(value.clone())
+impl From<&String> for Argument {
+    fn from(value: &String) -> Argument {
+        Argument::Text(value.clone())
     }
 }
 
-impl From<Vec<u8>> for Arg {
-    fn from(value: Vec<u8>) -> Arg {
-        Arg::Blob(value)
+impl From<Vec<u8>> for Argument {
+    fn from(value: Vec<u8>) -> Argument {
+        Argument::Blob(value)
     }
 }
 
-impl<T: Into<Arg>> From<Option<T>> for Arg {
-    fn from(value: Option<T>) -> Arg {
-        value.map_or(Arg::Null, Into::into)
+impl<T: Into<Argument>> From<Option<T>> for Argument {
+    fn from(value: Option<T>) -> Argument {
+        value.map_or(Argument::Null, Into::into)
     }
 }
 
@@ -119,7 +119,7 @@ const MAX_KEPT_BYTES: usize = 8 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sql {
     text: Cow<'static, str>,
-    args: Vec<Arg>,
+    args: Vec<Argument>,
 }
 
 impl From<&'static str> for Sql {
@@ -136,7 +136,7 @@ impl Sql {
 
     /// Adds the next argument of the text so far.
     #[must_use]
-    pub fn arg(mut self, value: impl Into<Arg>) -> Sql {
+    pub fn arg(mut self, value: impl Into<Argument>) -> Sql {
         self.args.push(value.into());
         self
     }
@@ -162,7 +162,7 @@ impl Sql {
     }
 
     /// Appends a placeholder and its argument.
-    pub fn bind(&mut self, value: impl Into<Arg>) -> &mut Sql {
+    pub fn bind(&mut self, value: impl Into<Argument>) -> &mut Sql {
         self.args.push(value.into());
         let number = self.args.len();
         let text = self.text_mut();
@@ -172,7 +172,7 @@ impl Sql {
     }
 
     /// Appends the condition that what stands before it is one of some integers: ` = ANY($1)`. From two on the statement
-    /// is the same whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Arg::Ints`] as JSON.
+    /// is the same whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Argument::Ints`] as JSON.
     ///
     /// A single integer is asked for as such. PostgreSQL takes every array to hold ten, and for fewer it would plan the
     /// statement anew each time, which takes longer than to run it.
@@ -186,11 +186,11 @@ impl Sql {
     /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
     /// assert_eq!(sql.any([3]).text(), "SELECT name FROM users WHERE id = $1");
     /// ```
-    pub fn any(&mut self, numbers: impl Into<Vec<i64>>) -> &mut Sql {
+    pub fn push_any(&mut self, numbers: impl Into<Vec<i64>>) -> &mut Sql {
         let numbers = numbers.into();
         match numbers.as_slice() {
             [one] => self.push(" = ").bind(*one),
-            _ => self.push(" = ANY(").bind(Arg::Ints(numbers)).push(")"),
+            _ => self.push(" = ANY(").bind(Argument::Ints(numbers)).push(")"),
         }
     }
 
@@ -243,7 +243,7 @@ impl Sql {
     }
 
     /// Appends another statement with other arguments than its own, so that it can be built once and used often.
-    pub fn append_with(&mut self, other: &Sql, args: impl IntoIterator<Item = Arg>) -> &mut Sql {
+    pub fn append_with(&mut self, other: &Sql, args: impl IntoIterator<Item = Argument>) -> &mut Sql {
         let offset = self.args.len();
         self.args.extend(args);
         let text = self.text.to_mut();
@@ -254,14 +254,14 @@ impl Sql {
             return self;
         }
         scan(&other.text, |piece| match piece {
-            Piece::Placeholder(digits) => push_renumbered(text, digits, offset),
-            Piece::Any(digits) => {
+            SqlPiece::Placeholder(digits) => push_renumbered(text, digits, offset),
+            SqlPiece::Any(digits) => {
                 text.push_str(ANY);
                 push_renumbered(text, digits, offset);
                 text.push(')');
             }
-            Piece::Text(part) | Piece::Function(part, _) | Piece::Lock(part) => text.push_str(part),
-            Piece::Sqlite(part) => text.extend([SQLITE, part, COMMENT_END]),
+            SqlPiece::Text(part) | SqlPiece::Function(part, _) | SqlPiece::Lock(part) => text.push_str(part),
+            SqlPiece::Sqlite(part) => text.extend([SQLITE, part, COMMENT_END]),
         });
         self
     }
@@ -278,7 +278,7 @@ impl Sql {
     }
 
     /// The arguments so far; `$1` is the first.
-    pub fn args(&self) -> &[Arg] {
+    pub fn args(&self) -> &[Argument] {
         &self.args
     }
 }
@@ -307,7 +307,7 @@ impl Insert {
     }
 
     /// The statement for one row; its arguments are to be given.
-    pub fn one(&self) -> Sql {
+    pub fn single_row(&self) -> Sql {
         let mut sql = self.head.clone();
         let text = sql.text.to_mut();
         for at in 1..=self.columns {
@@ -320,7 +320,7 @@ impl Insert {
     }
 
     /// The text for many rows, of which PostgreSQL gets each column as an array.
-    pub fn many(&self, arrays: &str) -> String {
+    pub fn rows_text(&self, arrays: &str) -> String {
         format!("{} SELECT * FROM UNNEST({arrays}){}", self.head.text(), self.then)
     }
 }
@@ -351,25 +351,25 @@ fn push_number(text: &mut String, number: usize) {
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
     scan(canonical, |piece| match piece {
-        Piece::Text(part) => out.push_str(part),
-        Piece::Placeholder(digits) => {
+        SqlPiece::Text(part) => out.push_str(part),
+        SqlPiece::Placeholder(digits) => {
             out.push('?');
             out.push_str(digits);
         }
-        Piece::Function(_, name) => out.push_str(name),
-        Piece::Any(digits) => {
+        SqlPiece::Function(_, name) => out.push_str(name),
+        SqlPiece::Any(digits) => {
             out.push_str(" IN (SELECT value FROM json_each(?");
             out.push_str(digits);
             out.push_str("))");
         }
-        Piece::Lock(_) => {}
-        Piece::Sqlite(part) => out.push_str(part),
+        SqlPiece::Lock(_) => {}
+        SqlPiece::Sqlite(part) => out.push_str(part),
     });
     out
 }
 
 /// A part of a text.
-enum Piece<'a> {
+enum SqlPiece<'a> {
     Text(&'a str),
     /// The digits after `$`.
     Placeholder(&'a str),
@@ -401,11 +401,11 @@ fn lock(text: &[u8]) -> usize {
     LOCKS.iter().find(begins).map_or(0, |lock| lock.len())
 }
 
-/// What stands before the placeholder of [`Sql::any`].
+/// What stands before the placeholder of [`Sql::push_any`].
 const ANY: &str = " = ANY(";
 
 /// The length of the ` = ANY($1)` with which a text begins; 0 if it is none.
-fn any(text: &[u8]) -> usize {
+fn any_clause_len(text: &[u8]) -> usize {
     let Some(placeholder) = text.strip_prefix(ANY.as_bytes()) else { return 0 };
     let digits = placeholder.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
     let is_any = placeholder.first() == Some(&b'$') && digits > 0 && placeholder.get(1 + digits) == Some(&b')');
@@ -418,7 +418,7 @@ fn function(text: &[u8]) -> Option<&'static (&'static str, &'static str)> {
 }
 
 /// Splits a text into pieces in one pass. Strings, quoted names and comments are left alone.
-fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
+fn scan<'a>(text: &'a str, mut piece: impl FnMut(SqlPiece<'a>)) {
     let bytes = text.as_bytes();
     let (mut done, mut at) = (0, 0);
     while at < bytes.len() {
@@ -435,7 +435,7 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
             b'$' => 1 + rest[1..].iter().take_while(|b| b.is_ascii_digit()).count(),
             b's' | b'j' if at == 0 || !is_word(bytes[at - 1]) => function(rest).map_or(0, |(name, _)| name.len()),
             b' ' if rest.starts_with(b" FOR ") => lock(rest),
-            b' ' if rest.starts_with(b" = ") => any(rest),
+            b' ' if rest.starts_with(b" = ") => any_clause_len(rest),
             b'/' if rest.starts_with(SQLITE.as_bytes()) => {
                 text[at..].find(COMMENT_END).map_or(0, |end| end + COMMENT_END.len())
             }
@@ -446,21 +446,21 @@ fn scan<'a>(text: &'a str, mut piece: impl FnMut(Piece<'a>)) {
             continue;
         }
         if done < at {
-            piece(Piece::Text(&text[done..at]));
+            piece(SqlPiece::Text(&text[done..at]));
         }
         let part = &text[at..at + length];
         piece(match bytes[at] {
-            b'$' => Piece::Placeholder(&part[1..]),
-            b' ' if part.starts_with(ANY) => Piece::Any(&part[ANY.len() + 1..length - 1]),
-            b' ' => Piece::Lock(part),
-            b'/' => Piece::Sqlite(&part[SQLITE.len()..length - COMMENT_END.len()]),
-            _ => Piece::Function(part, function(rest).map_or("", |(_, name)| name)),
+            b'$' => SqlPiece::Placeholder(&part[1..]),
+            b' ' if part.starts_with(ANY) => SqlPiece::Any(&part[ANY.len() + 1..length - 1]),
+            b' ' => SqlPiece::Lock(part),
+            b'/' => SqlPiece::Sqlite(&part[SQLITE.len()..length - COMMENT_END.len()]),
+            _ => SqlPiece::Function(part, function(rest).map_or("", |(_, name)| name)),
         });
         at += length;
         done = at;
     }
     if done < text.len() {
-        piece(Piece::Text(&text[done..]));
+        piece(SqlPiece::Text(&text[done..]));
     }
 }
 
@@ -477,8 +477,8 @@ mod tests {
         let page = |limit, offset| Sql::new("SELECT 1").page(limit, offset).clone();
         for (limit, offset, text, args) in [
             (25, 0, "SELECT 1 LIMIT 25", vec![]),
-            (25, 50, "SELECT 1 LIMIT 25 OFFSET $1", vec![Arg::Int(50)]),
-            (17, 34, "SELECT 1 LIMIT $1 OFFSET $2", vec![Arg::Int(17), Arg::Int(34)]),
+            (25, 50, "SELECT 1 LIMIT 25 OFFSET $1", vec![Argument::Int(50)]),
+            (17, 34, "SELECT 1 LIMIT $1 OFFSET $2", vec![Argument::Int(17), Argument::Int(34)]),
         ] {
             assert_eq!((page(limit, offset).text(), page(limit, offset).args()), (text, args.as_slice()));
         }
@@ -490,14 +490,17 @@ mod tests {
         let part = Sql::new(" AND (b = $2 OR c = $1 OR d = '$1')").arg("x").arg(true);
         sql.append(&part).push(" AND e = ").bind(None::<i64>).append(&Sql::new(" LIMIT $1").arg(25));
         assert_eq!(sql.text(), "SELECT 1 FROM t WHERE a = $1 AND (b = $3 OR c = $2 OR d = '$1') AND e = $4 LIMIT $5");
-        assert_eq!(sql.args(), [Arg::Int(1), Arg::Text("x".into()), Arg::Int(1), Arg::Null, Arg::Int(25)]);
+        assert_eq!(
+            sql.args(),
+            [Argument::Int(1), Argument::Text("x".into()), Argument::Int(1), Argument::Null, Argument::Int(25)]
+        );
 
         let mut any = Sql::new(" AND b");
-        any.any([4, 2]);
+        any.push_any([4, 2]);
         let mut sql = Sql::new("SELECT 1 FROM t WHERE a = $1").arg(1);
         sql.append(&any);
         assert_eq!(sql.text(), "SELECT 1 FROM t WHERE a = $1 AND b = ANY($2)");
-        assert_eq!(sql.args(), [Arg::Int(1), Arg::Ints(vec![4, 2])]);
+        assert_eq!(sql.args(), [Argument::Int(1), Argument::Ints(vec![4, 2])]);
     }
 
     #[test]

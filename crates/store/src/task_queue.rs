@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::slot::Slot;
 
 /// How many tasks of all databases may wait.
@@ -45,12 +45,12 @@ impl<T> TaskQueue<T> {
     /// Appends a task to the tasks of its database.
     ///
     /// # Errors
-    /// [`Error::Busy`] if too many wait already.
-    pub fn push(&mut self, slot: &Arc<Slot>, task: T) -> Result<(), Error> {
+    /// [`StoreError::Busy`] if too many wait already.
+    pub fn push(&mut self, slot: &Arc<Slot>, task: T) -> Result<(), StoreError> {
         let free = MAX_WAITING - self.waiting;
         let queue = self.queue_of(slot);
         if queue.waiting.len() >= free {
-            return Err(Error::Busy);
+            return Err(StoreError::Busy);
         }
         queue.waiting.push_back(task);
         let is_first = queue.waiting.len() == 1;
@@ -62,17 +62,17 @@ impl<T> TaskQueue<T> {
     }
 
     /// The database whose turn it is, and its first task. `None` if none may get a thread.
-    pub fn first(&self) -> Option<(&Arc<Slot>, &T)> {
-        let queue = &self.queues[&self.order[self.place(|_| true)?]];
+    pub fn first_task(&self) -> Option<(&Arc<Slot>, &T)> {
+        let queue = &self.queues[&self.order[self.position(|_| true)?]];
         Some((&queue.slot, queue.waiting.front()?))
     }
 
     /// Takes the next task and counts a thread for its database: the one whose turn it is, or the preferred one if it is
     /// near the front.
-    pub fn take(&mut self, preferred: Option<u64>) -> Option<(Arc<Slot>, T)> {
-        let place = match preferred.and_then(|id| self.place(|at| at == id)) {
+    pub fn take_task(&mut self, preferred: Option<u64>) -> Option<(Arc<Slot>, T)> {
+        let place = match preferred.and_then(|id| self.position(|at| at == id)) {
             Some(place) => place,
-            None => self.place(|_| true)?,
+            None => self.position(|_| true)?,
         };
         let id = self.order.remove(place)?;
         let queue = self.queues.get_mut(&id)?;
@@ -103,7 +103,7 @@ impl<T> TaskQueue<T> {
     }
 
     /// Gives back a thread of a database.
-    pub fn done(&mut self, slot: &Slot) {
+    pub fn release_thread(&mut self, slot: &Slot) {
         self.busy -= 1;
         if let Some(queue) = self.queues.get_mut(&slot.id) {
             queue.busy -= 1;
@@ -115,7 +115,7 @@ impl<T> TaskQueue<T> {
     }
 
     /// The position in the order of the first wanted database that may have a thread.
-    fn place(&self, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
+    fn position(&self, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let free = self.threads - self.busy;
         if free == 0 {
             return None;
@@ -140,8 +140,8 @@ mod tests {
         std::array::from_fn(|at| Arc::new(Slot::new(format!("build_{at}"), PathBuf::new(), false)))
     }
 
-    fn taken(tasks: &mut TaskQueue<&'static str>) -> Vec<&'static str> {
-        std::iter::from_fn(|| tasks.take(None).map(|(_, task)| task)).collect()
+    fn take_all(tasks: &mut TaskQueue<&'static str>) -> Vec<&'static str> {
+        std::iter::from_fn(|| tasks.take_task(None).map(|(_, task)| task)).collect()
     }
 
     #[test]
@@ -151,8 +151,8 @@ mod tests {
         for (slot, task) in [(&a, "a1"), (&a, "a2"), (&a, "a3"), (&b, "b1"), (&c, "c1"), (&c, "c2")] {
             tasks.push(slot, task).unwrap();
         }
-        assert_eq!(taken(&mut tasks), ["a1", "b1", "c1", "a2", "c2", "a3"]);
-        assert!(tasks.is_empty() && tasks.first().is_none());
+        assert_eq!(take_all(&mut tasks), ["a1", "b1", "c1", "a2", "c2", "a3"]);
+        assert!(tasks.is_empty() && tasks.first_task().is_none());
     }
 
     #[test]
@@ -161,14 +161,14 @@ mod tests {
         let mut tasks = TaskQueue::new(8);
         for slot in [&a, &b, &c, &d] {
             (0..8).for_each(|_| tasks.push(slot, "").unwrap());
-            while tasks.take(Some(slot.id)).is_some_and(|(taken, _)| taken.id == slot.id) {}
+            while tasks.take_task(Some(slot.id)).is_some_and(|(taken, _)| taken.id == slot.id) {}
         }
         assert_eq!([&a, &b, &c, &d].map(|slot| tasks.queues[&slot.id].busy), [4, 2, 1, 1]);
-        assert_eq!((tasks.busy, tasks.take(None).is_none(), tasks.start(&a)), (8, true, false));
+        assert_eq!((tasks.busy, tasks.take_task(None).is_none(), tasks.start(&a)), (8, true, false));
         // A thread that is given back goes to the next database that has few.
-        tasks.done(&a);
-        tasks.done(&a);
-        assert_eq!(tasks.take(None).map(|(slot, _)| slot.id), Some(c.id));
+        tasks.release_thread(&a);
+        tasks.release_thread(&a);
+        assert_eq!(tasks.take_task(None).map(|(slot, _)| slot.id), Some(c.id));
     }
 
     #[test]
@@ -179,10 +179,10 @@ mod tests {
             tasks.push(slot, task).unwrap();
         }
         let mut order = Vec::new();
-        while let Some((slot, task)) = tasks.take(None) {
-            assert!(tasks.take(None).is_none());
+        while let Some((slot, task)) = tasks.take_task(None) {
+            assert!(tasks.take_task(None).is_none());
             order.push(task);
-            tasks.done(&slot);
+            tasks.release_thread(&slot);
         }
         assert_eq!(order, ["a1", "b1", "a2"]);
     }
@@ -195,6 +195,6 @@ mod tests {
             |tasks: &mut TaskQueue<()>, slot| (0..MAX_WAITING).take_while(|_| tasks.push(slot, ()).is_ok()).count();
         assert_eq!(accepted(&mut tasks, &a), MAX_WAITING / 2);
         assert_eq!(accepted(&mut tasks, &b), MAX_WAITING / 4);
-        assert_eq!(tasks.push(&a, ()), Err(Error::Busy));
+        assert_eq!(tasks.push(&a, ()), Err(StoreError::Busy));
     }
 }

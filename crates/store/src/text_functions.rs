@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use resource::fold::{marks, natural_key, nfc, without_marks};
 
-use crate::conn::{Conn, Connection};
-use crate::error::Error;
+use crate::conn::{Conn, ConnectionKind};
+use crate::error::StoreError;
 
 /// A function of a text.
 pub(crate) type TextFunction = fn(&str) -> Cow<'_, str>;
@@ -41,8 +41,8 @@ const OF_POSTGRESQL: &str = "
 
 impl Conn {
     /// Makes the functions of texts in the schema of a build. Every connection to SQLite has them.
-    pub fn create_text_functions(&mut self) -> Result<(), Error> {
-        let Connection::Postgres(connection) = &mut self.connection else { return Ok(()) };
+    pub fn create_text_functions(&mut self) -> Result<(), StoreError> {
+        let ConnectionKind::Postgres(connection) = &mut self.connection else { return Ok(()) };
         let mut ranges = String::new();
         for (first, last) in marks() {
             // Writing to a string cannot fail.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use resource::without_marks;
 
 use crate::conn::Conn;
-use crate::error::Error;
-use crate::sql::{Arg, Sql, Value};
+use crate::error::StoreError;
+use crate::sql::{Argument, BorrowedArgument, Sql};
 
 /// How many characters of a word count. PostgreSQL holds words of 2,046 bytes.
 const MAX_CHARACTERS: usize = 64;
@@ -31,7 +31,7 @@ pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
         let runs = folded.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty());
         return runs.for_each(|run| word(&run[..run.len().min(MAX_CHARACTERS)]));
     }
-    for (run, is_unspaced) in runs(&without_marks(folded)) {
+    for (run, is_unspaced) in word_runs(&without_marks(folded)) {
         if !is_unspaced {
             word(run);
             continue;
@@ -47,7 +47,7 @@ pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
 
 /// A word that a search looks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sought {
+pub struct SearchWord {
     /// The word.
     pub word: String,
     /// Whether words that begin with it match, too.
@@ -63,14 +63,14 @@ pub struct Sought {
 /// assert_eq!(words("zoë@ex"), [("ex".to_owned(), true), ("zoe".to_owned(), false)]);
 /// assert_eq!(words("東京都"), [("京都".to_owned(), false), ("東京".to_owned(), false)]);
 /// ```
-pub fn sought(folded: &str) -> Vec<Sought> {
+pub fn search_words(folded: &str) -> Vec<SearchWord> {
     let (plain, mut all) = (without_marks(folded), Vec::new());
     let mut ends_with_word = false;
-    for (run, is_unspaced) in runs(&plain) {
+    for (run, is_unspaced) in word_runs(&plain) {
         ends_with_word = !is_unspaced;
         match is_unspaced && first_character(run).len() < run.len() {
-            true => all.extend(pairs(run).map(|pair| Sought { word: pair.to_owned(), is_beginning: false })),
-            false => all.push(Sought { word: run.to_owned(), is_beginning: is_unspaced }),
+            true => all.extend(pairs(run).map(|pair| SearchWord { word: pair.to_owned(), is_beginning: false })),
+            false => all.push(SearchWord { word: run.to_owned(), is_beginning: is_unspaced }),
         }
     }
     if let Some(last) = all.last_mut().filter(|_| ends_with_word) {
@@ -81,7 +81,7 @@ pub fn sought(folded: &str) -> Vec<Sought> {
 
 /// The runs of letters and digits of a text, cut to 64 characters, and whether they are of a script without blanks between
 /// words. Such a run is not cut.
-fn runs(text: &str) -> impl Iterator<Item = (&str, bool)> {
+fn word_runs(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let between = text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty());
     between.flat_map(|run| {
         let mut rest = run;
@@ -155,7 +155,7 @@ impl Words {
 /// writes or deletes a row sets or deletes its words. Names are checked as by [`Sql::name`], which panics.
 impl Conn {
     /// Makes the word index of a table, `{table}_words`.
-    pub fn create_word_index(&mut self, table: &str) -> Result<(), Error> {
+    pub fn create_word_index(&mut self, table: &str) -> Result<(), StoreError> {
         let index = index_of(table);
         let mut sql = Sql::new("");
         if self.is_embedded() {
@@ -176,7 +176,7 @@ impl Conn {
     }
 
     /// Removes the word index of a table, if it exists.
-    pub fn drop_word_index(&mut self, table: &str) -> Result<(), Error> {
+    pub fn drop_word_index(&mut self, table: &str) -> Result<(), StoreError> {
         if self.is_embedded() {
             self.drop_table(&terms_of(table))?;
         }
@@ -184,7 +184,7 @@ impl Conn {
     }
 
     /// Sets the words of rows, whether they had some before or not. Of several for the same row the last count.
-    pub fn set_words(&mut self, table: &str, rows: &[(i64, Words)]) -> Result<(), Error> {
+    pub fn set_words(&mut self, table: &str, rows: &[(i64, Words)]) -> Result<(), StoreError> {
         // In the order of the rows, so that two who do this at once do not deadlock.
         let rows: BTreeMap<i64, &Words> = rows.iter().map(|(n, words)| (*n, words)).collect();
         let (mut part, mut bytes) = (Vec::new(), 0);
@@ -200,11 +200,11 @@ impl Conn {
     }
 
     /// Sets the words of rows, which stand in texts with spaces between them.
-    fn set_texts(&mut self, table: &str, rows: &[(i64, String)]) -> Result<(), Error> {
+    fn set_texts(&mut self, table: &str, rows: &[(i64, String)]) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         if self.is_embedded() {
             sql.push("INSERT OR REPLACE INTO ").name(&index_of(table)).push(" (rowid, words) VALUES ($1, $2)");
-            let rows = rows.iter().map(|(n, text)| [Value::Int(*n), Value::Text(text)]);
+            let rows = rows.iter().map(|(n, text)| [BorrowedArgument::Int(*n), BorrowedArgument::Text(text)]);
             return self.exec_each(sql, rows, |_| ());
         }
         // An array takes a fifth of the time of a cast to TSVECTOR.
@@ -214,14 +214,14 @@ impl Conn {
              ON CONFLICT (n) DO UPDATE SET words = excluded.words",
         );
         let lines: Vec<&str> = rows.iter().map(|(_, text)| text.as_str()).collect();
-        let numbers = Arg::Ints(rows.iter().map(|(n, _)| *n).collect());
+        let numbers = Argument::Ints(rows.iter().map(|(n, _)| *n).collect());
         if rows.is_empty() { Ok(()) } else { self.exec(&sql.arg(numbers).arg(lines.join("\n"))).map(|_| ()) }
     }
 
     /// Removes the words of rows, if they have any.
-    pub fn delete_words(&mut self, table: &str, rows: &[i64]) -> Result<(), Error> {
+    pub fn delete_words(&mut self, table: &str, rows: &[i64]) -> Result<(), StoreError> {
         let mut sql = Sql::new("DELETE FROM ");
-        sql.name(&index_of(table)).push(if self.is_embedded() { " WHERE rowid" } else { " WHERE n" }).any(rows);
+        sql.name(&index_of(table)).push(if self.is_embedded() { " WHERE rowid" } else { " WHERE n" }).push_any(rows);
         self.exec(&sql).map(|_| ())
     }
 
@@ -241,16 +241,16 @@ impl Conn {
         folded: &str,
         newest: Option<i64>,
         further: impl FnOnce(&mut Sql, &'static str),
-    ) -> Result<Option<Sql>, Error> {
+    ) -> Result<Option<Sql>, StoreError> {
         let index = index_of(table);
-        let sought = sought(folded);
+        let sought = search_words(folded);
         if sought.is_empty() {
             return Ok(None);
         }
         let mut sql = Sql::new(" IN (SELECT ");
         if self.is_embedded() {
             let mut parts = Vec::with_capacity(sought.len());
-            for Sought { word, is_beginning } in &sought {
+            for SearchWord { word, is_beginning } in &sought {
                 parts.push(if *is_beginning { self.beginning_with(table, word)? } else { format!("\"{word}\"") });
             }
             let query = parts.join(" AND ");
@@ -259,7 +259,8 @@ impl Conn {
             // takes a minute for a thousand numbers and a word that many rows have.
             further(&mut sql, "+rowid");
         } else {
-            let part = |sought: &Sought| format!("'{}'{}", sought.word, if sought.is_beginning { ":*" } else { "" });
+            let part =
+                |sought: &SearchWord| format!("'{}'{}", sought.word, if sought.is_beginning { ":*" } else { "" });
             let query = sought.iter().map(part).collect::<Vec<_>>().join(" & ");
             sql.push("n FROM ").name(&index).push(" WHERE words @@ CAST(CAST(").bind(query);
             sql.push(" AS TEXT) AS TSQUERY)");
@@ -274,7 +275,7 @@ impl Conn {
 
     /// The part of a query of FTS5 for words that begin so. A beginning takes several times as long as the words themselves,
     /// so where they are few they are named.
-    fn beginning_with(&mut self, table: &str, beginning: &str) -> Result<String, Error> {
+    fn beginning_with(&mut self, table: &str, beginning: &str) -> Result<String, StoreError> {
         let mut sql = Sql::new("SELECT v.term FROM ");
         sql.name(&terms_of(table)).push(" v WHERE v.term >= $1 AND v.term < $2 LIMIT 1");
         let mut named = vec![format!("\"{beginning}\"")];
@@ -283,7 +284,7 @@ impl Conn {
         while named.len() <= MAX_NAMED_WORDS {
             // The least that comes behind a word.
             let next = sql.clone().arg(format!("{last}\u{1}")).arg(end.clone());
-            match self.opt(&next, |row| Ok(row.text(0)?.to_owned()))? {
+            match self.query_optional(&next, |row| Ok(row.text(0)?.to_owned()))? {
                 Some(word) => last = word,
                 None => return Ok(format!("({})", named.join(" OR "))),
             }

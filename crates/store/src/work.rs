@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// The time limit of scripts that have none: longer than any of them runs.
 pub(crate) const NO_TIME_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// How a script is to be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ScriptMode {
     Read,
     ShortRead,
     Write,
@@ -31,21 +31,21 @@ type Erased = Box<dyn Any + Send>;
 
 /// A script with a place for its outcome. It can be run again, because a deadlock, or another script in the same group
 /// commit, may undo it through no fault of its own.
-pub(crate) struct Work {
+pub(crate) struct ScriptWork {
     /// Runs the script once. Returns its outcome, and whether that is `Ok`.
     attempt: Box<dyn FnMut(&mut Conn) -> (Erased, bool) + Send>,
     /// Makes an outcome of an error.
-    refuse: fn(Error) -> Erased,
+    refuse: fn(StoreError) -> Erased,
     outcome: Option<Erased>,
     reply: oneshot::Sender<Erased>,
-    turn: Turn,
+    turn: ScriptTurn,
 }
 
 /// Whether a script that waits is begun or given up. The first of the two decides.
 #[derive(Clone, Default)]
-struct Turn(Arc<OnceLock<Option<Instant>>>);
+struct ScriptTurn(Arc<OnceLock<Option<Instant>>>);
 
-impl Turn {
+impl ScriptTurn {
     /// Whether it may run.
     fn begin(&self) -> bool {
         self.0.get_or_init(|| Some(Instant::now())).is_some()
@@ -58,66 +58,66 @@ impl Turn {
 }
 
 /// The caller's end of a script.
-pub(crate) struct Outcome<T, E> {
+pub(crate) struct ScriptOutcome<T, E> {
     reply: oneshot::Receiver<Erased>,
-    turn: Turn,
+    turn: ScriptTurn,
     types: PhantomData<fn() -> Result<T, E>>,
 }
 
-impl<T: 'static, E: From<Error> + 'static> Outcome<T, E> {
+impl<T: 'static, E: From<StoreError> + 'static> ScriptOutcome<T, E> {
     /// Waits for the outcome.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the script was not begun within `turn`: then it is never run. [`Error::Unavailable`] if it ran for
+    /// [`StoreError::Busy`] if the script was not begun within `turn`: then it is never run. [`StoreError::Unavailable`] if it ran for
     /// `patience` without an outcome; it may still come to its end.
-    pub async fn within(self, turn: Duration, patience: Duration) -> Result<T, E> {
+    pub async fn wait_for(self, turn: Duration, patience: Duration) -> Result<T, E> {
         let outcome = wait(self.reply, self.turn, turn, patience).await?;
         match outcome.downcast::<Result<T, E>>() {
             Ok(outcome) => *outcome,
-            Err(_) => Err(E::from(Error::given_up())),
+            Err(_) => Err(E::from(StoreError::given_up())),
         }
     }
 }
 
-/// Waits for an outcome, as [`Outcome::within`] says.
+/// Waits for an outcome, as [`ScriptOutcome::wait_for`] says.
 fn wait(
     mut reply: oneshot::Receiver<Erased>,
-    turn: Turn,
+    turn: ScriptTurn,
     until_begun: Duration,
     patience: Duration,
-) -> Pin<Box<dyn Future<Output = Result<Erased, Error>> + Send>> {
+) -> Pin<Box<dyn Future<Output = Result<Erased, StoreError>> + Send>> {
     Box::pin(async move {
         let outcome = match timeout(until_begun, &mut reply).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let began = turn.give_up().ok_or(Error::Busy)?;
+                let began = turn.give_up().ok_or(StoreError::Busy)?;
                 let answer = timeout(patience.saturating_sub(began.elapsed()), reply).await;
-                answer.map_err(|_| Error::no_answer())?
+                answer.map_err(|_| StoreError::unresponsive_refusal())?
             }
         };
-        outcome.map_err(|_| Error::given_up())
+        outcome.map_err(|_| StoreError::given_up())
     })
 }
 
 /// Erases the types of a script.
-pub(crate) fn work<T, E, F>(script: F) -> (Box<Work>, Outcome<T, E>)
+pub(crate) fn work<T, E, F>(script: F) -> (Box<ScriptWork>, ScriptOutcome<T, E>)
 where
     F: Fn(&mut Conn) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
-    E: From<Error> + Send + 'static,
+    E: From<StoreError> + Send + 'static,
 {
-    let ((reply, outcome), turn) = (oneshot::channel(), Turn::default());
+    let ((reply, outcome), turn) = (oneshot::channel(), ScriptTurn::default());
     let attempt = Box::new(move |conn: &mut Conn| {
         let outcome = attempt(&script, conn);
         let is_ok = outcome.is_ok();
         (Box::new(outcome) as Erased, is_ok)
     });
     let refuse = |error| Box::new(Err::<T, E>(E::from(error))) as Erased;
-    let work = Work { attempt, refuse, outcome: None, reply, turn: turn.clone() };
-    (Box::new(work), Outcome { reply: outcome, turn, types: PhantomData })
+    let work = ScriptWork { attempt, refuse, outcome: None, reply, turn: turn.clone() };
+    (Box::new(work), ScriptOutcome { reply: outcome, turn, types: PhantomData })
 }
 
-impl Work {
+impl ScriptWork {
     /// Takes the turn to run; `false` if the caller has given the script up, so that it must not run any more.
     pub fn begin(&self) -> bool {
         self.turn.begin()
@@ -136,7 +136,7 @@ impl Work {
     }
 
     /// Replaces the outcome by an error.
-    pub fn fail(&mut self, error: Error) {
+    pub fn fail(&mut self, error: StoreError) {
         self.outcome = Some((self.refuse)(error));
     }
 
@@ -151,19 +151,22 @@ impl Work {
 
 /// Runs a script once. A panic becomes an error, so that it ends no thread, and so does an `Ok` after a refused statement
 /// (see [`Conn`]).
-pub(crate) fn attempt<T, E: From<Error>>(script: &impl Fn(&mut Conn) -> Result<T, E>, conn: &mut Conn) -> Result<T, E> {
+pub(crate) fn attempt<T, E: From<StoreError>>(
+    script: &impl Fn(&mut Conn) -> Result<T, E>,
+    conn: &mut Conn,
+) -> Result<T, E> {
     let mut outcome = None;
     let failed = guarded(conn, &mut |conn| outcome.insert(script(conn)).is_ok());
     match (outcome, failed) {
         (_, Some(error)) => Err(E::from(error)),
         (Some(outcome), None) => outcome,
-        (None, None) => Err(E::from(Error::given_up())),
+        (None, None) => Err(E::from(StoreError::given_up())),
     }
 }
 
 /// Runs a script that says whether it succeeded. Returns the error of one that panicked, or that succeeded after a refused
 /// statement.
-fn guarded(conn: &mut Conn, script: &mut dyn FnMut(&mut Conn) -> bool) -> Option<Error> {
+fn guarded(conn: &mut Conn, script: &mut dyn FnMut(&mut Conn) -> bool) -> Option<StoreError> {
     let outcome = catch_unwind(AssertUnwindSafe(|| script(conn)));
     let failed = conn.finish();
     match outcome {
@@ -174,9 +177,9 @@ fn guarded(conn: &mut Conn, script: &mut dyn FnMut(&mut Conn) -> bool) -> Option
 }
 
 /// Turns a caught panic into an error.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> StoreError {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no message");
     tracing::error!(panic = text, "a database script panicked");
-    Error::Db(format!("a script panicked: {text}"))
+    StoreError::Db(format!("a script panicked: {text}"))
 }

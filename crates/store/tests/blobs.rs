@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
-use store::blobs::{BlobContent, BlobError, BlobKey, Blobs, ListedBlob};
+use store::blobs::{BlobContent, BlobError, BlobKey, BlobListing, Blobs};
 use tempfile::TempDir;
-use testkit::{S3, SmallDisk, eventually};
+use testkit::{S3Server, SmallDisk, eventually};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpListener;
 use web::clock::Clock;
@@ -20,20 +20,20 @@ use web::clock::Clock;
 const NOW: i64 = 1_769_851_800_000_000;
 const HOUR: i64 = 3_600_000_000;
 
-fn in_directory(directory: &Path) -> (Blobs, Clock) {
+fn directory_blobs(directory: &Path) -> (Blobs, Clock) {
     let clock = Clock::fixed(NOW);
     (Blobs::open([], None, "", directory.to_owned(), clock.clone()).unwrap(), clock)
 }
 
-fn in_bucket(s3: &S3, prefix: &str, directory: &Path) -> Blobs {
+fn bucket_blobs(s3: &S3Server, prefix: &str, directory: &Path) -> Blobs {
     let url = s3.url("some/prefix");
     Blobs::open(s3.environment(), Some(&url), prefix, directory.to_owned(), Clock::fixed(NOW)).unwrap()
 }
 
 /// Files in a directory and in a bucket, with what keeps them.
-fn both() -> ([Blobs; 2], (TempDir, S3)) {
-    let (data, s3) = (tempfile::tempdir().unwrap(), S3::start());
-    let blobs = [in_directory(&data.path().join("files")).0, in_bucket(&s3, "", &data.path().join("spool"))];
+fn both_stores() -> ([Blobs; 2], (TempDir, S3Server)) {
+    let (data, s3) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let blobs = [directory_blobs(&data.path().join("files")).0, bucket_blobs(&s3, "", &data.path().join("spool"))];
     (blobs, (data, s3))
 }
 
@@ -41,7 +41,7 @@ fn key(name: &str) -> BlobKey {
     BlobKey::new("acme", name)
 }
 
-async fn put(blobs: &Blobs, key: &BlobKey, content: &[u8]) -> Result<(), BlobError> {
+async fn write_blob(blobs: &Blobs, key: &BlobKey, content: &[u8]) -> Result<(), BlobError> {
     let mut file = blobs.begin().await?;
     for piece in content.chunks(100_000) {
         file.write(piece).await?;
@@ -76,7 +76,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 #[tokio::test]
 async fn a_file_comes_back_whole_in_ranges_and_as_a_local_one() {
-    let (both, (data, _s3)) = both();
+    let (both, (data, _s3)) = both_stores();
     let content: Vec<u8> = (0..3_000_001_u32).map(|number| (number / 7) as u8).collect();
     let size = content.len() as u64;
     for blobs in both {
@@ -86,7 +86,7 @@ async fn a_file_comes_back_whole_in_ranges_and_as_a_local_one() {
         assert_eq!(get(&blobs, &key, None).await, Err(BlobError::Missing));
         assert_eq!(blobs.local(&key).await.err(), Some(BlobError::Missing));
         assert_eq!(blobs.check_free(&key).await, Ok(()));
-        put(&blobs, &key, &content).await.unwrap();
+        write_blob(&blobs, &key, &content).await.unwrap();
         assert!(get(&blobs, &key, None).await.unwrap() == (size, content.clone()));
         // Of the first byte alone the server of the tests sends all.
         let first = if blobs.is_on_s3() { 0..2 } else { 0..1 };
@@ -109,7 +109,7 @@ async fn a_file_comes_back_whole_in_ranges_and_as_a_local_one() {
         local.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, content[2_000_000..2_000_010]);
 
-        put(&blobs, &BlobKey::new("acme", "empty"), b"").await.unwrap();
+        write_blob(&blobs, &BlobKey::new("acme", "empty"), b"").await.unwrap();
         let empty = BlobKey::new("acme", "empty");
         for range in [None, Some(0..10)] {
             assert_eq!(get(&blobs, &empty, range).await, Ok((0, Vec::new())));
@@ -126,20 +126,20 @@ async fn a_file_comes_back_whole_in_ranges_and_as_a_local_one() {
 
 #[tokio::test]
 async fn a_group_is_listed_with_the_ages_of_its_files() {
-    let (both, (data, _s3)) = both();
+    let (both, (data, _s3)) = both_stores();
     for blobs in both {
-        assert_eq!(listed(&blobs, "acme").await, []);
+        assert_eq!(list_group(&blobs, "acme").await, []);
         for group in ["acme", "acme-too"] {
             blobs.make_group(group).await.unwrap();
-            assert_eq!(listed(&blobs, group).await, []);
+            assert_eq!(list_group(&blobs, group).await, []);
         }
-        put(&blobs, &BlobKey::new("acme-too", "another"), b"x").await.unwrap();
+        write_blob(&blobs, &BlobKey::new("acme-too", "another"), b"x").await.unwrap();
         let before = Clock::system().now();
         // More than a bucket answers at once would take too long.
         let count = if blobs.is_on_s3() { 20 } else { 2100 };
         let mut expected: Vec<String> = (0..count).map(|n| format!("file-{n}")).collect();
         for name in &expected {
-            put(&blobs, &key(name), b"x").await.unwrap();
+            write_blob(&blobs, &key(name), b"x").await.unwrap();
         }
         expected.sort();
         if !blobs.is_on_s3() {
@@ -147,45 +147,45 @@ async fn a_group_is_listed_with_the_ages_of_its_files() {
             fs::create_dir(home.join("directory")).unwrap();
             fs::write(home.join("no name"), "").unwrap();
         }
-        let found = listed(&blobs, "acme").await;
+        let found = list_group(&blobs, "acme").await;
         assert_eq!(found.iter().map(|file| &*file.name).collect::<Vec<_>>(), expected);
         // A bucket tells seconds only.
         let (from, until) = (before - 2_000_000, Clock::system().now() + 2_000_000);
         assert!(found.iter().all(|file| (from..until).contains(&file.stored_at)), "{from} {:?}", found[0]);
         blobs.remove_group("acme").await.unwrap();
-        assert_eq!(listed(&blobs, "acme").await, []);
+        assert_eq!(list_group(&blobs, "acme").await, []);
     }
 }
 
 /// The files of a group by their names.
-async fn listed(blobs: &Blobs, group: &str) -> Vec<ListedBlob> {
-    let mut found: Vec<ListedBlob> = blobs.list(group).try_collect().await.unwrap();
+async fn list_group(blobs: &Blobs, group: &str) -> Vec<BlobListing> {
+    let mut found: Vec<BlobListing> = blobs.list(group).try_collect().await.unwrap();
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
 }
 
 #[tokio::test]
 async fn a_name_is_taken_once_and_free_again_when_its_file_is_removed() {
-    let (both, _places) = both();
+    let (both, _places) = both_stores();
     for blobs in both {
         blobs.make_group("acme").await.unwrap();
         let key = key("once");
-        put(&blobs, &key, b"first").await.unwrap();
+        write_blob(&blobs, &key, b"first").await.unwrap();
         assert_eq!(blobs.check_free(&key).await, Err(BlobError::Exists));
-        assert_eq!(put(&blobs, &key, b"second").await, Err(BlobError::Exists));
+        assert_eq!(write_blob(&blobs, &key, b"second").await, Err(BlobError::Exists));
         assert_eq!(get(&blobs, &key, None).await, Ok((5, b"first".to_vec())));
         blobs.remove(&key).await.unwrap();
         blobs.remove(&key).await.unwrap();
         blobs.remove(&BlobKey::new("never-made", "x")).await.unwrap();
         assert_eq!(get(&blobs, &key, None).await, Err(BlobError::Missing));
-        put(&blobs, &key, b"second").await.unwrap();
+        write_blob(&blobs, &key, b"second").await.unwrap();
         assert_eq!(get(&blobs, &key, None).await, Ok((6, b"second".to_vec())));
     }
 }
 
 #[tokio::test]
 async fn a_synchronous_writer_may_seek() {
-    let (both, _places) = both();
+    let (both, _places) = both_stores();
     for blobs in both {
         blobs.make_group("acme").await.unwrap();
         let mut file = blobs.begin().await.unwrap();
@@ -206,11 +206,11 @@ async fn a_synchronous_writer_may_seek() {
 #[tokio::test]
 async fn of_files_that_are_finished_at_the_same_time_one_wins() {
     let data = tempfile::tempdir().unwrap();
-    let (blobs, _) = in_directory(data.path());
+    let (blobs, _) = directory_blobs(data.path());
     blobs.make_group("acme").await.unwrap();
     let key = key("one");
     let contents: Vec<_> = (1..=8_u8).map(|number| [number; 1000]).collect();
-    let done = futures_util::future::join_all(contents.iter().map(|content| put(&blobs, &key, content))).await;
+    let done = futures_util::future::join_all(contents.iter().map(|content| write_blob(&blobs, &key, content))).await;
     assert_eq!(done.iter().filter(|done| done.is_ok()).count(), 1, "{done:?}");
     assert!(done.iter().all(|done| matches!(done, Ok(()) | Err(BlobError::Exists))));
     let winner = done.iter().position(|done| done.is_ok()).unwrap() as u8 + 1;
@@ -220,7 +220,7 @@ async fn of_files_that_are_finished_at_the_same_time_one_wins() {
 
 #[tokio::test]
 async fn a_file_that_is_not_finished_leaves_nothing() {
-    let (both, (data, s3)) = both();
+    let (both, (data, s3)) = both_stores();
     for blobs in both {
         blobs.make_group("acme").await.unwrap();
         let mut file = blobs.begin().await.unwrap();
@@ -235,12 +235,12 @@ async fn a_file_that_is_not_finished_leaves_nothing() {
 
 #[tokio::test]
 async fn a_removal_takes_what_is_the_groups_and_nothing_else() {
-    let (both, _places) = both();
+    let (both, _places) = both_stores();
     for blobs in both {
         let (gone, kept) = (key("a"), BlobKey::new("acme_too", "a"));
         for key in [&gone, &key("b"), &kept] {
             blobs.make_group(&key.group).await.unwrap();
-            put(&blobs, key, b"content").await.unwrap();
+            write_blob(&blobs, key, b"content").await.unwrap();
         }
         blobs.remove_group("acme").await.unwrap();
         blobs.remove_group("acme").await.unwrap();
@@ -254,8 +254,8 @@ async fn a_removal_takes_what_is_the_groups_and_nothing_else() {
 #[tokio::test]
 async fn a_removed_group_stays_away_for_an_hour() {
     let data = tempfile::tempdir().unwrap();
-    let (blobs, clock) = in_directory(data.path());
-    assert_eq!(put(&blobs, &key("early"), b"x").await, Err(BlobError::Missing));
+    let (blobs, clock) = directory_blobs(data.path());
+    assert_eq!(write_blob(&blobs, &key("early"), b"x").await, Err(BlobError::Missing));
     assert_eq!(blobs.check_free(&key("early")).await, Err(BlobError::Missing));
     blobs.make_group("acme").await.unwrap();
     // One file is being written.
@@ -286,9 +286,9 @@ fn age(path: &Path, minutes: u64) {
 #[tokio::test]
 async fn what_a_killed_process_left_is_removed_when_it_is_old() {
     let data = tempfile::tempdir().unwrap();
-    let (blobs, clock) = in_directory(data.path());
+    let (blobs, clock) = directory_blobs(data.path());
     blobs.make_group("acme").await.unwrap();
-    put(&blobs, &key("kept"), b"kept").await.unwrap();
+    write_blob(&blobs, &key("kept"), b"kept").await.unwrap();
     age(&data.path().join("acme/kept"), 61);
     let (arriving, deleted) = (data.path().join(".arriving"), data.path().join(".deleted"));
     let leave = || {
@@ -299,14 +299,14 @@ async fn what_a_killed_process_left_is_removed_when_it_is_old() {
         fs::write(deleted.join("half/file"), "x").unwrap();
     };
     leave();
-    in_directory(data.path());
+    directory_blobs(data.path());
     assert_eq!(names(&arriving), ["young"]);
     assert!(names(&deleted).is_empty() && !data.path().join("removed").exists());
 
     // The same while a process runs, when a file is written an hour later.
     leave();
     clock.advance(HOUR);
-    put(&blobs, &key("another"), b"x").await.unwrap();
+    write_blob(&blobs, &key("another"), b"x").await.unwrap();
     eventually(async || match names(&arriving) {
         names if names.is_empty() && !data.path().join("removed").exists() => Ok(()),
         names => Err(names),
@@ -328,10 +328,10 @@ fn a_key_is_no_path() {
 
 #[tokio::test]
 async fn keys_in_a_bucket_begin_with_the_prefixes() {
-    let (data, s3) = (tempfile::tempdir().unwrap(), S3::start());
-    let (plain, main) = (in_bucket(&s3, "", data.path()), in_bucket(&s3, "main-files", data.path()));
-    put(&plain, &key("a"), b"x").await.unwrap();
-    put(&main, &key("a"), b"x").await.unwrap();
+    let (data, s3) = (tempfile::tempdir().unwrap(), S3Server::start());
+    let (plain, main) = (bucket_blobs(&s3, "", data.path()), bucket_blobs(&s3, "main-files", data.path()));
+    write_blob(&plain, &key("a"), b"x").await.unwrap();
+    write_blob(&main, &key("a"), b"x").await.unwrap();
     assert_eq!(s3.keys(), ["some/prefix/acme/a", "some/prefix/main-files/acme/a"]);
     plain.remove_group("acme").await.unwrap();
     assert_eq!(s3.keys(), ["some/prefix/main-files/acme/a"]);
@@ -339,11 +339,11 @@ async fn keys_in_a_bucket_begin_with_the_prefixes() {
 
 #[tokio::test]
 async fn a_bucket_has_addresses_of_its_own_and_a_directory_has_none() {
-    let ([directory, bucket], _places) = both();
+    let ([directory, bucket], _places) = both_stores();
     assert!(!directory.is_on_s3() && bucket.is_on_s3());
     let (key, valid) = (key("a"), Duration::from_secs(60));
     assert_eq!(directory.presigned(Method::GET, &key, valid, &[]).await, Ok(None));
-    put(&bucket, &key, b"content").await.unwrap();
+    write_blob(&bucket, &key, b"content").await.unwrap();
     let query = [("response-content-disposition", "attachment")];
     let address = bucket.presigned(Method::GET, &key, valid, &query).await.unwrap().unwrap();
     let answer = reqwest::get(address).await.unwrap();
@@ -356,13 +356,13 @@ async fn a_bucket_has_addresses_of_its_own_and_a_directory_has_none() {
 
 #[tokio::test]
 async fn a_bucket_that_refuses_or_does_not_answer_is_unavailable() {
-    let (data, s3) = (tempfile::tempdir().unwrap(), S3::start());
+    let (data, s3) = (tempfile::tempdir().unwrap(), S3Server::start());
     let mut environment = s3.environment();
     environment[1].1 = "another".to_owned();
     let url = s3.url("");
     let stranger = Blobs::open(environment, Some(&url), "", data.path().to_owned(), Clock::fixed(NOW)).unwrap();
     let refused = [
-        put(&stranger, &key("a"), b"x").await,
+        write_blob(&stranger, &key("a"), b"x").await,
         get(&stranger, &key("a"), None).await.map(drop),
         stranger.local(&key("a")).await.map(drop),
         stranger.remove_group("acme").await,
@@ -371,7 +371,7 @@ async fn a_bucket_that_refuses_or_does_not_answer_is_unavailable() {
         let Err(BlobError::Unavailable(cause)) = &refused else { panic!("{refused:?}") };
         assert!(cause.contains("403") && cause.lines().count() == 1, "{cause}");
     }
-    let blobs = in_bucket(&s3, "", data.path());
+    let blobs = bucket_blobs(&s3, "", data.path());
     let mut file = blobs.begin().await.unwrap();
     file.write(b"x").await.unwrap();
     drop(s3);
@@ -433,7 +433,7 @@ async fn an_upload_is_retried_whole_after_transient_failures_only() {
         let blobs = Blobs::open(environment, Some("s3://bucket"), "", directory, clock).unwrap();
         let content: Vec<u8> = (0..200_000_u32).map(|number| (number / 7) as u8).collect();
         let (key, blobs) = (key("a"), &blobs);
-        let (bodies, stored) = tokio::join!(answering(listener, answers), put(blobs, &key, &content));
+        let (bodies, stored) = tokio::join!(answering(listener, answers), write_blob(blobs, &key, &content));
         assert_eq!(stored, expected.map_err(|cause| BlobError::Unavailable(cause.to_owned())));
         assert!(bodies.len() == answers.len() && bodies.iter().all(|body| *body == content));
     }
@@ -453,10 +453,10 @@ async fn a_full_disk_is_told_and_what_was_written_leaves_nothing() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     };
-    let (blobs, _) = in_directory(&directory.join("files"));
+    let (blobs, _) = directory_blobs(&directory.join("files"));
     blobs.make_group("acme").await.unwrap();
-    let refused = put(&blobs, &key("large"), &vec![1; 8 << 20]).await;
+    let refused = write_blob(&blobs, &key("large"), &vec![1; 8 << 20]).await;
     assert!(matches!(refused, Err(BlobError::Full(_))), "{refused:?}");
     assert!(names(&directory.join("files/.arriving")).is_empty());
-    put(&blobs, &key("small"), b"x").await.unwrap();
+    write_blob(&blobs, &key("small"), b"x").await.unwrap();
 }

@@ -5,7 +5,7 @@
 use futures_util::TryStreamExt;
 use std::io::Read;
 use store::blobs::{BlobContent, BlobKey, Blobs};
-use testkit::S3;
+use testkit::S3Server;
 use web::clock::Clock;
 
 const LENGTH: usize = 50 * 1024 * 1024;
@@ -22,7 +22,7 @@ fn peak() -> usize {
 
 #[tokio::test]
 async fn a_large_file_is_put_and_got_in_little_memory() {
-    let (s3, data) = (S3::start(), tempfile::tempdir().unwrap());
+    let (s3, data) = (S3Server::start(), tempfile::tempdir().unwrap());
     let url = s3.url("");
     let open = || Blobs::open(s3.environment(), Some(&url), "", data.path().to_owned(), Clock::system()).unwrap();
     let (blobs, key) = (open(), BlobKey::new("acme", "large"));

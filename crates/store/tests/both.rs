@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Fixture, count, endless, insert};
-use store::{Arg, Conn, Database, Error, Options, Sql, Store};
+use common::{Fixture, count, endless_statement, insert};
+use store::{Argument, Conn, Database, Options, Sql, Store, StoreError};
 use testkit::{eventually, eventually_within};
 
 on_both! {
@@ -55,17 +55,17 @@ async fn short_reads_have_some_statements_or_more(fixture: &mut Fixture) {
         let steps = move |conn: &mut Conn| {
             (0..count).try_fold(0, |sum, _| {
                 let next = Sql::new("SELECT CAST($1 AS BIGINT) + 1").arg(sum);
-                conn.one(&next, |row| row.int(0))
+                conn.query_one(&next, |row| row.int(0))
             })
         };
-        assert_eq!(database.read_short(steps).await, Ok::<_, Error>(count));
+        assert_eq!(database.read_short(steps).await, Ok::<_, StoreError>(count));
     }
 }
 
 async fn a_process_is_not_alone_beside_others(fixture: &mut Fixture) {
     let alone = Options { alone: true, ..Options::default() };
     let refused = Store::open(fixture.engine.clone(), common::MIGRATIONS, alone).await.map(drop);
-    assert_eq!(refused, Err(Error::InUse));
+    assert_eq!(refused, Err(StoreError::InUse));
     // Others may open the databases as before.
     let options = Options { postgres_connections: 2, ..Options::default() };
     let second = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
@@ -80,38 +80,44 @@ async fn reads_and_writes(fixture: &mut Fixture) {
     let names = database
         .write(move |conn| {
             let find = find.clone().arg("Ada").arg("d");
-            conn.all(&find, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+            conn.query_all(&find, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
         })
         .await
-        .map_err(|error: Error| error);
+        .map_err(|error: StoreError| error);
     assert_eq!(names, Ok(vec![(id, "Ada".to_owned())]));
 
     let update = || Sql::new("UPDATE users SET email = $2 WHERE name = $1").arg("Ada").arg("ada@example.com");
-    assert_eq!(database.write(move |conn| conn.exec(&update())).await, Ok::<_, Error>(1));
+    assert_eq!(database.write(move |conn| conn.exec(&update())).await, Ok::<_, StoreError>(1));
     let none = || Sql::new("UPDATE users SET email = NULL WHERE id = $1").arg(-1);
-    assert_eq!(database.write(move |conn| conn.exec(&none())).await, Ok::<_, Error>(0));
+    assert_eq!(database.write(move |conn| conn.exec(&none())).await, Ok::<_, StoreError>(0));
 
     for _ in 0..2 {
         let email = |conn: &mut Conn| {
             let sql = Sql::new("SELECT email FROM users WHERE name = $1").arg("Ada");
-            conn.one(&sql, |row| row.text(0).map(str::to_owned))
+            conn.query_one(&sql, |row| row.text(0).map(str::to_owned))
         };
-        assert_eq!(database.read_short::<_, Error>(email).await.unwrap(), "ada@example.com");
-        assert_eq!(database.read::<_, Error>(email).await.unwrap(), "ada@example.com");
+        assert_eq!(database.read_short::<_, StoreError>(email).await.unwrap(), "ada@example.com");
+        assert_eq!(database.read::<_, StoreError>(email).await.unwrap(), "ada@example.com");
     }
     let nobody = || Sql::new("SELECT id FROM users WHERE name = $1").arg("Bob");
-    assert_eq!(database.read_short(move |conn| conn.opt(&nobody(), |row| row.int(0))).await, Ok::<_, Error>(None));
-    assert_eq!(database.read_short(move |conn| conn.one(&nobody(), |row| row.int(0))).await, Err(Error::NotFound));
+    assert_eq!(
+        database.read_short(move |conn| conn.query_optional(&nobody(), |row| row.int(0))).await,
+        Ok::<_, StoreError>(None)
+    );
+    assert_eq!(
+        database.read_short(move |conn| conn.query_one(&nobody(), |row| row.int(0))).await,
+        Err(StoreError::NotFound)
+    );
 
     let mut sum = 0;
     database.write(|conn| insert(conn, "Bob")).await.unwrap();
     let each = database.read(|conn| {
         let mut sum = 0;
-        conn.each(&Sql::new("SELECT id FROM users ORDER BY id"), |row| {
+        conn.for_each_row(&Sql::new("SELECT id FROM users ORDER BY id"), |row| {
             sum += row.int(0)?;
             Ok(())
         })?;
-        Ok::<_, Error>(sum)
+        Ok::<_, StoreError>(sum)
     });
     sum += each.await.unwrap();
     assert_eq!(sum, id + id + 1);
@@ -122,42 +128,43 @@ async fn values_are_read_as_written(fixture: &mut Fixture) {
     let found = database.write(|conn| {
         let sql = "INSERT INTO users (name, email, active, photo) VALUES ($1, $2, $3, $4) RETURNING name, email, active, photo";
         let sql = Sql::new(sql).arg("Zoë 'x' $1").arg(None::<&str>).arg(false).arg(vec![0, 255]);
-        conn.one(&sql, |row| {
-            assert!(matches!(row.int(0), Err(Error::Db(_))));
-            assert!(matches!(row.text(1), Err(Error::Db(_))));
-            assert!(matches!(row.text(2), Err(Error::Db(_))));
-            assert!(matches!(row.text(3), Err(Error::Db(_))));
-            assert!(matches!(row.blob(0), Err(Error::Db(_))));
-            assert!(matches!(row.int(4), Err(Error::Db(_))));
+        conn.query_one(&sql, |row| {
+            assert!(matches!(row.int(0), Err(StoreError::Db(_))));
+            assert!(matches!(row.text(1), Err(StoreError::Db(_))));
+            assert!(matches!(row.text(2), Err(StoreError::Db(_))));
+            assert!(matches!(row.text(3), Err(StoreError::Db(_))));
+            assert!(matches!(row.blob(0), Err(StoreError::Db(_))));
+            assert!(matches!(row.int(4), Err(StoreError::Db(_))));
             assert_eq!((row.opt_text(1)?, row.opt_int(1).is_ok()), (None, fixture_is_lenient(row)));
             Ok((row.text(0)?.to_owned(), row.flag(2)?, row.blob(3)?.to_vec(), row.opt_blob(3)?.is_some()))
         })
     });
-    assert_eq!(found.await, Ok::<_, Error>(("Zoë 'x' $1".to_owned(), false, vec![0, 255], true)));
+    assert_eq!(found.await, Ok::<_, StoreError>(("Zoë 'x' $1".to_owned(), false, vec![0, 255], true)));
 
     // What the engines compute with integers is read as integers.
     let numbers = database.read(|conn| {
         let sql = "SELECT COUNT(*), SUM(active), MAX(id), CAST(SUM(id) AS BIGINT), 7, -40000 * SUM(id), SUM(active) * 100000000 \
                    FROM users WHERE id > $1 LIMIT $2";
-        conn.one(&Sql::new(sql).arg(0).arg(10), |row| {
+        conn.query_one(&Sql::new(sql).arg(0).arg(10), |row| {
             (0..7).map(|column| row.int(column)).collect::<Result<Vec<_>, _>>()
         })
     });
-    assert_eq!(numbers.await, Ok::<_, Error>(vec![1, 0, 1, 1, 7, -40_000, 0]));
+    assert_eq!(numbers.await, Ok::<_, StoreError>(vec![1, 0, 1, 1, 7, -40_000, 0]));
     let compared = database.read(|conn| {
         let sql = Sql::new("SELECT COUNT(*) FROM users GROUP BY name HAVING SUM(id) + $1 = $2")
             .arg(-123_456_789)
             .arg(-123_456_788);
-        conn.opt(&sql, |row| row.int(0))
+        conn.query_optional(&sql, |row| row.int(0))
     });
-    assert_eq!(compared.await, Ok::<_, Error>(Some(1)));
+    assert_eq!(compared.await, Ok::<_, StoreError>(Some(1)));
 
-    let too_few = database.read(|conn| conn.opt(&Sql::new("SELECT id FROM users WHERE id = $1"), |row| row.int(0)));
-    assert!(matches!(too_few.await, Err(Error::Db(_))));
-    let wrong = database.read(|conn| conn.opt(&Sql::new("SELECT nickname FROM users"), |row| row.int(0)));
-    assert!(matches!(wrong.await, Err(Error::SchemaChanged(_))));
-    let arg: Arg = Some("x").into();
-    assert_eq!(arg, Arg::Text("x".to_owned()));
+    let too_few =
+        database.read(|conn| conn.query_optional(&Sql::new("SELECT id FROM users WHERE id = $1"), |row| row.int(0)));
+    assert!(matches!(too_few.await, Err(StoreError::Db(_))));
+    let wrong = database.read(|conn| conn.query_optional(&Sql::new("SELECT nickname FROM users"), |row| row.int(0)));
+    assert!(matches!(wrong.await, Err(StoreError::SchemaChanged(_))));
+    let arg: Argument = Some("x").into();
+    assert_eq!(arg, Argument::Text("x".to_owned()));
 }
 
 /// On SQLite a NULL has no type; on PostgreSQL it has.
@@ -167,35 +174,35 @@ fn fixture_is_lenient(row: &store::Row<'_>) -> bool {
 
 async fn refused_writes_leave_nothing(fixture: &mut Fixture) {
     #[derive(Debug, PartialEq)]
-    struct Refusal(u16);
-    impl From<Error> for Refusal {
-        fn from(_: Error) -> Refusal {
-            Refusal(500)
+    struct TestRefusal(u16);
+    impl From<StoreError> for TestRefusal {
+        fn from(_: StoreError) -> TestRefusal {
+            TestRefusal(500)
         }
     }
     let database = fixture.database().await;
     let refused = database.write(|conn| {
         insert(conn, "Ada")?;
-        Err::<(), _>(Refusal(400))
+        Err::<(), _>(TestRefusal(400))
     });
-    assert_eq!(refused.await, Err(Refusal(400)));
+    assert_eq!(refused.await, Err(TestRefusal(400)));
     assert_eq!(count(&database).await, 0);
 }
 
 async fn a_panic_harms_no_other_script(fixture: &mut Fixture) {
     let database = fixture.database().await;
     for _ in 0..5 {
-        let panics = database.write::<i64, Error>(|conn| {
+        let panics = database.write::<i64, StoreError>(|conn| {
             insert(conn, "Ada")?;
             panic!("as the test wants it")
         });
-        assert!(matches!(panics.await, Err(Error::Db(text)) if text.contains("as the test wants it")));
-        let panics = database.read::<i64, Error>(|_| panic!("as the test wants it"));
-        assert!(matches!(panics.await, Err(Error::Db(_))));
-        let panics = database.read_short::<i64, Error>(|conn| {
-            conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |_| panic!("as the test wants it"))
+        assert!(matches!(panics.await, Err(StoreError::Db(text)) if text.contains("as the test wants it")));
+        let panics = database.read::<i64, StoreError>(|_| panic!("as the test wants it"));
+        assert!(matches!(panics.await, Err(StoreError::Db(_))));
+        let panics = database.read_short::<i64, StoreError>(|conn| {
+            conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |_| panic!("as the test wants it"))
         });
-        assert!(matches!(panics.await, Err(Error::Db(_))));
+        assert!(matches!(panics.await, Err(StoreError::Db(_))));
     }
     assert_eq!(count(&database).await, 0);
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
@@ -211,7 +218,7 @@ async fn unique_indexes_are_named(fixture: &mut Fixture) {
             conn.exec(&Sql::new("INSERT INTO codes (code, label) VALUES ('x', 'y')"))
         })
         .await
-        .map_err(|error: Error| error)
+        .map_err(|error: StoreError| error)
         .unwrap();
     for (sql, index) in [
         ("INSERT INTO users (name) VALUES ('Ada')", "users_name"),
@@ -222,17 +229,17 @@ async fn unique_indexes_are_named(fixture: &mut Fixture) {
         ("INSERT INTO codes (code, label) VALUES ('X', 'Y')", "codes_label_upper"),
     ] {
         let refused = database.write(move |conn| conn.exec(&Sql::new(sql)));
-        assert_eq!(refused.await, Err(Error::Unique(index.to_owned())));
+        assert_eq!(refused.await, Err(StoreError::Unique(index.to_owned())));
     }
     let kept = "INSERT INTO users (name, email, team, active) VALUES ('Bob', 'a@b', 1, 0) ON CONFLICT DO NOTHING";
-    assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, Error>(1));
-    assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, Error>(0));
+    assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, StoreError>(1));
+    assert_eq!(database.write(move |conn| conn.exec(&Sql::new(kept))).await, Ok::<_, StoreError>(0));
 }
 
 async fn foreign_keys_refuse(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let refused = database.write(|conn| conn.exec(&Sql::new("INSERT INTO users (name, team) VALUES ('Ada', 9)")));
-    assert_eq!(refused.await, Err(Error::Referenced));
+    assert_eq!(refused.await, Err(StoreError::Referenced));
     assert_eq!(count(&database).await, 0);
 }
 
@@ -240,19 +247,19 @@ async fn a_failed_statement_fails_its_transaction(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let swallowed = database.write(|conn| {
         insert(conn, "Ada")?;
-        assert_eq!(insert(conn, "Ada"), Err(Error::Unique("users_name".to_owned())));
-        assert_eq!(insert(conn, "Bob"), Err(Error::Unique("users_name".to_owned())));
-        Ok::<_, Error>(())
+        assert_eq!(insert(conn, "Ada"), Err(StoreError::Unique("users_name".to_owned())));
+        assert_eq!(insert(conn, "Bob"), Err(StoreError::Unique("users_name".to_owned())));
+        Ok::<_, StoreError>(())
     });
-    assert_eq!(swallowed.await, Err(Error::Unique("users_name".to_owned())));
+    assert_eq!(swallowed.await, Err(StoreError::Unique("users_name".to_owned())));
     assert_eq!(count(&database).await, 0);
     // An error that is not the engine's does not fail the transaction.
     let fine = database.write(|conn| {
         assert!(matches!(
-            conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.text(0).map(drop)),
-            Err(Error::Db(_))
+            conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.text(0).map(drop)),
+            Err(StoreError::Db(_))
         ));
-        assert_eq!(conn.one(&Sql::new("SELECT id FROM users"), |row| row.int(0)), Err(Error::NotFound));
+        assert_eq!(conn.query_one(&Sql::new("SELECT id FROM users"), |row| row.int(0)), Err(StoreError::NotFound));
         insert(conn, "Ada")
     });
     assert!(fine.await.is_ok());
@@ -265,9 +272,9 @@ async fn a_constraint_checked_at_the_end_of_a_statement(fixture: &mut Fixture) {
     for broken_row in [false, true] {
         let refused = database.write(move |conn| {
             let sql = Sql::new("INSERT INTO users (name, team) VALUES ('Ada', 9) RETURNING id");
-            conn.one(&sql, |row| if broken_row { row.text(0).map(|_| 0) } else { row.int(0) })
+            conn.query_one(&sql, |row| if broken_row { row.text(0).map(|_| 0) } else { row.int(0) })
         });
-        assert_eq!(refused.await, Err(Error::Referenced));
+        assert_eq!(refused.await, Err(StoreError::Referenced));
     }
     assert_eq!(count(&database).await, 0);
 }
@@ -284,9 +291,10 @@ async fn sixty_writers_lose_nothing(fixture: &mut Fixture) {
                     let id = database.write(move |conn| insert(conn, &name)).await.unwrap();
                     // A committed row is visible to everybody.
                     let sql = Sql::new("SELECT name FROM users WHERE id = $1").arg(id);
-                    let name =
-                        database.read_short(move |conn| conn.one(&sql, |row| row.text(0).map(str::to_owned))).await;
-                    assert_eq!(name, Ok::<_, Error>(format!("user {at} {turn}")));
+                    let name = database
+                        .read_short(move |conn| conn.query_one(&sql, |row| row.text(0).map(str::to_owned)))
+                        .await;
+                    assert_eq!(name, Ok::<_, StoreError>(format!("user {at} {turn}")));
                 }
             })
         })
@@ -320,7 +328,7 @@ async fn a_failing_script_leaves_the_others(fixture: &mut Fixture) {
                 let outcome = database.write(move |conn| {
                     let id = insert(conn, &format!("user {at}"))?;
                     match at % 4 {
-                        1 => Err(Error::NotFound),
+                        1 => Err(StoreError::NotFound),
                         2 => insert(conn, "taken"),
                         3 => panic!("as the test wants it"),
                         _ => Ok(id),
@@ -329,9 +337,9 @@ async fn a_failing_script_leaves_the_others(fixture: &mut Fixture) {
                 let outcome = outcome.await;
                 match at % 4 {
                     0 => assert!(outcome.is_ok(), "{outcome:?}"),
-                    1 => assert_eq!(outcome, Err(Error::NotFound)),
-                    2 => assert_eq!(outcome, Err(Error::Unique("users_name".to_owned()))),
-                    _ => assert!(matches!(outcome, Err(Error::Db(_)))),
+                    1 => assert_eq!(outcome, Err(StoreError::NotFound)),
+                    2 => assert_eq!(outcome, Err(StoreError::Unique("users_name".to_owned()))),
+                    _ => assert!(matches!(outcome, Err(StoreError::Db(_)))),
                 }
             })
         })
@@ -351,9 +359,9 @@ async fn a_counter_is_exact(fixture: &mut Fixture) {
             tokio::spawn(async move {
                 let outcome = database.write(move |conn| {
                     let used = Sql::new("SELECT value FROM counters WHERE name = 'users' FOR UPDATE");
-                    let used = conn.one(&used, |row| row.int(0))?;
+                    let used = conn.query_one(&used, |row| row.int(0))?;
                     if used >= 10 {
-                        return Err(Error::NotFound);
+                        return Err(StoreError::NotFound);
                     }
                     conn.exec(&Sql::new("UPDATE counters SET value = $1 WHERE name = 'users'").arg(used + 1))?;
                     insert(conn, &format!("user {at}"))
@@ -373,9 +381,9 @@ async fn missing_databases(fixture: &mut Fixture) {
     let name = fixture.name();
     let database = fixture.store.database(&name);
     for _ in 0..2 {
-        assert_eq!(database.read(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
-        assert_eq!(database.read_short(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
-        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        assert_eq!(database.read(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
+        assert_eq!(database.read_short(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
     }
     fixture.store.create(&name).await.unwrap();
     assert!(database.write(|conn| insert(conn, "Ada")).await.is_ok());
@@ -386,18 +394,18 @@ async fn create_drop_create(fixture: &mut Fixture) {
     let store = fixture.store.clone();
     let database = store.database(&name);
     for _ in 0..3 {
-        store.drop(&name).await.unwrap();
-        store.drop(&name).await.unwrap();
-        assert_eq!(database.read_short(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
-        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+        store.drop_database(&name).await.unwrap();
+        store.drop_database(&name).await.unwrap();
+        assert_eq!(database.read_short(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
         store.create(&name).await.unwrap();
-        assert_eq!(store.create(&name).await, Err(Error::Exists));
+        assert_eq!(store.create(&name).await, Err(StoreError::Exists));
         assert_eq!(count(&database).await, 0);
         assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Ok(1));
-        let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+        let all = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
         for _ in 0..8 {
-            assert_eq!(database.read_short(all).await, Ok::<_, Error>(1));
-            assert_eq!(database.read(all).await, Ok::<_, Error>(1));
+            assert_eq!(database.read_short(all).await, Ok::<_, StoreError>(1));
+            assert_eq!(database.read(all).await, Ok::<_, StoreError>(1));
         }
     }
 }
@@ -414,16 +422,20 @@ async fn dropped_while_in_use(fixture: &mut Fixture) {
                         0 => database.write(move |conn| insert(conn, &name)).await,
                         1 => {
                             database
-                                .read_short(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0)))
+                                .read_short(|conn| {
+                                    conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0))
+                                })
                                 .await
                         }
                         _ => {
-                            database.read(|conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0))).await
+                            database
+                                .read(|conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |r| r.int(0)))
+                                .await
                         }
                     };
                     match outcome {
                         Ok(_) => {}
-                        Err(Error::Missing) => return,
+                        Err(StoreError::Missing) => return,
                         Err(error) => panic!("{error:?}"),
                     }
                 }
@@ -432,7 +444,7 @@ async fn dropped_while_in_use(fixture: &mut Fixture) {
         .collect();
     // The workers are in the middle of their calls.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    fixture.store.drop(database.name()).await.unwrap();
+    fixture.store.drop_database(database.name()).await.unwrap();
     for worker in workers {
         tokio::time::timeout(Duration::from_secs(10), worker).await.unwrap().unwrap();
     }
@@ -446,9 +458,9 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
         build: &[
             common::MIGRATIONS.build[0],
             common::MIGRATIONS.build[1],
-            store::Migration::sql("0003_more", "CREATE TABLE more (id {id}, note {text});\n").then(|conn| {
+            store::Migration::sql("0003_more", "CREATE TABLE more (id {id}, note {text});\n").with_step(|conn| {
                 // A function that runs in the same transaction as the SQL.
-                let users = conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
+                let users = conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
                 conn.exec(&Sql::new("INSERT INTO more (note) VALUES ($1)").arg(format!("once, over {users} users")))?;
                 Ok(())
             }),
@@ -469,9 +481,10 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
         .flat_map(|store| (0..4).map(|_| store.database(database.name())))
         .map(|database| {
             tokio::spawn(async move {
-                let notes =
-                    |conn: &mut Conn| conn.all(&Sql::new("SELECT note FROM more"), |row| Ok(row.text(0)?.to_owned()));
-                assert_eq!(database.read(notes).await, Ok::<_, Error>(vec!["once, over 1 users".to_owned()]));
+                let notes = |conn: &mut Conn| {
+                    conn.query_all(&Sql::new("SELECT note FROM more"), |row| Ok(row.text(0)?.to_owned()))
+                };
+                assert_eq!(database.read(notes).await, Ok::<_, StoreError>(vec!["once, over 1 users".to_owned()]));
             })
         })
         .collect();
@@ -486,7 +499,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
     let options = Options { postgres_connections: 2, ..Options::default() };
     let older = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     let refused = older.database(database.name()).read(|conn| insert(conn, "Bob")).await;
-    assert!(matches!(refused, Err(Error::Db(text)) if text.contains("version 3")));
+    assert!(matches!(refused, Err(StoreError::Db(text)) if text.contains("version 3")));
     older.close().await;
 }
 
@@ -502,9 +515,9 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
         .collect();
     let slow = database.write(|conn| {
         insert(conn, "slow")?;
-        conn.one(&endless(), |row| row.int(0))
+        conn.query_one(&endless_statement(), |row| row.int(0))
     });
-    assert_eq!(slow.await, Err(Error::Slow));
+    assert_eq!(slow.await, Err(StoreError::Slow));
     for innocent in innocent {
         innocent.await.unwrap().unwrap();
     }
@@ -512,18 +525,24 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
         let sql = "INSERT INTO users (name) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT CAST(i AS TEXT) FROM n WHERE i > 1";
         conn.exec(&Sql::new(sql))
     });
-    assert_eq!(update.await, Err(Error::Slow));
-    assert_eq!(database.read(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
-    assert_eq!(database.read_short(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+    assert_eq!(update.await, Err(StoreError::Slow));
+    assert_eq!(
+        database.read(|conn| conn.query_one(&endless_statement(), |row| row.int(0))).await,
+        Err(StoreError::Slow)
+    );
+    assert_eq!(
+        database.read_short(|conn| conn.query_one(&endless_statement(), |row| row.int(0))).await,
+        Err(StoreError::Slow)
+    );
     // Many short statements are stopped, too.
     let many = database.write(|conn| {
         loop {
-            conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
+            conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
         }
         #[allow(unreachable_code, reason = "gives the script its type")]
-        Ok::<i64, Error>(0)
+        Ok::<i64, StoreError>(0)
     });
-    assert_eq!(many.await, Err(Error::Slow));
+    assert_eq!(many.await, Err(StoreError::Slow));
     assert!(started.elapsed() < Duration::from_secs(40));
     assert_eq!(count(&database).await, 5);
 }
@@ -531,14 +550,14 @@ async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
 async fn outside_scripts_have_no_transaction_and_no_time_limit(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let tag = database.state_tag().await.unwrap().unwrap();
-    let outside = database.outside(|conn| {
+    let outside = database.run_outside_transaction(|conn| {
         insert(conn, "Ada")?;
         // Longer than the time limit of other scripts.
         std::thread::sleep(Duration::from_millis(600));
         insert(conn, "Bob")?;
         insert(conn, "Bob").map(drop)
     });
-    assert_eq!(outside.await, Err(Error::Unique("users_name".to_owned())));
+    assert_eq!(outside.await, Err(StoreError::Unique("users_name".to_owned())));
     assert_eq!(count(&database).await, 2, "each statement is committed by itself");
     assert_ne!(database.state_tag().await.unwrap().unwrap(), tag);
     // Far more rows than are counted within the time limit.
@@ -546,17 +565,20 @@ async fn outside_scripts_have_no_transaction_and_no_time_limit(fixture: &mut Fix
         "WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < 5000000) SELECT MAX(i) FROM n",
     );
     let began = Instant::now();
-    let counted = database.outside(move |conn| conn.one(&slow, |row| row.int(0))).await;
-    assert_eq!(counted, Ok::<_, Error>(5_000_000));
+    let counted = database.run_outside_transaction(move |conn| conn.query_one(&slow, |row| row.int(0))).await;
+    assert_eq!(counted, Ok::<_, StoreError>(5_000_000));
     assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
     // A script that leaves a transaction open has no effect on others, and the next ones have their time limit again.
-    let open = database.outside(|conn| {
+    let open = database.run_outside_transaction(|conn| {
         conn.exec(&Sql::new("BEGIN"))?;
         insert(conn, "Carol").map(drop)
     });
-    open.await.unwrap_or_else(|error: Error| panic!("{error}"));
+    open.await.unwrap_or_else(|error: StoreError| panic!("{error}"));
     for _ in 0..4 {
-        assert_eq!(database.write(|conn| conn.one(&endless(), |row| row.int(0))).await, Err(Error::Slow));
+        assert_eq!(
+            database.write(|conn| conn.query_one(&endless_statement(), |row| row.int(0))).await,
+            Err(StoreError::Slow)
+        );
     }
     assert_eq!(count(&database).await, 2);
 }
@@ -585,10 +607,10 @@ async fn reads_are_snapshots(fixture: &mut Fixture) {
         let all = || Sql::new("SELECT COUNT(*) FROM users");
         reader
             .read(move |conn| {
-                let before = conn.one(&all(), |row| row.int(0))?;
+                let before = conn.query_one(&all(), |row| row.int(0))?;
                 // Long enough for the write below.
                 std::thread::sleep(Duration::from_millis(300));
-                Ok::<_, Error>((before, conn.one(&all(), |row| row.int(0))?))
+                Ok::<_, StoreError>((before, conn.query_one(&all(), |row| row.int(0))?))
             })
             .await
     });
@@ -602,7 +624,7 @@ async fn reads_are_snapshots(fixture: &mut Fixture) {
 
 async fn reads_cannot_write(fixture: &mut Fixture) {
     let database = fixture.database().await;
-    assert!(matches!(database.read(|conn| insert(conn, "Ada")).await, Err(Error::Db(_))));
+    assert!(matches!(database.read(|conn| insert(conn, "Ada")).await, Err(StoreError::Db(_))));
     assert_eq!(count(&database).await, 0);
 }
 
@@ -614,42 +636,42 @@ async fn tables_made_at_run_time(fixture: &mut Fixture) {
         sql
     };
     let make = table("CREATE TABLE ", " (id BIGINT NOT NULL, f1 TEXT)");
-    assert_eq!(database.write(move |conn| conn.exec(&make)).await, Ok::<_, Error>(0));
+    assert_eq!(database.write(move |conn| conn.exec(&make)).await, Ok::<_, StoreError>(0));
     let all = table("SELECT f1 FROM ", " ORDER BY id");
-    let select = move |conn: &mut Conn| conn.all(&all, |row| row.opt_text(0).map(|text| text.map(str::to_owned)));
+    let select = move |conn: &mut Conn| conn.query_all(&all, |row| row.opt_text(0).map(|text| text.map(str::to_owned)));
     let insert = table("INSERT INTO ", " (id, f1) VALUES (1, 'one')");
-    assert_eq!(database.write(move |conn| conn.exec(&insert)).await, Ok::<_, Error>(1));
+    assert_eq!(database.write(move |conn| conn.exec(&insert)).await, Ok::<_, StoreError>(1));
     // On every connection, before and after the table changes.
     for _ in 0..8 {
-        assert_eq!(database.read_short(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
-        assert_eq!(database.read(select.clone()).await, Ok::<_, Error>(vec![Some("one".to_owned())]));
+        assert_eq!(database.read_short(select.clone()).await, Ok::<_, StoreError>(vec![Some("one".to_owned())]));
+        assert_eq!(database.read(select.clone()).await, Ok::<_, StoreError>(vec![Some("one".to_owned())]));
     }
     let add = table("ALTER TABLE ", " ADD COLUMN f2 TEXT");
-    database.write(move |conn| conn.exec(&add)).await.map_err(|error: Error| error).unwrap();
+    database.write(move |conn| conn.exec(&add)).await.map_err(|error: StoreError| error).unwrap();
     let star = table("SELECT * FROM ", " ORDER BY id");
-    let columns = move |conn: &mut Conn| conn.one(&star, |row| row.opt_text(2).map(|text| text.is_none()));
+    let columns = move |conn: &mut Conn| conn.query_one(&star, |row| row.opt_text(2).map(|text| text.is_none()));
     let remake = table("ALTER TABLE ", " ADD COLUMN f3 BIGINT");
     let star_again = columns.clone();
     for _ in 0..8 {
-        assert_eq!(database.read(columns.clone()).await, Ok::<_, Error>(true));
+        assert_eq!(database.read(columns.clone()).await, Ok::<_, StoreError>(true));
     }
-    database.write(move |conn| conn.exec(&remake)).await.map_err(|error: Error| error).unwrap();
+    database.write(move |conn| conn.exec(&remake)).await.map_err(|error: StoreError| error).unwrap();
     for _ in 0..8 {
-        assert_eq!(database.read_short(star_again.clone()).await, Ok::<_, Error>(true));
-        assert_eq!(database.read(star_again.clone()).await, Ok::<_, Error>(true));
-        assert_eq!(database.write(star_again.clone()).await, Ok::<_, Error>(true));
+        assert_eq!(database.read_short(star_again.clone()).await, Ok::<_, StoreError>(true));
+        assert_eq!(database.read(star_again.clone()).await, Ok::<_, StoreError>(true));
+        assert_eq!(database.write(star_again.clone()).await, Ok::<_, StoreError>(true));
     }
 }
 
 /// Reads that go on until a gate is opened, and how many of them have ended.
-struct Held {
+struct GatedReads {
     gate: Arc<AtomicBool>,
     ended: Arc<AtomicU32>,
-    reads: Vec<tokio::task::JoinHandle<Result<(), Error>>>,
+    reads: Vec<tokio::task::JoinHandle<Result<(), StoreError>>>,
 }
 
-impl Held {
-    async fn begin(database: &Database, count: usize) -> Held {
+impl GatedReads {
+    async fn begin(database: &Database, count: usize) -> GatedReads {
         let (gate, begun, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)), Arc::default());
         let reads = (0..count).map(|_| {
             let (database, gate, begun, ended) =
@@ -663,12 +685,12 @@ impl Held {
                     }
                     Ok(())
                 };
-                let outcome = database.read::<(), Error>(read).await;
+                let outcome = database.read::<(), StoreError>(read).await;
                 ended.fetch_add(1, Ordering::SeqCst);
                 outcome
             })
         });
-        let held = Held { gate: gate.clone(), ended: ended.clone(), reads: reads.collect() };
+        let held = GatedReads { gate: gate.clone(), ended: ended.clone(), reads: reads.collect() };
         eventually(async || begun.load(Ordering::SeqCst) > 0).await;
         // The others have begun by then, as far as they get threads.
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -678,7 +700,7 @@ impl Held {
 
 async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
     let (greedy, second, honest) = (fixture.database().await, fixture.database().await, fixture.database().await);
-    let all_of = [Held::begin(&greedy, 60).await, Held::begin(&second, 20).await];
+    let all_of = [GatedReads::begin(&greedy, 60).await, GatedReads::begin(&second, 20).await];
     for _ in 0..20 {
         assert_eq!(count(&honest).await, 0);
     }
@@ -694,14 +716,14 @@ async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
 async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
     let (greedy, honest) = (fixture.database().await, fixture.database().await);
     // They have all the threads that one database gets.
-    let held = Held::begin(&greedy, 2).await;
+    let held = GatedReads::begin(&greedy, 2).await;
     let ran = Arc::new(AtomicBool::new(false));
     let has_run = ran.clone();
     let waits = greedy.read(move |_: &mut Conn| {
         has_run.store(true, Ordering::SeqCst);
-        Ok::<_, Error>(())
+        Ok::<_, StoreError>(())
     });
-    assert_eq!(tokio::time::timeout(Duration::from_millis(1400), waits).await, Ok(Err(Error::Busy)));
+    assert_eq!(tokio::time::timeout(Duration::from_millis(1400), waits).await, Ok(Err(StoreError::Busy)));
     assert_eq!(held.ended.load(Ordering::SeqCst), 0);
     assert_eq!(count(&honest).await, 0);
     held.gate.store(true, Ordering::SeqCst);
@@ -723,9 +745,9 @@ async fn long_statements_are_not_kept(fixture: &mut Fixture) {
                 sql.push(if id > 1 { ", " } else { "" }).bind(id);
             }
             sql.push(")");
-            conn.one(&sql, |row| Ok(row.text(0)?.to_owned()))
+            conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))
         });
-        assert_eq!(found.await, Ok::<_, Error>("Ada".to_owned()));
+        assert_eq!(found.await, Ok::<_, StoreError>("Ada".to_owned()));
     }
 }
 
@@ -736,9 +758,9 @@ async fn the_control_database(fixture: &mut Fixture) {
     let insert = Sql::new("INSERT INTO builds (name) VALUES ($1)").arg(&name);
     let delete = Sql::new("DELETE FROM builds WHERE name = $1").arg(&name);
     let again = insert.clone();
-    assert_eq!(control.write(move |conn| conn.exec(&insert)).await, Ok::<_, Error>(1));
-    assert_eq!(control.write(move |conn| conn.exec(&again)).await, Err(Error::Unique("builds_name".to_owned())));
-    assert_eq!(control.write(move |conn| conn.exec(&delete)).await, Ok::<_, Error>(1));
+    assert_eq!(control.write(move |conn| conn.exec(&insert)).await, Ok::<_, StoreError>(1));
+    assert_eq!(control.write(move |conn| conn.exec(&again)).await, Err(StoreError::Unique("builds_name".to_owned())));
+    assert_eq!(control.write(move |conn| conn.exec(&delete)).await, Ok::<_, StoreError>(1));
 }
 
 async fn state_tags(fixture: &mut Fixture) {
@@ -747,7 +769,7 @@ async fn state_tags(fixture: &mut Fixture) {
     let tag = database.state_tag().await.unwrap().unwrap();
     // Neither reads nor writes that are rolled back change the tag.
     assert_eq!(count(&database).await, 1);
-    let undone = |conn: &mut Conn| insert(conn, "Bob").and(Err::<(), _>(Error::NotFound));
+    let undone = |conn: &mut Conn| insert(conn, "Bob").and(Err::<(), _>(StoreError::NotFound));
     database.write(undone).await.unwrap_err();
     if fixture.store.is_embedded() {
         assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
@@ -802,7 +824,7 @@ async fn state_tags(fixture: &mut Fixture) {
 
 async fn a_closed_store_refuses(fixture: &mut Fixture) {
     let database = fixture.database().await;
-    let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+    let all = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
     let options = Options { postgres_connections: 2, ..Options::default() };
     let store = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     let same = store.database(database.name());
@@ -822,8 +844,8 @@ async fn a_closed_store_refuses(fixture: &mut Fixture) {
     }
     assert_eq!(count(&database).await, acknowledged);
     for _ in 0..2 {
-        assert!(matches!(same.read_short(all).await, Err::<i64, _>(Error::Unavailable(_))));
-        assert!(matches!(same.read(all).await, Err::<i64, _>(Error::Unavailable(_))));
-        assert!(matches!(same.write(all).await, Err::<i64, _>(Error::Unavailable(_))));
+        assert!(matches!(same.read_short(all).await, Err::<i64, _>(StoreError::Unavailable(_))));
+        assert!(matches!(same.read(all).await, Err::<i64, _>(StoreError::Unavailable(_))));
+        assert!(matches!(same.write(all).await, Err::<i64, _>(StoreError::Unavailable(_))));
     }
 }

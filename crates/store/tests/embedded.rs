@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{Fixture, MIGRATIONS, count, insert};
-use store::{Conn, Database, Engine, Error, Options, Sql, Store};
+use store::{Conn, Database, Options, Sql, Store, StoreEngine, StoreError};
 
 async fn names(database: &Database) -> BTreeSet<String> {
     let all = Sql::new("SELECT name FROM users");
-    let all = database.read::<_, Error>(move |conn| conn.all(&all, |row| row.text(0).map(str::to_owned)));
+    let all = database.read::<_, StoreError>(move |conn| conn.query_all(&all, |row| row.text(0).map(str::to_owned)));
     all.await.unwrap().into_iter().collect()
 }
 
 /// Starts a script that occupies the writer for a moment, so that the next scripts form a group. The script runs when
 /// this returns.
-async fn occupy(database: &Database) -> tokio::task::JoinHandle<Result<(), Error>> {
+async fn occupy(database: &Database) -> tokio::task::JoinHandle<Result<(), StoreError>> {
     let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
     let script = move |_: &mut Conn| {
         let _ = begun.send(());
@@ -55,7 +55,7 @@ async fn a_full_disk_loses_no_acknowledged_write() {
                 });
                 match outcome.await {
                     Ok(()) => Some(name),
-                    Err(Error::Full) => None,
+                    Err(StoreError::Full) => None,
                     Err(other) => panic!("{other:?}"),
                 }
             })
@@ -73,11 +73,11 @@ async fn a_full_disk_loses_no_acknowledged_write() {
     // A script that ignores the error of a full disk fails all the same.
     let swallowed = database.write(|conn| {
         let sql = Sql::new("INSERT INTO users (name, photo) VALUES ('large', $1)").arg(vec![1; 400_000]);
-        assert_eq!(conn.exec(&sql), Err(Error::Full));
-        assert_eq!(insert(conn, "small"), Err(Error::Full));
+        assert_eq!(conn.exec(&sql), Err(StoreError::Full));
+        assert_eq!(insert(conn, "small"), Err(StoreError::Full));
         Ok(())
     });
-    assert_eq!(swallowed.await, Err(Error::Full));
+    assert_eq!(swallowed.await, Err(StoreError::Full));
     assert_eq!(names(&database).await, acknowledged);
     // After a restart, too.
     fixture.store.close().await;
@@ -101,7 +101,7 @@ async fn a_script_that_ends_the_transaction_is_refused() {
         insert(conn, "Ada")?;
         conn.exec(&Sql::new("ROLLBACK"))
     });
-    assert!(matches!(refused.await, Err(Error::Db(_))));
+    assert!(matches!(refused.await, Err(StoreError::Db(_))));
     neighbour.await.unwrap().unwrap();
     occupied.await.unwrap().unwrap();
     assert_eq!(names(&database).await, BTreeSet::from(["neighbour".to_owned()]));
@@ -118,7 +118,7 @@ async fn a_constraint_checked_at_commit_fails_only_the_script_that_broke_it() {
         )],
     };
     let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::Sqlite { directory: directory.path().to_owned() };
+    let engine = StoreEngine::Sqlite { directory: directory.path().to_owned() };
     let store = Store::open(engine, DEFERRED, Options::default()).await.unwrap();
     store.create("build_1").await.unwrap();
     let database = store.database("build_1");
@@ -133,7 +133,7 @@ async fn a_constraint_checked_at_commit_fails_only_the_script_that_broke_it() {
         })
         .collect();
     for (at, writer) in writers.into_iter().enumerate() {
-        assert_eq!(writer.await.unwrap(), if at == 5 { Err(Error::Referenced) } else { Ok(1) });
+        assert_eq!(writer.await.unwrap(), if at == 5 { Err(StoreError::Referenced) } else { Ok(1) });
     }
     occupied.await.unwrap().unwrap();
     assert_eq!(count(&database).await, 9);
@@ -150,7 +150,7 @@ async fn files_are_created_and_removed() {
     };
     let name = fixture.name();
     let database = fixture.store.database(&name);
-    assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
+    assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
     assert_eq!(files(), BTreeSet::new());
 
     // Files that an interrupted removal left are not part of a new database of the same name.
@@ -158,14 +158,14 @@ async fn files_are_created_and_removed() {
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let log = std::fs::read(builds.join(format!("{name}.db-wal"))).unwrap();
     assert!(!log.is_empty());
-    fixture.store.drop(&name).await.unwrap();
+    fixture.store.drop_database(&name).await.unwrap();
     assert_eq!(files(), BTreeSet::new());
     std::fs::write(builds.join(format!("{name}.db-wal")), log).unwrap();
     fixture.store.create(&name).await.unwrap();
     assert_eq!(count(&database).await, 0);
-    fixture.store.drop(&name).await.unwrap();
+    fixture.store.drop_database(&name).await.unwrap();
     std::fs::write(builds.join(format!("{name}.db-shm")), "rest").unwrap();
-    fixture.store.drop(&name).await.unwrap();
+    fixture.store.drop_database(&name).await.unwrap();
     assert_eq!(files(), BTreeSet::new());
 
     // After closing there is one file for each database, and no template.
@@ -207,8 +207,8 @@ async fn more_databases_than_open_files() {
     for turn in 1..=2 {
         for database in &databases {
             database.write(move |conn| insert(conn, &format!("user {turn}"))).await.unwrap();
-            let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
-            assert_eq!(database.read_short(all).await, Ok::<_, Error>(turn));
+            let all = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+            assert_eq!(database.read_short(all).await, Ok::<_, StoreError>(turn));
             assert_eq!(count(database).await, turn);
         }
     }
@@ -224,12 +224,15 @@ async fn backups_are_complete() {
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let target = fixture.directory().join("copy's.db");
     fixture.store.backup(Some(database.name()), target.clone()).await.unwrap();
-    assert_eq!(fixture.store.backup(Some(database.name()), target.clone()).await, Err(Error::Exists));
+    assert_eq!(fixture.store.backup(Some(database.name()), target.clone()).await, Err(StoreError::Exists));
     assert_eq!(fixture.store.backup(None, fixture.directory().join("control copy.db")).await, Ok(()));
     let nowhere = fixture.directory().join("no/where.db");
-    assert!(matches!(fixture.store.backup(None, nowhere.clone()).await, Err(Error::Unavailable(_) | Error::Db(_))));
+    assert!(matches!(
+        fixture.store.backup(None, nowhere.clone()).await,
+        Err(StoreError::Unavailable(_) | StoreError::Db(_))
+    ));
     let unknown = fixture.name();
-    assert_eq!(fixture.store.backup(Some(&unknown), nowhere).await, Err(Error::Missing));
+    assert_eq!(fixture.store.backup(Some(&unknown), nowhere).await, Err(StoreError::Missing));
 
     // A backup that is put in place of a build is that build.
     let restored = fixture.name();
@@ -248,17 +251,17 @@ async fn too_many_tasks_are_refused() {
     let writers: Vec<_> = (0..4_200)
         .map(|_| {
             let database = database.clone();
-            tokio::spawn(async move { database.write::<_, Error>(|_| Ok(())).await })
+            tokio::spawn(async move { database.write::<_, StoreError>(|_| Ok(())).await })
         })
         .collect();
     let other = fixture.store.database("other");
-    assert_eq!(other.write::<(), Error>(|_| Ok(())).await, Err(Error::Missing));
+    assert_eq!(other.write::<(), StoreError>(|_| Ok(())).await, Err(StoreError::Missing));
     let mut refused = 0;
     for writer in writers {
         match writer.await.unwrap() {
             Ok(()) => {}
             Err(error) => {
-                assert_eq!(error, Error::Busy);
+                assert_eq!(error, StoreError::Busy);
                 refused += 1;
             }
         }
@@ -303,7 +306,7 @@ async fn two_processes_write_to_one_file() {
     let mut fixture = Fixture::sqlite(Options::default()).await;
     let database = fixture.database().await;
     let second = Store::open(fixture.engine.clone(), MIGRATIONS, Options::default()).await.unwrap();
-    assert_eq!(second.create(database.name()).await, Err(Error::Exists));
+    assert_eq!(second.create(database.name()).await, Err(StoreError::Exists));
     let writers: Vec<_> = (0..40)
         .map(|at| {
             let database = if at % 2 == 0 { database.clone() } else { second.database(database.name()) };
@@ -321,7 +324,7 @@ async fn two_processes_write_to_one_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_stores_open_a_new_directory_at_once() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::Sqlite { directory: directory.path().join("a/b") };
+    let engine = StoreEngine::Sqlite { directory: directory.path().join("a/b") };
     let openings: Vec<_> =
         (0..6).map(|_| tokio::spawn(Store::open(engine.clone(), MIGRATIONS, Options::default()))).collect();
     let mut stores = Vec::new();
@@ -339,7 +342,7 @@ async fn many_stores_open_a_new_directory_at_once() {
     for creation in creations {
         match creation.await.unwrap() {
             Ok(()) => created += 1,
-            Err(error) => assert_eq!(error, Error::Exists),
+            Err(error) => assert_eq!(error, StoreError::Exists),
         }
     }
     assert_eq!(created, 1);
@@ -360,12 +363,12 @@ async fn names_are_checked() {
 #[tokio::test]
 async fn a_process_that_is_alone_keeps_others_out_until_it_ends() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::Sqlite { directory: directory.path().join("data") };
+    let engine = StoreEngine::Sqlite { directory: directory.path().join("data") };
     let alone = || Options { alone: true, ..Options::default() };
     let open = |options| Store::open(engine.clone(), MIGRATIONS, options);
     let first = open(alone()).await.unwrap();
     for options in [alone(), Options::default()] {
-        assert_eq!(open(options).await.map(drop), Err(Error::InUse));
+        assert_eq!(open(options).await.map(drop), Err(StoreError::InUse));
     }
     first.ready().await.unwrap();
     first.close().await;

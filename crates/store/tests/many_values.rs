@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Fixture, insert};
-use store::{Conn, Error, Options, Sql, Value};
+use store::{BorrowedArgument, Conn, Options, Sql, StoreError};
 
 on_both! {
     one_of_many_integers,
@@ -27,8 +27,8 @@ async fn one_of_many_integers(fixture: &mut Fixture) {
     let find = |ids: Vec<i64>| {
         move |conn: &mut Conn| {
             let mut sql = Sql::new("SELECT name FROM users WHERE active = $1 AND id").arg(true);
-            sql.any(ids.clone()).push(" ORDER BY id LIMIT ").bind(2);
-            conn.all(&sql, |row| row.text(0).map(str::to_owned))
+            sql.push_any(ids.clone()).push(" ORDER BY id LIMIT ").bind(2);
+            conn.query_all(&sql, |row| row.text(0).map(str::to_owned))
         }
     };
     for (ids, names) in [
@@ -39,7 +39,7 @@ async fn one_of_many_integers(fixture: &mut Fixture) {
     ] {
         assert_eq!(
             database.read(find(ids.clone())).await,
-            Ok::<_, Error>(names.iter().map(ToString::to_string).collect())
+            Ok::<_, StoreError>(names.iter().map(ToString::to_string).collect())
         );
         assert_eq!(database.read_short(find(ids)).await.unwrap(), names);
     }
@@ -50,30 +50,37 @@ async fn a_bit_of_a_blob(fixture: &mut Fixture) {
     let numbers = [0, 1, 2, 7, 8, 15, 16, 1_000_000_000_000];
     database
         .write(move |conn| {
-            let rows: Vec<_> = numbers.iter().map(|number| [Value::Int(*number), Value::Text("x")]).collect();
+            let rows: Vec<_> =
+                numbers.iter().map(|number| [BorrowedArgument::Int(*number), BorrowedArgument::Text("x")]).collect();
             conn.exec(&Sql::new("CREATE TABLE r (n BIGINT NOT NULL, f1 TEXT)"))?;
             conn.insert_rows("r", &["n", "f1"], &rows, "")
         })
         .await
-        .map_err(|error: Error| error)
+        .map_err(|error: StoreError| error)
         .unwrap();
     let set = |conn: &mut Conn| {
         let sql = Sql::new("SELECT n FROM r WHERE CASE WHEN n < $1 THEN get_bit($2, n) END = 1 ORDER BY n");
-        conn.all(&sql.arg(16).arg(vec![0b0000_0101, 0b1000_0000]), |row| row.int(0))
+        conn.query_all(&sql.arg(16).arg(vec![0b0000_0101, 0b1000_0000]), |row| row.int(0))
     };
-    assert_eq!(database.read(set).await, Ok::<_, Error>(vec![0, 2, 15]));
-    assert_eq!(database.read_short(set).await, Ok::<_, Error>(vec![0, 2, 15]));
-    assert_eq!(database.write(set).await, Ok::<_, Error>(vec![0, 2, 15]));
+    assert_eq!(database.read(set).await, Ok::<_, StoreError>(vec![0, 2, 15]));
+    assert_eq!(database.read_short(set).await, Ok::<_, StoreError>(vec![0, 2, 15]));
+    assert_eq!(database.write(set).await, Ok::<_, StoreError>(vec![0, 2, 15]));
     let null = |conn: &mut Conn| {
-        conn.one(&Sql::new("SELECT get_bit($1, n) FROM r LIMIT 1").arg(None::<Vec<u8>>), |row| row.opt_int(0))
+        conn.query_one(&Sql::new("SELECT get_bit($1, n) FROM r LIMIT 1").arg(None::<Vec<u8>>), |row| row.opt_int(0))
     };
-    assert_eq!(database.read(null).await, Ok::<_, Error>(None));
+    assert_eq!(database.read(null).await, Ok::<_, StoreError>(None));
 }
 
 const COLUMNS: [&str; 5] = ["name", "email", "team", "active", "photo"];
 
-fn row(name: &str) -> [Value<'_>; 5] {
-    [Value::Text(name), Value::Null, Value::Null, Value::Int(1), Value::Blob(&[0, 255])]
+fn row(name: &str) -> [BorrowedArgument<'_>; 5] {
+    [
+        BorrowedArgument::Text(name),
+        BorrowedArgument::Null,
+        BorrowedArgument::Null,
+        BorrowedArgument::Int(1),
+        BorrowedArgument::Blob(&[0, 255]),
+    ]
 }
 
 async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
@@ -84,25 +91,28 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
             let rows: Vec<_> = names.iter().map(|name| row(name)).collect();
             let ids = conn.insert_rows("users", &COLUMNS, &rows, "RETURNING id")?;
             let mut sql = Sql::new("SELECT name FROM users WHERE id");
-            sql.any(ids.clone()).push(" ORDER BY id");
+            sql.push_any(ids.clone()).push(" ORDER BY id");
             assert!(ids.is_sorted());
-            assert_eq!(conn.all(&sql, |row| row.text(0).map(str::to_owned))?, names);
-            Ok::<_, Error>(ids.len())
+            assert_eq!(conn.query_all(&sql, |row| row.text(0).map(str::to_owned))?, names);
+            Ok::<_, StoreError>(ids.len())
         });
         assert_eq!(inserted.await, Ok(count));
     }
     // Without a column to return, and with a whole column of nulls or of mixed ones.
     let found = database.write(|conn| {
         let mut rows = [row("Ada"), row("Bob")];
-        rows[1][1] = Value::Text("bob@example.com");
-        rows[1][4] = Value::Null;
+        rows[1][1] = BorrowedArgument::Text("bob@example.com");
+        rows[1][4] = BorrowedArgument::Null;
         assert_eq!(conn.insert_rows("users", &COLUMNS, &rows, "")?, [0_i64; 0]);
-        conn.all(&Sql::new("SELECT email, team, photo FROM users WHERE name IN ('Ada', 'Bob') ORDER BY name"), |row| {
-            let email = row.opt_text(0)?.map(str::to_owned);
-            Ok((email, row.opt_int(1)?, row.opt_blob(2)?.map(<[u8]>::to_vec)))
-        })
+        conn.query_all(
+            &Sql::new("SELECT email, team, photo FROM users WHERE name IN ('Ada', 'Bob') ORDER BY name"),
+            |row| {
+                let email = row.opt_text(0)?.map(str::to_owned);
+                Ok((email, row.opt_int(1)?, row.opt_blob(2)?.map(<[u8]>::to_vec)))
+            },
+        )
     });
-    let found = found.await.map_err(|error: Error| error).unwrap();
+    let found = found.await.map_err(|error: StoreError| error).unwrap();
     assert_eq!(found, [(None, None, Some(vec![0, 255])), (Some("bob@example.com".to_owned()), None, None)]);
 }
 
@@ -112,21 +122,22 @@ async fn rows_that_are_there_already_are_changed(fixture: &mut Fixture) {
         conn.exec(&Sql::new("CREATE TABLE sums (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)"))?;
         let add = "ON CONFLICT (id) DO UPDATE SET n = sums.n + excluded.n";
         for rows in [vec![[1, 10]], vec![[1, 5], [2, 7], [3, 9]], vec![[2, 1]], vec![[3, 1], [1, 1]]] {
-            let rows: Vec<_> = rows.into_iter().map(|row| row.map(Value::Int)).collect();
+            let rows: Vec<_> = rows.into_iter().map(|row| row.map(BorrowedArgument::Int)).collect();
             assert_eq!(conn.insert_rows("sums", &["id", "n"], &rows, add)?, [0_i64; 0]);
         }
-        conn.all(&Sql::new("SELECT n FROM sums ORDER BY id"), |row| row.int(0))
+        conn.query_all(&Sql::new("SELECT n FROM sums ORDER BY id"), |row| row.int(0))
     });
-    assert_eq!(sums.await, Ok::<_, Error>(vec![16, 8, 10]));
+    assert_eq!(sums.await, Ok::<_, StoreError>(vec![16, 8, 10]));
 }
 
 async fn a_refused_row_leaves_none(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let twice =
         |conn: &mut Conn| conn.insert_rows("users", &COLUMNS, &[row("Ada"), row("Bob"), row("Ada")], "RETURNING id");
-    assert_eq!(database.write(twice).await, Err(Error::Unique("users_name".to_owned())));
-    let too_few = |conn: &mut Conn| conn.insert_rows("users", &["name", "email"], &[[Value::Text("Ada")]], "");
-    assert_eq!(database.write(too_few).await, Err(Error::Db("users: a row has not 2 values".to_owned())));
+    assert_eq!(database.write(twice).await, Err(StoreError::Unique("users_name".to_owned())));
+    let too_few =
+        |conn: &mut Conn| conn.insert_rows("users", &["name", "email"], &[[BorrowedArgument::Text("Ada")]], "");
+    assert_eq!(database.write(too_few).await, Err(StoreError::Db("users: a row has not 2 values".to_owned())));
     assert_eq!(common::count(&database).await, 0);
 }
 
@@ -136,10 +147,13 @@ async fn one_statement_for_many_rows(fixture: &mut Fixture) {
         insert(conn, "Ada")?;
         let mut sql = Sql::new("UPDATE ");
         sql.name("users").push(" SET ").name("email").push(" = $2 WHERE name = $1");
-        let rows = [vec![Value::Text("Ada"), Value::Text("a@b")], vec![Value::Text("Bob"), Value::Null]];
+        let rows = [
+            vec![BorrowedArgument::Text("Ada"), BorrowedArgument::Text("a@b")],
+            vec![BorrowedArgument::Text("Bob"), BorrowedArgument::Null],
+        ];
         let mut changed = Vec::new();
         conn.exec_each(sql, rows.iter(), |count| changed.push(count))?;
-        Ok::<_, Error>((changed, conn.statements()))
+        Ok::<_, StoreError>((changed, conn.statements()))
     });
     assert_eq!(changed.await, Ok((vec![1, 0], 3)));
 }

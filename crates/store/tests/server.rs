@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{Fixture, MIGRATIONS, count, insert};
-use store::{Arg, Conn, Engine, Error, Options, Sql, Store};
+use store::{Argument, Conn, Options, Sql, Store, StoreEngine, StoreError};
 
 async fn fixture() -> Option<Fixture> {
     Fixture::postgres(Options { postgres_connections: 4, ..Options::default() }).await
@@ -24,7 +24,7 @@ async fn a_deadlock_is_tried_again() {
     let database = fixture.database().await;
     let add = |name: &'static str| Sql::new("UPDATE counters SET value = value + 1 WHERE name = $1").arg(name);
     let second = Sql::new("INSERT INTO counters (name, value) VALUES ('teams', 0)");
-    database.write(move |conn| conn.exec(&second)).await.map_err(|error: Error| error).unwrap();
+    database.write(move |conn| conn.exec(&second)).await.map_err(|error: StoreError| error).unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let writers: Vec<_> = [("users", "teams"), ("teams", "users")]
         .map(|(first, second)| {
@@ -42,11 +42,11 @@ async fn a_deadlock_is_tried_again() {
         })
         .into();
     for writer in writers {
-        assert_eq!(writer.await.unwrap(), Ok::<_, Error>(1));
+        assert_eq!(writer.await.unwrap(), Ok::<_, StoreError>(1));
     }
     assert!(runs.load(Ordering::Relaxed) > 2);
-    let values = |conn: &mut Conn| conn.all(&Sql::new("SELECT value FROM counters"), |row| row.int(0));
-    assert_eq!(database.read(values).await, Ok::<_, Error>(vec![2, 2]));
+    let values = |conn: &mut Conn| conn.query_all(&Sql::new("SELECT value FROM counters"), |row| row.int(0));
+    assert_eq!(database.read(values).await, Ok::<_, StoreError>(vec![2, 2]));
     fixture.end().await;
 }
 
@@ -60,21 +60,21 @@ async fn a_write_on_a_dying_connection_is_not_repeated() {
     let killed = database.write(move |conn| {
         seen.fetch_add(1, Ordering::Relaxed);
         insert(conn, "Ada")?;
-        conn.one(&kill(), |row| row.int(0))
+        conn.query_one(&kill(), |row| row.int(0))
     });
-    assert!(matches!(killed.await, Err(Error::Unavailable(_))));
+    assert!(matches!(killed.await, Err(StoreError::Unavailable(_))));
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     // A read is repeated, but not for ever.
     let seen = runs.clone();
     let killed = database.read(move |conn| {
         if seen.fetch_add(1, Ordering::Relaxed) < 2 {
-            conn.one(&kill(), |row| row.int(0))?;
+            conn.query_one(&kill(), |row| row.int(0))?;
         }
-        conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))
+        conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))
     });
-    assert_eq!(killed.await, Ok::<_, Error>(0));
-    let killed = database.read_short(move |conn| conn.one(&kill(), |row| row.int(0)));
-    assert!(matches!(killed.await, Err(Error::Unavailable(_))));
+    assert_eq!(killed.await, Ok::<_, StoreError>(0));
+    let killed = database.read_short(move |conn| conn.query_one(&kill(), |row| row.int(0)));
+    assert!(matches!(killed.await, Err(StoreError::Unavailable(_))));
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&database).await, 1);
     fixture.end().await;
@@ -86,21 +86,21 @@ async fn a_schema_dropped_elsewhere_is_missing() {
     let database = fixture.database().await;
     let options = Options { postgres_connections: 1, ..Options::default() };
     let other = Store::open(fixture.engine.clone(), MIGRATIONS, options).await.unwrap();
-    let all = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+    let all = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
     for _ in 0..2 {
         assert_eq!(count(&database).await, 0);
-        assert_eq!(database.read_short(all).await, Ok::<_, Error>(0));
+        assert_eq!(database.read_short(all).await, Ok::<_, StoreError>(0));
         database.write(|conn| insert(conn, "Ada")).await.unwrap();
-        other.drop(database.name()).await.unwrap();
-        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Missing));
-        assert_eq!(database.read(all).await, Err::<i64, _>(Error::Missing));
-        assert_eq!(database.read_short(all).await, Err::<i64, _>(Error::Missing));
+        other.drop_database(database.name()).await.unwrap();
+        assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
+        assert_eq!(database.read(all).await, Err::<i64, _>(StoreError::Missing));
+        assert_eq!(database.read_short(all).await, Err::<i64, _>(StoreError::Missing));
         other.create(database.name()).await.unwrap();
     }
     // A missing table is another error.
-    let none = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM nothing"), |row| row.int(0));
-    assert!(matches!(database.read(none).await, Err::<i64, _>(Error::SchemaChanged(_))));
-    assert!(matches!(database.write(none).await, Err::<i64, _>(Error::SchemaChanged(_))));
+    let none = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM nothing"), |row| row.int(0));
+    assert!(matches!(database.read(none).await, Err::<i64, _>(StoreError::SchemaChanged(_))));
+    assert!(matches!(database.write(none).await, Err::<i64, _>(StoreError::SchemaChanged(_))));
     assert_eq!(count(&database).await, 0);
     other.close().await;
     fixture.end().await;
@@ -118,9 +118,10 @@ async fn databases_do_not_see_each_other() {
             let database = databases[at % 8].clone();
             tokio::spawn(async move {
                 database.write(move |conn| insert(conn, &format!("user {at}"))).await.unwrap();
-                let schema =
-                    |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema()"), |r| r.text(0).map(str::to_owned));
-                assert_eq!(database.read_short::<_, Error>(schema).await.unwrap(), database.name());
+                let schema = |conn: &mut Conn| {
+                    conn.query_one(&Sql::new("SELECT current_schema()"), |r| r.text(0).map(str::to_owned))
+                };
+                assert_eq!(database.read_short::<_, StoreError>(schema).await.unwrap(), database.name());
             })
         })
         .collect();
@@ -130,7 +131,7 @@ async fn databases_do_not_see_each_other() {
     for database in &databases {
         assert_eq!(count(database).await, 25);
     }
-    assert!(matches!(fixture.store.backup(None, "x".into()).await, Err(Error::Db(_))));
+    assert!(matches!(fixture.store.backup(None, "x".into()).await, Err(StoreError::Db(_))));
     assert!(!fixture.store.is_embedded());
     fixture.end().await;
 }
@@ -145,7 +146,7 @@ async fn short_reads_on_one_connection_get_their_own_answers() {
         let (database, runs) = (databases[usize::from(at % 5 == 0)].clone(), runs.clone());
         tokio::spawn(async move {
             let number = |conn: &mut Conn, n: i64| {
-                conn.one(&Sql::new("SELECT CAST($1 AS BIGINT), current_schema()").arg(n), |row| {
+                conn.query_one(&Sql::new("SELECT CAST($1 AS BIGINT), current_schema()").arg(n), |row| {
                     Ok((row.int(0)?, row.text(1)?.to_owned()))
                 })
             };
@@ -154,20 +155,22 @@ async fn short_reads_on_one_connection_get_their_own_answers() {
             let read = database.read_short(move |conn| {
                 seen.fetch_add(1, Ordering::Relaxed);
                 match at % 60 {
-                    7 => conn.one(&Sql::new("SELECT 1 / 0"), |row| row.int(0)).map(|_| (0, String::new())),
+                    7 => conn.query_one(&Sql::new("SELECT 1 / 0"), |row| row.int(0)).map(|_| (0, String::new())),
                     8 => number(conn, at).and_then(|(first, _)| number(conn, first * 2)),
-                    9 => conn.one(&Sql::new("SELECT 1 WHERE 1 = 2"), |row| row.int(0)).map(|_| (0, String::new())),
+                    9 => {
+                        conn.query_one(&Sql::new("SELECT 1 WHERE 1 = 2"), |row| row.int(0)).map(|_| (0, String::new()))
+                    }
                     11 => conn.exec(&kill()).map(|_| (0, String::new())),
-                    13 => conn.opt(&kill(), |_| Ok((0, String::new()))).map(Option::unwrap_or_default),
+                    13 => conn.query_optional(&kill(), |_| Ok((0, String::new()))).map(Option::unwrap_or_default),
                     14 => Ok((at, "asks nothing".to_owned())),
                     _ => number(conn, at),
                 }
             });
-            let answer: Result<(i64, String), Error> = read.await;
+            let answer: Result<(i64, String), StoreError> = read.await;
             match at % 60 {
-                7 => assert!(matches!(answer, Err(Error::Db(_))), "{answer:?}"),
+                7 => assert!(matches!(answer, Err(StoreError::Db(_))), "{answer:?}"),
                 8 => assert_eq!(answer, Ok((at * 2, database.name().to_owned()))),
-                9 => assert_eq!(answer, Err(Error::NotFound)),
+                9 => assert_eq!(answer, Err(StoreError::NotFound)),
                 11 | 13 => assert!(answer.is_err(), "{answer:?}"),
                 14 => assert_eq!(answer, Ok((at, "asks nothing".to_owned()))),
                 _ => assert_eq!(answer, Ok((at, database.name().to_owned()))),
@@ -192,15 +195,17 @@ async fn a_shared_connection_serves_one_database_after_another() {
     for _ in 0..3 * std::thread::available_parallelism().unwrap().get() {
         databases.push(fixture.database().await);
     }
-    let schema = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema()"), |row| row.text(0).map(str::to_owned));
+    let schema =
+        |conn: &mut Conn| conn.query_one(&Sql::new("SELECT current_schema()"), |row| row.text(0).map(str::to_owned));
     for _ in 0..3 {
         for database in &databases {
             // A caller that gives up leaves the connection to others.
-            let slow = |conn: &mut Conn| conn.one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
-            let given_up = tokio::time::timeout(Duration::from_millis(5), database.read_short::<_, Error>(slow));
+            let slow =
+                |conn: &mut Conn| conn.query_one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
+            let given_up = tokio::time::timeout(Duration::from_millis(5), database.read_short::<_, StoreError>(slow));
             assert!(given_up.await.is_err());
             for _ in 0..3 {
-                assert_eq!(database.read_short::<_, Error>(schema).await.unwrap(), database.name());
+                assert_eq!(database.read_short::<_, StoreError>(schema).await.unwrap(), database.name());
             }
         }
         // After so long, idle connections may serve another database.
@@ -213,15 +218,15 @@ async fn a_shared_connection_serves_one_database_after_another() {
 async fn a_slow_short_read_does_not_delay_others() {
     let Some(mut fixture) = fixture().await else { return };
     let database = fixture.database().await;
-    let quick = || database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0)));
+    let quick = || database.read_short::<_, StoreError>(|conn| conn.query_one(&Sql::new("SELECT 1"), |row| row.int(0)));
     // By now the shared connections are open.
     for _ in 0..100 {
         assert_eq!(quick().await, Ok(1));
     }
-    let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
+    let sleep = |conn: &mut Conn| conn.query_optional(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
     let [slow, given_up] = [(); 2].map(|()| {
         let database = database.clone();
-        tokio::spawn(async move { database.read_short::<_, Error>(sleep).await })
+        tokio::spawn(async move { database.read_short::<_, StoreError>(sleep).await })
     });
     // Both reads run by then.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -242,13 +247,13 @@ async fn a_short_read_that_takes_too_long_is_stopped_once() {
     let database = fixture.database().await;
     for _ in 0..100 {
         assert_eq!(
-            database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await,
+            database.read_short::<_, StoreError>(|conn| conn.query_one(&Sql::new("SELECT 1"), |row| row.int(0))).await,
             Ok(1)
         );
     }
     let begun = Instant::now();
-    let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(5)"), |_| Ok(()));
-    assert_eq!(database.read_short::<_, Error>(sleep).await, Err(Error::Slow));
+    let sleep = |conn: &mut Conn| conn.query_optional(&Sql::new("SELECT pg_sleep(5)"), |_| Ok(()));
+    assert_eq!(database.read_short::<_, StoreError>(sleep).await, Err(StoreError::Slow));
     assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
     fixture.end().await;
 }
@@ -263,15 +268,15 @@ async fn slow_scripts_do_not_delay_others() {
     let slow: Vec<_> = (0..few)
         .map(|_| {
             let database = database.clone();
-            let sleep = |conn: &mut Conn| conn.opt(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
-            tokio::spawn(async move { database.read::<_, Error>(sleep).await })
+            let sleep = |conn: &mut Conn| conn.query_optional(&Sql::new("SELECT pg_sleep(3)"), |_| Ok(()));
+            tokio::spawn(async move { database.read::<_, StoreError>(sleep).await })
         })
         .collect();
     // Both at once, while the tasks do not count as slow yet, and later.
     let begun = Instant::now();
     for _ in 0..40 {
         assert_eq!(
-            database.read_short::<_, Error>(|conn| conn.one(&Sql::new("SELECT 1"), |row| row.int(0))).await,
+            database.read_short::<_, StoreError>(|conn| conn.query_one(&Sql::new("SELECT 1"), |row| row.int(0))).await,
             Ok(1)
         );
         assert_eq!(count(&database).await, 0);
@@ -289,18 +294,18 @@ async fn a_table_may_have_other_types_in_another_database() {
     let (numbers, words) = (fixture.database().await, fixture.database().await);
     for (database, make) in [(&numbers, "CREATE TABLE class_1 (f1 BIGINT)"), (&words, "CREATE TABLE class_1 (f1 TEXT)")]
     {
-        database.write(move |conn| conn.exec(&Sql::new(make))).await.map_err(|error: Error| error).unwrap();
+        database.write(move |conn| conn.exec(&Sql::new(make))).await.map_err(|error: StoreError| error).unwrap();
     }
     for _ in 0..10 {
-        for (database, value) in [(&numbers, Arg::Int(7)), (&words, Arg::Text("seven".to_owned()))] {
+        for (database, value) in [(&numbers, Argument::Int(7)), (&words, Argument::Text("seven".to_owned()))] {
             let written = database.write(move |conn| {
                 conn.exec(&Sql::new("DELETE FROM class_1 WHERE f1 = $1").arg(value.clone()))?;
                 conn.exec(&Sql::new("INSERT INTO class_1 (f1) VALUES ($1)").arg(value.clone()))?;
                 let find = Sql::new("SELECT f1 FROM class_1 WHERE f1 = $1").arg(value.clone());
-                conn.one(&find, |row| Ok(Arg::from(row.int(0).is_ok())))
+                conn.query_one(&find, |row| Ok(Argument::from(row.int(0).is_ok())))
             });
             let is_number = i64::from(database.name() == numbers.name());
-            assert_eq!(written.await, Ok::<_, Error>(Arg::Int(is_number)));
+            assert_eq!(written.await, Ok::<_, StoreError>(Argument::Int(is_number)));
         }
     }
     fixture.end().await;
@@ -312,7 +317,7 @@ async fn many_stores_begin_at_once() {
     let name = format!("test_{}_0", std::process::id());
     let openings: Vec<_> = (0..6)
         .map(|_| {
-            let (engine, name) = (Engine::Postgres { url: url.clone() }, name.clone());
+            let (engine, name) = (StoreEngine::Postgres { url: url.clone() }, name.clone());
             tokio::spawn(async move {
                 let options = Options { postgres_connections: 1, ..Options::default() };
                 let store = Store::open(engine, MIGRATIONS, options).await.unwrap();
@@ -328,11 +333,11 @@ async fn many_stores_begin_at_once() {
         stores.push(store);
         match outcome {
             Ok(()) => created += 1,
-            Err(error) => assert_eq!(error, Error::Exists),
+            Err(error) => assert_eq!(error, StoreError::Exists),
         }
     }
     assert_eq!(created, 1);
-    stores[0].drop(&name).await.unwrap();
+    stores[0].drop_database(&name).await.unwrap();
     for store in stores {
         store.close().await;
     }
@@ -354,7 +359,7 @@ async fn a_server_that_hangs_does_not_hold_callers() {
                 conn.exec(&Sql::new("SELECT 1"))?;
                 // Longer than the time limit and the wait for a connection.
                 std::thread::sleep(Duration::from_secs(5));
-                Ok::<_, Error>(())
+                Ok::<_, StoreError>(())
             };
             database.read_short(sleep).await
         })
@@ -362,11 +367,11 @@ async fn a_server_that_hangs_does_not_hold_callers() {
     let (one, other) = tokio::join!(stand_still(), stand_still());
     // One of the two has the only connection that a database gets, and the other one never had its turn.
     let mut outcomes = [one.unwrap(), other.unwrap()];
-    outcomes.sort_by_key(|outcome| *outcome == Err(Error::Busy));
-    assert!(matches!(outcomes, [Err(Error::Unavailable(_)), Err(Error::Busy)]), "{outcomes:?}");
+    outcomes.sort_by_key(|outcome| *outcome == Err(StoreError::Busy));
+    assert!(matches!(outcomes, [Err(StoreError::Unavailable(_)), Err(StoreError::Busy)]), "{outcomes:?}");
     // All connections wait, but callers do not.
     let began = Instant::now();
-    assert!(matches!(database.write(|conn| insert(conn, "Ada")).await, Err(Error::Unavailable(_))));
+    assert!(matches!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Unavailable(_))));
     assert!(began.elapsed() < time_limit, "{:?}", began.elapsed());
     // The scripts that hold the connections end within this time.
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -387,23 +392,23 @@ async fn a_server_that_hangs_does_not_hold_callers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_calls_fail_at_once() {
     let started = Instant::now();
-    let engine = Engine::Postgres { url: "postgres://nobody@127.0.0.1:1/nothing".to_owned() };
+    let engine = StoreEngine::Postgres { url: "postgres://nobody@127.0.0.1:1/nothing".to_owned() };
     let opened = Store::open(engine, MIGRATIONS, Options::default()).await;
-    assert!(matches!(opened.err(), Some(Error::Unavailable(_))));
-    let engine = Engine::Postgres { url: "postgres://:::".to_owned() };
-    assert!(matches!(Store::open(engine, MIGRATIONS, Options::default()).await.err(), Some(Error::Url(_))));
+    assert!(matches!(opened.err(), Some(StoreError::Unavailable(_))));
+    let engine = StoreEngine::Postgres { url: "postgres://:::".to_owned() };
+    assert!(matches!(Store::open(engine, MIGRATIONS, Options::default()).await.err(), Some(StoreError::Url(_))));
     assert!(started.elapsed() < Duration::from_secs(40));
 }
 
 /// A proxy before the server that can be stopped and started.
-struct Door {
+struct StoppableProxy {
     port: u16,
     open: Arc<AtomicBool>,
     passing: Arc<Mutex<Vec<TcpStream>>>,
 }
 
-impl Door {
-    fn before(server: String) -> io::Result<Door> {
+impl StoppableProxy {
+    fn start_before(server: String) -> io::Result<StoppableProxy> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         let (open, passing) = (Arc::new(AtomicBool::new(true)), Arc::new(Mutex::new(Vec::new())));
@@ -420,7 +425,7 @@ impl Door {
                 }
             }
         });
-        Ok(Door { port, open, passing })
+        Ok(StoppableProxy { port, open, passing })
     }
 
     fn set(&self, open: bool) {
@@ -437,14 +442,14 @@ impl Door {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_goes_away_and_comes_back() {
     let Some(mut fixture) = fixture().await else { return };
-    let Engine::Postgres { url } = fixture.engine.clone() else { return };
+    let StoreEngine::Postgres { url } = fixture.engine.clone() else { return };
     let direct = fixture.database().await;
     let at = url.rfind('@').unwrap() + 1;
     let end = url[at..].find('/').map_or(url.len(), |slash| at + slash);
-    let door = Door::before(url[at..end].to_owned()).unwrap();
+    let door = StoppableProxy::start_before(url[at..end].to_owned()).unwrap();
     let url = format!("{}127.0.0.1:{}{}", &url[..at], door.port, &url[end..]);
     let options = Options { postgres_connections: 3, ..Options::default() };
-    let store = Store::open(Engine::Postgres { url }, MIGRATIONS, options).await.unwrap();
+    let store = Store::open(StoreEngine::Postgres { url }, MIGRATIONS, options).await.unwrap();
     let database = store.database(direct.name());
     for round in 0..2 {
         let writes: Vec<_> = (0..6)
@@ -471,16 +476,16 @@ async fn the_server_goes_away_and_comes_back() {
         store.ready().await.unwrap();
         let touch = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE counters SET value = value + 1"));
         for _ in 0..6 {
-            assert_eq!(database.write(touch).await, Ok::<_, Error>(1));
+            assert_eq!(database.write(touch).await, Ok::<_, StoreError>(1));
         }
         assert_eq!(count(&database).await, 6 * (round + 1));
 
         door.set(false);
         for _ in 0..10 {
             let started = Instant::now();
-            assert!(matches!(database.write(touch).await, Err::<u64, _>(Error::Unavailable(_))));
-            assert!(matches!(database.read(touch).await, Err::<u64, _>(Error::Unavailable(_))));
-            assert!(matches!(database.read_short(touch).await, Err::<u64, _>(Error::Unavailable(_))));
+            assert!(matches!(database.write(touch).await, Err::<u64, _>(StoreError::Unavailable(_))));
+            assert!(matches!(database.read(touch).await, Err::<u64, _>(StoreError::Unavailable(_))));
+            assert!(matches!(database.read_short(touch).await, Err::<u64, _>(StoreError::Unavailable(_))));
             assert!(store.ready().await.is_err());
             assert!(started.elapsed() < Duration::from_secs(40));
         }
@@ -500,10 +505,10 @@ async fn indexes_are_made_concurrently_outside_a_transaction() {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let create = |conn: &mut Conn| conn.exec(&Sql::new("CREATE INDEX CONCURRENTLY users_active ON users (active)"));
-    assert!(matches!(database.write(create).await, Err(Error::Db(_))));
-    database.outside(create).await.unwrap();
+    assert!(matches!(database.write(create).await, Err(StoreError::Db(_))));
+    database.run_outside_transaction(create).await.unwrap();
     let indexes = Sql::new("SELECT COUNT(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'users_active'");
     let indexes = indexes.arg(database.name());
-    assert_eq!(database.read(move |conn| conn.one(&indexes, |row| row.int(0))).await, Ok::<_, Error>(1));
+    assert_eq!(database.read(move |conn| conn.query_one(&indexes, |row| row.int(0))).await, Ok::<_, StoreError>(1));
     fixture.end().await;
 }

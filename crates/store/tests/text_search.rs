@@ -6,7 +6,7 @@
 mod common;
 
 use common::Fixture;
-use store::{Conn, Database, Error, Options, Sql, Value, Words, each_word};
+use store::{BorrowedArgument, Conn, Database, Options, Sql, StoreError, Words, each_word};
 
 on_both! {
     all_words_and_the_beginning_of_the_last,
@@ -45,19 +45,19 @@ async fn with_texts(fixture: &mut Fixture) -> Database {
     let make = |conn: &mut Conn| {
         conn.create_table("r12", &[])?;
         conn.create_word_index("r12")?;
-        let ids: Vec<_> = TEXTS.iter().map(|(n, _)| [Value::Int(100 + n)]).collect();
+        let ids: Vec<_> = TEXTS.iter().map(|(n, _)| [BorrowedArgument::Int(100 + n)]).collect();
         conn.insert_rows("r12", &["id"], &ids, "")?;
         for some in TEXTS.chunks(4) {
             conn.set_words("r12", &some.iter().map(|(n, text)| (*n, words_of(text))).collect::<Vec<_>>())?;
         }
-        Ok::<_, Error>(())
+        Ok::<_, StoreError>(())
     };
     database.alter(make).await.unwrap();
     database
 }
 
 /// The rows that a search finds, in a long read and in a short one.
-async fn found(database: &Database, folded: &str) -> Vec<i64> {
+async fn search_rows(database: &Database, folded: &str) -> Vec<i64> {
     let folded = folded.to_owned();
     let find = move |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT n FROM r12");
@@ -65,10 +65,10 @@ async fn found(database: &Database, folded: &str) -> Vec<i64> {
             sql.push(" WHERE n").append(&condition);
         }
         sql.push(" ORDER BY n");
-        conn.all(&sql, |row| row.int(0))
+        conn.query_all(&sql, |row| row.int(0))
     };
-    let short = database.read_short::<_, Error>(find.clone()).await.unwrap();
-    assert_eq!(database.read::<_, Error>(find).await.unwrap(), short);
+    let short = database.read_short::<_, StoreError>(find.clone()).await.unwrap();
+    assert_eq!(database.read::<_, StoreError>(find).await.unwrap(), short);
     short
 }
 
@@ -119,7 +119,7 @@ async fn all_words_and_the_beginning_of_the_last(fixture: &mut Fixture) {
         ("②", &[9]),
         ("nowhere", none),
     ] {
-        assert_eq!(found(&database, text).await, rows, "{text}");
+        assert_eq!(search_rows(&database, text).await, rows, "{text}");
     }
 }
 
@@ -131,24 +131,25 @@ async fn words_are_set_and_deleted(fixture: &mut Fixture) {
         conn.set_words("r12", &[(6, Words::default())])?;
         conn.set_words("r12", &[])
     };
-    assert_eq!(database.write(set).await, Ok::<_, Error>(()));
-    assert_eq!(found(&database, "carol").await, [1, 5]);
-    assert_eq!(found(&database, "dave").await, [1]);
-    assert_eq!(found(&database, "alice").await, [0; 0]);
-    assert_eq!(found(&database, "emoji").await, [0; 0]);
+    assert_eq!(database.write(set).await, Ok::<_, StoreError>(()));
+    assert_eq!(search_rows(&database, "carol").await, [1, 5]);
+    assert_eq!(search_rows(&database, "dave").await, [1]);
+    assert_eq!(search_rows(&database, "alice").await, [0; 0]);
+    assert_eq!(search_rows(&database, "emoji").await, [0; 0]);
     let delete = |conn: &mut Conn| conn.delete_words("r12", &[1, 99]).and_then(|()| conn.delete_words("r12", &[]));
-    assert_eq!(database.write(delete).await, Ok::<_, Error>(()));
-    assert_eq!(found(&database, "carol").await, [5]);
+    assert_eq!(database.write(delete).await, Ok::<_, StoreError>(()));
+    assert_eq!(search_rows(&database, "carol").await, [5]);
     // What is rolled back was never there.
-    let undone = |conn: &mut Conn| conn.set_words("r12", &[(2, words_of("erin"))]).and(Err::<(), _>(Error::NotFound));
-    assert_eq!(database.write(undone).await, Err(Error::NotFound));
-    assert_eq!(found(&database, "erin").await, [0; 0]);
-    assert_eq!(found(&database, "zoë").await, [2]);
+    let undone =
+        |conn: &mut Conn| conn.set_words("r12", &[(2, words_of("erin"))]).and(Err::<(), _>(StoreError::NotFound));
+    assert_eq!(database.write(undone).await, Err(StoreError::NotFound));
+    assert_eq!(search_rows(&database, "erin").await, [0; 0]);
+    assert_eq!(search_rows(&database, "zoë").await, [2]);
 
     let drop = |conn: &mut Conn| conn.drop_word_index("r12").and_then(|()| conn.drop_word_index("r12"));
-    assert_eq!(database.alter(drop).await, Ok::<_, Error>(()));
+    assert_eq!(database.alter(drop).await, Ok::<_, StoreError>(()));
     let gone = database.write(|conn| conn.delete_words("r12", &[5])).await;
-    assert!(matches!(gone, Err(Error::SchemaChanged(_))), "{gone:?}");
+    assert!(matches!(gone, Err(StoreError::SchemaChanged(_))), "{gone:?}");
 }
 
 async fn a_beginning_of_few_and_of_many_words(fixture: &mut Fixture) {
@@ -156,20 +157,25 @@ async fn a_beginning_of_few_and_of_many_words(fixture: &mut Fixture) {
     let first = TEXTS.len() as i64 + 1;
     let set = move |conn: &mut Conn| {
         let rows: Vec<(i64, Words)> = (0..40).map(|at| (first + at, words_of(&format!("even number{at}")))).collect();
-        conn.insert_rows("r12", &["id"], &rows.iter().map(|(n, _)| [Value::Int(100 + n)]).collect::<Vec<_>>(), "")?;
+        conn.insert_rows(
+            "r12",
+            &["id"],
+            &rows.iter().map(|(n, _)| [BorrowedArgument::Int(100 + n)]).collect::<Vec<_>>(),
+            "",
+        )?;
         conn.set_words("r12", &rows)
     };
-    database.write::<_, Error>(set).await.unwrap();
-    assert_eq!(found(&database, "number7").await, [first + 7]);
-    assert_eq!(found(&database, "number3").await.len(), 11);
-    assert_eq!(found(&database, "even number").await.len(), 40);
-    assert_eq!(found(&database, "number4").await, [first + 4]);
+    database.write::<_, StoreError>(set).await.unwrap();
+    assert_eq!(search_rows(&database, "number7").await, [first + 7]);
+    assert_eq!(search_rows(&database, "number3").await.len(), 11);
+    assert_eq!(search_rows(&database, "even number").await.len(), 40);
+    assert_eq!(search_rows(&database, "number4").await, [first + 4]);
 }
 
 async fn a_text_without_words_is_no_condition(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     for text in ["", " ", "👍🏽", "'\"*&|!():\\", "\u{301}"] {
-        assert_eq!(found(&database, text).await.len(), TEXTS.len(), "{text:?}");
+        assert_eq!(search_rows(&database, text).await.len(), TEXTS.len(), "{text:?}");
     }
 }
 
@@ -177,9 +183,9 @@ async fn a_search_among_other_conditions(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     let find = |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT r.id FROM r12 r WHERE r.id > $1").arg(101);
-        sql.push(" AND r.n").append(&conn.search("r12", "ali", None, |_, _| {})?.ok_or(Error::NotFound)?);
-        sql.push(" AND r.id").any([101, 102, 103]);
-        conn.all(&sql, |row| row.int(0))
+        sql.push(" AND r.n").append(&conn.search("r12", "ali", None, |_, _| {})?.ok_or(StoreError::NotFound)?);
+        sql.push(" AND r.id").push_any([101, 102, 103]);
+        conn.query_all(&sql, |row| row.int(0))
     };
     assert_eq!(database.read(find).await, Ok(vec![102]));
 }
@@ -188,19 +194,24 @@ async fn a_search_among_some_rows_and_for_the_newest(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     let set = move |conn: &mut Conn| {
         let rows: Vec<(i64, Words)> = (11..=10_000).map(|n| (n, words_of(&format!("all row{n}")))).collect();
-        conn.insert_rows("r12", &["id"], &rows.iter().map(|(n, _)| [Value::Int(100 + n)]).collect::<Vec<_>>(), "")?;
+        conn.insert_rows(
+            "r12",
+            &["id"],
+            &rows.iter().map(|(n, _)| [BorrowedArgument::Int(100 + n)]).collect::<Vec<_>>(),
+            "",
+        )?;
         conn.set_words("r12", &rows)
     };
-    database.write::<_, Error>(set).await.unwrap();
+    database.write::<_, StoreError>(set).await.unwrap();
     let find = |text: &'static str, newest, among: Vec<i64>| {
-        database.read::<_, Error>(move |conn: &mut Conn| {
+        database.read::<_, StoreError>(move |conn: &mut Conn| {
             let among = among.clone();
             let further = |sql: &mut Sql, n| {
-                sql.push(" AND ").push(n).any(among);
+                sql.push(" AND ").push(n).push_any(among);
             };
-            let found = conn.search("r12", text, newest, further)?.ok_or(Error::NotFound)?;
+            let found = conn.search("r12", text, newest, further)?.ok_or(StoreError::NotFound)?;
             let mut sql = Sql::new("SELECT r.n FROM r12 r WHERE r.n");
-            conn.all(sql.append(&found).push(" ORDER BY r.n"), |row| row.int(0))
+            conn.query_all(sql.append(&found).push(" ORDER BY r.n"), |row| row.int(0))
         })
     };
     let began = std::time::Instant::now();
@@ -226,21 +237,21 @@ async fn as_many_words_as_a_record_may_have(fixture: &mut Fixture) {
         let rows: Vec<_> = (1..=6).map(|n| (n, if n < 4 { short.clone() } else { long.clone() })).collect();
         conn.set_words("r12", &rows)
     };
-    assert_eq!(database.write(set).await, Ok::<_, Error>(()));
-    assert_eq!(found(&database, "w0 w19999").await, [1, 2, 3]);
-    assert_eq!(found(&database, "w20000").await, [0; 0]);
-    assert_eq!(found(&database, "00000𝒜 00001𝒜").await, [0; 0]);
-    assert_eq!(found(&database, &format!("{:05}{} 00007𝒜", 4148, "𝒜".repeat(70))).await, [4, 5, 6]);
+    assert_eq!(database.write(set).await, Ok::<_, StoreError>(()));
+    assert_eq!(search_rows(&database, "w0 w19999").await, [1, 2, 3]);
+    assert_eq!(search_rows(&database, "w20000").await, [0; 0]);
+    assert_eq!(search_rows(&database, "00000𝒜 00001𝒜").await, [0; 0]);
+    assert_eq!(search_rows(&database, &format!("{:05}{} 00007𝒜", 4148, "𝒜".repeat(70))).await, [4, 5, 6]);
 }
 
 async fn a_search_for_thousands_of_words(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
     let text: String = (0..5_000).map(|at| format!("w{at} ")).collect();
-    assert_eq!(found(&database, &text).await, [0; 0]);
+    assert_eq!(search_rows(&database, &text).await, [0; 0]);
     let words = words_of(&text);
-    database.write(move |conn| conn.set_words("r12", &[(3, words.clone())])).await.map_err(|e: Error| e).unwrap();
-    assert_eq!(found(&database, &text).await, [3]);
-    assert_eq!(found(&database, &"w1 ".repeat(5_000)).await, [3]);
+    database.write(move |conn| conn.set_words("r12", &[(3, words.clone())])).await.map_err(|e: StoreError| e).unwrap();
+    assert_eq!(search_rows(&database, &text).await, [3]);
+    assert_eq!(search_rows(&database, &"w1 ".repeat(5_000)).await, [3]);
 }
 
 #[test]

@@ -10,12 +10,12 @@ mod tasks;
 
 use administration::mail::queue::MailKinds;
 use identity::sessions::TaskLinks;
-use kit::domain::Domain;
+use kit::domain::Module;
 use records::single_records::RecordHooks;
 use tasks::per_record::KnownBlocks;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain = Domain {
+pub static MODULE: Module = Module {
     name: "tasks",
     routes: || [task_templates::routes(), tasks::routes(), one_time::routes()].into_iter().flatten().collect(),
     tags: &[
@@ -40,13 +40,13 @@ pub static DOMAIN: Domain = Domain {
     jobs: &[&tasks::assignees::UNASSIGN],
     standing_jobs: &[&schedule::MOMENTS],
     slots: |_, _, slots| {
-        slots.put(KnownBlocks::default());
+        slots.insert(KnownBlocks::default());
         slots.entry::<MailKinds>().0.extend([&reminders::REMINDER, &one_time::TASK_LINK]);
-        *slots.entry() = TaskLinks { holds: one_time::holds, delete_tokens: one_time::delete_tokens_of };
+        *slots.entry() = TaskLinks { holds: one_time::may_open_task, delete_tokens: one_time::delete_tokens_of };
         let hooks = slots.entry::<RecordHooks>();
         hooks.created.push(tasks::create::for_new_records);
-        hooks.deleted.push(tasks::of_deleted_records);
+        hooks.deleted.push(tasks::delete_tasks_of_records);
         Ok(())
     },
-    ..Domain::EMPTY
+    ..Module::EMPTY
 };

@@ -25,12 +25,12 @@ pub struct TimeFrame {
 
 impl TimeFrame {
     /// So long after a moment. A month later is the same day, else the last one of that month.
-    pub fn after(self, moment: i64) -> i64 {
+    pub fn add_to(self, moment: i64) -> i64 {
         self.from(moment, 1)
     }
 
     /// So long before a moment.
-    pub fn before(self, moment: i64) -> i64 {
+    pub fn subtract_from(self, moment: i64) -> i64 {
         self.from(moment, -1)
     }
 
@@ -100,14 +100,14 @@ pub fn due_at(complete_by: CompleteBy, now: i64) -> i64 {
     match complete_by {
         CompleteBy::Asap => now,
         CompleteBy::Date(date) => end_of(date),
-        CompleteBy::TimeFrame(time) => time.after(now),
+        CompleteBy::TimeFrame(time) => time.add_to(now),
     }
 }
 
 /// When a task that is made now expires; `None`: never, or not before it is completed.
 pub fn expires_at(expiry: Expiry, now: i64) -> Option<i64> {
     match expiry {
-        Expiry::AfterAssignment(time) => Some(time.after(now)),
+        Expiry::AfterAssignment(time) => Some(time.add_to(now)),
         Expiry::AfterCompletion(_) => None,
         Expiry::Date(date) => Some(end_of(date)),
         Expiry::Monthly(day) => Some(next_day(now, |date| day_of_month(date, day), 1)),
@@ -172,11 +172,11 @@ fn micros(at: DateTime) -> i64 {
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> i64 {
+    fn parse_time(text: &str) -> i64 {
         resource::time::parse(text).unwrap()
     }
 
-    fn shown(micros: i64) -> String {
+    fn format_time(micros: i64) -> String {
         resource::time::show(micros)
     }
 
@@ -201,7 +201,7 @@ mod tests {
             ("2026-10-24T23:30:00Z", Unit::Weeks, 1, "2026-10-31T23:30:00.000000Z"),
             ("9999-12-31T00:00:00Z", Unit::Months, 100, "9999-12-31T23:59:59.999999Z"),
         ] {
-            assert_eq!(shown(time(unit, value).after(at(from))), after, "{value} {unit:?} after {from}");
+            assert_eq!(format_time(time(unit, value).add_to(parse_time(from))), after, "{value} {unit:?} after {from}");
         }
         for (from, unit, value, before) in [
             ("2026-03-31T23:59:59.999999Z", Unit::Months, 1, "2026-02-28T23:59:59.999999Z"),
@@ -209,18 +209,22 @@ mod tests {
             ("2028-03-01T00:00:00Z", Unit::Days, 1, "2028-02-29T00:00:00.000000Z"),
             ("2026-01-05T00:00:00Z", Unit::Weeks, 1, "2025-12-29T00:00:00.000000Z"),
         ] {
-            assert_eq!(shown(time(unit, value).before(at(from))), before, "{value} {unit:?} before {from}");
+            assert_eq!(
+                format_time(time(unit, value).subtract_from(parse_time(from))),
+                before,
+                "{value} {unit:?} before {from}"
+            );
         }
     }
 
     #[test]
     fn a_task_is_due_as_its_template_says() {
-        let now = at("2026-11-23T15:00:00Z");
-        assert_eq!(shown(due_at(CompleteBy::Asap, now)), "2026-11-23T15:00:00.000000Z");
+        let now = parse_time("2026-11-23T15:00:00Z");
+        assert_eq!(format_time(due_at(CompleteBy::Asap, now)), "2026-11-23T15:00:00.000000Z");
         let date = civil::date(2026, 12, 24);
-        assert_eq!(shown(due_at(CompleteBy::Date(date), now)), "2026-12-24T23:59:59.999999Z");
+        assert_eq!(format_time(due_at(CompleteBy::Date(date), now)), "2026-12-24T23:59:59.999999Z");
         let due = due_at(CompleteBy::TimeFrame(time(Unit::Weeks, 2)), now);
-        assert_eq!(shown(due), "2026-12-07T15:00:00.000000Z");
+        assert_eq!(format_time(due), "2026-12-07T15:00:00.000000Z");
     }
 
     #[test]
@@ -245,14 +249,14 @@ mod tests {
             ("2026-11-23T15:00:00Z", Expiry::Date(civil::date(2027, 1, 1)), "2027-01-01T23:59:59.999999Z"),
             ("2026-01-30T15:00:00Z", Expiry::AfterAssignment(time(Unit::Months, 1)), "2026-02-28T15:00:00.000000Z"),
         ] {
-            assert_eq!(shown(expires_at(expiry, at(now)).unwrap()), expires, "{expiry:?} from {now}");
+            assert_eq!(format_time(expires_at(expiry, parse_time(now)).unwrap()), expires, "{expiry:?} from {now}");
         }
         assert_eq!(expires_at(Expiry::AfterCompletion(time(Unit::Days, 1)), 0), None);
     }
 
     #[test]
     fn a_date_is_in_the_future_from_tomorrow_on() {
-        let now = at("2026-11-23T23:59:59.999999Z");
+        let now = parse_time("2026-11-23T23:59:59.999999Z");
         assert!(is_future(civil::date(2026, 11, 24), now));
         assert!(!is_future(civil::date(2026, 11, 23), now));
         assert!(!is_future(civil::date(2025, 12, 31), now));
@@ -268,7 +272,7 @@ mod tests {
             ("2026-12-31T23:59:59Z", "2026-12-31 23:59 UTC"),
             ("2027-01-01T00:00:00Z", "2027-01-01 00:00 UTC"),
         ] {
-            assert_eq!(for_people(at(moment)), text, "{moment}");
+            assert_eq!(for_people(parse_time(moment)), text, "{moment}");
         }
     }
 

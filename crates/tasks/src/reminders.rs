@@ -5,31 +5,31 @@ use crate::moments::for_people;
 use crate::tasks::held::PRINCIPALS;
 use crate::tasks::task::{COMPLETED, OPEN};
 use administration::company_details;
-use administration::mail::message::Message;
-use administration::mail::queue::{self, MailKind, Making};
+use administration::mail::message::MailMessage;
+use administration::mail::queue::{self, ComposeContext, MailKind};
 use administration::mail::templates;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
 use serde_json::{Value as Json, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
-/// The mail that reminds somebody of a task. Its payload is what [`Mail`] holds.
+/// The mail that reminds somebody of a task. Its payload is what [`ReminderMail`] holds.
 pub static REMINDER: MailKind = MailKind { name: "task_reminder", make, accepted: None };
 
 /// The users whom a reminder of a task reaches, in the order of their ids: at most `limit` behind the user `after`.
-pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result<Vec<i64>, Error> {
+pub fn receivers(conn: &mut Conn, task: i64, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT u.id FROM (SELECT a.principal AS id FROM task_assignees a WHERE a.task = $1 AND a.principal > 0 \
          UNION SELECT m.user_id FROM task_assignees a JOIN user_group_members m ON m.group_id = -a.principal \
          WHERE a.task = $1 AND a.principal < 0) x JOIN users u ON u.id = x.id \
          WHERE u.id > $2 AND u.is_deleted = 0 AND u.status = 'active' ORDER BY u.id LIMIT $3",
     );
-    conn.all(&sql.arg(task).arg(after).arg(i64::try_from(limit).unwrap_or(i64::MAX)), |row| row.int(0))
+    conn.query_all(&sql.arg(task).arg(after).arg(i64::try_from(limit).unwrap_or(i64::MAX)), |row| row.int(0))
 }
 
 /// A mail that reminds a user of a task.
-pub struct Mail {
+pub struct ReminderMail {
     pub task: i64,
     pub user: i64,
     /// Whether it counts from the expiry: then it is for a completed task, too.
@@ -37,16 +37,16 @@ pub struct Mail {
 }
 
 /// Puts the mails of reminders into the queue.
-pub fn put(request: &Request, conn: &mut Conn, mails: &[Mail]) -> Result<(), Refusal> {
+pub fn enqueue_mails(request: &Request, conn: &mut Conn, mails: &[ReminderMail]) -> Result<(), Refusal> {
     if mails.is_empty() {
         return Ok(());
     }
-    let payload = |mail: &Mail| json!([mail.task, mail.user, mail.of_expiry]);
+    let payload = |mail: &ReminderMail| json!([mail.task, mail.user, mail.of_expiry]);
     queue::put_many(request, conn, &REMINDER, mails.iter().map(payload).collect())
 }
 
 /// The mail; `None` when the task has ended or is gone meanwhile, or is not assigned to this user any more.
-fn make(making: &Making, conn: &mut Conn, payload: &Json) -> Result<Option<Message>, Error> {
+fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Option<MailMessage>, StoreError> {
     let (Some(task), Some(user)) = (payload[0].as_i64(), payload[1].as_i64()) else { return Ok(None) };
     let mut sql = Sql::new(
         "SELECT u.username, u.first_name, t.name, t.due_at, t.expires_at FROM users u JOIN tasks t ON t.id = ",
@@ -60,13 +60,13 @@ fn make(making: &Making, conn: &mut Conn, payload: &Json) -> Result<Option<Messa
     tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
     sql.push(")");
     let moment = |at: Option<i64>| at.map(for_people).unwrap_or_default();
-    let found = conn.opt(&sql, |row| {
+    let found = conn.query_optional(&sql, |row| {
         // The name stands in the subject, too, which is one line.
-        let text = |at: usize| Ok::<_, Error>(row.text(at)?.replace(char::is_control, " "));
+        let text = |at: usize| Ok::<_, StoreError>(row.text(at)?.replace(char::is_control, " "));
         Ok((text(0)?, text(1)?, text(2)?, moment(row.opt_int(3)?), moment(row.opt_int(4)?)))
     })?;
     let Some((to, first_name, name, due_at, expires_at)) = found else { return Ok(None) };
-    let fields = company_details::merge_fields(conn)?.with("domain", &making.build.domain);
-    let fields = fields.with("first_name", first_name).with("task", name).with("due_at", due_at);
-    Ok(Some(templates::reminder(to, &fields.with("expires_at", expires_at))))
+    let fields = company_details::merge_fields(conn)?.with_field("domain", &making.build.domain);
+    let fields = fields.with_field("first_name", first_name).with_field("task", name).with_field("due_at", due_at);
+    Ok(Some(templates::reminder(to, &fields.with_field("expires_at", expires_at))))
 }

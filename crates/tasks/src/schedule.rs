@@ -3,23 +3,23 @@
 
 use crate::moments::{Notice, Plan};
 use crate::one_time;
-use crate::reminders::{self, Mail};
+use crate::reminders::{self, ReminderMail};
 use crate::tasks::counts;
 use crate::tasks::create::renew;
-use crate::tasks::held::{self, HeldTask};
-use crate::tasks::log::{self, Source};
+use crate::tasks::held::{self, TaskAccess};
+use crate::tasks::log::{self, ActorKind};
 use crate::tasks::task::{COMPLETED, EXPIRED, IN_APPROVAL, OPEN};
 use kit::app::App;
 use kit::build::Build;
 use kit::commit;
-use kit::jobs::{self, Pending, StandingJob};
+use kit::jobs::{self, JobFuture, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use tokio::time::Instant;
 
 const EXPIRE: &str = "expire";
@@ -36,20 +36,25 @@ const LONGEST_TURN: Duration = Duration::from_millis(100);
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A kind of moment, and which reminder or renewal of the plan it is.
-type Key = (&'static str, i64);
+type MomentKey = (&'static str, i64);
 
 /// The moments of a task in this state.
-fn moments(plan: &Plan, status: &str, due_at: Option<i64>, expires_at: Option<i64>) -> BTreeMap<Key, i64> {
+fn schedule_moments(
+    plan: &Plan,
+    status: &str,
+    due_at: Option<i64>,
+    expires_at: Option<i64>,
+) -> BTreeMap<MomentKey, i64> {
     let mut moments = BTreeMap::new();
     if let Some(at) = expires_at.filter(|_| [OPEN, IN_APPROVAL, COMPLETED].contains(&status)) {
         moments.insert((EXPIRE, 0), at);
     }
     for (n, reminder) in (0..).zip(&plan.reminders) {
         let at = match reminder.notice_type {
-            Notice::BeforeDue if status == OPEN => due_at.map(|due| reminder.time.before(due)),
-            Notice::AfterDue if status == OPEN => due_at.map(|due| reminder.time.after(due)),
+            Notice::BeforeDue if status == OPEN => due_at.map(|due| reminder.time.subtract_from(due)),
+            Notice::AfterDue if status == OPEN => due_at.map(|due| reminder.time.add_to(due)),
             Notice::BeforeExpiry if [OPEN, COMPLETED].contains(&status) => {
-                expires_at.map(|expires| reminder.time.before(expires))
+                expires_at.map(|expires| reminder.time.subtract_from(expires))
             }
             _ => None,
         };
@@ -59,13 +64,13 @@ fn moments(plan: &Plan, status: &str, due_at: Option<i64>, expires_at: Option<i6
     }
     if status == COMPLETED {
         let renewals = (0..).zip(&plan.renewals);
-        moments.extend(renewals.filter_map(|(n, time)| Some(((RENEW, n), time.before(expires_at?)))));
+        moments.extend(renewals.filter_map(|(n, time)| Some(((RENEW, n), time.subtract_from(expires_at?)))));
     }
     moments
 }
 
 /// Whether what was to happen at a moment is left out when its task learns of it only now: a reminder that comes too late.
-fn is_past((kind, _): Key, at: i64, now: i64) -> bool {
+fn is_past((kind, _): MomentKey, at: i64, now: i64) -> bool {
     kind == REMIND && at < now
 }
 
@@ -77,8 +82,8 @@ pub fn begin(
     plan: &Plan,
     due_at: Option<i64>,
     expires_at: Option<i64>,
-) -> Result<(), Error> {
-    let moments: Vec<_> = moments(plan, OPEN, due_at, expires_at)
+) -> Result<(), StoreError> {
+    let moments: Vec<_> = schedule_moments(plan, OPEN, due_at, expires_at)
         .into_iter()
         .filter(|(key, at)| !is_past(*key, *at, request.now))
         .collect();
@@ -87,11 +92,22 @@ pub fn begin(
     insert(request, conn, &rows, "")
 }
 
-fn row(task: i64, (kind, n): Key, at: i64) -> [Value<'static>; 5] {
-    [Value::Int(task), Value::Text(kind), Value::Int(n), Value::Int(at), Value::Int(0)]
+fn row(task: i64, (kind, n): MomentKey, at: i64) -> [BorrowedArgument<'static>; 5] {
+    [
+        BorrowedArgument::Int(task),
+        BorrowedArgument::Text(kind),
+        BorrowedArgument::Int(n),
+        BorrowedArgument::Int(at),
+        BorrowedArgument::Int(0),
+    ]
 }
 
-fn insert(request: &Request, conn: &mut Conn, rows: &[[Value<'static>; 5]], then: &'static str) -> Result<(), Error> {
+fn insert(
+    request: &Request,
+    conn: &mut Conn,
+    rows: &[[BorrowedArgument<'static>; 5]],
+    then: &'static str,
+) -> Result<(), StoreError> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -101,10 +117,10 @@ fn insert(request: &Request, conn: &mut Conn, rows: &[[Value<'static>; 5]], then
 
 /// Sets the moments of a task anew that has another state now, or is due or expires at another time. What was done for a
 /// moment that stays is not done again.
-pub fn reset(request: &Request, conn: &mut Conn, task: &HeldTask) -> Result<(), Error> {
-    let mut wanted = moments(&task.plan, &task.status, task.due_at, task.expires_at);
+pub fn reset(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<(), StoreError> {
+    let mut wanted = schedule_moments(&task.plan, &task.status, task.due_at, task.expires_at);
     let sql = Sql::new("SELECT kind, n, at, is_done FROM task_moments WHERE task = $1").arg(task.id);
-    let stored = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?, row.int(2)?, row.flag(3)?)))?;
+    let stored = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?, row.int(2)?, row.flag(3)?)))?;
     let mut gone = Vec::new();
     for (kind, n, at, is_done) in stored {
         let Some(kind) = [EXPIRE, REMIND, RENEW].into_iter().find(|known| *known == kind) else { continue };
@@ -133,29 +149,29 @@ pub static MOMENTS: StandingJob = StandingJob {
     name: "tasks",
     at_a_time: 8,
     due: |_, _, conn, _| {
-        conn.one(&Sql::new("SELECT min(at) FROM task_moments WHERE is_done = 0"), |row| row.opt_int(0))
+        conn.query_one(&Sql::new("SELECT min(at) FROM task_moments WHERE is_done = 0"), |row| row.opt_int(0))
     },
-    run: |app, build| Box::pin(run(app, build)) as Pending<_>,
+    run: |app, build| Box::pin(run(app, build)) as JobFuture<_>,
 };
 
-async fn run(app: App, build: Arc<Build>) -> Result<(), Error> {
+async fn run(app: App, build: Arc<Build>) -> Result<(), StoreError> {
     loop {
-        let place = jobs::place(&app, MOMENTS.name).await;
-        let request = Arc::new(Request::of_system(&app, &build));
+        let place = jobs::acquire_permit(&app, MOMENTS.name).await;
+        let request = Arc::new(Request::for_system(&app, &build));
         let started = Instant::now();
         let done = commit::write(&request, some_due).await;
         drop(place);
-        match done.map_err(|refusal| refusal.cause.map_or(Error::Busy, |cause| *cause))? {
-            Done::All => return Ok(()),
+        match done.map_err(|refusal| refusal.cause.map_or(StoreError::Busy, |cause| *cause))? {
+            ScheduleProgress::All => return Ok(()),
             // Where very much is due at once, others have their turn.
-            Done::Some => tokio::time::sleep(started.elapsed().min(LONGEST_TURN)).await,
-            Done::Busy => tokio::time::sleep(BUSY_PAUSE).await,
+            ScheduleProgress::Some => tokio::time::sleep(started.elapsed().min(LONGEST_TURN)).await,
+            ScheduleProgress::Busy => tokio::time::sleep(BUSY_PAUSE).await,
         }
     }
 }
 
 /// How far a transaction came.
-enum Done {
+enum ScheduleProgress {
     /// Nothing is due.
     All,
     Some,
@@ -165,7 +181,7 @@ enum Done {
 
 /// Does what is due of some tasks. A task is locked first, as in requests, and before it the records of those that may be
 /// renewed, as in their deletion.
-fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
+fn some_due(request: &Request, conn: &mut Conn) -> Result<ScheduleProgress, Refusal> {
     let now = request.now;
     let sql = Sql::new(
         "SELECT d.task, CASE WHEN EXISTS (SELECT 1 FROM task_moments r WHERE r.task = d.task AND r.kind = 'renew' \
@@ -173,18 +189,18 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
          FROM task_moments WHERE is_done = 0 AND at <= $1 ORDER BY at, task LIMIT $2) m GROUP BY task) d \
          JOIN tasks t ON t.id = d.task ORDER BY d.at, d.task",
     );
-    let due = conn.all(&sql.arg(now).arg(PAGE), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let due = conn.query_all(&sql.arg(now).arg(PAGE), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
     if due.is_empty() {
-        return Ok(Done::All);
+        return Ok(ScheduleProgress::All);
     }
     let records: BTreeSet<i64> = due.iter().filter_map(|(_, record)| *record).collect();
     let mut sql = Sql::new("SELECT id FROM records WHERE id");
-    sql.any(records.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
-    conn.each(&sql, |_| Ok(()))?;
+    sql.push_any(records.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
+    conn.for_each_row(&sql, |_| Ok(()))?;
     let ids: Vec<i64> = due.iter().map(|(task, _)| *task).collect();
     let mut tasks = held::unlocked(conn, ids)?;
     if tasks.is_empty() {
-        return Ok(Done::Busy);
+        return Ok(ScheduleProgress::Busy);
     }
     let ids: Vec<i64> = tasks.keys().copied().collect();
     let due = take_due(conn, ids, now)?;
@@ -193,7 +209,7 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
     for moment in due {
         let Some(task) = tasks.get_mut(&moment.task) else { continue };
         if later.tasks.contains(&task.id) {
-            later.put(moment);
+            later.insert_moment(moment);
             continue;
         }
         match moment.kind.as_str() {
@@ -208,7 +224,7 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
             REMIND => {}
             // It has become due since the records were locked.
             _ if task.status == COMPLETED && task.record.is_some_and(|record| !records.contains(&record)) => {
-                later.put(moment);
+                later.insert_moment(moment);
             }
             _ if task.status == COMPLETED => {
                 // What has expired before is not open any more.
@@ -222,8 +238,8 @@ fn some_due(request: &Request, conn: &mut Conn) -> Result<Done, Refusal> {
     let mails = mails_of(conn, &tasks, reminders, &mut later)?;
     later.store(conn)?;
     write_expired(request, conn, expiring)?;
-    reminders::put(request, conn, &mails)?;
-    Ok(Done::Some)
+    reminders::enqueue_mails(request, conn, &mails)?;
+    Ok(ScheduleProgress::Some)
 }
 
 /// A moment that is due.
@@ -237,49 +253,49 @@ struct DueMoment {
 
 /// Marks what is due of some tasks as done, and returns it in its order: at the same moment a task is renewed first, then reminds,
 /// and expires last.
-fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>, Error> {
+fn take_due(conn: &mut Conn, tasks: Vec<i64>, now: i64) -> Result<Vec<DueMoment>, StoreError> {
     let mut sql = Sql::new("SELECT task, kind, n, at, reminded_to FROM task_moments WHERE is_done = 0 AND at <= ");
-    sql.bind(now).push(" AND task").any(tasks.as_slice()).push(" ORDER BY at, task, kind DESC, n");
-    let due = conn.all(&sql, |row| {
+    sql.bind(now).push(" AND task").push_any(tasks.as_slice()).push(" ORDER BY at, task, kind DESC, n");
+    let due = conn.query_all(&sql, |row| {
         let (task, kind, n) = (row.int(0)?, row.text(1)?.to_owned(), row.int(2)?);
         Ok(DueMoment { task, kind, n, at: row.int(3)?, reminded_to: row.int(4)? })
     })?;
     let mut sql = Sql::new("UPDATE task_moments SET is_done = 1 WHERE is_done = 0 AND at <= ");
-    conn.exec(sql.bind(now).push(" AND task").any(tasks))?;
+    conn.exec(sql.bind(now).push(" AND task").push_any(tasks))?;
     Ok(due)
 }
 
 /// The notice type of a reminder that is due, by the plan of its task.
-fn notice(task: &HeldTask, moment: &DueMoment) -> Option<Notice> {
+fn due_notice(task: &TaskAccess, moment: &DueMoment) -> Option<Notice> {
     let reminder = usize::try_from(moment.n).ok().and_then(|n| task.plan.reminders.get(n));
     reminder.map(|reminder| reminder.notice_type)
 }
 
 /// Returns whether a reminder still applies: one that counts from before `due_at` does not once the task is due.
-fn is_timely(task: &HeldTask, moment: &DueMoment, now: i64) -> bool {
+fn is_timely(task: &TaskAccess, moment: &DueMoment, now: i64) -> bool {
     let is_late = |due: i64| moment.at < due && due <= now;
-    notice(task, moment) != Some(Notice::BeforeDue) || !task.due_at.is_some_and(is_late)
+    due_notice(task, moment) != Some(Notice::BeforeDue) || !task.due_at.is_some_and(is_late)
 }
 
 /// The mails of reminders, which are given by task: at most [`MAILS`]; the others are left for later.
 fn mails_of(
     conn: &mut Conn,
-    tasks: &BTreeMap<i64, HeldTask>,
+    tasks: &BTreeMap<i64, TaskAccess>,
     reminders: BTreeMap<i64, DueMoment>,
     later: &mut Later,
-) -> Result<Vec<Mail>, Error> {
+) -> Result<Vec<ReminderMail>, StoreError> {
     let mut mails = Vec::new();
     for (id, mut moment) in reminders {
         let Some(task) = tasks.get(&id) else { continue };
         let room = MAILS - mails.len();
         let mut to = reminders::receivers(conn, id, moment.reminded_to, room + 1)?;
-        let of_expiry = notice(task, &moment) == Some(Notice::BeforeExpiry);
+        let of_expiry = due_notice(task, &moment) == Some(Notice::BeforeExpiry);
         if to.len() > room {
             to.truncate(room);
             moment.reminded_to = to.last().copied().unwrap_or(moment.reminded_to);
-            later.put(moment);
+            later.insert_moment(moment);
         }
-        mails.extend(to.into_iter().map(|user| Mail { task: id, user, of_expiry }));
+        mails.extend(to.into_iter().map(|user| ReminderMail { task: id, user, of_expiry }));
     }
     Ok(mails)
 }
@@ -293,14 +309,19 @@ struct Later {
 }
 
 impl Later {
-    fn put(&mut self, moment: DueMoment) {
+    fn insert_moment(&mut self, moment: DueMoment) {
         self.tasks.insert(moment.task);
         self.moments.push(moment);
     }
 
-    fn store(self, conn: &mut Conn) -> Result<(), Error> {
+    fn store(self, conn: &mut Conn) -> Result<(), StoreError> {
         let rows = self.moments.iter().map(|moment| {
-            [Value::Int(moment.reminded_to), Value::Int(moment.task), Value::Text(&moment.kind), Value::Int(moment.n)]
+            [
+                BorrowedArgument::Int(moment.reminded_to),
+                BorrowedArgument::Int(moment.task),
+                BorrowedArgument::Text(&moment.kind),
+                BorrowedArgument::Int(moment.n),
+            ]
         });
         let text = "UPDATE task_moments SET is_done = 0, reminded_to = $1 WHERE task = $2 AND kind = $3 AND n = $4";
         conn.exec_each(text, rows, |_| {})
@@ -308,13 +329,13 @@ impl Later {
 }
 
 /// Removes a moment that came behind the expiry of its task.
-fn undo(conn: &mut Conn, moment: &DueMoment) -> Result<(), Error> {
+fn undo(conn: &mut Conn, moment: &DueMoment) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM task_moments WHERE task = $1 AND kind = $2 AND n = $3");
     conn.exec(&sql.arg(moment.task).arg(moment.kind.as_str()).arg(moment.n)).map(drop)
 }
 
 /// Expires a task whose time has come; returns its former status.
-fn expire(task: &mut HeldTask, now: i64) -> Option<String> {
+fn expire(task: &mut TaskAccess, now: i64) -> Option<String> {
     let is_due = task.expires_at.is_some_and(|at| at <= now);
     let expires = is_due && [OPEN, IN_APPROVAL, COMPLETED].contains(&task.status.as_str());
     expires.then(|| std::mem::replace(&mut task.status, EXPIRED.to_owned()))
@@ -328,14 +349,14 @@ fn write_expired(request: &Request, conn: &mut Conn, expired: Vec<(i64, String)>
     }
     let change = |former: String| Map::from_iter([("status".to_owned(), json!([former, EXPIRED]))]);
     let entries = expired.into_iter().map(|(id, former)| (id, change(former))).collect();
-    log::write_many(request, conn, Source::System, "expire", entries)?;
+    log::write_many(request, conn, ActorKind::System, "expire", entries)?;
     counts::remove(conn, &ids)?;
     let mut tasks = Sql::new("UPDATE tasks SET modified_by = NULL, modified_at = ");
-    tasks.bind(request.now).push(", status = ").bind(EXPIRED).push(" WHERE id").any(ids.as_slice());
+    tasks.bind(request.now).push(", status = ").bind(EXPIRED).push(" WHERE id").push_any(ids.as_slice());
     let mut assigned = Sql::new("UPDATE task_assignees SET status = ");
-    assigned.bind(EXPIRED).push(" WHERE task").any(ids.as_slice());
+    assigned.bind(EXPIRED).push(" WHERE task").push_any(ids.as_slice());
     let mut moments = Sql::new("DELETE FROM task_moments WHERE is_done = 0 AND task");
-    moments.any(ids.as_slice());
+    moments.push_any(ids.as_slice());
     for sql in [tasks, assigned, moments] {
         conn.exec(&sql)?;
     }

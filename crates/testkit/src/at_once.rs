@@ -11,12 +11,12 @@
 //! # }
 //! ```
 
-use crate::client::Call;
+use crate::client::PreparedCall;
 use crate::reply::Reply;
 use serde_json::Value as Json;
 
 /// Sends all calls at once; the answers in the order of the calls.
-pub async fn at_once(calls: impl IntoIterator<Item = Call>) -> Vec<Reply> {
+pub async fn send_concurrently(calls: impl IntoIterator<Item = PreparedCall>) -> Vec<Reply> {
     let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
     let mut replies = Vec::new();
     for call in sent {

@@ -24,26 +24,26 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A ClickHouse server. Dropping it ends the server and deletes its data. The server also ends with the process that
 /// started it, since its standard input is closed then.
-pub struct ClickHouse {
+pub struct ClickHouseServer {
     directory: TempDir,
     process: Option<Child>,
     port: u16,
 }
 
-impl ClickHouse {
+impl ClickHouseServer {
     /// Starts a server that all tests of this process share, and returns its URL.
     pub fn start() -> String {
-        static SHARED: OnceLock<ClickHouse> = OnceLock::new();
-        SHARED.get_or_init(ClickHouse::start_private).url()
+        static SHARED: OnceLock<ClickHouseServer> = OnceLock::new();
+        SHARED.get_or_init(ClickHouseServer::start_private).url()
     }
 
     /// Starts a private server, which can be killed and restarted with the same data and port.
-    pub fn start_private() -> ClickHouse {
+    pub fn start_private() -> ClickHouseServer {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         drop(listener);
-        let mut server = ClickHouse { directory, process: None, port };
+        let mut server = ClickHouseServer { directory, process: None, port };
         server.restart();
         server
     }
@@ -69,13 +69,13 @@ impl ClickHouse {
         }
     }
 
-    /// Restarts the server after [`ClickHouse::kill`] or [`ClickHouse::stop`], and waits until it accepts connections.
+    /// Restarts the server after [`ClickHouseServer::kill`] or [`ClickHouseServer::stop`], and waits until it accepts connections.
     pub fn restart(&mut self) {
         self.kill();
         let log = std::fs::File::create(self.directory.path().join("log")).expect("the directory can be written");
         let mut process = Command::new("python3")
             .args(["-c", SCRIPT])
-            .arg(npm::installed("clickhouse", &SOURCES).join(LIBRARY))
+            .arg(npm::ensure_installed("clickhouse", &SOURCES).join(LIBRARY))
             .arg(format!("--path={}", self.directory.path().join("data").display()))
             .arg("--listen_host=127.0.0.1")
             .arg(format!("--http_port={}", self.port))
@@ -94,7 +94,7 @@ impl ClickHouse {
     }
 }
 
-impl Drop for ClickHouse {
+impl Drop for ClickHouseServer {
     fn drop(&mut self) {
         self.kill();
     }

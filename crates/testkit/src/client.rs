@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 /// A client of one build of a server, signed in or not. Clones have the same token.
 #[derive(Clone)]
-pub struct Client {
+pub struct ApiClient {
     http: reqwest::Client,
     address: SocketAddr,
     headers: Vec<(String, String)>,
@@ -24,10 +24,10 @@ pub struct Client {
     pub refresh_token: String,
 }
 
-impl Client {
+impl ApiClient {
     /// A client of the build that serves `host`, not signed in.
-    pub fn new(address: SocketAddr, host: &str) -> Client {
-        Client {
+    pub fn new(address: SocketAddr, host: &str) -> ApiClient {
+        ApiClient {
             http: http(),
             address,
             headers: vec![("host".to_owned(), host.to_owned())],
@@ -39,7 +39,7 @@ impl Client {
     }
 
     /// The same client, with a header in every call.
-    pub fn with_header(&self, name: &str, value: &str) -> Client {
+    pub fn with_header(&self, name: &str, value: &str) -> ApiClient {
         let mut client = self.clone();
         client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         client.headers.push((name.to_owned(), value.to_owned()));
@@ -47,15 +47,15 @@ impl Client {
     }
 
     /// The same client with another access token.
-    pub fn with_token(&self, token: &str) -> Client {
+    pub fn with_token(&self, token: &str) -> ApiClient {
         let mut client = self.with_header("authorization", &format!("JWT {token}"));
         client.token = token.to_owned();
         client
     }
 
     /// The same client, for another server of the same build.
-    pub fn at(&self, address: SocketAddr) -> Client {
-        Client { address, ..self.clone() }
+    pub fn for_server(&self, address: SocketAddr) -> ApiClient {
+        ApiClient { address, ..self.clone() }
     }
 
     /// The address of its server.
@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// The same client without a token.
-    pub fn anonymous(&self) -> Client {
+    pub fn anonymous(&self) -> ApiClient {
         let mut client = self.clone();
         client.headers.retain(|(name, _)| name != "authorization");
         (client.id, client.username, client.token, client.refresh_token) = Default::default();
@@ -78,7 +78,7 @@ impl Client {
 
     /// The same client, signed in with a password. Panics when the sign-in fails.
     #[track_caller]
-    pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = Client> + use<> {
+    pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = ApiClient> + use<> {
         let (client, username, password) = (self.anonymous(), username.to_owned(), password.to_owned());
         async move {
             let reply = client.login(&username, &password).await;
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// The same client, with the pair of tokens in the answer to a sign-in or a refresh.
-    pub fn with_pair(&self, username: &str, pair: &Json) -> Client {
+    pub fn with_pair(&self, username: &str, pair: &Json) -> ApiClient {
         let mut client = self.with_token(pair["access_token"].as_str().unwrap_or(""));
         client.id = user_of(&client.token);
         client.username = username.to_owned();
@@ -132,17 +132,17 @@ impl Client {
         let disposition = format!("attachment; filename*=UTF-8''{}", encode(name));
         let reply =
             call.header("content-disposition", &disposition).body("application/octet-stream", bytes).send().await;
-        reply.created()["token"].as_str().expect("a token").to_owned()
+        reply.expect_created()["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Begins a request with any method, to be sent by [`Call::send`].
-    pub fn call(&self, method: &str, path: &str) -> Call {
+    /// Begins a request with any method, to be sent by [`PreparedCall::send`].
+    pub fn call(&self, method: &str, path: &str) -> PreparedCall {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_else(|_| panic!("{method} is no method"));
         let mut request = self.http.request(method, format!("http://{}{path}", self.address));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        Call(request)
+        PreparedCall(request)
     }
 }
 
@@ -162,28 +162,28 @@ fn user_of(token: &str) -> i64 {
 }
 
 /// A request before it is sent.
-pub struct Call(reqwest::RequestBuilder);
+pub struct PreparedCall(reqwest::RequestBuilder);
 
-impl Call {
+impl PreparedCall {
     /// Adds a header.
-    pub fn header(self, name: &str, value: &str) -> Call {
-        Call(self.0.header(name, value))
+    pub fn header(self, name: &str, value: &str) -> PreparedCall {
+        PreparedCall(self.0.header(name, value))
     }
 
     /// Sets a JSON body.
-    pub fn json(self, body: &Json) -> Call {
+    pub fn json(self, body: &Json) -> PreparedCall {
         self.body("application/json", body.to_string())
     }
 
     /// Sets a form as the body, encoded as browsers do.
-    pub fn form(self, fields: &[(&str, &str)]) -> Call {
+    pub fn form(self, fields: &[(&str, &str)]) -> PreparedCall {
         let encoded: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         self.body("application/x-www-form-urlencoded", encoded.join("&"))
     }
 
     /// Sets the body and its content type.
-    pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> Call {
-        Call(self.0.header("content-type", content_type).body(body.into()))
+    pub fn body(self, content_type: &str, body: impl Into<Bytes>) -> PreparedCall {
+        PreparedCall(self.0.header("content-type", content_type).body(body.into()))
     }
 
     /// Sends the request. Panics when there is no complete answer.

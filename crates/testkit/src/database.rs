@@ -27,13 +27,13 @@ pub fn test_database() -> Option<String> {
 pub enum Contents {
     /// Nothing.
     Nothing,
-    /// The control database and the first build as they were when [`Database::keep_ready`] was called the last time; or
+    /// The control database and the first build as they were when [`ClaimedDatabase::keep_ready`] was called the last time; or
     /// nothing, where that was never or where a test has changed their tables.
     Ready,
 }
 
 /// A claimed database of one test server. Dropping it releases the claim.
-pub struct Database {
+pub struct ClaimedDatabase {
     /// The URL of the database.
     pub url: String,
     /// Whether it has the first build ready.
@@ -45,19 +45,19 @@ pub struct Database {
     holder: Option<JoinHandle<()>>,
 }
 
-impl Database {
+impl ClaimedDatabase {
     /// Claims a database; `None` when tests use the embedded engine.
-    pub fn claim(contents: Contents) -> Option<Database> {
+    pub fn claim(contents: Contents) -> Option<ClaimedDatabase> {
         let server = test_database()?;
         let (claimed, answer) = channel();
         let (claim, released) = channel();
         let address = server.clone();
         // The blocking driver must not run inside a test's runtime.
-        let holder = std::thread::spawn(move || hold(&address, contents, &claimed, &released));
+        let holder = std::thread::spawn(move || keep_claim(&address, contents, &claimed, &released));
         let answer = answer.recv().unwrap_or_else(|_| Err("the driver panicked".to_owned()));
         let (name, is_ready) = answer.unwrap_or_else(|error| panic!("CHANCERY_TEST_DATABASE_URL: {error}"));
         let url = with_database(&server, &name);
-        Some(Database { url, is_ready, name, server, claim: Some(claim), holder: Some(holder) })
+        Some(ClaimedDatabase { url, is_ready, name, server, claim: Some(claim), holder: Some(holder) })
     }
 
     /// Keeps the rows of the first build, which is new, for [`Contents::Ready`].
@@ -78,7 +78,7 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for ClaimedDatabase {
     fn drop(&mut self) {
         self.claim = None;
         if let Some(holder) = self.holder.take() {
@@ -88,7 +88,12 @@ impl Drop for Database {
 }
 
 /// Holds a claim from its session until it is released.
-fn hold(server: &str, contents: Contents, claimed: &Sender<Result<(String, bool), String>>, released: &Receiver<()>) {
+fn keep_claim(
+    server: &str,
+    contents: Contents,
+    claimed: &Sender<Result<(String, bool), String>>,
+    released: &Receiver<()>,
+) {
     let found =
         Client::connect(server, NoTls).and_then(|mut client| Ok((find(server, contents, &mut client)?, client)));
     let _client = match found {
@@ -180,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_exclusive_and_the_next_one_finds_nothing() {
-        let Some(first) = Database::claim(Contents::Nothing) else { return };
-        let Some(second) = Database::claim(Contents::Nothing) else { return };
+        let Some(first) = ClaimedDatabase::claim(Contents::Nothing) else { return };
+        let Some(second) = ClaimedDatabase::claim(Contents::Nothing) else { return };
         assert_ne!(first.name, second.name);
         let mut client = Client::connect(&first.url, NoTls).unwrap();
         client.batch_execute("CREATE SCHEMA build_1; CREATE TABLE build_1.x ()").unwrap();
@@ -189,7 +194,7 @@ mod tests {
         drop(first);
         let mut claims = vec![second];
         while claims.last().is_some_and(|claim| claim.name != name) {
-            claims.extend(Database::claim(Contents::Nothing));
+            claims.extend(ClaimedDatabase::claim(Contents::Nothing));
         }
         assert!(client.batch_execute("SELECT 1").is_err(), "connections of the one before are ended");
         let mut client = Client::connect(&claims.last().unwrap().url, NoTls).unwrap();

@@ -48,10 +48,10 @@ pub struct FakeHistory {
     /// The address of its listener.
     pub address: SocketAddr,
     listening: JoinHandle<()>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeHistoryState>>,
 }
 
-struct State {
+struct FakeHistoryState {
     /// `None`: as a former version, it has none.
     id: Option<&'static str>,
     behaviour: Behaviour,
@@ -75,14 +75,14 @@ struct State {
 impl FakeHistory {
     /// Starts a fake service on a free port.
     pub async fn start() -> FakeHistory {
-        FakeHistory::at(0).await
+        FakeHistory::start_on_port(0).await
     }
 
     /// Starts a fake service on a given port, which a server may have been calling before.
-    pub async fn at(port: u16) -> FakeHistory {
+    pub async fn start_on_port(port: u16) -> FakeHistory {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let state = State {
+        let state = FakeHistoryState {
             id: Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"),
             behaviour: Behaviour::Serves,
             calls: 0,
@@ -116,12 +116,12 @@ impl FakeHistory {
     }
 
     /// Changes the behaviour of the service.
-    pub fn is(&self, behaviour: Behaviour) {
+    pub fn set_behaviour(&self, behaviour: Behaviour) {
         self.state().behaviour = behaviour;
     }
 
     /// Makes it another service, or one of a former version, which has no id.
-    pub fn has_id(&self, id: Option<&'static str>) {
+    pub fn set_id(&self, id: Option<&'static str>) {
         self.state().id = id;
     }
 
@@ -151,7 +151,7 @@ impl FakeHistory {
     }
 
     /// Removes a tenant, as an operator may do by mistake.
-    pub fn forget(&self, client_id: &str) {
+    pub fn remove_tenant(&self, client_id: &str) {
         self.state().tenants.retain(|tenant| tenant.client_id != client_id);
     }
 
@@ -182,7 +182,7 @@ impl FakeHistory {
 
     /// Waits until `count` system events have arrived, and returns all of them.
     #[track_caller]
-    pub fn arrived(&self, count: usize) -> impl Future<Output = Vec<Json>> + '_ {
+    pub fn wait_for_events(&self, count: usize) -> impl Future<Output = Vec<Json>> + '_ {
         eventually(async move || {
             let events = self.system_events();
             if events.len() >= count { Ok(events) } else { Err(events) }
@@ -191,14 +191,14 @@ impl FakeHistory {
 
     /// Waits until there have been `count` calls.
     #[track_caller]
-    pub fn called(&self, count: usize) -> impl Future<Output = ()> + '_ {
+    pub fn wait_for_calls(&self, count: usize) -> impl Future<Output = ()> + '_ {
         eventually(async move || match self.calls() {
             calls if calls < count => Err(calls),
             _ => Ok(()),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeHistoryState> {
         lock(&self.state)
     }
 }
@@ -209,11 +209,11 @@ impl Drop for FakeHistory {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<FakeHistoryState>) -> MutexGuard<'_, FakeHistoryState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(state: Arc<Mutex<FakeHistoryState>>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let behaviour = {
@@ -241,7 +241,7 @@ fn detail(text: impl Into<String>) -> Json {
     json!({"detail": text.into()})
 }
 
-impl State {
+impl FakeHistoryState {
     fn serve(&mut self, parts: &http::request::Parts, body: &Bytes) -> (u16, Json) {
         let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
         if parts.method == Method::PUT && parts.uri.path() == UPLOAD_PATH {
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// Records the id of an event and returns whether it is new.
-    fn is_new(&mut self, id: &Json) -> bool {
+    fn record_id(&mut self, id: &Json) -> bool {
         let is_new = self.ids.insert(id.as_str().unwrap_or_default().to_owned());
         self.repeated += usize::from(!is_new);
         is_new
@@ -327,7 +327,7 @@ impl State {
         }
         let before = self.system_events.len();
         for event in events {
-            if self.is_new(&event["id"]) {
+            if self.record_id(&event["id"]) {
                 self.system_events.push(event);
             }
         }
@@ -338,7 +338,7 @@ impl State {
         if self.is_invalid(&envelope) {
             return (422, json!({"detail": [{"loc": ["body", "detail"], "msg": "value is not valid"}]}));
         }
-        if self.is_new(&envelope["detail"]["event_id"]) {
+        if self.record_id(&envelope["detail"]["event_id"]) {
             self.envelopes.push(envelope);
         }
         (201, detail("Event created."))

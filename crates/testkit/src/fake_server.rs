@@ -40,7 +40,7 @@ impl FakeServer {
     }
 
     /// The received lines, and `connected` for each connection.
-    pub fn heard(&self) -> Vec<String> {
+    pub fn received_lines(&self) -> Vec<String> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

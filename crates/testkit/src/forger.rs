@@ -36,11 +36,11 @@ const KEYS: [[&str; 3]; 2] = [
 #[derive(Clone)]
 pub struct Forger {
     port: u16,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ForgerState>>,
 }
 
 /// The behaviour of the fake provider, which is correct until a test changes it.
-pub struct State {
+pub struct ForgerState {
     /// Members that replace claims of every ID token; null removes a claim.
     pub claims: Json,
     /// Members that replace those of the header of every ID token.
@@ -76,7 +76,7 @@ impl Forger {
     pub async fn start() -> Forger {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let state = State {
+        let state = ForgerState {
             claims: json!({}),
             header: json!({}),
             discovery: json!({}),
@@ -104,7 +104,7 @@ impl Forger {
     }
 
     /// The state of the provider, to be read or changed.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, ForgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,7 +155,7 @@ impl Forger {
         answer.body(Full::new(Bytes::from(body))).unwrap_or_default()
     }
 
-    fn discovery(&self, state: &State) -> Json {
+    fn discovery(&self, state: &ForgerState) -> Json {
         let issuer = self.issuer();
         let document = json!({
             "issuer": issuer,
@@ -167,7 +167,7 @@ impl Forger {
         overlaid(document, &state.discovery)
     }
 
-    fn token(&self, state: &mut State, form: &str) -> Option<Json> {
+    fn token(&self, state: &mut ForgerState, form: &str) -> Option<Json> {
         let sent = parameters(&format!("?{form}"));
         let code = sent.get("code")?;
         let asked = if state.repeats_codes { state.codes.get(code)?.clone() } else { state.codes.remove(code)? };
@@ -181,7 +181,7 @@ impl Forger {
             "iss": self.issuer(), "aud": CLIENT_ID, "sub": "subject-1", "nonce": asked.get("nonce"),
             "email": "ann@example.com", "email_verified": true, "iat": state.now, "exp": state.now + 300,
         });
-        let token = signed(state, &overlaid(claims, &state.claims));
+        let token = sign_claims(state, &overlaid(claims, &state.claims));
         Some(json!({"access_token": "access", "token_type": "Bearer", "id_token": token}))
     }
 }
@@ -192,7 +192,7 @@ fn public_key(n: usize) -> Json {
 }
 
 /// A token with these claims, signed as the state says.
-fn signed(state: &State, claims: &Json) -> String {
+fn sign_claims(state: &ForgerState, claims: &Json) -> String {
     let algorithm = match &state.hmac {
         None => "ES256",
         Some(secret) if secret.is_empty() => "none",

@@ -44,10 +44,10 @@ pub struct GitServer {
     pub port: u16,
     directory: TempDir,
     listening: JoinHandle<()>,
-    shared: Arc<Shared>,
+    shared: Arc<GitServerState>,
 }
 
-struct Shared {
+struct GitServerState {
     root: PathBuf,
     answer: Mutex<GitAnswer>,
     heard: Mutex<Vec<String>>,
@@ -63,7 +63,7 @@ impl GitServer {
         let (certificate, key) = authority.write_certificate(directory.path(), &names);
         let root = directory.path().join("repositories");
         std::fs::create_dir(&root).expect("the temporary directory can be written");
-        let shared = Arc::new(Shared { root, answer: Mutex::new(GitAnswer::Git), heard: Mutex::default() });
+        let shared = Arc::new(GitServerState { root, answer: Mutex::new(GitAnswer::Git), heard: Mutex::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let (acceptor, with) = (acceptor(&certificate, &key), shared.clone());
@@ -87,7 +87,7 @@ impl GitServer {
     }
 
     /// The first lines of the requests that it got so far.
-    pub fn heard(&self) -> Vec<String> {
+    pub fn request_lines(&self) -> Vec<String> {
         self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -163,14 +163,14 @@ fn acceptor(certificate: &Path, key: &Path) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config.expect("the key fits the certificate")))
 }
 
-struct Request {
+struct GitRequest {
     method: String,
     target: String,
     headers: HashMap<String, String>,
     body: Vec<u8>,
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &Shared) -> io::Result<()> {
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &GitServerState) -> io::Result<()> {
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     while let Some(request) = read(&mut stream).await? {
         let line = format!("{} {}", request.method, request.target);
@@ -209,7 +209,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &Shared) -> io:
     Ok(())
 }
 
-async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<Option<Request>> {
+async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<Option<GitRequest>> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -233,13 +233,13 @@ async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<Option<
     let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    Ok(Some(Request { method, target, headers, body }))
+    Ok(Some(GitRequest { method, target, headers, body }))
 }
 
-type Answered = (u16, Vec<(String, String)>, Vec<u8>);
+type GitReply = (u16, Vec<(String, String)>, Vec<u8>);
 
 /// Runs git as the CGI program that it is.
-fn run_backend(root: &Path, request: &Request) -> io::Result<Answered> {
+fn run_backend(root: &Path, request: &GitRequest) -> io::Result<GitReply> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let mut backend = git(root);
     backend.arg("http-backend").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

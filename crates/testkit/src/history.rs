@@ -1,13 +1,13 @@
 //! The history service, run inside the test's own process.
 
-use crate::clickhouse::ClickHouse;
-use crate::client::Client;
-use crate::s3::S3;
+use crate::clickhouse::ClickHouseServer;
+use crate::client::ApiClient;
+use crate::s3::S3Server;
 use crate::server::NOW;
-use history::engine::Engine;
+use history::engine::HistoryEngine;
 use history::files::Files;
-use history::service::{Service, Settings};
-use history::sqlite::Sqlite;
+use history::service::{HistoryService, HistorySettings};
+use history::sqlite::HistorySqlite;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub const HISTORY_KEY: &str = "a-history-key-for-tests";
 pub fn history_database_url() -> Option<String> {
     static REGISTRIES: AtomicU32 = AtomicU32::new(1);
     let is_wanted = std::env::var("CHANCERY_TEST_HISTORY").is_ok_and(|engine| engine == "clickhouse");
-    let registry = || format!("{}/registry_{}", ClickHouse::start(), REGISTRIES.fetch_add(1, Ordering::Relaxed));
+    let registry = || format!("{}/registry_{}", ClickHouseServer::start(), REGISTRIES.fetch_add(1, Ordering::Relaxed));
     is_wanted.then(registry)
 }
 
@@ -33,7 +33,7 @@ pub fn history_database_url() -> Option<String> {
 /// dropped.
 pub struct HistoryServer {
     /// The service.
-    pub service: Arc<Service>,
+    pub service: Arc<HistoryService>,
     /// The address of its listener.
     pub address: SocketAddr,
     /// Its clock.
@@ -48,15 +48,15 @@ impl HistoryServer {
     }
 
     /// Starts a history service on a free port, with files in a bucket or, without one, in its data directory.
-    pub async fn with_files(s3: Option<&S3>) -> HistoryServer {
+    pub async fn with_files(s3: Option<&S3Server>) -> HistoryServer {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
         let clock = Clock::fixed(NOW);
         let engine = match history_database_url() {
-            Some(url) => history::clickhouse::ClickHouse::open(&url).map(Engine::ClickHouse),
-            None => Sqlite::open(data.path().join("history"), clock.clone()).await.map(Engine::Sqlite),
+            Some(url) => history::clickhouse::ClickHouseEngine::open(&url).map(HistoryEngine::ClickHouse),
+            None => HistorySqlite::open(data.path().join("history"), clock.clone()).await.map(HistoryEngine::Sqlite),
         };
         let engine = engine.unwrap_or_else(|error| panic!("the engine does not open: {error}"));
-        let settings = Settings { api_key: HISTORY_KEY.to_owned(), batch_events: 10_000 };
+        let settings = HistorySettings { api_key: HISTORY_KEY.to_owned(), batch_events: 10_000 };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (directory, url) = (data.path().join("history/files"), format!("http://{address}"));
@@ -64,7 +64,7 @@ impl HistoryServer {
         let (environment, key) = (environment.unwrap_or_default(), HISTORY_KEY.as_bytes());
         let files = Files::open_in(environment, bucket.as_deref(), directory, url, key, clock.clone());
         let files = files.unwrap_or_else(|error| panic!("the files do not open: {error}"));
-        let service = Arc::new(Service::new(engine, files, settings));
+        let service = Arc::new(HistoryService::new(engine, files, settings));
         let served = service.clone();
         let handler = move |request, peer| served.clone().answer(request, peer);
         // The task ends with the runtime of the test.
@@ -73,20 +73,20 @@ impl HistoryServer {
     }
 
     /// A client without the key.
-    pub fn stranger(&self) -> Client {
-        Client::new(self.address, "history.example")
+    pub fn client_without_key(&self) -> ApiClient {
+        ApiClient::new(self.address, "history.example")
     }
 
     /// A client with the key.
-    pub fn keyed(&self) -> Client {
-        self.stranger().with_header("x-api-key", HISTORY_KEY)
+    pub fn client_with_key(&self) -> ApiClient {
+        self.client_without_key().with_header("x-api-key", HISTORY_KEY)
     }
 
     /// Creates a tenant and returns its client, with the key.
-    pub async fn tenant(&self, database_name: &str) -> Client {
+    pub async fn tenant(&self, database_name: &str) -> ApiClient {
         let wanted = json!({"database_name": database_name, "client_label": format!("label of {database_name}")});
-        let tenant = self.keyed().post("/api/initialize-tenant", wanted).await.created();
-        self.keyed().with_header("x-client-id", tenant["client_id"].as_str().unwrap_or(""))
+        let tenant = self.client_with_key().post("/api/initialize-tenant", wanted).await.expect_created();
+        self.client_with_key().with_header("x-client-id", tenant["client_id"].as_str().unwrap_or(""))
     }
 
     /// The data directory.

@@ -1,11 +1,11 @@
 //! Real servers for tests, and clients that call them.
 //!
-//! A test reads as an example: it starts a [`Server`], signs a user in, calls the API, and compares the whole answer.
+//! A test reads as an example: it starts a [`TestServer`], signs a user in, calls the API, and compares the whole answer.
 //!
 //! ```no_run
 //! # async fn example<Api: testkit::Api>() {
 //! # use serde_json::json;
-//! let server = testkit::Server::<Api>::start().await;
+//! let server = testkit::TestServer::<Api>::start().await;
 //! let api = server.as_type("internal").await;
 //! api.post("/api/users/", json!({})).await.is(403, json!({"detail": "You do not have permission to perform this action."}));
 //! # }
@@ -47,42 +47,44 @@ mod stored;
 mod trace;
 mod waiting;
 
-pub use at_once::{at_once, one_wins, statuses};
+pub use at_once::{one_wins, send_concurrently, statuses};
 pub use certificates::Authority;
-pub use clickhouse::ClickHouse;
-pub use client::{Call, Client, Download};
-pub use database::{Database, test_database};
+pub use clickhouse::ClickHouseServer;
+pub use client::{ApiClient, Download, PreparedCall};
+pub use database::{ClaimedDatabase, test_database};
 pub use docx::{docx, paragraphs};
 pub use eventually::{Check, eventually, eventually_within, other_processes_notice, quiet_period};
 pub use fake_history::{Behaviour, FakeHistory, HistoryTenant};
 pub use fake_server::{Answers, FakeServer, takes_all};
-pub use forger::{Forger, State, parameters};
+pub use forger::{Forger, ForgerState, parameters};
 pub use git_server::{GIT_TOKEN, GIT_USERNAME, GitAnswer, GitServer};
 pub use history::{HISTORY_KEY, HistoryServer, history_database_url};
-pub use mail_server::{MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions, MailServer, Mode, Received};
-pub use mails::Mail;
-pub use npm::installed as npm_packages;
+pub use mail_server::{
+    MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailEncryption, MailOptions, MailServer, ReceivedMail,
+};
+pub use mails::MailFile;
+pub use npm::ensure_installed as npm_packages;
 pub use openid::{Browser, CLIENT_ID, CLIENT_SECRET, OpenIdProvider, TENANT_ID};
-pub use outbox::{Event, RecordEvent, events, record_events};
+pub use outbox::{RecordEvent, WaitingSystemEvent, events, record_events};
 pub use postgresql::PostgreSql;
-pub use process::{Installation, Output, Process};
+pub use process::{CommandOutput, Installation, Process};
 pub use python::python_environment;
-pub use receiver::{Reaction, ReceivedHook, Receiver};
+pub use receiver::{ReceivedHook, Receiver, ReceiverBehaviour};
 pub use record_tables::broken_rules;
 pub use reply::{Reply, without_its_id};
-pub use s3::S3;
-pub use server::{ADMIN, API_KEY, Api, DOMAIN, NOW, PASSWORD, SECRET_KEY, Server, Tenant, UUID};
-pub use settings::{MIGRATIONS, Settings};
+pub use s3::S3Server;
+pub use server::{ADMIN, API_KEY, Api, DOMAIN, NOW, PASSWORD, SECRET_KEY, TestBuild, TestServer, UUID};
+pub use settings::{MIGRATIONS, TestSettings};
 pub use small_disk::SmallDisk;
 pub use stored::TextRow;
-pub use trace::{Call as SystemCall, Trace};
+pub use trace::{SystemCall, Trace};
 
 /// The same allocator as in the binary. The default one keeps the freed memory of each thread, which after a hundred
 /// servers is gigabytes.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A second in microseconds, the unit of a [`Server`]'s clock.
+/// A second in microseconds, the unit of a [`TestServer`]'s clock.
 pub const SECOND: i64 = 1_000_000;
 /// A minute in microseconds.
 pub const MINUTE: i64 = 60 * SECOND;

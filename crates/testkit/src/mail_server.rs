@@ -24,7 +24,7 @@ pub const MAIL_TOKEN: &str = "t0ken.of-the_endpoint";
 
 /// How connections to a mail server are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mode {
+pub enum MailEncryption {
     /// Connections are not encrypted.
     Plain,
     /// STARTTLS is required.
@@ -36,7 +36,7 @@ pub enum Mode {
 /// The options of a mail server.
 pub struct MailOptions<'a> {
     /// How connections are encrypted.
-    pub mode: Mode,
+    pub mode: MailEncryption,
     /// The sign-in mechanisms, of `PLAIN`, `LOGIN` and `XOAUTH2`.
     pub mechanisms: &'a [&'a str],
     /// The address of its listener.
@@ -50,13 +50,13 @@ pub struct MailOptions<'a> {
 impl Default for MailOptions<'_> {
     fn default() -> Self {
         let mechanisms = &["PLAIN", "LOGIN", "XOAUTH2"];
-        MailOptions { mode: Mode::StartTls, mechanisms, address: "127.0.0.1", port: 0, names: &[] }
+        MailOptions { mode: MailEncryption::StartTls, mechanisms, address: "127.0.0.1", port: 0, names: &[] }
     }
 }
 
 /// A message that the mail server received.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received {
+pub struct ReceivedMail {
     /// The sender of the envelope.
     pub from: String,
     /// The receivers of the envelope.
@@ -71,7 +71,7 @@ pub struct Received {
     pub is_signed_in: bool,
 }
 
-impl Received {
+impl ReceivedMail {
     /// The value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         let head = self.data.split("\r\n\r\n").next().unwrap_or("");
@@ -103,9 +103,9 @@ impl MailServer {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let (certificate, key) = authority.write_certificate(directory.path(), &names);
         let mode = match options.mode {
-            Mode::Plain => "plain",
-            Mode::StartTls => "starttls",
-            Mode::Implicit => "implicit",
+            MailEncryption::Plain => "plain",
+            MailEncryption::StartTls => "starttls",
+            MailEncryption::Implicit => "implicit",
         };
         let settings = json!({
             "mode": mode, "mechanisms": options.mechanisms, "address": options.address, "port": options.port,
@@ -134,9 +134,9 @@ impl MailServer {
     }
 
     /// All messages so far, in order of arrival.
-    pub fn messages(&self) -> Vec<Received> {
+    pub fn messages(&self) -> Vec<ReceivedMail> {
         let text = |value: &Json| value.as_str().unwrap_or("").to_owned();
-        let received = |message: Json| Received {
+        let received = |message: Json| ReceivedMail {
             from: text(&message["from"]),
             to: message["to"].as_array().into_iter().flatten().map(text).collect(),
             data: text(&message["data"]),
@@ -149,7 +149,7 @@ impl MailServer {
 
     /// Waits until `count` messages have arrived, and returns all messages.
     #[track_caller]
-    pub fn wait_for(&self, count: usize) -> impl Future<Output = Vec<Received>> + '_ {
+    pub fn wait_for(&self, count: usize) -> impl Future<Output = Vec<ReceivedMail>> + '_ {
         eventually(async move || {
             let messages = self.messages();
             if messages.len() >= count { Ok(messages) } else { Err(messages) }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// A message from a mail file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mail {
+pub struct MailFile {
     /// The receiver of the message.
     pub to: String,
     /// The subject of the message.
@@ -13,9 +13,9 @@ pub struct Mail {
     pub text: String,
 }
 
-impl Mail {
+impl MailFile {
     /// All messages of a build, in order of creation.
-    pub fn all(data: &Path, domain: &str) -> Vec<Mail> {
+    pub fn read_all(data: &Path, domain: &str) -> Vec<MailFile> {
         let entries = std::fs::read_dir(data.join("mail").join(domain)).into_iter().flatten().flatten();
         let mut files: Vec<_> =
             entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "eml")).collect();
@@ -24,16 +24,16 @@ impl Mail {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or("").to_owned();
             name.split('-').map(|part| part.parse::<i64>().unwrap_or(0)).collect::<Vec<_>>()
         });
-        files.iter().filter_map(|path| std::fs::read_to_string(path).ok()).map(|text| Mail::parse(&text)).collect()
+        files.iter().filter_map(|path| std::fs::read_to_string(path).ok()).map(|text| MailFile::parse(&text)).collect()
     }
 
-    fn parse(message: &str) -> Mail {
+    fn parse(message: &str) -> MailFile {
         let (head, text) = message.split_once("\r\n\r\n").unwrap_or((message, ""));
         let header = |name: &str| {
             let line = head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
             line.unwrap_or("").to_owned()
         };
-        Mail { to: header("To"), subject: header("Subject"), text: text.replace("\r\n", "\n") }
+        MailFile { to: header("To"), subject: header("Subject"), text: text.replace("\r\n", "\n") }
     }
 
     /// The link with a token in the message.

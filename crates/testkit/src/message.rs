@@ -18,6 +18,6 @@ pub fn not_found() -> Value {
     detail("Not found.")
 }
 /// The refusal of a create beyond a limit, such as `100 Roles`.
-pub fn exceeded(limit: &str) -> Value {
+pub fn limit_exceeded(limit: &str) -> Value {
     json!({"detail": format!("Limit of {limit} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
 }

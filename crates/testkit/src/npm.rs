@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 /// Installs a program unless it is installed, and returns its directory. `sources` are the names and contents of its
 /// files, among them `package.json` and `package-lock.json`.
-pub fn installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
+pub fn ensure_installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _lock = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let texts: String = sources.iter().map(|(_, text)| *text).collect();
@@ -43,16 +43,16 @@ fn install(directory: &Path, sources: &[(&str, &str)]) {
 }
 
 /// A server on Node.js in a separate process.
-pub(crate) struct Node {
+pub(crate) struct NodeServer {
     process: Child,
     pub port: u16,
     /// Its standard output, kept open since a program may end when it cannot write.
     _output: BufReader<ChildStdout>,
 }
 
-impl Node {
+impl NodeServer {
     /// Starts a program, which gets its settings as JSON and tells its port in the first line of its output.
-    pub fn start(program: &Path, settings: &Json) -> Node {
+    pub fn start(program: &Path, settings: &Json) -> NodeServer {
         let mut process = Command::new("node")
             .arg(program)
             .arg(settings.to_string())
@@ -66,7 +66,7 @@ impl Node {
         output.read_line(&mut line).expect("a line");
         let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
         let port = port.unwrap_or_else(|| panic!("{} says {line:?}", program.display()));
-        Node { process, port, _output: output }
+        NodeServer { process, port, _output: output }
     }
 
     /// Ends the process: connections to its port are refused.
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for NodeServer {
     fn drop(&mut self) {
         self.stop();
     }

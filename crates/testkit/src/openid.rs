@@ -4,9 +4,9 @@
 //! It is installed once below the target directory, by npm, from the lock file in `crates/testkit/openid/`.
 
 use crate::client::{encode, http};
-use crate::npm::{self, Node};
+use crate::npm::{self, NodeServer};
 use crate::reply::Reply;
-use crate::server::Tenant;
+use crate::server::TestBuild;
 use serde_json::json;
 use std::collections::HashMap;
 
@@ -25,21 +25,21 @@ const SOURCES: [(&str, &str); 3] = [
 
 /// A running provider. Dropping it ends its process.
 pub struct OpenIdProvider {
-    node: Node,
+    node: NodeServer,
 }
 
 impl OpenIdProvider {
     /// Starts a provider whose client is configuration 1 of the build `a.example`. With `claims_in_token`, the ID token
     /// has the email address and the names; otherwise only the user-info endpoint does.
     pub fn start(claims_in_token: bool) -> OpenIdProvider {
-        let directory = npm::installed("openid-provider", &SOURCES);
+        let directory = npm::ensure_installed("openid-provider", &SOURCES);
         let address = "https://a.example/api/single-sign-on/1";
         let client = json!({
             "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "redirect_uris": [format!("{address}/callback/")],
             "post_logout_redirect_uris": [format!("{address}/logout/")],
         });
         let config = json!({"path": format!("/{TENANT_ID}"), "clients": [client], "claims_in_token": claims_in_token});
-        OpenIdProvider { node: Node::start(&directory.join("provider.mjs"), &config) }
+        OpenIdProvider { node: NodeServer::start(&directory.join("provider.mjs"), &config) }
     }
 
     /// The value for `CHANCERY_SSO_PROVIDER_A_ISSUER`.
@@ -62,18 +62,18 @@ impl OpenIdProvider {
 /// A browser that keeps cookies for each host. It opens the public address of a build at the test's server.
 pub struct Browser {
     http: reqwest::Client,
-    tenant: Tenant,
+    tenant: TestBuild,
     cookies: HashMap<String, HashMap<String, String>>,
 }
 
 impl Browser {
     /// A browser without cookies.
-    pub fn new(tenant: &Tenant) -> Browser {
+    pub fn new(tenant: &TestBuild) -> Browser {
         Browser { http: http(), tenant: tenant.clone(), cookies: HashMap::new() }
     }
 
     /// Stores the cookies of an answer of the build, as if the browser had sent the request.
-    pub fn keep(&mut self, reply: &Reply) {
+    pub fn store_all_cookies(&mut self, reply: &Reply) {
         let host = self.tenant.build.domain.clone();
         self.store_cookies(&host, &reply.headers);
     }

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
-use crate::server::Tenant;
+use crate::server::TestBuild;
 use serde_json::Value;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A system event as it waits in the outbox.
 #[derive(Debug)]
-pub struct Event {
+pub struct WaitingSystemEvent {
     pub event_type: i64,
     pub source_id: i64,
     pub source_type: i64,
@@ -18,21 +18,21 @@ pub struct Event {
 }
 
 /// All waiting system events of a build, in order.
-pub async fn events(tenant: &Tenant) -> Vec<Event> {
+pub async fn events(tenant: &TestBuild) -> Vec<WaitingSystemEvent> {
     let read = |conn: &mut Conn| {
-        conn.all(&Sql::new("SELECT id, kind, body FROM outbox WHERE kind = 'system' ORDER BY n"), |row| {
+        conn.query_all(&Sql::new("SELECT id, kind, body FROM outbox WHERE kind = 'system' ORDER BY n"), |row| {
             let body: Value = serde_json::from_str(row.text(2)?).unwrap();
             assert_eq!((row.text(1)?, body["id"].as_str()), ("system", Some(row.text(0)?)));
             Ok(body)
         })
     };
-    let bodies = tenant.build.db.read::<Vec<Value>, Error>(read).await.unwrap();
+    let bodies = tenant.build.db.read::<Vec<Value>, StoreError>(read).await.unwrap();
     bodies.iter().map(event).collect()
 }
 
-fn event(body: &Value) -> Event {
+fn event(body: &Value) -> WaitingSystemEvent {
     assert_eq!((body["category"].as_i64(), body["source_info"].as_str()), (Some(1), Some("")));
-    Event {
+    WaitingSystemEvent {
         event_type: body["event_type"].as_i64().unwrap(),
         source_id: body["source_id"].as_i64().unwrap(),
         source_type: body["source_type"].as_i64().unwrap(),
@@ -66,13 +66,13 @@ const KINDS: [&str; 10] = [
 ];
 
 /// All waiting history events of a build, in order.
-pub async fn record_events(tenant: &Tenant) -> Vec<RecordEvent> {
+pub async fn record_events(tenant: &TestBuild) -> Vec<RecordEvent> {
     let read = |conn: &mut Conn| {
-        conn.all(&Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n"), |row| {
+        conn.query_all(&Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n"), |row| {
             Ok(serde_json::from_str(row.text(0)?).unwrap())
         })
     };
-    let bodies = tenant.build.db.read::<Vec<Value>, Error>(read).await.unwrap();
+    let bodies = tenant.build.db.read::<Vec<Value>, StoreError>(read).await.unwrap();
     let entry = |entry: &Value| -> Value { serde_json::from_str(entry.as_str().unwrap()).unwrap() };
     let event = |body: &Value| RecordEvent {
         record: body["record_id"].as_i64().unwrap(),

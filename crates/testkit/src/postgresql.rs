@@ -31,15 +31,15 @@ pub struct PostgreSql {
 impl PostgreSql {
     /// Starts a server; `None` when tests use the embedded engine and `CHANCERY_TEST_ROUNDS` is not set.
     pub fn start() -> Option<PostgreSql> {
-        PostgreSql::made(None)
+        PostgreSql::start_server(None)
     }
 
     /// As [`PostgreSql::start`], with a certificate for its address, so that connections may be encrypted.
     pub fn start_encrypted(authority: &Authority) -> Option<PostgreSql> {
-        PostgreSql::made(Some(authority))
+        PostgreSql::start_server(Some(authority))
     }
 
-    fn made(authority: Option<&Authority>) -> Option<PostgreSql> {
+    fn start_server(authority: Option<&Authority>) -> Option<PostgreSql> {
         if test_database().is_none() && std::env::var_os("CHANCERY_TEST_ROUNDS").is_none() {
             return None;
         }

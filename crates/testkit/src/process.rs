@@ -1,7 +1,7 @@
 //! Runs the real binary as a child process, for tests of commands, signals and kills.
 
-use crate::client::Client;
-use crate::database::{Contents, Database};
+use crate::client::ApiClient;
+use crate::database::{ClaimedDatabase, Contents};
 use crate::eventually::eventually_blocking;
 use crate::settings::MIGRATIONS;
 use crate::small_disk::SmallDisk;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use store::{Engine, Store};
+use store::{Store, StoreEngine};
 use tempfile::TempDir;
 
 /// The longest time that a start or a stop may take.
@@ -24,7 +24,7 @@ pub struct Installation {
     home: TempDir,
     environment: Vec<(String, String)>,
     started: AtomicU32,
-    database: Option<Database>,
+    database: Option<ClaimedDatabase>,
     is_traced: bool,
     disk: Option<SmallDisk>,
     listen: String,
@@ -33,7 +33,7 @@ pub struct Installation {
 
 /// The exit code and the output of a command.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub struct CommandOutput {
     /// The exit code; -1 when a signal ended the command.
     pub code: i32,
     /// The text on standard output.
@@ -62,14 +62,14 @@ impl Installation {
 
     /// An installation on PostgreSQL; `None` when tests use the embedded engine.
     pub fn postgresql(binary: &str) -> Option<Installation> {
-        let database = Database::claim(Contents::Nothing)?;
-        let mut installation = Installation::on(binary, &database.url);
+        let database = ClaimedDatabase::claim(Contents::Nothing)?;
+        let mut installation = Installation::on_postgres(binary, &database.url);
         installation.database = Some(database);
         Some(installation)
     }
 
     /// An installation on a given PostgreSQL database.
-    pub fn on(binary: &str, database_url: &str) -> Installation {
+    pub fn on_postgres(binary: &str, database_url: &str) -> Installation {
         let installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", database_url);
         installation.set("CHANCERY_SECRET_KEY", crate::SECRET_KEY)
     }
@@ -114,7 +114,7 @@ impl Installation {
 
     /// Traces the system calls by which its processes write, sync, rename and send (see [`Installation::trace`]). It
     /// needs `strace` and the permission to trace.
-    pub fn traced(mut self) -> Installation {
+    pub fn with_trace(mut self) -> Installation {
         self.is_traced = true;
         self
     }
@@ -125,7 +125,7 @@ impl Installation {
     }
 
     /// Mounts a small disk as its data directory, which can be filled (see [`Installation::disk`]).
-    pub fn on_small_disk(mut self, mebibytes: u32) -> Installation {
+    pub fn with_small_disk(mut self, mebibytes: u32) -> Installation {
         std::fs::create_dir(self.data()).expect("the temporary directory can be written");
         self.disk = Some(SmallDisk::mount(&self.data(), mebibytes));
         self
@@ -139,8 +139,8 @@ impl Installation {
     /// Opens its databases, also while its processes use them.
     pub async fn store(&self) -> Store {
         let engine = match self.variable("CHANCERY_DATABASE_URL") {
-            Some(url) => Engine::Postgres { url: url.to_owned() },
-            None => Engine::Sqlite { directory: self.data() },
+            Some(url) => StoreEngine::Postgres { url: url.to_owned() },
+            None => StoreEngine::Sqlite { directory: self.data() },
         };
         let store = Store::open(engine, MIGRATIONS, store::Options::default()).await;
         store.unwrap_or_else(|error| panic!("the databases do not open: {error}"))
@@ -187,15 +187,15 @@ impl Installation {
     }
 
     /// Runs a command and waits for its end.
-    pub fn run(&self, args: &[&str]) -> Output {
-        Self::ended(self.command(args))
+    pub fn run(&self, args: &[&str]) -> CommandOutput {
+        Self::run_to_end(self.command(args))
     }
 
     /// Runs a command that reads a file as its standard input.
-    pub fn run_with_input(&self, args: &[&str], input: &Path) -> Output {
+    pub fn run_with_input(&self, args: &[&str], input: &Path) -> CommandOutput {
         let mut command = self.command(args);
         command.stdin(File::open(input).unwrap_or_else(|error| panic!("{}: {error}", input.display())));
-        Self::ended(command)
+        Self::run_to_end(command)
     }
 
     /// Runs a command whose output is a terminal (of `script`, which Debian always has); what it printed there.
@@ -206,20 +206,24 @@ impl Installation {
         let mut script = Command::new("script");
         script.args(["--quiet", "--return", "--command", &quoted.join(" "), "/dev/null"]).stdin(Stdio::null());
         script.current_dir(self.home()).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        let output = Self::ended(script);
+        let output = Self::run_to_end(script);
         assert_eq!(output.code, 0, "{args:?} failed: {output:#?}");
         output.stdout
     }
 
-    fn ended(mut command: Command) -> Output {
+    fn run_to_end(mut command: Command) -> CommandOutput {
         let output =
             command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Output { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+        CommandOutput {
+            code: output.status.code().unwrap_or(-1),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 
     /// Runs a command and kills it after a time (SIGKILL); returns its output only if it had ended before.
-    pub fn run_killed(&self, args: &[&str], after: Duration) -> Option<Output> {
+    pub fn run_killed(&self, args: &[&str], after: Duration) -> Option<CommandOutput> {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
@@ -229,7 +233,7 @@ impl Installation {
         let output = child.wait_with_output().expect("it is ours");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let code = output.status.code()?;
-        Some(Output { code, stdout: text(output.stdout), stderr: text(output.stderr) })
+        Some(CommandOutput { code, stdout: text(output.stdout), stderr: text(output.stderr) })
     }
 
     /// The value of an environment variable that was set.
@@ -255,7 +259,7 @@ impl Installation {
                 command.env(name, "127.0.0.1:0");
             }
         }
-        let output = Self::ended(command);
+        let output = Self::run_to_end(command);
         assert!(output.code == 1 && output.stdout.is_empty(), "{args:?} should have failed: {output:#?}");
         output.stderr
     }
@@ -329,8 +333,8 @@ impl Process {
     }
 
     /// A client of the main API that is not signed in.
-    pub fn client(&self, host: &str) -> Client {
-        Client::new(self.api(), host)
+    pub fn client(&self, host: &str) -> ApiClient {
+        ApiClient::new(self.api(), host)
     }
 
     /// The address of the main API's listener.

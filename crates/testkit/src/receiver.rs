@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// How a receiver reacts to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reaction {
+pub enum ReceiverBehaviour {
     /// It answers with this status and no body, and keeps the connection.
     Answer(u16),
     /// It sends these bytes and closes the connection.
@@ -46,11 +46,11 @@ impl ReceivedHook {
 #[derive(Clone)]
 pub struct Receiver {
     pub port: u16,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ReceiverState>>,
 }
 
-struct State {
-    reaction: Reaction,
+struct ReceiverState {
+    reaction: ReceiverBehaviour,
     received: Vec<ReceivedHook>,
     connections: usize,
 }
@@ -58,14 +58,14 @@ struct State {
 impl Receiver {
     /// A receiver that answers 200.
     pub async fn start() -> Receiver {
-        Receiver::at(0).await
+        Receiver::start_on_port(0).await
     }
 
     /// A receiver at a port; 0: any that is free.
-    pub async fn at(port: u16) -> Receiver {
+    pub async fn start_on_port(port: u16) -> Receiver {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let state = State { reaction: Reaction::Answer(200), received: Vec::new(), connections: 0 };
+        let state = ReceiverState { reaction: ReceiverBehaviour::Answer(200), received: Vec::new(), connections: 0 };
         let receiver = Receiver { port, state: Arc::new(Mutex::new(state)) };
         let serving = receiver.clone();
         // It ends with the runtime of the test.
@@ -78,7 +78,7 @@ impl Receiver {
         receiver
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReceiverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,12 +88,12 @@ impl Receiver {
     }
 
     /// Changes how it reacts.
-    pub fn reacts(&self, reaction: Reaction) {
+    pub fn reacts(&self, reaction: ReceiverBehaviour) {
         self.state().reaction = reaction;
     }
 
     /// What it has got so far.
-    pub fn received(&self) -> Vec<ReceivedHook> {
+    pub fn requests(&self) -> Vec<ReceivedHook> {
         self.state().received.clone()
     }
 
@@ -104,9 +104,9 @@ impl Receiver {
 
     /// Waits until it has got so many requests, and returns them.
     #[track_caller]
-    pub fn gets(&self, count: usize) -> impl Future<Output = Vec<ReceivedHook>> + '_ {
+    pub fn wait_for_requests(&self, count: usize) -> impl Future<Output = Vec<ReceivedHook>> + '_ {
         eventually(async move || {
-            let received = self.received();
+            let received = self.requests();
             if received.len() >= count { Ok(received) } else { Err(format!("{} of {count} requests", received.len())) }
         })
     }
@@ -121,14 +121,14 @@ async fn serve(receiver: Receiver, mut stream: TcpStream) {
             state.reaction
         };
         let (text, goes_on) = match reaction {
-            Reaction::Answer(status) => (format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n"), true),
-            Reaction::Bytes(text) => (text.to_owned(), false),
-            Reaction::Hang(text) => (text.to_owned(), false),
+            ReceiverBehaviour::Answer(status) => (format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n"), true),
+            ReceiverBehaviour::Bytes(text) => (text.to_owned(), false),
+            ReceiverBehaviour::Hang(text) => (text.to_owned(), false),
         };
         if stream.write_all(text.as_bytes()).await.is_err() {
             return;
         }
-        if matches!(reaction, Reaction::Hang(_)) {
+        if matches!(reaction, ReceiverBehaviour::Hang(_)) {
             // Until the other side closes.
             while stream.read(&mut [0; 256]).await.is_ok_and(|count| count > 0) {}
         }

@@ -1,6 +1,6 @@
 //! What holds of the tables of class 1 and its records whenever nobody writes.
 
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// Rules, each with a statement that finds what breaks it. Each is one statement, so that it sees one moment.
 const RULES: [(&str, &str); 7] = [
@@ -35,16 +35,16 @@ const RULES: [(&str, &str); 7] = [
 ];
 
 /// The rules that the tables of class 1 break, with the ids of what breaks them. Its records have a text, and so words.
-pub fn broken_rules(conn: &mut Conn) -> Result<Vec<String>, Error> {
+pub fn broken_rules(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let mut broken = Vec::new();
     for (rule, text) in RULES {
-        let found = conn.all(&Sql::new(text), |row| row.int(0))?;
+        let found = conn.query_all(&Sql::new(text), |row| row.int(0))?;
         if !found.is_empty() {
             broken.push(format!("{rule}: {found:?}"));
         }
     }
     let words = if conn.is_embedded() { "SELECT rowid FROM r1_words" } else { "SELECT n FROM r1_words" };
-    let [of_words, of_rows] = [words, "SELECT n FROM r1"].map(|text| conn.all(&Sql::new(text), |row| row.int(0)));
+    let [of_words, of_rows] = [words, "SELECT n FROM r1"].map(|text| conn.query_all(&Sql::new(text), |row| row.int(0)));
     let (mut of_words, mut of_rows) = (of_words?, of_rows?);
     of_words.sort_unstable();
     of_rows.sort_unstable();

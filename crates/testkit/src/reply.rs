@@ -30,14 +30,14 @@ impl Reply {
 
     /// Checks the status and the whole body.
     #[track_caller]
-    pub fn is(&self, status: u16, body: Json) {
+    pub fn expect_reply(&self, status: u16, body: Json) {
         assert!(self.status == status && self.json == body, "expected {status} {body:#}\n\nbut the answer is {self:?}");
     }
 
     /// Checks that the answer is 400 with exactly these messages.
     #[track_caller]
     pub fn refuses(&self, errors: Json) {
-        self.is(400, errors);
+        self.expect_reply(400, errors);
     }
 
     /// Checks the status and returns the body.
@@ -55,13 +55,13 @@ impl Reply {
 
     /// Checks that the status is 201 and returns the body.
     #[track_caller]
-    pub fn created(&self) -> Json {
+    pub fn expect_created(&self) -> Json {
         self.expect(201)
     }
 
     /// Checks that the answer is 204 without a body.
     #[track_caller]
-    pub fn is_empty(&self) {
+    pub fn expect_empty(&self) {
         assert!(self.status == 204 && self.text.is_empty(), "expected 204\n\nbut the answer is {self:?}");
     }
 

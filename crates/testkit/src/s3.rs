@@ -1,7 +1,7 @@
 //! An S3 server in a separate process: a maintained fork of the npm package `s3rver`, which checks signatures of
 //! version 4 and their expiry.
 
-use crate::npm::{self, Node};
+use crate::npm::{self, NodeServer};
 use serde_json::json;
 use std::path::Path;
 use tempfile::TempDir;
@@ -18,16 +18,16 @@ const SOURCES: [(&str, &str); 3] = [
 ];
 
 /// A running S3 server. Dropping it ends the process and deletes its objects.
-pub struct S3 {
-    node: Node,
+pub struct S3Server {
+    node: NodeServer,
     directory: TempDir,
 }
 
-impl S3 {
+impl S3Server {
     /// Starts a server with an empty bucket.
-    pub fn start() -> S3 {
+    pub fn start() -> S3Server {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        S3 { node: run(directory.path(), 0), directory }
+        S3Server { node: run(directory.path(), 0), directory }
     }
 
     /// Ends the process: connections to its port are refused.
@@ -35,7 +35,7 @@ impl S3 {
         self.node.stop();
     }
 
-    /// Starts the process after [`S3::stop`], at the same port and with the same objects.
+    /// Starts the process after [`S3Server::stop`], at the same port and with the same objects.
     pub fn restart(&mut self) {
         self.node = run(self.directory.path(), self.node.port);
     }
@@ -69,9 +69,9 @@ impl S3 {
 }
 
 /// Runs the server at a port, or at any (0).
-fn run(directory: &Path, port: u16) -> Node {
-    let program = npm::installed("s3-server", &SOURCES).join("server.mjs");
-    Node::start(&program, &json!({"directory": directory, "bucket": BUCKET, "port": port}))
+fn run(directory: &Path, port: u16) -> NodeServer {
+    let program = npm::ensure_installed("s3-server", &SOURCES).join("server.mjs");
+    NodeServer::start(&program, &json!({"directory": directory, "bucket": BUCKET, "port": port}))
 }
 
 /// Collects the keys of the objects below a directory.

@@ -1,30 +1,30 @@
 //! The main API, run inside the test's own process.
 
-use crate::client::Client;
-use crate::database::{Contents, Database};
+use crate::client::ApiClient;
+use crate::database::{ClaimedDatabase, Contents};
 use crate::eventually::eventually;
-use crate::mails::Mail;
-use crate::settings::{MIGRATIONS, Settings};
+use crate::mails::MailFile;
+use crate::settings::{MIGRATIONS, TestSettings};
 use identity::builds;
 use kit::AnswerRoom;
 use kit::account_type::AccountType;
 use kit::app::App;
 use kit::authenticate::Admission;
 use kit::build::Build;
-use kit::domain::{self, Domain};
+use kit::domain::{self, Module};
 use kit::path::placeholders;
-use kit::request::{Effects, Received, Request};
+use kit::request::{Effects, ReceivedRequest, Request};
 use kit::route::Route;
 use kit::serve;
 use kit::table::Table;
-use resource::{Body, Query};
+use resource::{JsonBody, Query};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
-use store::{Conn, Engine, Error, Sql};
+use store::{Conn, Sql, StoreEngine, StoreError};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use web::clock::Clock;
@@ -45,29 +45,29 @@ pub const API_KEY: &str = "a key of the deployment, for tests";
 /// The time of a server's clock at its start: 2026-01-31T09:30:00Z.
 pub const NOW: i64 = 1_769_851_800_000_000;
 
-/// The API that a test crate serves. Its set-up names it once: `type Server = testkit::Server<Api>`.
+/// The API that a test crate serves. Its set-up names it once: `type TestServer = testkit::TestServer<Api>`.
 pub trait Api {
-    /// The modules, each after those that it uses. [`identity::DOMAIN`] is one of them, since every caller has an account.
-    const DOMAINS: &'static [&'static Domain];
+    /// The modules, each after those that it uses. [`identity::MODULE`] is one of them, since every caller has an account.
+    const MODULES: &'static [&'static Module];
 }
 
-/// A server of an API with the build [`DOMAIN`]. Its clock stands still until a test advances it, and its data is deleted
+/// A server of an API with the build [`MODULE`]. Its clock stands still until a test advances it, and its data is deleted
 /// when it is dropped.
-pub struct Server<A> {
-    first: Tenant,
+pub struct TestServer<A> {
+    first: TestBuild,
     api: PhantomData<A>,
 }
 
 /// A build of a server.
 #[derive(Clone)]
-pub struct Tenant {
-    inner: Arc<Inner>,
+pub struct TestBuild {
+    inner: Arc<ServerState>,
     /// The build as the application has it.
     pub build: Arc<Build>,
 }
 
 /// The state that all builds of a server share.
-pub struct Inner {
+pub struct ServerState {
     /// The application.
     pub app: App,
     /// The clock of the application.
@@ -76,50 +76,50 @@ pub struct Inner {
     pub address: SocketAddr,
     accounts: Mutex<HashMap<String, u32>>,
     data: TempDir,
-    database: Option<Database>,
+    database: Option<ClaimedDatabase>,
 }
 
-impl<A: Api> Server<A> {
+impl<A: Api> TestServer<A> {
     /// Starts a server with the usual settings.
-    pub async fn start() -> Server<A> {
-        Server::with(|_| {}).await
+    pub async fn start() -> TestServer<A> {
+        TestServer::start_with(|_| {}).await
     }
 
     /// Starts a server with changed settings.
-    pub async fn with(change: impl FnOnce(&mut Settings)) -> Server<A> {
-        Server::at(bind().await, change).await
+    pub async fn start_with(change: impl FnOnce(&mut TestSettings)) -> TestServer<A> {
+        TestServer::start_on_listener(bind().await, change).await
     }
 
     /// Starts a server with changed settings whose public address is that of its listener, such as
     /// `http://127.0.0.1:49152`, for programs that follow addresses. As with the embedded default, its build answers for
     /// all hosts.
-    pub async fn at_its_address(change: impl FnOnce(&mut Settings)) -> Server<A> {
+    pub async fn start_at_public_address(change: impl FnOnce(&mut TestSettings)) -> TestServer<A> {
         let listener = bind().await;
         let address = listener.local_addr().expect("a bound listener has an address");
-        let with_address = move |settings: &mut Settings| {
+        let with_address = move |settings: &mut TestSettings| {
             settings.base_url = format!("http://{address}");
             settings.fallback_build = Some(DOMAIN.to_owned());
             change(settings);
         };
-        Server::at(listener, with_address).await
+        TestServer::start_on_listener(listener, with_address).await
     }
 
-    async fn at(listener: TcpListener, change: impl FnOnce(&mut Settings)) -> Server<A> {
+    async fn start_on_listener(listener: TcpListener, change: impl FnOnce(&mut TestSettings)) -> TestServer<A> {
         let data = tempfile::tempdir().expect("a temporary directory can be made");
-        let mut config = config(Engine::Sqlite { directory: data.path().to_owned() }, &data);
+        let mut config = config(StoreEngine::Sqlite { directory: data.path().to_owned() }, &data);
         change(&mut config);
-        Server { first: Tenant::first(A::DOMAINS, listener, data, config).await, api: PhantomData }
+        TestServer { first: TestBuild::first(A::MODULES, listener, data, config).await, api: PhantomData }
     }
 
     /// The routes of the API, also before a server is started.
     pub fn table() -> &'static Table {
-        domain::register(A::DOMAINS);
+        domain::register(A::MODULES);
         domain::table()
     }
 
     /// Creates another build, with the usual super admin.
-    pub async fn build(&self, domain: &str) -> Tenant {
-        Tenant::create(self.inner.clone(), domain).await
+    pub async fn build(&self, domain: &str) -> TestBuild {
+        TestBuild::create(self.inner.clone(), domain).await
     }
 
     /// Advances the clock.
@@ -128,7 +128,7 @@ impl<A: Api> Server<A> {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ServerState {
     /// Closes the store before the database is released, so that the next server does not share it.
     fn drop(&mut self) {
         if self.database.is_none() {
@@ -143,16 +143,16 @@ impl Drop for Inner {
     }
 }
 
-impl<A> Deref for Server<A> {
-    type Target = Tenant;
-    fn deref(&self) -> &Tenant {
+impl<A> Deref for TestServer<A> {
+    type Target = TestBuild;
+    fn deref(&self) -> &TestBuild {
         &self.first
     }
 }
 
-impl Deref for Tenant {
-    type Target = Inner;
-    fn deref(&self) -> &Inner {
+impl Deref for TestBuild {
+    type Target = ServerState;
+    fn deref(&self) -> &ServerState {
         &self.inner
     }
 }
@@ -161,18 +161,18 @@ async fn bind() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a free port")
 }
 
-async fn open(domains: &'static [&'static Domain], settings: Settings) -> App {
+async fn open(domains: &'static [&'static Module], settings: TestSettings) -> App {
     let app = domain::open(settings.into(), MIGRATIONS, domains).await;
     app.unwrap_or_else(|error| panic!("the application does not open: {error}"))
 }
 
 /// Whether a server's first build is stored as that of any other server.
-fn is_as_usual(settings: &Settings) -> bool {
+fn is_as_usual(settings: &TestSettings) -> bool {
     settings.secret_key == SECRET_KEY && settings.clock.now() == NOW && settings.events.history.is_none()
 }
 
 /// Creates the first build before anything else writes there.
-async fn make_ready(domains: &'static [&'static Domain], database: &Database, settings: Settings) {
+async fn make_ready(domains: &'static [&'static Module], database: &ClaimedDatabase, settings: TestSettings) {
     let app = open(domains, settings).await;
     let made = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
     made.unwrap_or_else(|error| panic!("{DOMAIN} is not made: {error}"));
@@ -180,30 +180,30 @@ async fn make_ready(domains: &'static [&'static Domain], database: &Database, se
     database.keep_ready();
 }
 
-fn config(engine: Engine, data: &TempDir) -> Settings {
-    let mut settings = kit::settings::Settings::new(engine, data.path().to_owned(), SECRET_KEY);
+fn config(engine: StoreEngine, data: &TempDir) -> TestSettings {
+    let mut settings = kit::settings::KitSettings::new(engine, data.path().to_owned(), SECRET_KEY);
     settings.api_key = Some(API_KEY.to_owned());
     settings.base_url = "https://chancery.example".to_owned();
     settings.clock = Clock::fixed(NOW);
-    let mut settings = Settings::from(settings);
+    let mut settings = TestSettings::from(settings);
     settings.identity.hash_cost = identity::hasher::HashCost::LEAST;
     settings
 }
 
-impl Tenant {
+impl TestBuild {
     /// Starts a server and returns its first build.
     async fn first(
-        domains: &'static [&'static Domain],
+        domains: &'static [&'static Module],
         listener: TcpListener,
         data: TempDir,
-        mut config: Settings,
-    ) -> Tenant {
+        mut config: TestSettings,
+    ) -> TestBuild {
         let contents = if is_as_usual(&config) { Contents::Ready } else { Contents::Nothing };
         // A test may have a server of its own.
-        let is_embedded = matches!(&config.engine, Engine::Sqlite { .. });
-        let database = if is_embedded { Database::claim(contents) } else { None };
+        let is_embedded = matches!(&config.engine, StoreEngine::Sqlite { .. });
+        let database = if is_embedded { ClaimedDatabase::claim(contents) } else { None };
         if let Some(database) = &database {
-            config.engine = Engine::Postgres { url: database.url.clone() };
+            config.engine = StoreEngine::Postgres { url: database.url.clone() };
             if contents == Contents::Ready && !database.is_ready {
                 make_ready(domains, database, config.clone()).await;
             }
@@ -216,22 +216,28 @@ impl Tenant {
         // The task ends with the runtime of the test.
         tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
         let ready = app.build(DOMAIN).await.expect("the control database answers");
-        let inner =
-            Arc::new(Inner { clock: app.clock.clone(), app, address, accounts: Mutex::default(), data, database });
+        let inner = Arc::new(ServerState {
+            clock: app.clock.clone(),
+            app,
+            address,
+            accounts: Mutex::default(),
+            data,
+            database,
+        });
         match ready {
-            Some(build) => Tenant { build, inner },
-            None => Tenant::create(inner, DOMAIN).await,
+            Some(build) => TestBuild { build, inner },
+            None => TestBuild::create(inner, DOMAIN).await,
         }
     }
 
-    async fn create(inner: Arc<Inner>, domain: &str) -> Tenant {
+    async fn create(inner: Arc<ServerState>, domain: &str) -> TestBuild {
         let build = builds::create(&inner.app, domain, ADMIN, PASSWORD).await;
-        Tenant { build: build.unwrap_or_else(|error| panic!("{domain} is not made: {error}")), inner }
+        TestBuild { build: build.unwrap_or_else(|error| panic!("{domain} is not made: {error}")), inner }
     }
 
     /// Sets a limit of the first build, by the name under which it is stored.
     pub async fn set_limit(&self, name: &'static str, value: i64) {
-        let set = move |conn: &mut Conn| -> Result<(), Error> {
+        let set = move |conn: &mut Conn| -> Result<(), StoreError> {
             let sql = "INSERT INTO limits(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2";
             conn.exec(&Sql::new(sql).arg(name).arg(value)).map(|_| ())
         };
@@ -239,19 +245,19 @@ impl Tenant {
     }
 
     /// A client that is not signed in.
-    pub fn anonymous(&self) -> Client {
-        Client::new(self.address, &self.build.domain)
+    pub fn anonymous(&self) -> ApiClient {
+        ApiClient::new(self.address, &self.build.domain)
     }
 
     /// Signs in with a username and a password.
     #[track_caller]
-    pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = Client> + use<> {
+    pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = ApiClient> + use<> {
         self.anonymous().sign_in(username, password)
     }
 
     /// Signs in as the first super admin, whose id is 1.
     #[track_caller]
-    pub fn admin(&self) -> impl Future<Output = Client> + use<> {
+    pub fn admin(&self) -> impl Future<Output = ApiClient> + use<> {
         self.sign_in(ADMIN, PASSWORD)
     }
 
@@ -271,7 +277,7 @@ impl Tenant {
             &self.app,
             &self.build,
             &username,
-            AccountType::of(account_type).expect("an account type"),
+            AccountType::parse(account_type).expect("an account type"),
             PASSWORD,
         )
         .await;
@@ -279,21 +285,21 @@ impl Tenant {
         username
     }
 
-    /// Creates an account as [`Tenant::account`] does, and signs in.
-    pub async fn as_type(&self, account_type: &str) -> Client {
+    /// Creates an account as [`TestBuild::account`] does, and signs in.
+    pub async fn as_type(&self, account_type: &str) -> ApiClient {
         let username = self.account(account_type).await;
         self.sign_in(&username, PASSWORD).await
     }
 
     /// Creates a configuration administrator whose only role has these permissions (`{resource: [action, …]}`), and
     /// signs in.
-    pub async fn with_role(&self, permissions: Json) -> Client {
+    pub async fn with_role(&self, permissions: Json) -> ApiClient {
         let admin = self.admin().await;
         let username = self.account("full").await;
         let role = admin
             .post("/api/roles/", json!({"name": format!("Role of {username}"), "permissions": permissions}))
             .await
-            .created();
+            .expect_created();
         let user = self.sign_in(&username, PASSWORD).await;
         admin.patch(&format!("/api/users/{}/", user.id), json!({"roles": [role["id"]]})).await.ok();
         user
@@ -301,16 +307,16 @@ impl Tenant {
 
     /// A request as the handler of a route gets it, for tests without HTTP. `None`: the caller is not signed in. Each
     /// path value is 1 or [`UUID`], and each member of the body is a text.
-    pub async fn request(&self, caller: Option<&Client>, route: &'static Route, query: &str) -> Request {
+    pub async fn request(&self, caller: Option<&ApiClient>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
-        let (_, by) = &identity::DOMAIN.callers[0];
+        let (_, by) = &identity::MODULE.callers[0];
         let claims = caller.and_then(|caller| (by.read)(&self.app, build, &caller.token, now));
         let caller = match claims {
             Some(claims) => (by.identify)(build, claims, now).await.expect("the database answers"),
             None => None,
         };
         let names = route.declared_names();
-        let received = Received {
+        let received = ReceivedRequest {
             app: self.app.clone(),
             build: build.clone(),
             requirement: route.requirement(),
@@ -319,7 +325,9 @@ impl Tenant {
             method: route.method.clone(),
             path: route.path.to_owned(),
             query: Query::parse(query),
-            body: Ok(Body::of(&names.into_iter().flatten().map(|name| (name.clone(), Json::from("x"))).collect())),
+            body: Ok(JsonBody::from_json(
+                &names.into_iter().flatten().map(|name| (name.clone(), Json::from("x"))).collect(),
+            )),
             room: None,
             answer_room: AnswerRoom::default(),
             headers: Default::default(),
@@ -333,15 +341,15 @@ impl Tenant {
     }
 
     /// Waits until no mail of the build is queued, and returns all that were sent.
-    pub async fn mails(&self) -> Vec<Mail> {
+    pub async fn mails(&self) -> Vec<MailFile> {
         let sql = "SELECT (SELECT count(*) FROM jobs WHERE kind = 'mail') + (SELECT count(*) FROM mail_jobs)";
-        let waiting = move |conn: &mut Conn| conn.one(&Sql::new(sql), |row| row.int(0));
-        eventually(async || self.build.db.read::<i64, Error>(waiting).await == Ok(0)).await;
-        Mail::all(self.data.path(), &self.build.domain)
+        let waiting = move |conn: &mut Conn| conn.query_one(&Sql::new(sql), |row| row.int(0));
+        eventually(async || self.build.db.read::<i64, StoreError>(waiting).await == Ok(0)).await;
+        MailFile::read_all(self.data.path(), &self.build.domain)
     }
 
     /// The latest mail to a receiver.
-    pub async fn mail_to(&self, receiver: &str) -> Mail {
+    pub async fn mail_to(&self, receiver: &str) -> MailFile {
         let mails = self.mails().await;
         let last = mails.iter().rev().find(|mail| mail.to == receiver);
         last.unwrap_or_else(|| panic!("no mail to {receiver} among {mails:#?}")).clone()

@@ -16,35 +16,35 @@ pub const MIGRATIONS: Migrations = Migrations {
 /// The settings of a test server: those of the kit, and those of the modules that every server has. A test changes the
 /// settings of another module by `domains.edit`.
 #[derive(Clone)]
-pub struct Settings {
-    pub kit: kit::settings::Settings,
-    pub events: events::Settings,
-    pub identity: identity::Settings,
+pub struct TestSettings {
+    pub kit: kit::settings::KitSettings,
+    pub events: events::EventSettings,
+    pub identity: identity::IdentitySettings,
 }
 
-impl From<kit::settings::Settings> for Settings {
-    fn from(kit: kit::settings::Settings) -> Settings {
-        Settings { kit, events: Default::default(), identity: Default::default() }
+impl From<kit::settings::KitSettings> for TestSettings {
+    fn from(kit: kit::settings::KitSettings) -> TestSettings {
+        TestSettings { kit, events: Default::default(), identity: Default::default() }
     }
 }
 
-impl From<Settings> for kit::settings::Settings {
-    fn from(settings: Settings) -> kit::settings::Settings {
-        let Settings { mut kit, events, identity } = settings;
-        kit.domains = kit.domains.with(events).with(identity);
+impl From<TestSettings> for kit::settings::KitSettings {
+    fn from(settings: TestSettings) -> kit::settings::KitSettings {
+        let TestSettings { mut kit, events, identity } = settings;
+        kit.domains = kit.domains.with_settings(events).with_settings(identity);
         kit
     }
 }
 
-impl Deref for Settings {
-    type Target = kit::settings::Settings;
-    fn deref(&self) -> &kit::settings::Settings {
+impl Deref for TestSettings {
+    type Target = kit::settings::KitSettings;
+    fn deref(&self) -> &kit::settings::KitSettings {
         &self.kit
     }
 }
 
-impl DerefMut for Settings {
-    fn deref_mut(&mut self) -> &mut kit::settings::Settings {
+impl DerefMut for TestSettings {
+    fn deref_mut(&mut self) -> &mut kit::settings::KitSettings {
         &mut self.kit
     }
 }

@@ -1,13 +1,13 @@
 //! Parts of answers that many tests expect.
 
-use crate::client::Client;
+use crate::client::ApiClient;
 use serde_json::{Value, json};
 
 /// The time of a server's clock at its start, as answers show it.
 pub const START: &str = "2026-01-31T09:30:00.000000Z";
 
 /// The user reference (`docs/reference/conventions.md`) of an account that the test kit created.
-pub fn user(user: &Client, account_type: &str) -> Value {
+pub fn user(user: &ApiClient, account_type: &str) -> Value {
     let last_name = match account_type {
         "internal" => "Internal",
         "external" => "External",

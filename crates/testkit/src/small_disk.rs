@@ -47,7 +47,7 @@ impl SmallDisk {
     }
 
     /// Fills the file system completely.
-    pub fn fill(&self) {
+    pub fn fill_disk(&self) {
         self.fill_but(0);
     }
 
@@ -61,8 +61,8 @@ impl SmallDisk {
         file.set_len(length.saturating_sub(bytes)).expect("a file may become shorter");
     }
 
-    /// Frees the space that [`SmallDisk::fill`] took.
-    pub fn free(&self) {
+    /// Frees the space that [`SmallDisk::fill_disk`] took.
+    pub fn free_space(&self) {
         std::fs::remove_file(self.filler()).expect("the disk was filled");
     }
 

@@ -14,7 +14,7 @@ pub type TextRow = Vec<Option<String>>;
 impl Installation {
     /// Saves all data as `{stem}.tar.gz` (the data directory) or `{stem}.sql.gz` (a dump that PostgreSQL 14 and later
     /// accept). No process may serve the installation meanwhile.
-    pub fn keep(&self, stem: &Path) {
+    pub fn save_as(&self, stem: &Path) {
         match self.database_url() {
             None => {
                 let kept = with_extension(stem, "tar.gz");
@@ -39,7 +39,7 @@ impl Installation {
         }
     }
 
-    /// Restores the data that [`Installation::keep`] has saved, into an empty installation.
+    /// Restores the data that [`Installation::save_as`] has saved, into an empty installation.
     pub fn restore(&self, stem: &Path) {
         if self.database_url().is_none() {
             let kept = with_extension(stem, "tar.gz");

@@ -11,12 +11,12 @@ const TRACED_CALLS: &str = "trace=write,writev,pwrite64,pwritev,pwritev2,sendto,
 /// A trace of system calls.
 pub struct Trace {
     /// The completed calls, in the order in which they began.
-    pub calls: Vec<Call>,
+    pub calls: Vec<SystemCall>,
 }
 
 /// A system call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct SystemCall {
     /// The name of the system call.
     pub name: String,
     /// The arguments; file descriptors have their paths in angle brackets, and texts are in quotes.
@@ -29,7 +29,7 @@ pub struct Call {
     pub ended: usize,
 }
 
-impl Call {
+impl SystemCall {
     /// Whether the call has synced the file whose path ends with `file`.
     pub fn syncs(&self, file: &str) -> bool {
         matches!(self.name.as_str(), "fsync" | "fdatasync") && self.result == "0" && self.is_on(file)
@@ -71,7 +71,7 @@ impl Trace {
     pub(crate) fn read(file: &Path) -> Trace {
         let text = std::fs::read(file).unwrap_or_else(|error| panic!("strace wrote nothing: {error}"));
         let text = String::from_utf8_lossy(&text);
-        let mut calls: Vec<Call> = Vec::new();
+        let mut calls: Vec<SystemCall> = Vec::new();
         // The unfinished call of each thread.
         let mut unfinished: HashMap<&str, (usize, String)> = HashMap::new();
         for (at, line) in text.lines().enumerate() {
@@ -90,7 +90,7 @@ impl Trace {
             };
             let Some((name, rest)) = whole.split_once('(') else { continue };
             let Some((arguments, result)) = rest.rsplit_once(" = ") else { continue };
-            calls.push(Call {
+            calls.push(SystemCall {
                 name: name.to_owned(),
                 arguments: arguments.to_owned(),
                 result: result.trim().to_owned(),

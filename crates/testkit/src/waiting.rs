@@ -1,29 +1,34 @@
 //! Calls that wait for another transaction, as only PostgreSQL has them: on SQLite nobody writes beside another.
 
-use crate::client::Call;
+use crate::client::PreparedCall;
 use crate::eventually::eventually;
 use crate::reply::Reply;
-use crate::server::Tenant;
+use crate::server::TestBuild;
 use std::sync::mpsc;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// From then on a write looks again whether it was decided by what still holds (`kit/src/commit.rs`).
 const LONG: Duration = Duration::from_millis(20);
 
-impl Tenant {
+impl TestBuild {
     /// Sends a call that waits for what a statement locks or writes, lets something happen, undoes the statement, and
     /// returns the answer to the call.
-    pub async fn while_it_waits(&self, statement: &'static str, call: Call, happens: impl AsyncFnOnce()) -> Reply {
+    pub async fn while_it_waits(
+        &self,
+        statement: &'static str,
+        call: PreparedCall,
+        happens: impl AsyncFnOnce(),
+    ) -> Reply {
         let (held, mut holder) = tokio::sync::mpsc::unbounded_channel();
         let (release, released) = mpsc::channel::<()>();
         let hold = move |conn: &mut Conn| {
-            conn.each(&Sql::new(statement), |_| Ok(()))?;
-            let pid = conn.one(&Sql::new("SELECT CAST(pg_backend_pid() AS BIGINT)"), |row| row.int(0))?;
+            conn.for_each_row(&Sql::new(statement), |_| Ok(()))?;
+            let pid = conn.query_one(&Sql::new("SELECT CAST(pg_backend_pid() AS BIGINT)"), |row| row.int(0))?;
             let _ = held.send(pid);
             // Nothing is sent: it ends when the sender is dropped.
             let _ = released.recv();
-            Err::<(), Error>(Error::NotFound)
+            Err::<(), StoreError>(StoreError::NotFound)
         };
         let db = self.build.db.clone();
         let holding = tokio::spawn(async move { db.write(hold).await });
@@ -38,7 +43,7 @@ impl Tenant {
         // The write has to wait for longer than this, and nothing shows how long it has waited.
         tokio::time::sleep(LONG).await;
         drop(release);
-        assert_eq!(holding.await.expect("it ends"), Err(Error::NotFound));
+        assert_eq!(holding.await.expect("it ends"), Err(StoreError::NotFound));
         reply.await.expect("it is answered")
     }
 
@@ -47,8 +52,8 @@ impl Tenant {
         let count = move |conn: &mut Conn| {
             let sql =
                 "SELECT count(*) FROM pg_stat_activity a WHERE $1 = ANY(CAST(pg_blocking_pids(a.pid) AS BIGINT[]))";
-            conn.one(&Sql::new(sql).arg(pid), |row| row.int(0))
+            conn.query_one(&Sql::new(sql).arg(pid), |row| row.int(0))
         };
-        self.build.db.read::<_, Error>(count).await.expect("the database answers")
+        self.build.db.read::<_, StoreError>(count).await.expect("the database answers")
     }
 }

@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, AnswerBody, Outcome};
 use kit::build::Build;
-use kit::domain::{Domain, FrontEnd};
+use kit::domain::{FrontEnd, Module};
 use kit::html::{self, Theme, escape};
 use kit::refusal::Refusal;
 use std::io::Read;
@@ -21,8 +21,8 @@ use web::clock::random_token;
 use web::compress::takes_gzip;
 
 /// What this domain hands over to `platform`.
-pub static DOMAIN: Domain =
-    Domain { name: "console", front_end: Some(FrontEnd { path: PATH, version: VERSION, answer }), ..Domain::EMPTY };
+pub static MODULE: Module =
+    Module { name: "console", front_end: Some(FrontEnd { path: PATH, version: VERSION, answer }), ..Module::EMPTY };
 
 /// Where people find the console.
 const PATH: &str = "/console/";
@@ -87,13 +87,13 @@ fn asset(path: &str, parts: &Parts) -> Outcome {
             headers.push((header::CONTENT_ENCODING, HeaderValue::from_static("gzip")));
             Bytes::from_static(file.content)
         }
-        _ => file.plain(),
+        _ => file.decompress(),
     };
-    Ok(whole(content_type(file.name), body, headers))
+    Ok(full_answer(content_type(file.name), body, headers))
 }
 
 impl File {
-    fn plain(&self) -> Bytes {
+    fn decompress(&self) -> Bytes {
         let inflate = || {
             let mut plain = Vec::new();
             // What is part of the program is whole.
@@ -119,14 +119,14 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-fn whole(content_type: &'static str, body: impl Into<Bytes>, headers: Vec<(HeaderName, HeaderValue)>) -> Answer {
+fn full_answer(content_type: &'static str, body: impl Into<Bytes>, headers: Vec<(HeaderName, HeaderValue)>) -> Answer {
     let body = AnswerBody::Whole(body.into());
     Answer { status: StatusCode::OK, body, content_type: Some(content_type), headers, ..Answer::empty() }
 }
 
 /// The page that loads the bundle, with a nonce of its own.
 fn shell(build: &Build, parts: &Parts) -> Answer {
-    let (nonce, theme, owner) = (random_token(), Theme::of(&parts.headers), escape(&build.domain));
+    let (nonce, theme, owner) = (random_token(), Theme::from_headers(&parts.headers), escape(&build.domain));
     let (data_theme, schemes) = (theme.name(), theme.schemes());
     let file = |name: &str| format!("{ASSETS}{VERSION}/{name}");
     let (style, vendor, main, script) = (file("app.css"), file("vendor.js"), file("main.js"), file("app.js"));
@@ -146,7 +146,7 @@ fn shell(build: &Build, parts: &Parts) -> Answer {
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     ];
-    whole("text/html; charset=utf-8", html, headers.into())
+    full_answer("text/html; charset=utf-8", html, headers.into())
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
         for file in &FILES {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/").to_owned() + file.name;
             let stored = std::fs::read(path).expect("the file that was embedded");
-            assert!(file.plain() == stored, "{}", file.name);
+            assert!(file.decompress() == stored, "{}", file.name);
         }
     }
 }

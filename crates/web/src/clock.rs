@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 /// The source of time. Clones of a fixed clock move together.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(TimeSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum TimeSource {
     System,
     Fixed(Arc<AtomicI64>),
 }
@@ -24,17 +24,17 @@ enum Source {
 impl Clock {
     /// The clock of the machine.
     pub fn system() -> Clock {
-        Clock(Source::System)
+        Clock(TimeSource::System)
     }
 
     /// A clock for tests, which stands still until it is advanced.
     pub fn fixed(micros: i64) -> Clock {
-        Clock(Source::Fixed(Arc::new(AtomicI64::new(micros))))
+        Clock(TimeSource::Fixed(Arc::new(AtomicI64::new(micros))))
     }
 
     /// Moves a fixed clock, and all its clones, by so many microseconds. The system's clock stays as it is.
     pub fn advance(&self, micros: i64) {
-        if let Source::Fixed(at) = &self.0 {
+        if let TimeSource::Fixed(at) = &self.0 {
             at.fetch_add(micros, Ordering::SeqCst);
         }
     }
@@ -43,9 +43,9 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "the one place that may ask the system")]
     pub fn now(&self) -> i64 {
         match &self.0 {
-            Source::Fixed(at) => at.load(Ordering::SeqCst),
+            TimeSource::Fixed(at) => at.load(Ordering::SeqCst),
             // A machine whose clock is set to before 1970 gets 1970.
-            Source::System => {
+            TimeSource::System => {
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as i64)
             }
         }

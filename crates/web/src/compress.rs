@@ -17,7 +17,7 @@ use hyper::body::{Body, Frame};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use zstd::stream::raw::{self, CParameter, InBuffer, Operation, OutBuffer};
 
-use crate::content::Content;
+use crate::content::BodyContent;
 
 /// Shorter bodies are hardly shorter when compressed.
 const LEAST: u64 = 1024;
@@ -46,18 +46,18 @@ enum Coding {
 
 /// What a request says of codings of its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedCodings {
     /// The coding that the client likes best; `None`: `identity`.
     coding: Option<Coding>,
     /// Whether it would rather not have `identity` at all.
     refuses_identity: bool,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// What `Accept-Encoding` says. What is wrong in it is ignored; parts of a body are never compressed.
-    pub fn of(headers: &HeaderMap) -> Accepted {
+    pub fn from_headers(headers: &HeaderMap) -> AcceptedCodings {
         if !headers.contains_key(header::ACCEPT_ENCODING) || headers.contains_key(header::RANGE) {
-            return Accepted::default();
+            return AcceptedCodings::default();
         }
         let [mut gzip, mut zstd, mut identity, mut others] = [None; 4];
         let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
@@ -79,7 +79,7 @@ impl Accepted {
         let refuses_identity = identity.or(others) == Some(0);
         let (weight, coding) = if zstd >= gzip { (zstd, Coding::Zstd) } else { (gzip, Coding::Gzip) };
         let is_better = weight > 0 && weight >= identity.unwrap_or(0);
-        Accepted { coding: is_better.then_some(coding), refuses_identity }
+        AcceptedCodings { coding: is_better.then_some(coding), refuses_identity }
     }
 }
 
@@ -105,7 +105,7 @@ pub fn takes_gzip(request: &HeaderMap) -> bool {
 /// The answer as it is accepted: compressed, if that is worth it. Its `ETag` stays the same, so that `If-Match` works
 /// whatever coding a client has seen.
 #[must_use]
-pub fn compress(mut response: Response<Content>, accepted: Accepted) -> Response<Content> {
+pub fn compress(mut response: Response<BodyContent>, accepted: AcceptedCodings) -> Response<BodyContent> {
     if !is_compressible(&response) {
         return response;
     }
@@ -135,7 +135,7 @@ pub fn compress(mut response: Response<Content>, accepted: Accepted) -> Response
 
 /// Whether an answer is text, whole, and not yet encoded. One that can be had in ranges stays as it is, because a client
 /// goes on with what it has under the same `ETag`.
-fn is_compressible(response: &Response<Content>) -> bool {
+fn is_compressible(response: &Response<BodyContent>) -> bool {
     let headers = response.headers();
     let not = [header::CONTENT_ENCODING, header::CONTENT_RANGE, header::ACCEPT_RANGES];
     if response.status() == StatusCode::PARTIAL_CONTENT || not.iter().any(|name| headers.contains_key(name)) {
@@ -150,14 +150,16 @@ fn is_compressible(response: &Response<Content>) -> bool {
 }
 
 /// A body in this coding; the body itself where that would not be shorter, or all encoders are taken.
-fn compressed(body: Content, coding: Coding) -> (Content, bool) {
+fn compressed(body: BodyContent, coding: Coding) -> (BodyContent, bool) {
     match body {
-        Content::Whole(full) if is_short(&full) => match at_once(full, coding) {
-            Ok(compressed) => (Content::Whole(compressed), true),
-            Err(full) => (Content::Whole(full), false),
+        BodyContent::Whole(full) if is_short(&full) => match compress_short(full, coding) {
+            Ok(compressed) => (BodyContent::Whole(compressed), true),
+            Err(full) => (BodyContent::Whole(full), false),
         },
         body => match (PLACES.try_acquire(), Encoder::new(coding)) {
-            (Ok(place), Ok(encoder)) => (Content::Compressed(Box::new(Compressed::new(body, encoder, place))), true),
+            (Ok(place), Ok(encoder)) => {
+                (BodyContent::Compressed(Box::new(CompressedBody::new(body, encoder, place))), true)
+            }
             _ => (body, false),
         },
     }
@@ -168,7 +170,7 @@ fn is_short(body: &Full<Bytes>) -> bool {
 }
 
 /// A short body in this coding, or the body itself.
-fn at_once(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, Full<Bytes>> {
+fn compress_short(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, Full<Bytes>> {
     thread_local! {
         static ENCODERS: RefCell<[Option<Encoder>; 2]> = const { RefCell::new([None, None]) };
     }
@@ -182,7 +184,7 @@ fn at_once(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, Full<By
         let mut encoder = kept.take().map_or_else(|| Encoder::new(coding), Ok)?;
         encoder.begin(bytes.len())?;
         let mut out = Vec::with_capacity(bytes.len() / 2);
-        encoder.run(&bytes, Action::Finish, &mut out)?;
+        encoder.run(&bytes, EncoderStep::Finish, &mut out)?;
         *kept = Some(encoder);
         Ok::<_, io::Error>(out)
     });
@@ -195,7 +197,7 @@ fn at_once(mut body: Full<Bytes>, coding: Coding) -> Result<Full<Bytes>, Full<By
 
 /// What is done beside compressing.
 #[derive(Clone, Copy, PartialEq)]
-enum Action {
+enum EncoderStep {
     Nothing,
     /// All that was put in comes out.
     Flush,
@@ -232,21 +234,21 @@ impl Encoder {
         Ok(())
     }
 
-    fn run(&mut self, input: &[u8], action: Action, out: &mut Vec<u8>) -> io::Result<()> {
+    fn run(&mut self, input: &[u8], action: EncoderStep, out: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Encoder::Gzip(encoder) => {
                 let begun_at = encoder.total_in();
                 let flush = match action {
-                    Action::Nothing => FlushCompress::None,
-                    Action::Flush => FlushCompress::Sync,
-                    Action::Finish => FlushCompress::Finish,
+                    EncoderStep::Nothing => FlushCompress::None,
+                    EncoderStep::Flush => FlushCompress::Sync,
+                    EncoderStep::Finish => FlushCompress::Finish,
                 };
                 loop {
                     out.reserve(GROWTH);
                     let taken = usize::try_from(encoder.total_in() - begun_at).unwrap_or(input.len());
                     let status = encoder.compress_vec(&input[taken..], out, flush)?;
                     let has_room = out.len() < out.capacity();
-                    if status == Status::StreamEnd || (action != Action::Finish && has_room) {
+                    if status == Status::StreamEnd || (action != EncoderStep::Finish && has_room) {
                         return Ok(());
                     }
                 }
@@ -256,8 +258,8 @@ impl Encoder {
                 while input.pos() < input.src.len() {
                     encoder.run(&mut input, &mut room(out))?;
                 }
-                while action == Action::Flush && encoder.flush(&mut room(out))? > 0 {}
-                while action == Action::Finish && encoder.finish(&mut room(out), true)? > 0 {}
+                while action == EncoderStep::Flush && encoder.flush(&mut room(out))? > 0 {}
+                while action == EncoderStep::Finish && encoder.finish(&mut room(out), true)? > 0 {}
                 Ok(())
             }
         }
@@ -272,8 +274,8 @@ fn room(out: &mut Vec<u8>) -> OutBuffer<'_, Vec<u8>> {
 }
 
 /// A body that is compressed while it is sent.
-pub struct Compressed {
-    body: Content,
+pub struct CompressedBody {
+    body: BodyContent,
     encoder: Encoder,
     /// What was taken of the body and not yet compressed.
     waiting: Bytes,
@@ -285,10 +287,10 @@ pub struct Compressed {
     _place: SemaphorePermit<'static>,
 }
 
-impl Compressed {
-    fn new(body: Content, encoder: Encoder, place: SemaphorePermit<'static>) -> Compressed {
+impl CompressedBody {
+    fn new(body: BodyContent, encoder: Encoder, place: SemaphorePermit<'static>) -> CompressedBody {
         let waiting = Bytes::new();
-        Compressed { body, encoder, waiting, is_behind: false, in_one_turn: 0, is_over: false, _place: place }
+        CompressedBody { body, encoder, waiting, is_behind: false, in_one_turn: 0, is_over: false, _place: place }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -307,13 +309,13 @@ impl Compressed {
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                     Poll::Ready(None) => {
                         self.is_over = true;
-                        let outcome = self.encoder.run(&[], Action::Finish, &mut out);
+                        let outcome = self.encoder.run(&[], EncoderStep::Finish, &mut out);
                         return Poll::Ready(Some(outcome.map(|()| Frame::data(out.into()))));
                     }
                     // Pieces may be made slowly, so that the client waits for each. A file is there already.
-                    Poll::Pending if self.is_behind && matches!(self.body, Content::Pieces(_)) => {
+                    Poll::Pending if self.is_behind && matches!(self.body, BodyContent::Pieces(_)) => {
                         self.is_behind = false;
-                        let outcome = self.encoder.run(&[], Action::Flush, &mut out);
+                        let outcome = self.encoder.run(&[], EncoderStep::Flush, &mut out);
                         return Poll::Ready(Some(outcome.map(|()| Frame::data(out.into()))));
                     }
                     Poll::Pending => return Poll::Pending,
@@ -327,7 +329,7 @@ impl Compressed {
             let piece = self.waiting.split_to(self.waiting.len().min(PIECE));
             self.in_one_turn += piece.len();
             self.is_behind = true;
-            if let Err(error) = self.encoder.run(&piece, Action::Nothing, &mut out) {
+            if let Err(error) = self.encoder.run(&piece, EncoderStep::Nothing, &mut out) {
                 return Poll::Ready(Some(Err(error)));
             }
             if !out.is_empty() {

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 
 use tokio::sync::mpsc;
 
-use crate::compress::Compressed;
+use crate::compress::CompressedBody;
 use crate::shares::Permit;
 
 /// How many bytes of a file are read at a time. The runtime holds as many again, and hyper up to 32 KiB and a chunk, so that a
@@ -26,8 +26,8 @@ const MAX_PIECE: usize = 8 * 1024;
 const PIECES: usize = 2;
 
 /// The body of an answer.
-pub enum Content {
-    /// Bytes. Those of a large answer hold the permit for their memory until they are sent ([`Permit::hold`]).
+pub enum BodyContent {
+    /// Bytes. Those of a large answer hold the permit for their memory until they are sent ([`Permit::attach_to`]).
     Whole(Full<Bytes>),
     /// A file, from its current position.
     File {
@@ -41,35 +41,35 @@ pub enum Content {
     /// Pieces, as they are made.
     Pieces(Pieces),
     /// One of the others, which is compressed while it is sent.
-    Compressed(Box<Compressed>),
+    Compressed(Box<CompressedBody>),
 }
 
 /// The end of an answer at which its pieces are sent. See [`pieces`].
 pub struct Pieces {
-    receiver: mpsc::Receiver<Piece>,
+    receiver: mpsc::Receiver<BodyPiece>,
     /// How many bytes are still to come, where that is known.
     left: Option<u64>,
     is_over: bool,
 }
 
-enum Piece {
+enum BodyPiece {
     Bytes(Bytes),
     End,
 }
 
-/// The end of an answer at which its pieces are made. Without [`Producer::finish`], the client sees a body that is
+/// The end of an answer at which its pieces are made. Without [`PieceSender::finish`], the client sees a body that is
 /// incomplete.
 #[derive(Clone)]
-pub struct Producer(mpsc::Sender<Piece>);
+pub struct PieceSender(mpsc::Sender<BodyPiece>);
 
 /// A body that is made while it is sent, of so many bytes if that is known. A body that turns out to have another length
 /// is an error, which closes the connection.
-pub fn pieces(length: Option<u64>) -> (Producer, Content) {
+pub fn pieces(length: Option<u64>) -> (PieceSender, BodyContent) {
     let (sender, receiver) = mpsc::channel(PIECES);
-    (Producer(sender), Content::Pieces(Pieces { receiver, left: length, is_over: false }))
+    (PieceSender(sender), BodyContent::Pieces(Pieces { receiver, left: length, is_over: false }))
 }
 
-impl Producer {
+impl PieceSender {
     /// Sends bytes, once there is room for them.
     ///
     /// # Errors
@@ -79,17 +79,17 @@ impl Producer {
         if bytes.len() > MAX_PIECE {
             return self.send_copied(&bytes).await;
         }
-        if bytes.is_empty() { Ok(()) } else { self.send_piece(Piece::Bytes(bytes)).await }
+        if bytes.is_empty() { Ok(()) } else { self.send_piece(BodyPiece::Bytes(bytes)).await }
     }
 
     /// Sends a copy of bytes, piece by piece: for those that are a part of something longer, which would be kept in memory
     /// until they are sent.
     ///
     /// # Errors
-    /// As [`Producer::send`].
+    /// As [`PieceSender::send`].
     pub async fn send_copied(&self, bytes: &[u8]) -> io::Result<()> {
         for piece in bytes.chunks(MAX_PIECE) {
-            self.send_piece(Piece::Bytes(Bytes::copy_from_slice(piece))).await?;
+            self.send_piece(BodyPiece::Bytes(Bytes::copy_from_slice(piece))).await?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Producer {
     /// Says that the body is whole.
     pub async fn finish(self) {
         // A client that has had all announced bytes need not wait for this.
-        let _ = self.send_piece(Piece::End).await;
+        let _ = self.send_piece(BodyPiece::End).await;
     }
 
     /// Waits until nobody takes the body any more.
@@ -110,7 +110,7 @@ impl Producer {
         self.0.is_closed()
     }
 
-    async fn send_piece(&self, piece: Piece) -> io::Result<()> {
+    async fn send_piece(&self, piece: BodyPiece) -> io::Result<()> {
         self.0.send(piece).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
@@ -123,39 +123,39 @@ impl Pieces {
         let piece = std::task::ready!(self.receiver.poll_recv(cx));
         let left = self.left.unwrap_or(u64::MAX);
         Poll::Ready(match piece {
-            Some(Piece::Bytes(bytes)) if bytes.len() as u64 <= left => {
+            Some(BodyPiece::Bytes(bytes)) if bytes.len() as u64 <= left => {
                 self.left = self.left.map(|left| left - bytes.len() as u64);
                 Some(Ok(Frame::data(bytes)))
             }
-            Some(Piece::Bytes(_)) => Some(Err(io::Error::other("the body is longer than it was announced"))),
-            Some(Piece::End) if self.left.unwrap_or(0) == 0 => {
+            Some(BodyPiece::Bytes(_)) => Some(Err(io::Error::other("the body is longer than it was announced"))),
+            Some(BodyPiece::End) if self.left.unwrap_or(0) == 0 => {
                 self.is_over = true;
                 None
             }
-            Some(Piece::End) | None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+            Some(BodyPiece::End) | None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
         })
     }
 }
 
-impl From<Full<Bytes>> for Content {
-    fn from(body: Full<Bytes>) -> Content {
-        Content::Whole(body)
+impl From<Full<Bytes>> for BodyContent {
+    fn from(body: Full<Bytes>) -> BodyContent {
+        BodyContent::Whole(body)
     }
 }
 
-impl Body for Content {
+impl Body for BodyContent {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Content::Whole(body) => {
+            BodyContent::Whole(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
-            Content::Pieces(pieces) => pieces.poll(cx),
-            Content::Compressed(compressed) => compressed.poll(cx),
-            Content::File { left: 0, .. } => Poll::Ready(None),
-            Content::File { file, left, .. } => {
+            BodyContent::Pieces(pieces) => pieces.poll(cx),
+            BodyContent::Compressed(compressed) => compressed.poll(cx),
+            BodyContent::File { left: 0, .. } => Poll::Ready(None),
+            BodyContent::File { file, left, .. } => {
                 let piece = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
                 let mut bytes = BytesMut::with_capacity(piece);
                 let mut room = (&mut bytes).limit(piece);
@@ -174,19 +174,19 @@ impl Body for Content {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Content::Whole(body) => body.is_end_stream(),
-            Content::File { left, .. } => *left == 0,
-            Content::Pieces(pieces) => pieces.is_over,
-            Content::Compressed(compressed) => compressed.is_over(),
+            BodyContent::Whole(body) => body.is_end_stream(),
+            BodyContent::File { left, .. } => *left == 0,
+            BodyContent::Pieces(pieces) => pieces.is_over,
+            BodyContent::Compressed(compressed) => compressed.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Content::Whole(body) => body.size_hint(),
-            Content::File { left, .. } => SizeHint::with_exact(*left),
-            Content::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
-            Content::Compressed(_) => SizeHint::default(),
+            BodyContent::Whole(body) => body.size_hint(),
+            BodyContent::File { left, .. } => SizeHint::with_exact(*left),
+            BodyContent::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            BodyContent::Compressed(_) => SizeHint::default(),
         }
     }
 }
@@ -200,12 +200,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    async fn content(length: usize, left: usize) -> Content {
+    async fn content(length: usize, left: usize) -> BodyContent {
         let mut file = tempfile::tempfile().unwrap();
         let bytes: Vec<u8> = (0..length).map(|number| (number / 1000) as u8).collect();
         file.write_all(&bytes).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        Content::File { file: File::from_std(file), left: left as u64, permit: None }
+        BodyContent::File { file: File::from_std(file), left: left as u64, permit: None }
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@
 //! - an answer that is not read: `write`; one that is read slower than its [`Pace`], where it has one: a few seconds;
 //! - connections: `connections` in all, and half of them for one peer (`places.rs`); a further one takes the place of an
 //!   idle one, of the same peer if that has its half. If none is idle, it is told 503 and closed at once;
-//! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`Head`]);
+//! - header bytes: `header_bytes` each, and [`HEADERS_TOGETHER`] of all headers that are longer than usual ([`ConnectionState`]);
 //! - what is read of a body before anybody asks for it: [`AT_A_TIME`].
 //!
 //! HTTP/2 is left to the proxy in front. Over plain text hardly a client speaks it, and hyper-util's detection of it
@@ -40,8 +40,8 @@ use tokio::task::{consume_budget, unconstrained};
 use tokio::time::Instant;
 
 use crate::pace::Pace;
-use crate::places::{Occupant, Places, SpeaksForMany};
-use crate::stream::{AT_A_TIME, HEADERS_TOGETHER, Head, Patience, Patient, Sending, Watch};
+use crate::places::{ConnectionActivity, ConnectionPermits, SpeaksForMany};
+use crate::stream::{AT_A_TIME, AnswerBodyStream, ConnectionState, HEADERS_TOGETHER, Patient, ReadTimeouts, Watch};
 
 /// How long a closed connection is still read, so that a client in the middle of sending reads the answer (413, 401)
 /// instead of a reset.
@@ -100,7 +100,7 @@ impl Default for Limits {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Stage {
+enum ListenerStage {
     Serving,
     /// Connections end after the next answer, or when they have been idle for [`FAREWELL`].
     Stopping,
@@ -109,44 +109,55 @@ enum Stage {
 }
 
 /// A body that can be sent, and that the listener itself can make.
-pub trait Answer: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static {}
+pub trait SendableBody:
+    Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static
+{
+}
 
-impl<B> Answer for B where B: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static
-{}
+impl<B> SendableBody for B where
+    B: Body<Data = Bytes, Error: Error + Send + Sync> + From<Full<Bytes>> + Send + Unpin + 'static
+{
+}
 
 /// Serves until `shutdown` is ready: then accepts who is connected already and no more, finishes the requests in flight
 /// (`limits.stop` at most) and returns.
 ///
 /// The handler gets each request with the address of its peer. One that panics is answered with 500 and logged; nobody
-/// else notices. Its answers are bytes, or [`crate::content::Content`] where they may be a file.
+/// else notices. Its answers are bytes, or [`crate::content::BodyContent`] where they may be a file.
 pub async fn serve<H, F, B>(listener: TcpListener, handler: H, limits: Limits, shutdown: impl Future)
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Answer,
+    B: SendableBody,
 {
-    Server::new(handler, limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).serve(listener, shutdown).await;
+    ListenerState::new(handler, limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).serve(listener, shutdown).await;
 }
 
 /// What the connections of a listener share.
-struct Server<H> {
+struct ListenerState<H> {
     handler: Arc<H>,
     limits: Limits,
     /// What is left for long headers.
     headers: Arc<AtomicUsize>,
-    places: Places,
-    stage: watch::Sender<Stage>,
+    places: ConnectionPermits,
+    stage: watch::Sender<ListenerStage>,
 }
 
-impl<H, F, B> Server<H>
+impl<H, F, B> ListenerState<H>
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Answer,
+    B: SendableBody,
 {
-    fn new(handler: H, limits: Limits, headers: Arc<AtomicUsize>) -> Server<H> {
-        let places = Places::new(limits.connections, limits.speaks_for_many.clone());
-        Server { handler: Arc::new(handler), limits, headers, places, stage: watch::channel(Stage::Serving).0 }
+    fn new(handler: H, limits: Limits, headers: Arc<AtomicUsize>) -> ListenerState<H> {
+        let places = ConnectionPermits::new(limits.connections, limits.speaks_for_many.clone());
+        ListenerState {
+            handler: Arc::new(handler),
+            limits,
+            headers,
+            places,
+            stage: watch::channel(ListenerStage::Serving).0,
+        }
     }
 
     async fn serve(self, listener: TcpListener, shutdown: impl Future) {
@@ -174,15 +185,15 @@ where
             }
         }
         self.welcome_the_last(listener).await;
-        self.stage.send_replace(Stage::Stopping);
+        self.stage.send_replace(ListenerStage::Stopping);
         if tokio::time::timeout(self.limits.stop, self.places.all_free()).await.is_err() {
-            self.stage.send_replace(Stage::Over);
+            self.stage.send_replace(ListenerStage::Over);
         }
     }
 
     /// Gives a new connection its place and its task.
     async fn welcome(&self, stream: TcpStream, peer: SocketAddr) {
-        let place = match self.places.take(peer.ip()) {
+        let place = match self.places.acquire(peer.ip()) {
             Some(place) => Some(place),
             None => self.places.take_from_idle(peer.ip(), LEAVING).await,
         };
@@ -190,7 +201,7 @@ where
             turn_away(&stream);
             return consume_budget().await;
         };
-        let head = Arc::new(Head::new(self.headers.clone()));
+        let head = Arc::new(ConnectionState::new(self.headers.clone()));
         let (handler, limits, stage) = (Arc::clone(&self.handler), self.limits.clone(), self.stage.subscribe());
         // Made in the task: made outside and moved in, it would take its room twice.
         tokio::spawn(async move {
@@ -240,14 +251,14 @@ async fn converse<H, F, B>(
     stream: TcpStream,
     peer: SocketAddr,
     handler: Arc<H>,
-    head: Arc<Head>,
-    occupant: &Arc<Occupant>,
+    head: Arc<ConnectionState>,
+    occupant: &Arc<ConnectionActivity>,
     limits: Limits,
-    mut stage: watch::Receiver<Stage>,
+    mut stage: watch::Receiver<ListenerStage>,
 ) where
     H: Fn(Request<Incoming>, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Answer,
+    B: SendableBody,
 {
     // Answers are written whole, or in large pieces, so waiting for more to send with them is in vain.
     let _ = stream.set_nodelay(true);
@@ -256,17 +267,17 @@ async fn converse<H, F, B>(
     let service = service_fn(move |request| {
         let (handler, seen, head) = (Arc::clone(&handler), seen.clone(), Arc::clone(&head));
         Box::pin(async move {
-            head.is_complete();
+            head.mark_complete();
             let mut response = answer(handler, request, peer).await;
-            head.is_answered();
+            head.mark_answered();
             head.begin_pace(response.extensions_mut().remove::<Pace>());
-            if *seen.borrow() != Stage::Serving {
+            if *seen.borrow() != ListenerStage::Serving {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| Sending { body, head }))
+            Ok::<_, Infallible>(response.map(|body| AnswerBodyStream { body, head }))
         })
     });
-    let patience = Patience { header: limits.header, idle: limits.idle };
+    let patience = ReadTimeouts { header: limits.header, idle: limits.idle };
     let mut watch = Watch::new(Arc::clone(&read), Arc::clone(occupant), patience);
     let mut connection = http1::Builder::new()
         // That is what the watch is for: an idle connection has more time than a header.
@@ -276,8 +287,8 @@ async fn converse<H, F, B>(
         .serve_connection(TokioIo::new(Patient::new(stream, limits.write, read, Arc::clone(occupant))), service);
 
     let farewell = async {
-        let _ = stage.wait_for(|stage| *stage != Stage::Serving).await;
-        let _ = tokio::time::timeout(FAREWELL, stage.wait_for(|stage| *stage == Stage::Over)).await;
+        let _ = stage.wait_for(|stage| *stage != ListenerStage::Serving).await;
+        let _ = tokio::time::timeout(FAREWELL, stage.wait_for(|stage| *stage == ListenerStage::Over)).await;
     };
     let mut watched = async |connection: &mut http1::Connection<_, _>| {
         poll_fn(|cx| match connection.poll_without_shutdown(cx) {
@@ -291,19 +302,19 @@ async fn converse<H, F, B>(
         ended = watched(&mut connection) => Some(ended),
         () = farewell => None,
         // It only wakes the task: whether the connection ends is for the stream to say.
-        () = async { loop { occupant.dismissed().await } } => None,
+        () = async { loop { occupant.wait_for_dismissal().await } } => None,
     };
     match ended {
         Some(None) => {}
         Some(Some(_)) if occupant.is_leaving() => {}
         Some(Some(Err(error))) if ends_at_once(&error) => {}
-        Some(Some(_)) => linger(connection.into_parts().io.into_inner().stream, stage).await,
+        Some(Some(_)) => drain_and_close(connection.into_parts().io.into_inner().stream, stage).await,
         None => {
             Pin::new(&mut connection).graceful_shutdown();
             tokio::select! {
                 biased;
                 _ = watched(&mut connection) => {}
-                _ = stage.wait_for(|stage| *stage == Stage::Over) => {}
+                _ = stage.wait_for(|stage| *stage == ListenerStage::Over) => {}
             }
         }
     }
@@ -317,7 +328,7 @@ fn ends_at_once(error: &hyper::Error) -> bool {
 
 /// Closes our side and reads on for a moment: closing with unread bytes would reset the connection, and the reset may
 /// overtake the answer.
-async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
+async fn drain_and_close(mut stream: TcpStream, mut stage: watch::Receiver<ListenerStage>) {
     if stream.shutdown().await.is_err() {
         return;
     }
@@ -333,7 +344,7 @@ async fn linger(mut stream: TcpStream, mut stage: watch::Receiver<Stage>) {
     };
     tokio::select! {
         _ = tokio::time::timeout(LINGER, read_on) => {}
-        _ = stage.wait_for(|stage| *stage != Stage::Serving) => {}
+        _ = stage.wait_for(|stage| *stage != ListenerStage::Serving) => {}
     }
 }
 
@@ -342,7 +353,7 @@ async fn answer<H, F, B>(handler: Arc<H>, request: Request<Incoming>, peer: Sock
 where
     H: Fn(Request<Incoming>, SocketAddr) -> F,
     F: Future<Output = Response<B>>,
-    B: Answer,
+    B: SendableBody,
 {
     let method = request.method().clone();
     let uri = request.uri().clone();

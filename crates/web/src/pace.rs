@@ -41,12 +41,12 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shares::{Account, Bounds, Holder, Shares};
+    use crate::shares::{PermitHolder, ShareAccount, ShareBounds, Shares};
 
     #[tokio::test]
     async fn a_rate_counts_after_the_grace_and_is_higher_while_somebody_waits() {
-        let shares = Shares::new(Bounds { total: 1, build: 1, account: 1, kept: 0 });
-        let holder = Holder { build: "a".into(), account: Account::Build };
+        let shares = Shares::new(ShareBounds { total: 1, build: 1, account: 1, kept: 0 });
+        let holder = PermitHolder { build: "a".into(), account: ShareAccount::Build };
         let permit = shares.try_acquire(&holder, 1).unwrap();
         let pace = Pace { demand: permit.demand(), rates: Rates { usual: 10, pressed: 100 } };
         let after = |seconds| GRACE + Duration::from_secs(seconds);

@@ -40,7 +40,7 @@ const LOOKED_AT: usize = 256;
 
 /// What a connection does: whether it may be ended when another one needs its place.
 #[derive(Default)]
-pub(crate) struct Occupant {
+pub(crate) struct ConnectionActivity {
     state: AtomicU8,
     /// Whether a request has begun since the last search for an idle connection came by.
     is_in_use: AtomicBool,
@@ -56,14 +56,14 @@ const DISMISSED: u8 = 2;
 /// It ends.
 const LEAVING: u8 = 3;
 
-impl Occupant {
+impl ConnectionActivity {
     /// Its request is answered, and its answer sent.
-    pub fn idles(&self) {
+    pub fn mark_idle(&self) {
         let _ = self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Something of its next request has come, which counts more than that it was told to end.
-    pub fn begins(&self) {
+    pub fn mark_request_started(&self) {
         if self.state.load(Ordering::Acquire) != BUSY {
             self.state.store(BUSY, Ordering::Release);
             self.is_in_use.store(true, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Occupant {
     }
 
     /// It ends, as it was told to.
-    pub fn leaves(&self) {
+    pub fn mark_leaving(&self) {
         self.state.store(LEAVING, Ordering::Release);
     }
 
@@ -86,7 +86,7 @@ impl Occupant {
     }
 
     /// Waits until it is told to end.
-    pub async fn dismissed(&self) {
+    pub async fn wait_for_dismissal(&self) {
         self.dismissed.notified().await;
     }
 
@@ -104,26 +104,26 @@ impl Occupant {
 }
 
 /// The places of a listener.
-pub(crate) struct Places {
+pub(crate) struct ConnectionPermits {
     count: u32,
     free: Arc<Semaphore>,
     speaks_for_many: SpeaksForMany,
-    shared: Arc<Shared>,
+    shared: Arc<PermitState>,
 }
 
 #[derive(Default)]
-struct Shared {
-    taken: Mutex<Taken>,
+struct PermitState {
+    taken: Mutex<PermitCounts>,
     /// Told whenever a place becomes free.
     left: Notify,
 }
 
 #[derive(Default)]
-struct Taken {
+struct PermitCounts {
     /// How many places each peer has that is bounded and has any.
     peers: HashMap<IpAddr, u32>,
     /// Who has the places, and for which bounded peer.
-    occupants: Vec<Option<(Arc<Occupant>, Option<IpAddr>)>>,
+    occupants: Vec<Option<(Arc<ConnectionActivity>, Option<IpAddr>)>>,
     /// Those of the former that are empty.
     empty: Vec<usize>,
     /// Where the next search for an idle connection begins.
@@ -131,33 +131,38 @@ struct Taken {
 }
 
 /// A place that is taken until this is dropped.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     /// Who has it.
-    pub occupant: Arc<Occupant>,
+    pub occupant: Arc<ConnectionActivity>,
     peer: Option<IpAddr>,
     at: usize,
-    shared: Arc<Shared>,
+    shared: Arc<PermitState>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
-    pub fn new(count: u32, speaks_for_many: SpeaksForMany) -> Places {
-        Places { count, free: Arc::new(Semaphore::new(count as usize)), speaks_for_many, shared: Arc::default() }
+impl ConnectionPermits {
+    pub fn new(count: u32, speaks_for_many: SpeaksForMany) -> ConnectionPermits {
+        ConnectionPermits {
+            count,
+            free: Arc::new(Semaphore::new(count as usize)),
+            speaks_for_many,
+            shared: Arc::default(),
+        }
     }
 
     /// A place, if one is free and the peer has fewer than its half.
-    pub fn take(&self, address: IpAddr) -> Option<Place> {
+    pub fn acquire(&self, address: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         let peer = self.bounded(address);
         let mut taken = lock(&self.shared.taken);
         if let Some(peer) = peer {
             let of_peer = taken.peers.entry(peer).or_default();
-            if *of_peer >= self.half() {
+            if *of_peer >= self.peer_bound() {
                 return None;
             }
             *of_peer += 1;
         }
-        let occupant = Arc::new(Occupant::default());
+        let occupant = Arc::new(ConnectionActivity::default());
         let entry = Some((occupant.clone(), peer));
         let at = match taken.empty.pop() {
             Some(at) => {
@@ -169,15 +174,15 @@ impl Places {
                 taken.occupants.len() - 1
             }
         };
-        Some(Place { occupant, peer, at, shared: self.shared.clone(), permit: Some(permit) })
+        Some(ConnectionPermit { occupant, peer, at, shared: self.shared.clone(), permit: Some(permit) })
     }
 
     /// A place of which an idle connection had to be told to end: of the peer's own, where it has its half.
-    pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<Place> {
+    pub async fn take_from_idle(&self, address: IpAddr, patience: Duration) -> Option<ConnectionPermit> {
         let wait = async {
             loop {
                 let left = self.shared.left.notified();
-                if let Some(place) = self.take(address) {
+                if let Some(place) = self.acquire(address) {
                     return Some(place);
                 }
                 if !self.dismiss_idle(self.bounded(address)) {
@@ -193,7 +198,8 @@ impl Places {
     /// Tells an idle connection to end, one in use only where no other is found.
     fn dismiss_idle(&self, peer: Option<IpAddr>) -> bool {
         let mut taken = lock(&self.shared.taken);
-        let has_its_half = peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.half()));
+        let has_its_half =
+            peer.is_some_and(|peer| taken.peers.get(&peer).is_some_and(|count| *count >= self.peer_bound()));
         let count = taken.occupants.len();
         for spares_used in [true, false] {
             // Its own are at least half of them.
@@ -211,7 +217,7 @@ impl Places {
         false
     }
 
-    fn half(&self) -> u32 {
+    fn peer_bound(&self) -> u32 {
         (self.count / 2).max(1)
     }
 
@@ -227,7 +233,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut taken = lock(&self.shared.taken);
         taken.occupants[self.at] = None;
@@ -254,7 +260,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+fn lock(taken: &Mutex<PermitCounts>) -> MutexGuard<'_, PermitCounts> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -268,31 +274,32 @@ mod tests {
 
     #[test]
     fn a_peer_has_half_of_the_places_and_gives_them_back() {
-        let places = Places::new(6, SpeaksForMany::default());
-        let mut taken: Vec<Place> = (0..3).filter_map(|_| places.take(ip("192.0.2.1"))).collect();
+        let places = ConnectionPermits::new(6, SpeaksForMany::default());
+        let mut taken: Vec<ConnectionPermit> = (0..3).filter_map(|_| places.acquire(ip("192.0.2.1"))).collect();
         assert_eq!(taken.len(), 3);
-        assert!(places.take(ip("192.0.2.1")).is_none());
-        assert!(places.take(ip("::ffff:192.0.2.1")).is_none(), "the same in other clothes");
-        let other = places.take(ip("192.0.2.2"));
+        assert!(places.acquire(ip("192.0.2.1")).is_none());
+        assert!(places.acquire(ip("::ffff:192.0.2.1")).is_none(), "the same in other clothes");
+        let other = places.acquire(ip("192.0.2.2"));
         assert!(other.is_some());
         taken.pop();
-        assert!(places.take(ip("192.0.2.1")).is_some());
+        assert!(places.acquire(ip("192.0.2.1")).is_some());
         drop((taken, other));
         assert!(lock(&places.shared.taken).peers.is_empty());
     }
 
     #[tokio::test]
     async fn an_idle_connection_leaves_its_place_to_a_new_one() {
-        let places = Places::new(4, SpeaksForMany::default());
+        let places = ConnectionPermits::new(4, SpeaksForMany::default());
         let (one, other) = (ip("192.0.2.1"), ip("192.0.2.2"));
-        let mut taken: Vec<Place> = [one, one, other, other].map(|peer| places.take(peer).unwrap()).into();
+        let mut taken: Vec<ConnectionPermit> =
+            [one, one, other, other].map(|peer| places.acquire(peer).unwrap()).into();
         let soon = Duration::from_millis(50);
         assert!(places.take_from_idle(ip("192.0.2.3"), soon).await.is_none(), "all are busy");
 
-        taken.iter().skip(1).for_each(|place| place.occupant.idles());
+        taken.iter().skip(1).for_each(|place| place.occupant.mark_idle());
         let idle = taken.remove(1);
         let leaving = tokio::spawn(async move {
-            idle.occupant.dismissed().await;
+            idle.occupant.wait_for_dismissal().await;
             drop(idle);
         });
         let place = places.take_from_idle(one, Duration::from_secs(5)).await;
@@ -303,17 +310,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_whose_next_request_has_begun_stays_and_another_one_leaves() {
-        let places = Places::new(2, SpeaksForMany::new(|_| true));
-        let [begins, idles] = [(); 2].map(|()| places.take(ip("192.0.2.1")).unwrap());
-        [&begins, &idles].iter().for_each(|place| place.occupant.idles());
+        let places = ConnectionPermits::new(2, SpeaksForMany::new(|_| true));
+        let [begins, idles] = [(); 2].map(|()| places.acquire(ip("192.0.2.1")).unwrap());
+        [&begins, &idles].iter().for_each(|place| place.occupant.mark_idle());
         let begun = begins.occupant.clone();
         let stays = tokio::spawn(async move {
-            begins.occupant.dismissed().await;
-            begins.occupant.begins();
+            begins.occupant.wait_for_dismissal().await;
+            begins.occupant.mark_request_started();
             begins
         });
         let leaves = tokio::spawn(async move {
-            idles.occupant.dismissed().await;
+            idles.occupant.wait_for_dismissal().await;
             drop(idles);
         });
         assert!(places.take_from_idle(ip("192.0.2.2"), Duration::from_secs(5)).await.is_some());
@@ -324,14 +331,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_in_use_stays_while_others_are_not() {
-        let places = Places::new(3, SpeaksForMany::new(|_| true));
-        let taken: Vec<Place> = (0..3).map(|_| places.take(ip("192.0.2.1")).unwrap()).collect();
+        let places = ConnectionPermits::new(3, SpeaksForMany::new(|_| true));
+        let taken: Vec<ConnectionPermit> = (0..3).map(|_| places.acquire(ip("192.0.2.1")).unwrap()).collect();
         for place in &taken {
-            place.occupant.idles();
+            place.occupant.mark_idle();
         }
         for used in [0, 2] {
-            taken[used].occupant.begins();
-            taken[used].occupant.idles();
+            taken[used].occupant.mark_request_started();
+            taken[used].occupant.mark_idle();
         }
         assert!(places.dismiss_idle(None));
         assert_eq!(taken.iter().map(|place| place.occupant.is_dismissed()).collect::<Vec<_>>(), [false, true, false]);
@@ -339,25 +346,25 @@ mod tests {
 
     #[test]
     fn a_network_of_ipv6_is_one_peer() {
-        let places = Places::new(4, SpeaksForMany::default());
-        let _two = [places.take(ip("2001:db8::1")).unwrap(), places.take(ip("2001:db8::2:3")).unwrap()];
-        assert!(places.take(ip("2001:db8::4")).is_none());
-        assert!(places.take(ip("2001:db8:0:1::1")).is_some());
+        let places = ConnectionPermits::new(4, SpeaksForMany::default());
+        let _two = [places.acquire(ip("2001:db8::1")).unwrap(), places.acquire(ip("2001:db8::2:3")).unwrap()];
+        assert!(places.acquire(ip("2001:db8::4")).is_none());
+        assert!(places.acquire(ip("2001:db8:0:1::1")).is_some());
     }
 
     #[test]
     fn who_speaks_for_many_may_have_all() {
         let proxy = ip("10.0.0.1");
-        let places = Places::new(2, SpeaksForMany::new(move |address| address == proxy));
-        let both = [places.take(proxy).unwrap(), places.take(ip("::ffff:10.0.0.1")).unwrap()];
-        assert!(places.take(proxy).is_none() && places.take(ip("192.0.2.1")).is_none());
+        let places = ConnectionPermits::new(2, SpeaksForMany::new(move |address| address == proxy));
+        let both = [places.acquire(proxy).unwrap(), places.acquire(ip("::ffff:10.0.0.1")).unwrap()];
+        assert!(places.acquire(proxy).is_none() && places.acquire(ip("192.0.2.1")).is_none());
         drop(both);
-        assert!(places.take(ip("192.0.2.1")).is_some());
+        assert!(places.acquire(ip("192.0.2.1")).is_some());
     }
 
     #[test]
     fn one_place_is_a_peers_as_well() {
-        let places = Places::new(1, SpeaksForMany::default());
-        assert!(places.take(ip("192.0.2.1")).is_some());
+        let places = ConnectionPermits::new(1, SpeaksForMany::default());
+        assert!(places.acquire(ip("192.0.2.1")).is_some());
     }
 }

@@ -20,7 +20,7 @@ const WAITERS: RangeInclusive<usize> = 16..=256;
 
 /// The bounds of [`Shares`], in bytes or places.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct ShareBounds {
     /// What all hold together.
     pub total: usize,
     /// What a build holds.
@@ -39,7 +39,7 @@ pub fn descriptors() -> usize {
 
 /// An account of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Account {
+pub enum ShareAccount {
     /// A user, or another row of the build's database.
     Id(i64),
     /// A caller without an account, by the network of the address.
@@ -48,10 +48,10 @@ pub enum Account {
     Build,
 }
 
-impl Account {
+impl ShareAccount {
     /// Callers without an account at an address. An IPv6 network is a /64, which one subscriber has.
-    pub fn of_address(address: IpAddr) -> Account {
-        Account::Network(match address.to_canonical() {
+    pub fn from_address(address: IpAddr) -> ShareAccount {
+        ShareAccount::Network(match address.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
             v4 => v4,
         })
@@ -60,40 +60,40 @@ impl Account {
 
 /// Who holds a permit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Holder {
+pub struct PermitHolder {
     pub build: Arc<str>,
-    pub account: Account,
+    pub account: ShareAccount,
 }
 
 /// What a process has of one thing. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<Inner>);
+pub struct Shares(Arc<SharesState>);
 
 #[derive(Debug)]
-struct Inner {
-    bounds: Bounds,
-    state: Mutex<State>,
+struct SharesState {
+    bounds: ShareBounds,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     used: usize,
-    builds: HashMap<Arc<str>, Usage>,
+    builds: HashMap<Arc<str>, ShareUsage>,
     /// In the order in which they are granted.
     waiters: Vec<Waiter>,
     next_waiter: u64,
 }
 
 #[derive(Debug, Default)]
-struct Usage {
+struct ShareUsage {
     used: usize,
-    accounts: HashMap<Account, usize>,
+    accounts: HashMap<ShareAccount, usize>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     number: u64,
-    holder: Holder,
+    holder: PermitHolder,
     amount: usize,
     /// How many of the account's requests waited before it.
     nth: usize,
@@ -113,7 +113,7 @@ enum Bound {
 #[derive(Debug)]
 pub struct Permit {
     shares: Shares,
-    holder: Holder,
+    holder: PermitHolder,
     amount: usize,
 }
 
@@ -121,7 +121,7 @@ pub struct Permit {
 #[derive(Clone, Debug)]
 pub struct Demand {
     shares: Shares,
-    holder: Holder,
+    holder: PermitHolder,
 }
 
 impl Demand {
@@ -134,12 +134,12 @@ impl Demand {
 
 impl Shares {
     /// Shares of which nothing is held.
-    pub fn new(bounds: Bounds) -> Shares {
-        Shares(Arc::new(Inner { bounds, state: Mutex::default() }))
+    pub fn new(bounds: ShareBounds) -> Shares {
+        Shares(Arc::new(SharesState { bounds, state: Mutex::default() }))
     }
 
     /// Waits for an amount, at most `max_wait`. It is cut to the share of an account.
-    pub async fn acquire(&self, holder: &Holder, amount: usize, max_wait: Duration) -> Option<Permit> {
+    pub async fn acquire(&self, holder: &PermitHolder, amount: usize, max_wait: Duration) -> Option<Permit> {
         if let Some(permit) = self.try_acquire(holder, amount) {
             return Some(permit);
         }
@@ -148,7 +148,7 @@ impl Shares {
     }
 
     /// An amount, if it is free and nobody waits for it.
-    pub fn try_acquire(&self, holder: &Holder, amount: usize) -> Option<Permit> {
+    pub fn try_acquire(&self, holder: &PermitHolder, amount: usize) -> Option<Permit> {
         let amount = amount.min(self.0.bounds.account);
         let mut state = self.state();
         if !state.may_take(&self.0.bounds, holder, amount) {
@@ -159,16 +159,16 @@ impl Shares {
     }
 
     /// The largest amount of an account.
-    pub fn of_account(&self) -> usize {
+    pub fn account_bound(&self) -> usize {
         self.0.bounds.account
     }
 
     /// What is free of the total.
-    pub fn free(&self) -> usize {
+    pub fn free_amount(&self) -> usize {
         self.0.bounds.total - self.state().used
     }
 
-    fn queue(&self, holder: &Holder, amount: usize) -> Option<(Place, oneshot::Receiver<Permit>)> {
+    fn queue(&self, holder: &PermitHolder, amount: usize) -> Option<(QueuedRequest, oneshot::Receiver<Permit>)> {
         let amount = amount.min(self.0.bounds.account);
         let (permit, receiver) = oneshot::channel();
         let mut state = self.state();
@@ -186,11 +186,11 @@ impl Shares {
         let granted = self.grant(&mut state);
         drop(state);
         hand_over(granted);
-        Some((Place { shares: self.clone(), number }, receiver))
+        Some((QueuedRequest { shares: self.clone(), number }, receiver))
     }
 
     /// Takes the waiters that may go on out of the queue. Their permits are handed over once the lock is released.
-    fn grant(&self, state: &mut State) -> Vec<(oneshot::Sender<Permit>, Permit)> {
+    fn grant(&self, state: &mut QueueState) -> Vec<(oneshot::Sender<Permit>, Permit)> {
         let (mut granted, mut at) = (Vec::new(), 0);
         // Whether a former waiter waits for the total, of a build that holds nothing and of one that holds something.
         let mut is_awaited = [false; 2];
@@ -220,7 +220,7 @@ impl Shares {
         granted
     }
 
-    fn release(&self, holder: &Holder, amount: usize) {
+    fn release(&self, holder: &PermitHolder, amount: usize) {
         let mut state = self.state();
         state.remove(holder, amount);
         let granted = if state.waiters.is_empty() { Vec::new() } else { self.grant(&mut state) };
@@ -228,7 +228,7 @@ impl Shares {
         hand_over(granted);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -240,15 +240,15 @@ fn hand_over(granted: Vec<(oneshot::Sender<Permit>, Permit)>) {
     }
 }
 
-impl State {
+impl QueueState {
     /// What the build and the account hold.
-    fn used_by(&self, holder: &Holder) -> (usize, usize) {
+    fn used_by(&self, holder: &PermitHolder) -> (usize, usize) {
         let Some(usage) = self.builds.get(&holder.build) else { return (0, 0) };
         (usage.used, usage.accounts.get(&holder.account).copied().unwrap_or(0))
     }
 
     /// The bound that an amount exceeds.
-    fn bound(&self, bounds: &Bounds, holder: &Holder, amount: usize) -> Option<Bound> {
+    fn bound(&self, bounds: &ShareBounds, holder: &PermitHolder, amount: usize) -> Option<Bound> {
         let (of_build, of_account) = self.used_by(holder);
         let free = if of_build > 0 { bounds.total.saturating_sub(bounds.kept) } else { bounds.total };
         match () {
@@ -260,7 +260,7 @@ impl State {
     }
 
     /// Whether an amount is within all bounds, and no waiter of before waits for it.
-    fn may_take(&self, bounds: &Bounds, holder: &Holder, amount: usize) -> bool {
+    fn may_take(&self, bounds: &ShareBounds, holder: &PermitHolder, amount: usize) -> bool {
         let holds = self.used_by(holder).0 > 0;
         let overtakes = |waiter: &Waiter| match waiter.blocked_by {
             Bound::Total => holds || self.used_by(&waiter.holder).0 == 0,
@@ -269,14 +269,14 @@ impl State {
         self.bound(bounds, holder, amount).is_none() && !self.waiters.iter().any(overtakes)
     }
 
-    fn add(&mut self, holder: &Holder, amount: usize) {
+    fn add(&mut self, holder: &PermitHolder, amount: usize) {
         self.used += amount;
         let usage = self.builds.entry(holder.build.clone()).or_default();
         usage.used += amount;
         *usage.accounts.entry(holder.account.clone()).or_default() += amount;
     }
 
-    fn remove(&mut self, holder: &Holder, amount: usize) {
+    fn remove(&mut self, holder: &PermitHolder, amount: usize) {
         self.used -= amount;
         let Some(usage) = self.builds.get_mut(&holder.build) else { return };
         usage.used -= amount;
@@ -294,7 +294,7 @@ impl State {
 
 impl Waiter {
     /// Whether it waits for what a holder has.
-    fn waits_for(&self, holder: &Holder) -> bool {
+    fn waits_for(&self, holder: &PermitHolder) -> bool {
         match self.blocked_by {
             Bound::Account => self.holder == *holder,
             Bound::Build => self.holder.build == holder.build,
@@ -304,12 +304,12 @@ impl Waiter {
 }
 
 /// A place in the queue, which is left when this is dropped.
-struct Place {
+struct QueuedRequest {
     shares: Shares,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         let mut state = self.shares.state();
         let at = state.waiters.iter().position(|waiter| waiter.number == self.number);
@@ -347,7 +347,7 @@ impl Permit {
 
     /// This with what another permit of the same holder holds.
     #[must_use]
-    pub fn with(mut self, other: Option<Permit>) -> Permit {
+    pub fn join(mut self, other: Option<Permit>) -> Permit {
         if let Some(mut other) = other {
             debug_assert!(Arc::ptr_eq(&self.shares.0, &other.shares.0) && self.holder == other.holder);
             self.amount += std::mem::take(&mut other.amount);
@@ -370,14 +370,14 @@ impl Permit {
     }
 
     /// Bytes that hold the permit until their last part is dropped, which the connection does once it is sent.
-    pub fn hold(self, bytes: Bytes) -> Bytes {
-        struct Held(Bytes, #[expect(dead_code, reason = "it is released when this is dropped")] Permit);
-        impl AsRef<[u8]> for Held {
+    pub fn attach_to(self, bytes: Bytes) -> Bytes {
+        struct PermitBytes(Bytes, #[expect(dead_code, reason = "it is released when this is dropped")] Permit);
+        impl AsRef<[u8]> for PermitBytes {
             fn as_ref(&self) -> &[u8] {
                 &self.0
             }
         }
-        Bytes::from_owner(Held(bytes, self))
+        Bytes::from_owner(PermitBytes(bytes, self))
     }
 }
 
@@ -394,18 +394,22 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    const BOUNDS: Bounds = Bounds { total: 10, build: 6, account: 4, kept: 3 };
+    const BOUNDS: ShareBounds = ShareBounds { total: 10, build: 6, account: 4, kept: 3 };
 
-    fn holder(build: &str, account: i64) -> Holder {
-        Holder { build: build.into(), account: Account::Id(account) }
+    fn holder(build: &str, account: i64) -> PermitHolder {
+        PermitHolder { build: build.into(), account: ShareAccount::Id(account) }
     }
 
-    async fn take(shares: &Shares, holder: &Holder, amount: usize) -> Option<Permit> {
+    async fn acquire_amount(shares: &Shares, holder: &PermitHolder, amount: usize) -> Option<Permit> {
         shares.acquire(holder, amount, Duration::from_millis(20)).await
     }
 
     /// Begins to wait, and returns once the request stands in the queue.
-    async fn waiting(shares: &Shares, of: Holder, amount: usize) -> tokio::task::JoinHandle<Option<Permit>> {
+    async fn start_waiting(
+        shares: &Shares,
+        of: PermitHolder,
+        amount: usize,
+    ) -> tokio::task::JoinHandle<Option<Permit>> {
         let (shares, before) = (shares.clone(), shares.state().waiters.len());
         let waits = shares.clone();
         let task = tokio::spawn(async move { waits.acquire(&of, amount, Duration::from_secs(60)).await });
@@ -419,41 +423,44 @@ mod tests {
     async fn accounts_and_builds_have_shares_and_the_last_part_is_for_builds_that_hold_nothing() {
         let (shares, [a, a2, b, b2, c]) =
             (Shares::new(BOUNDS), [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 1)].map(|(b, a)| holder(b, a)));
-        let first = take(&shares, &a, 4).await.unwrap();
-        assert!(take(&shares, &a, 1).await.is_none(), "the account has its share");
-        let second = take(&shares, &a2, 2).await.unwrap();
-        assert!(take(&shares, &a2, 1).await.is_none(), "the build has its share");
-        let third = take(&shares, &b, 1).await.unwrap();
-        assert!(take(&shares, &b2, 1).await.is_none(), "the last three are kept for builds that hold nothing");
-        let fourth = take(&shares, &c, 3).await.unwrap();
-        assert_eq!(shares.free(), 0);
+        let first = acquire_amount(&shares, &a, 4).await.unwrap();
+        assert!(acquire_amount(&shares, &a, 1).await.is_none(), "the account has its share");
+        let second = acquire_amount(&shares, &a2, 2).await.unwrap();
+        assert!(acquire_amount(&shares, &a2, 1).await.is_none(), "the build has its share");
+        let third = acquire_amount(&shares, &b, 1).await.unwrap();
+        assert!(
+            acquire_amount(&shares, &b2, 1).await.is_none(),
+            "the last three are kept for builds that hold nothing"
+        );
+        let fourth = acquire_amount(&shares, &c, 3).await.unwrap();
+        assert_eq!(shares.free_amount(), 0);
         drop((first, second, third, fourth));
-        assert_eq!((shares.free(), shares.state().builds.len()), (10, 0));
+        assert_eq!((shares.free_amount(), shares.state().builds.len()), (10, 0));
     }
 
     #[tokio::test]
     async fn a_request_beyond_the_share_of_an_account_is_cut_to_it() {
         let shares = Shares::new(BOUNDS);
-        assert_eq!(take(&shares, &holder("a", 1), 100).await.unwrap().amount(), 4);
+        assert_eq!(acquire_amount(&shares, &holder("a", 1), 100).await.unwrap().amount(), 4);
     }
 
     #[tokio::test]
     async fn permits_grow_and_shrink() {
         let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
-        let mut permit = take(&shares, &a, 1).await.unwrap();
-        assert!(permit.try_grow(4) && permit.amount() == 4 && shares.free() == 6);
-        let mut other = take(&shares, &holder("a", 2), 1).await.unwrap();
+        let mut permit = acquire_amount(&shares, &a, 1).await.unwrap();
+        assert!(permit.try_grow(4) && permit.amount() == 4 && shares.free_amount() == 6);
+        let mut other = acquire_amount(&shares, &holder("a", 2), 1).await.unwrap();
         assert!(!other.try_grow(3) && other.amount() == 1, "the build has its share");
         permit.shrink(2);
-        assert!(other.try_grow(3) && shares.free() == 5);
+        assert!(other.try_grow(3) && shares.free_amount() == 5);
     }
 
     #[tokio::test]
     async fn a_waiter_goes_on_when_enough_is_free_and_one_that_left_keeps_nothing() {
         let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
-        let mut permit = take(&shares, &a, 4).await.unwrap();
-        let left = waiting(&shares, a.clone(), 1).await;
-        let stays = waiting(&shares, a.clone(), 2).await;
+        let mut permit = acquire_amount(&shares, &a, 4).await.unwrap();
+        let left = start_waiting(&shares, a.clone(), 1).await;
+        let stays = start_waiting(&shares, a.clone(), 2).await;
         assert!(permit.demand().is_pressing());
         left.abort();
         let _ = left.await;
@@ -461,23 +468,24 @@ mod tests {
         assert_eq!(stays.await.unwrap().unwrap().amount(), 2);
         assert!(!permit.demand().is_pressing());
         drop(permit);
-        assert_eq!(shares.free(), 10);
+        assert_eq!(shares.free_amount(), 10);
     }
 
     #[tokio::test]
     async fn waiters_of_one_account_or_build_delay_no_other() {
         let shares = Shares::new(BOUNDS);
-        let held = take(&shares, &holder("a", 1), 4).await.unwrap();
-        let (mine, also_mine) = (waiting(&shares, holder("a", 1), 1).await, waiting(&shares, holder("a", 1), 1).await);
+        let held = acquire_amount(&shares, &holder("a", 1), 4).await.unwrap();
+        let (mine, also_mine) =
+            (start_waiting(&shares, holder("a", 1), 1).await, start_waiting(&shares, holder("a", 1), 1).await);
         let begun = Instant::now();
-        let others = take(&shares, &holder("a", 2), 2).await.unwrap();
-        let build = take(&shares, &holder("b", 1), 1).await.unwrap();
+        let others = acquire_amount(&shares, &holder("a", 2), 2).await.unwrap();
+        let build = acquire_amount(&shares, &holder("b", 1), 1).await.unwrap();
         assert!(begun.elapsed() < Duration::from_millis(20) && !build.demand().is_pressing());
         // What one account could give up, another one does not.
         assert!(held.demand().is_pressing() && !others.demand().is_pressing());
         drop(others);
         // An account that waits for the first time comes before one that waits twice.
-        let third = waiting(&shares, holder("a", 3), 4).await;
+        let third = start_waiting(&shares, holder("a", 3), 4).await;
         drop(held);
         mine.await.unwrap();
         assert_eq!(third.await.unwrap().unwrap().amount(), 4);
@@ -486,22 +494,22 @@ mod tests {
 
     #[tokio::test]
     async fn small_requests_do_not_overtake_a_large_one_for_ever() {
-        let shares = Shares::new(Bounds { total: 4, build: 4, account: 4, kept: 0 });
-        let held = take(&shares, &holder("a", 1), 1).await.unwrap();
-        let large = waiting(&shares, holder("b", 1), 4).await;
-        assert!(take(&shares, &holder("c", 1), 1).await.is_none());
+        let shares = Shares::new(ShareBounds { total: 4, build: 4, account: 4, kept: 0 });
+        let held = acquire_amount(&shares, &holder("a", 1), 1).await.unwrap();
+        let large = start_waiting(&shares, holder("b", 1), 4).await;
+        assert!(acquire_amount(&shares, &holder("c", 1), 1).await.is_none());
         drop(held);
         assert_eq!(large.await.unwrap().unwrap().amount(), 4);
-        assert_eq!(take(&shares, &holder("c", 1), 1).await.unwrap().amount(), 1);
+        assert_eq!(acquire_amount(&shares, &holder("c", 1), 1).await.unwrap().amount(), 1);
     }
 
     #[tokio::test]
     async fn an_account_has_at_most_so_many_waiters() {
         let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
-        let _held = take(&shares, &a, 4).await.unwrap();
+        let _held = acquire_amount(&shares, &a, 4).await.unwrap();
         let mut waiters = Vec::new();
         for _ in 0..*WAITERS.start() {
-            waiters.push(waiting(&shares, a.clone(), 1).await);
+            waiters.push(start_waiting(&shares, a.clone(), 1).await);
         }
         let begun = Instant::now();
         assert!(shares.acquire(&a, 1, Duration::from_secs(60)).await.is_none());
@@ -511,17 +519,17 @@ mod tests {
     #[tokio::test]
     async fn bytes_hold_their_permit_until_the_last_part_is_gone() {
         let (shares, a) = (Shares::new(BOUNDS), holder("a", 1));
-        let mut whole = take(&shares, &a, 4).await.unwrap().hold(Bytes::from_static(b"bytes"));
+        let mut whole = acquire_amount(&shares, &a, 4).await.unwrap().attach_to(Bytes::from_static(b"bytes"));
         let part = whole.split_to(2);
         drop(whole);
-        assert_eq!(shares.free(), 6);
+        assert_eq!(shares.free_amount(), 6);
         drop(part);
-        assert_eq!(shares.free(), 10);
+        assert_eq!(shares.free_amount(), 10);
     }
 
     #[test]
     fn an_ipv6_network_is_one_holder() {
-        let of = |text: &str| Account::of_address(text.parse().unwrap());
+        let of = |text: &str| ShareAccount::from_address(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use crate::pace::Pace;
-use crate::places::Occupant;
+use crate::places::ConnectionActivity;
 
 /// A header of this many bytes costs nobody else anything.
 pub(crate) const USUAL_HEADER: usize = 4 * 1024;
@@ -33,7 +33,7 @@ const PACE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a connection has of the header of its request, from the first byte until the request is answered: the handler
 /// has it until then.
-pub(crate) struct Head {
+pub(crate) struct ConnectionState {
     /// Bytes that have come.
     pub bytes: AtomicUsize,
     /// Those of them that were taken from what all have together.
@@ -60,9 +60,9 @@ struct Paced {
     bytes: u64,
 }
 
-impl Head {
-    pub fn new(left: Arc<AtomicUsize>) -> Head {
-        Head {
+impl ConnectionState {
+    pub fn new(left: Arc<AtomicUsize>) -> ConnectionState {
+        ConnectionState {
             bytes: AtomicUsize::new(0),
             borrowed: AtomicUsize::new(0),
             left,
@@ -97,13 +97,13 @@ impl Head {
     }
 
     /// For what the connection waits to read.
-    fn awaited(&self) -> Awaited {
+    fn expected_input(&self) -> ExpectedInput {
         if [&self.is_complete, &self.is_sending, &self.is_stalled].iter().any(|flag| flag.load(Ordering::Relaxed)) {
-            return Awaited::Nothing;
+            return ExpectedInput::Nothing;
         }
         match (self.answered.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed)) {
-            (answered, 0) if answered > 0 => Awaited::Request { after: answered },
-            (answered, _) => Awaited::Header { after: answered },
+            (answered, 0) if answered > 0 => ExpectedInput::Request { after: answered },
+            (answered, _) => ExpectedInput::Header { after: answered },
         }
     }
 
@@ -126,12 +126,12 @@ impl Head {
     }
 
     /// What comes from now on is the body, for which the handler asks.
-    pub fn is_complete(&self) {
+    pub fn mark_complete(&self) {
         self.is_complete.store(true, Ordering::Relaxed);
     }
 
     /// What comes from now on is the next one.
-    pub fn is_answered(&self) {
+    pub fn mark_answered(&self) {
         self.give_back();
         self.bytes.store(0, Ordering::Relaxed);
         self.answered.fetch_add(1, Ordering::Relaxed);
@@ -147,19 +147,19 @@ impl Head {
     }
 }
 
-impl Drop for Head {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.give_back();
     }
 }
 
 /// The body of an answer. When it is dropped, hyper has taken all of it.
-pub(crate) struct Sending<B> {
+pub(crate) struct AnswerBodyStream<B> {
     pub body: B,
-    pub head: Arc<Head>,
+    pub head: Arc<ConnectionState>,
 }
 
-impl<B: Body + Unpin> Body for Sending<B> {
+impl<B: Body + Unpin> Body for AnswerBodyStream<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -176,7 +176,7 @@ impl<B: Body + Unpin> Body for Sending<B> {
     }
 }
 
-impl<B> Drop for Sending<B> {
+impl<B> Drop for AnswerBodyStream<B> {
     fn drop(&mut self) {
         self.head.is_sending.store(false, Ordering::Relaxed);
     }
@@ -184,7 +184,7 @@ impl<B> Drop for Sending<B> {
 
 /// What comes next on a connection.
 #[derive(Clone, Copy, PartialEq)]
-enum Awaited {
+enum ExpectedInput {
     /// Nothing that the stream has a timeout for: a request is worked on, or its answer sent.
     Nothing,
     /// The rest of a header, or the first one, after so many requests.
@@ -195,7 +195,7 @@ enum Awaited {
 
 /// How long a client may take to send.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct ReadTimeouts {
     pub header: Duration,
     pub idle: Duration,
 }
@@ -204,28 +204,28 @@ pub(crate) struct Patience {
 /// connection has done what it could: hyper itself does not begin to wait for a next request when it was waiting for the
 /// end of the stream before.
 pub(crate) struct Watch {
-    head: Arc<Head>,
-    occupant: Arc<Occupant>,
-    patience: Patience,
+    head: Arc<ConnectionState>,
+    occupant: Arc<ConnectionActivity>,
+    patience: ReadTimeouts,
     /// What is awaited, and until when.
-    awaited: Option<(Awaited, Pin<Box<Sleep>>)>,
+    awaited: Option<(ExpectedInput, Pin<Box<Sleep>>)>,
 }
 
 impl Watch {
-    pub fn new(head: Arc<Head>, occupant: Arc<Occupant>, patience: Patience) -> Watch {
+    pub fn new(head: Arc<ConnectionState>, occupant: Arc<ConnectionActivity>, patience: ReadTimeouts) -> Watch {
         Watch { head, occupant, patience, awaited: None }
     }
 
     /// Ready when the time is over.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let awaited = self.head.awaited();
+        let awaited = self.head.expected_input();
         let patience = match awaited {
-            Awaited::Nothing => return Poll::Pending,
-            Awaited::Header { .. } => self.patience.header,
-            Awaited::Request { .. } => self.patience.idle,
+            ExpectedInput::Nothing => return Poll::Pending,
+            ExpectedInput::Header { .. } => self.patience.header,
+            ExpectedInput::Request { .. } => self.patience.idle,
         };
-        if matches!(awaited, Awaited::Request { .. }) {
-            self.occupant.idles();
+        if matches!(awaited, ExpectedInput::Request { .. }) {
+            self.occupant.mark_idle();
         }
         let timer = match &mut self.awaited {
             Some((before, timer)) => {
@@ -246,17 +246,22 @@ impl Watch {
 pub(crate) struct Patient {
     pub stream: TcpStream,
     patience: Duration,
-    stalled: Option<Stalled>,
-    head: Arc<Head>,
-    occupant: Arc<Occupant>,
+    stalled: Option<StalledWrite>,
+    head: Arc<ConnectionState>,
+    occupant: Arc<ConnectionActivity>,
 }
 
 impl Patient {
-    pub fn new(stream: TcpStream, patience: Duration, head: Arc<Head>, occupant: Arc<Occupant>) -> Patient {
+    pub fn new(
+        stream: TcpStream,
+        patience: Duration,
+        head: Arc<ConnectionState>,
+        occupant: Arc<ConnectionActivity>,
+    ) -> Patient {
         Patient { stream, patience, stalled: None, head, occupant }
     }
 
-    fn timed(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn check_timeout(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(outcome) = outcome {
             if self.stalled.take().is_some() {
                 self.head.is_stalled.store(false, Ordering::Relaxed);
@@ -268,7 +273,7 @@ impl Patient {
         let is_paced = self.head.is_paced.load(Ordering::Relaxed);
         let interval = if is_paced { self.patience.min(PACE_INTERVAL) } else { self.patience };
         let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Stalled {
+        let stalled = self.stalled.get_or_insert_with(|| StalledWrite {
             until: Instant::now() + patience,
             timer: Box::pin(tokio::time::sleep(interval)),
         });
@@ -284,7 +289,7 @@ impl Patient {
 }
 
 /// A write that waits.
-struct Stalled {
+struct StalledWrite {
     until: Instant,
     timer: Pin<Box<Sleep>>,
 }
@@ -306,13 +311,13 @@ impl AsyncRead for Patient {
         match Pin::new(&mut self.stream).poll_read(cx, &mut piece) {
             Poll::Ready(outcome) => outcome?,
             Poll::Pending if self.occupant.is_dismissed() && !has_come(&self.stream) => {
-                self.occupant.leaves();
+                self.occupant.mark_leaving();
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             Poll::Pending => return Poll::Pending,
         }
         let piece = piece.filled();
-        self.occupant.begins();
+        self.occupant.mark_request_started();
         if !self.head.grow(piece.len()) {
             return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
         }
@@ -324,7 +329,7 @@ impl AsyncRead for Patient {
 impl AsyncWrite for Patient {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.timed(cx, outcome)
+        self.check_timeout(cx, outcome)
     }
 
     fn poll_write_vectored(
@@ -333,7 +338,7 @@ impl AsyncWrite for Patient {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.timed(cx, outcome)
+        self.check_timeout(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {

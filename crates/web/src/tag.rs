@@ -5,10 +5,10 @@ use std::fmt;
 
 /// Names a state of what an address shows. It is a strong tag, of the bytes before they are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(u64);
+pub struct EntityTag(u64);
 
 /// The tag of a body: a hash (FNV-1a, of words) of its bytes. It is no secret, and cheap enough for every read.
-pub fn etag(body: &[u8]) -> Tag {
+pub fn etag(body: &[u8]) -> EntityTag {
     let mix = |hash: u64, word: &[u8; 8]| {
         let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
         mixed ^ (mixed >> 32)
@@ -16,14 +16,14 @@ pub fn etag(body: &[u8]) -> Tag {
     let (words, rest) = body.as_chunks();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    Tag(mix(words.iter().fold(0xcbf2_9ce4_8422_2325, mix), &last))
+    EntityTag(mix(words.iter().fold(0xcbf2_9ce4_8422_2325, mix), &last))
 }
 
-impl Tag {
+impl EntityTag {
     /// Whether `If-Match` names this state. The comparison is strong: a weak tag never matches.
     pub fn is_named_by_if_match(self, headers: &HeaderMap) -> bool {
         let tag = self.to_string();
-        named(headers, &header::IF_MATCH).any(|named| named == b"*" || named == tag.as_bytes())
+        listed_tags(headers, &header::IF_MATCH).any(|named| named == b"*" || named == tag.as_bytes())
     }
 
     /// Whether `If-None-Match` names this state. The comparison is weak.
@@ -33,17 +33,17 @@ impl Tag {
         }
         let tag = self.to_string();
         let strong = |named: &'_ [u8]| named.strip_prefix(b"W/").unwrap_or(named) == tag.as_bytes();
-        named(headers, &header::IF_NONE_MATCH).any(|named| named == b"*" || strong(named))
+        listed_tags(headers, &header::IF_NONE_MATCH).any(|named| named == b"*" || strong(named))
     }
 }
 
 /// The items of a header that lists tags, whatever they are. None of our tags has a comma.
-fn named<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+fn listed_tags<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     let values = headers.get_all(name).into_iter();
     values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-impl fmt::Display for Tag {
+impl fmt::Display for EntityTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{:016x}\"", self.0)
     }

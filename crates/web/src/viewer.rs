@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::clock::hex;
 use crate::compress::takes_gzip;
-use crate::tag::{Tag, etag};
+use crate::tag::{EntityTag, etag};
 
 /// The path of the page. The paths of its files are this and their names.
 pub const PATH: &str = "/api/docs/";
@@ -25,29 +25,29 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-static FILES: LazyLock<[File; 4]> = LazyLock::new(|| {
+static FILES: LazyLock<[ViewerFile; 4]> = LazyLock::new(|| {
     [
-        File::compressed("swagger-ui-bundle", "js", SCRIPT, include_bytes!("../viewer/swagger-ui-bundle.js.gz")),
-        File::compressed("swagger-ui", "css", STYLE, include_bytes!("../viewer/swagger-ui.css.gz")),
-        File::plain("page", "js", SCRIPT, include_bytes!("../viewer/page.js")),
-        File::plain("page", "css", STYLE, include_bytes!("../viewer/page.css")),
+        ViewerFile::compressed("swagger-ui-bundle", "js", SCRIPT, include_bytes!("../viewer/swagger-ui-bundle.js.gz")),
+        ViewerFile::compressed("swagger-ui", "css", STYLE, include_bytes!("../viewer/swagger-ui.css.gz")),
+        ViewerFile::uncompressed("page", "js", SCRIPT, include_bytes!("../viewer/page.js")),
+        ViewerFile::uncompressed("page", "css", STYLE, include_bytes!("../viewer/page.css")),
     ]
 });
 
-struct File {
+struct ViewerFile {
     /// With a hash of its content in it.
     name: String,
     content_type: &'static str,
-    tag: Tag,
+    tag: EntityTag,
     /// The content, inflated when a client asks for it that takes nothing compressed.
     plain: LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>,
     compressed: Option<&'static [u8]>,
 }
 
-impl File {
-    fn plain(name: &str, extension: &str, content_type: &'static str, content: &'static [u8]) -> File {
+impl ViewerFile {
+    fn uncompressed(name: &str, extension: &str, content_type: &'static str, content: &'static [u8]) -> ViewerFile {
         let hash = &hex(&Sha256::digest(content))[..16];
-        File {
+        ViewerFile {
             name: format!("{name}-{hash}.{extension}"),
             content_type,
             tag: etag(content),
@@ -56,28 +56,28 @@ impl File {
         }
     }
 
-    fn compressed(name: &str, extension: &str, content_type: &'static str, content: &'static [u8]) -> File {
+    fn compressed(name: &str, extension: &str, content_type: &'static str, content: &'static [u8]) -> ViewerFile {
         let inflate = move || {
             let mut plain = Vec::new();
             // What is part of the program is whole.
             let _ = GzDecoder::new(content).read_to_end(&mut plain);
             plain.into()
         };
-        let file = File::plain(name, extension, content_type, content);
-        File { plain: LazyLock::new(Box::new(inflate)), compressed: Some(content), ..file }
+        let file = ViewerFile::uncompressed(name, extension, content_type, content);
+        ViewerFile { plain: LazyLock::new(Box::new(inflate)), compressed: Some(content), ..file }
     }
 }
 
 /// An answer: its headers beside those of all answers, and its body.
-pub struct Served {
+pub struct ViewerAnswer {
     pub content_type: &'static str,
-    pub tag: Option<Tag>,
+    pub tag: Option<EntityTag>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Bytes,
 }
 
 /// The page with a title that shows the document of an address.
-pub fn page(title: &str, document: &str) -> Served {
+pub fn page(title: &str, document: &str) -> ViewerAnswer {
     let [bundle, style, own_script, own_style] = FILES.each_ref().map(|file| format!("{PATH}{}", file.name));
     let html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -94,12 +94,12 @@ pub fn page(title: &str, document: &str) -> Served {
         (header::CACHE_CONTROL, "no-store"),
     ];
     let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    Served { content_type: "text/html; charset=utf-8", tag: None, headers: headers.into(), body: html.into() }
+    ViewerAnswer { content_type: "text/html; charset=utf-8", tag: None, headers: headers.into(), body: html.into() }
 }
 
 /// A file of the page, compressed for a client that takes it so; `None` if no file has the name. It is not to be compressed
 /// again: the one compressed form is part of the program.
-pub fn file(name: &str, request: &HeaderMap) -> Option<Served> {
+pub fn file(name: &str, request: &HeaderMap) -> Option<ViewerAnswer> {
     let file = FILES.iter().find(|file| file.name == name)?;
     let mut headers = vec![
         (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
@@ -112,7 +112,7 @@ pub fn file(name: &str, request: &HeaderMap) -> Option<Served> {
         }
         None => file.plain.clone(),
     };
-    Some(Served { content_type: file.content_type, tag: Some(file.tag), headers, body })
+    Some(ViewerAnswer { content_type: file.content_type, tag: Some(file.tag), headers, body })
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
         HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_str(coding).unwrap())])
     }
 
-    fn header(served: &Served, name: HeaderName) -> &str {
+    fn header(served: &ViewerAnswer, name: HeaderName) -> &str {
         served.headers.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value.to_str().unwrap())
     }
 

@@ -16,7 +16,7 @@ use web::clock::random_token;
 
 /// A mail message before it is composed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct MailMessage {
     /// The receiver: an e-mail address, with or without a name in front (`Ann <ann@example.com>`), or several with
     /// commas between.
     pub to: String,
@@ -28,7 +28,7 @@ pub struct Message {
 
 /// A message in the form in which it is sent.
 #[derive(Clone, Debug)]
-pub struct Composed {
+pub struct ComposedMessage {
     /// The sender and the receivers.
     pub envelope: Envelope,
     /// The message with its headers, as RFC 5322 describes it.
@@ -60,7 +60,7 @@ impl std::error::Error for MailError {}
 
 /// Composes a message (RFC 5322, plain text in UTF-8). `from` is an address with or without a name; `message_id`
 /// has the form `<unique@domain>`; `now` in microseconds gives the date.
-pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Result<Composed, MailError> {
+pub fn compose(from: &str, message: &MailMessage, now: i64, message_id: &str) -> Result<ComposedMessage, MailError> {
     // This check must come first: lettre panics on a line feed in a display name.
     for (part, text) in [("from", from), ("to", &message.to), ("subject", &message.subject), ("message_id", message_id)]
     {
@@ -84,7 +84,7 @@ pub fn compose(from: &str, message: &Message, now: i64, message_id: &str) -> Res
         .body(encoded_body(&message.text))
         .map_err(|_| MailError::Compose)?;
     mark_as_generated(built.headers_mut());
-    Ok(Composed { envelope: built.envelope().clone(), bytes: built.formatted() })
+    Ok(ComposedMessage { envelope: built.envelope().clone(), bytes: built.formatted() })
 }
 
 /// Adds the headers by which mail servers and clients know that no person wrote the message, so that holiday replies do not
@@ -154,21 +154,21 @@ mod tests {
 
     const NOW: i64 = 1_769_851_800_000_000;
 
-    fn message() -> Message {
-        Message {
+    fn message() -> MailMessage {
+        MailMessage {
             to: "ann@example.com".into(),
             subject: "Activate your account".into(),
             text: "Follow\nhttps://a.example/activate/?token=x\n".into(),
         }
     }
 
-    fn composed(from: &str, message: &Message) -> Result<String, MailError> {
+    fn compose_example(from: &str, message: &MailMessage) -> Result<String, MailError> {
         compose(from, message, NOW, "<1@a.example>").map(|composed| String::from_utf8(composed.bytes).unwrap())
     }
 
     #[test]
     fn a_message_has_its_headers_and_text() {
-        let text = composed("Chancery <no-reply@a.example>", &message()).unwrap();
+        let text = compose_example("Chancery <no-reply@a.example>", &message()).unwrap();
         for line in [
             "From: Chancery <no-reply@a.example>\r\n",
             "To: ann@example.com\r\n",
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn several_receivers_are_all_in_the_envelope() {
-        let message = Message { to: "a@b.example, c@d.example".into(), ..message() };
+        let message = MailMessage { to: "a@b.example, c@d.example".into(), ..message() };
         let composed = compose("no-reply@a.example", &message, NOW, "<1@a.example>").unwrap();
         let to: Vec<String> = composed.envelope.to().iter().map(ToString::to_string).collect();
         assert_eq!(to, ["a@b.example", "c@d.example"]);
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn no_text_ends_a_message() {
         for text in ["a\r.\rb", "a\n.\nb", "a\r\n.\r\nb", "ü\r.\rb"] {
-            let text = composed("no-reply@a.example", &Message { text: text.into(), ..message() }).unwrap();
+            let text = compose_example("no-reply@a.example", &MailMessage { text: text.into(), ..message() }).unwrap();
             let lone = text.replace("\r\n", "");
             assert!(!lone.contains(['\r', '\n']), "{text:?}");
         }
@@ -209,7 +209,7 @@ mod tests {
         let mut message = message();
         message.subject = "Grüße aus Zürich".into();
         message.text = "Ünïcode\n".into();
-        let text = composed("Büro <no-reply@a.example>", &message).unwrap();
+        let text = compose_example("Büro <no-reply@a.example>", &message).unwrap();
         assert!(text.is_ascii(), "{text}");
     }
 
@@ -217,19 +217,19 @@ mod tests {
     fn control_characters_cannot_inject_headers() {
         for bad in ["x\r\nBcc: all@example.com", "x\ny", "x\0", "x\u{85}y", "x\u{2028}y"] {
             let from = format!("{bad} <no-reply@a.example>");
-            assert_eq!(composed(&from, &message()), Err(MailError::ControlCharacter("from")));
-            let to = Message { to: bad.into(), ..message() };
-            assert_eq!(composed("no-reply@a.example", &to), Err(MailError::ControlCharacter("to")));
-            let subject = Message { subject: bad.into(), ..message() };
-            assert_eq!(composed("no-reply@a.example", &subject), Err(MailError::ControlCharacter("subject")));
+            assert_eq!(compose_example(&from, &message()), Err(MailError::ControlCharacter("from")));
+            let to = MailMessage { to: bad.into(), ..message() };
+            assert_eq!(compose_example("no-reply@a.example", &to), Err(MailError::ControlCharacter("to")));
+            let subject = MailMessage { subject: bad.into(), ..message() };
+            assert_eq!(compose_example("no-reply@a.example", &subject), Err(MailError::ControlCharacter("subject")));
         }
-        assert_eq!(composed("nobody", &message()), Err(MailError::Address("from")));
+        assert_eq!(compose_example("nobody", &message()), Err(MailError::Address("from")));
     }
 
     #[test]
     fn any_display_name_is_text_or_an_error() {
         for name in ["\"", "a \"b\" c", "a, b", "a\\", "<>", "😀", "=?utf-8?q?x?=", &"long ".repeat(100)] {
-            if let Ok(text) = composed(&format!("{name} <no-reply@a.example>"), &message()) {
+            if let Ok(text) = compose_example(&format!("{name} <no-reply@a.example>"), &message()) {
                 assert_eq!(text.matches("\r\nTo: ").count(), 1, "{name}");
             }
         }

@@ -8,13 +8,13 @@
 //! after the mail server accepted a message and before its row was removed, the message is sent again.
 
 use crate::company_details;
-use crate::mail::message::{self, Composed, Message};
-use crate::mail::smtp::{self, Receivers, Server};
+use crate::mail::message::{self, ComposedMessage, MailMessage};
+use crate::mail::smtp::{self, RequiredReceivers, SmtpServer};
 use crate::mail::templates;
 use crate::smtp_settings::server;
 use kit::app::App;
 use kit::build::Build;
-use kit::jobs::{self, Former, Job, JobFailure, JobKind, NewJob, Pending, StandingJob};
+use kit::jobs::{self, FormerJob, Job, JobFailure, JobFuture, JobKind, NewJob, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::secret::Context;
@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -54,19 +54,19 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(3 * 86_400);
 pub struct MailKind {
     /// The name that is stored with waiting messages; it must never change.
     pub name: &'static str,
-    pub make: Make,
+    pub make: ComposeFunction,
     /// Called when a mail server has accepted a message, and not when it was written to the disk.
-    pub accepted: Option<Accepted>,
+    pub accepted: Option<AcceptedHook>,
 }
 
 /// Makes a message just before it is sent; `None` when it has no receiver any more.
-pub type Make = fn(&Making, &mut Conn, &Json) -> Result<Option<Message>, Error>;
+pub type ComposeFunction = fn(&ComposeContext, &mut Conn, &Json) -> Result<Option<MailMessage>, StoreError>;
 
 /// Stores that a mail server has accepted the message of a payload at a time.
-pub type Accepted = fn(&mut Conn, &Json, i64) -> Result<(), Error>;
+pub type AcceptedHook = fn(&mut Conn, &Json, i64) -> Result<(), StoreError>;
 
 /// The context in which a message is made.
-pub struct Making<'a> {
+pub struct ComposeContext<'a> {
     pub app: &'a App,
     pub build: &'a Build,
     /// The number of the job, the same in each attempt.
@@ -81,7 +81,7 @@ pub struct Making<'a> {
 pub struct MailKinds(pub Vec<&'static MailKind>);
 
 /// A request to send a message.
-pub struct Mail<'a> {
+pub struct QueuedMail<'a> {
     pub kind: &'static MailKind,
     /// The values from which the message is made.
     pub payload: Json,
@@ -95,23 +95,23 @@ const GIVEN_UP: &str = "given_up";
 
 /// Adds a message to the queue, in the transaction of its cause, and returns the number of its job. `None`: the message
 /// was dropped, since too many messages with a key wait.
-pub fn put(request: &Request, conn: &mut Conn, mail: &Mail) -> Result<Option<i64>, Refusal> {
+pub fn enqueue(request: &Request, conn: &mut Conn, mail: &QueuedMail) -> Result<Option<i64>, Refusal> {
     put_at(request, conn, mail, request.now)
 }
 
-/// Adds a message as [`put`] does, to be sent at a moment (microseconds since 1970) or later.
-pub fn put_at(request: &Request, conn: &mut Conn, mail: &Mail, not_before: i64) -> Result<Option<i64>, Refusal> {
+/// Adds a message as [`enqueue`] does, to be sent at a moment (microseconds since 1970) or later.
+pub fn put_at(request: &Request, conn: &mut Conn, mail: &QueuedMail, not_before: i64) -> Result<Option<i64>, Refusal> {
     // The key is hashed, so that the table does not show what somebody typed as a username.
     let place = Context { build: &request.build.uid, table: "mail_jobs", column: "name_key", row: "" };
     let key = mail.once_for.map(|name| request.app.keys.name(&place, name.as_bytes()));
-    if key.is_some() && jobs::keyed(conn, &MAIL, MAX_KEYED)? >= MAX_KEYED {
+    if key.is_some() && jobs::count_with_key(conn, &MAIL, MAX_KEYED)? >= MAX_KEYED {
         let (build, kind) = (&request.build.domain, mail.kind.name);
         tracing::warn!(build, kind, "a message was dropped, since too many wait");
         return Ok(None);
     }
     let payload = json!({mail.kind.name: mail.payload});
     let job = NewJob { kind: &MAIL, payload, key: key.as_deref(), not_before };
-    Ok(Some(jobs::put(request, conn, &job)?))
+    Ok(Some(jobs::enqueue(request, conn, &job)?))
 }
 
 /// Adds messages of a kind to the queue, in the transaction of their cause: one of each payload.
@@ -121,8 +121,8 @@ pub fn put_many(request: &Request, conn: &mut Conn, kind: &MailKind, payloads: V
 }
 
 /// Makes all waiting messages due now, in the transaction of a change that may let them succeed.
-pub fn hurry(request: &Request, conn: &mut Conn) -> Result<(), Error> {
-    jobs::hurry(request, conn, &MAIL)
+pub fn make_due_now(request: &Request, conn: &mut Conn) -> Result<(), StoreError> {
+    jobs::make_due_now(request, conn, &MAIL)
 }
 
 /// Limits the concurrent tests of mail settings and authentication objects for each build, so that hanging servers of
@@ -132,7 +132,7 @@ pub struct TestPlaces(Mutex<HashMap<String, Arc<Semaphore>>>);
 
 impl TestPlaces {
     /// The semaphore of a build.
-    pub fn of(&self, build: &Build) -> Arc<Semaphore> {
+    pub fn for_build(&self, build: &Build) -> Arc<Semaphore> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.entry(build.uid.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_CONCURRENT_TESTS))).clone()
     }
@@ -142,17 +142,17 @@ impl TestPlaces {
 #[derive(Clone)]
 enum Transport {
     File,
-    Smtp(Box<Server>),
+    Smtp(Box<SmtpServer>),
     /// There are settings, but their secret cannot be read.
     Blocked,
 }
 
 /// Makes a message and sends it.
-fn run(app: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
+fn run(app: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>> {
     Box::pin(async move {
         let (with, of, from) = (app.clone(), build.clone(), job.clone());
         let made = build.db.write(move |conn| make(&with, &of, conn, &from)).await;
-        let (message, transport) = made.map_err(|error: Error| JobFailure::new(error.to_string()))?;
+        let (message, transport) = made.map_err(|error: StoreError| JobFailure::new(error.to_string()))?;
         // `None`: it has no receiver any more.
         let Some(message) = message else { return Ok(()) };
         let sent = send(&app, &build, &job, &message, &transport).await;
@@ -170,7 +170,7 @@ async fn store_acceptance(app: &App, build: &Build, job: &Job) {
     let Some((name, payload)) = named_payload(job) else { return };
     let Some(accepted) = kind_of(app, name).and_then(|kind| kind.accepted) else { return };
     let (payload, now) = (payload.clone(), app.clock.now());
-    if let Err(error) = build.db.write::<_, Error>(move |conn| accepted(conn, &payload, now)).await {
+    if let Err(error) = build.db.write::<_, StoreError>(move |conn| accepted(conn, &payload, now)).await {
         tracing::warn!(build = build.domain, kind = name, %error, "a message was sent, and the time of it could not be stored");
     }
 }
@@ -179,8 +179,8 @@ fn kind_of(app: &App, name: &str) -> Option<&'static MailKind> {
     app.slot::<MailKinds>().0.iter().copied().find(|kind| kind.name == name)
 }
 
-fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<Message>, Transport), Error> {
-    let settings = server::stored(app, build, conn)?;
+fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<MailMessage>, Transport), StoreError> {
+    let settings = server::load(app, build, conn)?;
     let failure_email = settings.as_ref().map(|settings| settings.failure_email.clone());
     let transport = match settings {
         None => Transport::File,
@@ -189,11 +189,12 @@ fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<
     let Some((name, payload)) = named_payload(job) else { return Ok((None, transport)) };
     let message = if name == GIVEN_UP {
         let part = |at: usize| payload[at].as_str().unwrap_or("");
-        let fields = company_details::merge_fields(conn)?.with("domain", &build.domain);
-        let fields = fields.with("subject", part(0)).with("receiver", part(1)).with("reason", part(2));
+        let fields = company_details::merge_fields(conn)?.with_field("domain", &build.domain);
+        let fields =
+            fields.with_field("subject", part(0)).with_field("receiver", part(1)).with_field("reason", part(2));
         failure_email.map(|to| templates::given_up(to, &fields))
     } else {
-        let making = Making { app, build, job: job.id, asked_at: job.created_at, now: app.clock.now() };
+        let making = ComposeContext { app, build, job: job.id, asked_at: job.created_at, now: app.clock.now() };
         match kind_of(app, name) {
             Some(kind) => (kind.make)(&making, conn, payload)?,
             None => None,
@@ -208,7 +209,13 @@ fn named_payload(job: &Job) -> Option<(&str, &Json)> {
 }
 
 /// Notifies the `failure_email` addresses that a message was given up, unless that message was such a notice itself.
-fn notify_given_up(app: &App, build: &Build, conn: &mut Conn, job: &Job, failure: &JobFailure) -> Result<(), Error> {
+fn notify_given_up(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    job: &Job,
+    failure: &JobFailure,
+) -> Result<(), StoreError> {
     let (Some(subject), Some(to)) = (failure.details[0].as_str(), failure.details[1].as_str()) else { return Ok(()) };
     if named_payload(job).is_none_or(|(name, _)| name == GIVEN_UP) {
         return Ok(());
@@ -217,11 +224,17 @@ fn notify_given_up(app: &App, build: &Build, conn: &mut Conn, job: &Job, failure
     jobs::insert(app, build, conn, &NewJob { kind: &MAIL, payload, key: None, not_before: now }, now).map(drop)
 }
 
-async fn send(app: &App, build: &Build, job: &Job, message: &Message, transport: &Transport) -> Result<(), JobFailure> {
+async fn send(
+    app: &App,
+    build: &Build,
+    job: &Job,
+    message: &MailMessage,
+    transport: &Transport,
+) -> Result<(), JobFailure> {
     // The same in each attempt, so that a receiver can recognize a duplicate.
     let name = format!("{}-{}", job.created_at, job.id);
     let id = format!("<{name}@{}>", build.domain);
-    let compose = |from: &str| -> Result<Composed, JobFailure> {
+    let compose = |from: &str| -> Result<ComposedMessage, JobFailure> {
         // A later attempt would fail in the same way.
         let never = |error: message::MailError| JobFailure { is_final: true, ..JobFailure::new(error.to_string()) };
         message::compose(from, message, app.clock.now(), &id).map_err(never)
@@ -231,7 +244,7 @@ async fn send(app: &App, build: &Build, job: &Job, message: &Message, transport:
         Transport::Smtp(server) => {
             let (composed, deadline) = (compose(&server.from)?, Instant::now() + SEND_TIMEOUT);
             let allow = &app.settings.outbound_allow;
-            let sent = smtp::send(server, &build.domain, &composed, Receivers::Any, allow, deadline).await;
+            let sent = smtp::send(server, &build.domain, &composed, RequiredReceivers::Any, allow, deadline).await;
             sent.map_err(|failure| JobFailure { is_final: failure.is_final, ..JobFailure::new(failure.to_string()) })
         }
         Transport::File => {
@@ -251,37 +264,38 @@ async fn send(app: &App, build: &Build, job: &Job, message: &Message, transport:
 
 /// Turns messages in the table of former versions into jobs. While a new version is rolled out, processes of the former
 /// one may still add some.
-pub static FORMER_MAILS: StandingJob = StandingJob { name: "mails of former versions", at_a_time: 16, due, run: adopt };
+pub static FORMER_MAILS: StandingJob =
+    StandingJob { name: "mails of former versions", at_a_time: 16, due: next_cleanup_time, run: adopt };
 
 /// The most messages that become jobs in one transaction.
 const MAX_ADOPTED_AT_ONCE: i64 = 100;
 /// The delay before a message that cannot be decrypted is tried again, in microseconds.
 const RETRY_DELAY_US: i64 = 600_000_000;
 
-fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
-    conn.one(&Sql::new("SELECT min(COALESCE(claimed_until, 0)) FROM mail_jobs"), |row| row.opt_int(0))
+fn next_cleanup_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
+    conn.query_one(&Sql::new("SELECT min(COALESCE(claimed_until, 0)) FROM mail_jobs"), |row| row.opt_int(0))
 }
 
-fn adopt(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn adopt(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
-        let _place = jobs::place(&app, FORMER_MAILS.name).await;
+        let _place = jobs::acquire_permit(&app, FORMER_MAILS.name).await;
         let (with, of) = (app.clone(), build.clone());
         build.db.write(move |conn| adopt_some(&with, &of, conn, with.clock.now())).await
     })
 }
 
 /// Turns messages that no process is sending into jobs. They keep their numbers, which identify their links.
-fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(), Error> {
+fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "SELECT id, row_key, sealed, name_key, created_at, next_at, attempts, last_error FROM mail_jobs \
          WHERE claimed_until IS NULL OR claimed_until <= $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED",
     );
-    let waiting = conn.all(&sql.arg(now).arg(MAX_ADOPTED_AT_ONCE), |row| {
+    let waiting = conn.query_all(&sql.arg(now).arg(MAX_ADOPTED_AT_ONCE), |row| {
         let place = Context { build: &build.uid, table: "mail_jobs", column: "sealed", row: row.text(1)? };
         let payload = app.keys.open(&place, row.text(2)?).and_then(|plain| serde_json::from_slice(&plain).ok());
         let (key, last_error) = (row.opt_text(3)?.map(str::to_owned), row.opt_text(7)?.map(str::to_owned));
         let (created_at, next_at) = (row.int(4)?, row.int(5)?);
-        Ok((payload, key, Former { id: row.int(0)?, created_at, next_at, attempts: row.int(6)?, last_error }))
+        Ok((payload, key, FormerJob { id: row.int(0)?, created_at, next_at, attempts: row.int(6)?, last_error }))
     })?;
     for (payload, key, former) in waiting {
         let is_over = now - former.created_at >= GIVEN_UP_AFTER.as_micros() as i64;

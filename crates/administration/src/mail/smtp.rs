@@ -5,7 +5,7 @@
 //! be trusted after it.
 
 use crate::client_credentials::{self, ClientCredentials};
-use crate::mail::message::Composed;
+use crate::mail::message::ComposedMessage;
 use kit::address::Ranges;
 use kit::outbound::{self, NoConnection};
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
@@ -31,7 +31,7 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A mail server and the credentials for it. The type has no `Debug`, so no log shows its secrets.
 #[derive(Clone)]
-pub struct Server {
+pub struct SmtpServer {
     /// A host name or an IP address.
     pub host: String,
     /// The TCP port.
@@ -39,7 +39,7 @@ pub struct Server {
     /// The username to sign in with.
     pub username: String,
     /// The credentials to sign in with.
-    pub sign_in: SignIn,
+    pub sign_in: SmtpSignIn,
     /// The sender of every message.
     pub from: String,
 }
@@ -47,7 +47,7 @@ pub struct Server {
 /// The credentials of a sign-in, and whether the connection must be secured first. A token is never sent over an
 /// unsecured connection, so that variant has no choice.
 #[derive(Clone)]
-pub enum SignIn {
+pub enum SmtpSignIn {
     /// `username_and_password`
     Password {
         /// The password.
@@ -94,7 +94,7 @@ impl From<NoConnection> for Reason {
 
 /// The reason why a message was not sent. It contains no text of the server, which could repeat a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct SendFailure {
     /// The step that failed.
     pub reason: Reason,
     /// The server's reply code, if there was one.
@@ -103,17 +103,17 @@ pub struct Failure {
     pub is_final: bool,
 }
 
-impl Failure {
-    fn at(reason: impl Into<Reason>) -> Failure {
-        Failure { reason: reason.into(), code: None, is_final: false }
+impl SendFailure {
+    fn new(reason: impl Into<Reason>) -> SendFailure {
+        SendFailure { reason: reason.into(), code: None, is_final: false }
     }
 
-    fn from_reply(reason: Reason, error: &lettre::transport::smtp::Error) -> Failure {
-        Failure { code: error.status().map(u16::from), ..Failure::at(reason) }
+    fn from_reply(reason: Reason, error: &lettre::transport::smtp::Error) -> SendFailure {
+        SendFailure { code: error.status().map(u16::from), ..SendFailure::new(reason) }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for SendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             Some(code) => write!(f, "{} ({code})", self.reason),
@@ -124,7 +124,7 @@ impl fmt::Display for Failure {
 
 /// Which receivers a server must accept for a message to count as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receivers {
+pub enum RequiredReceivers {
     /// All of them; otherwise the message is sent to none.
     All,
     /// At least one of them.
@@ -133,123 +133,128 @@ pub enum Receivers {
 
 /// Sends a message and stops at the deadline, at any step. `hello` is the name that this side sends in EHLO.
 pub async fn send(
-    server: &Server,
+    server: &SmtpServer,
     hello: &str,
-    message: &Composed,
-    receivers: Receivers,
+    message: &ComposedMessage,
+    receivers: RequiredReceivers,
     allow: &Ranges,
     deadline: Instant,
-) -> Result<(), Failure> {
+) -> Result<(), SendFailure> {
     const BY_PASSWORD: &[Mechanism] = &[Mechanism::Plain, Mechanism::Login];
-    let open = within(deadline, Reason::Connect, open(server, hello, allow));
-    let secured = within(deadline, Reason::Connect, Secured::connect(server, hello, allow, deadline));
+    let open = with_timeout(deadline, Reason::Connect, open(server, hello, allow));
+    let secured = with_timeout(deadline, Reason::Connect, SecuredSession::connect(server, hello, allow, deadline));
     let (mut session, mechanisms, secret) = match &server.sign_in {
-        SignIn::Password { password, tls: false } => (open.await?, BY_PASSWORD, password.clone()),
-        SignIn::Password { password, tls: true } => (secured.await?.0, BY_PASSWORD, password.clone()),
-        SignIn::Token(credentials) => {
+        SmtpSignIn::Password { password, tls: false } => (open.await?, BY_PASSWORD, password.clone()),
+        SmtpSignIn::Password { password, tls: true } => (secured.await?.0, BY_PASSWORD, password.clone()),
+        SmtpSignIn::Token(credentials) => {
             let session = secured.await?;
-            let token = within(deadline, Reason::SignIn, session.token(credentials, allow)).await?;
+            let token = with_timeout(deadline, Reason::SignIn, session.token(credentials, allow)).await?;
             (session.0, &[Mechanism::Xoauth2][..], token)
         }
     };
     let credentials = Credentials::new(server.username.clone(), secret);
-    within(deadline, Reason::SignIn, async {
+    with_timeout(deadline, Reason::SignIn, async {
         let answer = session.auth(mechanisms, &credentials).await;
-        answer.map_err(|error| Failure::from_reply(Reason::SignIn, &error))
+        answer.map_err(|error| SendFailure::from_reply(Reason::SignIn, &error))
     })
     .await?;
-    within(deadline, Reason::Recipient, hand_over(&mut session, message, receivers)).await?;
+    with_timeout(deadline, Reason::Recipient, hand_over(&mut session, message, receivers)).await?;
     let _ = timeout(QUIT_TIMEOUT, session.quit()).await;
     Ok(())
 }
 
-async fn within<T>(
+async fn with_timeout<T>(
     deadline: Instant,
     reason: Reason,
-    step: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    timeout_at(deadline, step).await.unwrap_or(Err(Failure::at(reason)))
+    step: impl Future<Output = Result<T, SendFailure>>,
+) -> Result<T, SendFailure> {
+    timeout_at(deadline, step).await.unwrap_or(Err(SendFailure::new(reason)))
 }
 
 /// Opens a session over an unsecured connection.
-async fn open(server: &Server, hello: &str, allow: &Ranges) -> Result<AsyncSmtpConnection, Failure> {
-    let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
-    introduced(Box::new(Bounded::new(stream, b"")), hello).await
+async fn open(server: &SmtpServer, hello: &str, allow: &Ranges) -> Result<AsyncSmtpConnection, SendFailure> {
+    let stream = outbound::connect(&server.host, server.port, allow).await.map_err(SendFailure::new)?;
+    start_session(Box::new(BoundedStream::new(stream, b"")), hello).await
 }
 
 /// A session over a secured connection. Only it can request a token, so that a token never goes over an unsecured one.
-struct Secured(AsyncSmtpConnection);
+struct SecuredSession(AsyncSmtpConnection);
 
-impl Secured {
-    async fn connect(server: &Server, hello: &str, allow: &Ranges, deadline: Instant) -> Result<Secured, Failure> {
-        let stream = outbound::connect(&server.host, server.port, allow).await.map_err(Failure::at)?;
-        let secured = within(deadline, Reason::Secure, async {
+impl SecuredSession {
+    async fn connect(
+        server: &SmtpServer,
+        hello: &str,
+        allow: &Ranges,
+        deadline: Instant,
+    ) -> Result<SecuredSession, SendFailure> {
+        let stream = outbound::connect(&server.host, server.port, allow).await.map_err(SendFailure::new)?;
+        let secured = with_timeout(deadline, Reason::Secure, async {
             let (stream, greeting): (_, &[u8]) = if server.port == IMPLICIT_TLS {
                 (stream, b"")
             } else {
                 // The library waits for a greeting, but the server has already sent it.
                 (start_tls(stream, hello).await?, b"220 secured\r\n")
             };
-            let secured = outbound::secure(stream, &server.host).await.map_err(Failure::at)?;
-            Ok(Bounded::new(secured, greeting))
+            let secured = outbound::secure(stream, &server.host).await.map_err(SendFailure::new)?;
+            Ok(BoundedStream::new(secured, greeting))
         });
-        introduced(Box::new(secured.await?), hello).await.map(Secured)
+        start_session(Box::new(secured.await?), hello).await.map(SecuredSession)
     }
 
     /// Requests the vendor's token for the sign-in of this session.
-    async fn token(&self, credentials: &ClientCredentials, allow: &Ranges) -> Result<String, Failure> {
-        client_credentials::token(credentials, allow).await.map_err(Failure::at)
+    async fn token(&self, credentials: &ClientCredentials, allow: &Ranges) -> Result<String, SendFailure> {
+        client_credentials::token(credentials, allow).await.map_err(SendFailure::new)
     }
 }
 
 /// Starts a session on a connection: reads the greeting and sends EHLO.
-async fn introduced(stream: Box<dyn AsyncTokioStream>, hello: &str) -> Result<AsyncSmtpConnection, Failure> {
+async fn start_session(stream: Box<dyn AsyncTokioStream>, hello: &str) -> Result<AsyncSmtpConnection, SendFailure> {
     let session = AsyncSmtpConnection::connect_with_transport(stream, &ClientId::Domain(hello.to_owned())).await;
-    session.map_err(|error| Failure::from_reply(Reason::Connect, &error))
+    session.map_err(|error| SendFailure::from_reply(Reason::Connect, &error))
 }
 
 /// Sends STARTTLS and returns the stream, ready for the handshake.
-async fn start_tls(stream: TcpStream, hello: &str) -> Result<TcpStream, Failure> {
-    let mut plain = Plain { stream, received: Vec::new() };
+async fn start_tls(stream: TcpStream, hello: &str) -> Result<TcpStream, SendFailure> {
+    let mut plain = UnsecuredSession { stream, received: Vec::new() };
     plain.expect(220, Reason::Connect).await?;
-    plain.say(&format!("EHLO {hello}\r\n")).await?;
+    plain.send_line(&format!("EHLO {hello}\r\n")).await?;
     let offered = plain.expect(250, Reason::Connect).await?;
     if !offered.iter().any(|line| line.eq_ignore_ascii_case("STARTTLS")) {
-        return Err(Failure::at(Reason::Secure));
+        return Err(SendFailure::new(Reason::Secure));
     }
-    plain.say("STARTTLS\r\n").await?;
+    plain.send_line("STARTTLS\r\n").await?;
     plain.expect(220, Reason::Secure).await?;
     // Data that came before the handshake is not from the server that the certificate names.
-    if plain.received.is_empty() { Ok(plain.stream) } else { Err(Failure::at(Reason::Secure)) }
+    if plain.received.is_empty() { Ok(plain.stream) } else { Err(SendFailure::new(Reason::Secure)) }
 }
 
 /// The plain-text part of a session, before the connection is secured.
-struct Plain {
+struct UnsecuredSession {
     stream: TcpStream,
     /// Bytes that were received and not read yet.
     received: Vec<u8>,
 }
 
-impl Plain {
-    async fn say(&mut self, text: &str) -> Result<(), Failure> {
-        self.stream.write_all(text.as_bytes()).await.map_err(|_| Failure::at(Reason::Connect))
+impl UnsecuredSession {
+    async fn send_line(&mut self, text: &str) -> Result<(), SendFailure> {
+        self.stream.write_all(text.as_bytes()).await.map_err(|_| SendFailure::new(Reason::Connect))
     }
 
     /// Reads a reply, which must have this code, and returns its lines.
-    async fn expect(&mut self, code: u16, reason: Reason) -> Result<Vec<String>, Failure> {
+    async fn expect(&mut self, code: u16, reason: Reason) -> Result<Vec<String>, SendFailure> {
         let mut lines = Vec::new();
         for _ in 0..100 {
-            let line = self.line().await.map_err(|_| Failure::at(reason))?;
+            let line = self.line().await.map_err(|_| SendFailure::new(reason))?;
             let said = line.get(..3).and_then(|code| code.parse::<u16>().ok());
             if said != Some(code) {
-                return Err(Failure { code: said, ..Failure::at(reason) });
+                return Err(SendFailure { code: said, ..SendFailure::new(reason) });
             }
             lines.push(line.get(4..).unwrap_or("").trim().to_owned());
             if line.as_bytes().get(3) != Some(&b'-') {
                 return Ok(lines);
             }
         }
-        Err(Failure::at(reason))
+        Err(SendFailure::new(reason))
     }
 
     async fn line(&mut self) -> io::Result<String> {
@@ -268,25 +273,29 @@ impl Plain {
     }
 }
 
-async fn hand_over(session: &mut AsyncSmtpConnection, message: &Composed, receivers: Receivers) -> Result<(), Failure> {
-    let refused = |error| Failure::from_reply(Reason::Recipient, &error);
+async fn hand_over(
+    session: &mut AsyncSmtpConnection,
+    message: &ComposedMessage,
+    receivers: RequiredReceivers,
+) -> Result<(), SendFailure> {
+    let refused = |error| SendFailure::from_reply(Reason::Recipient, &error);
     let envelope = &message.envelope;
     let mut parameters = Vec::new();
     if !envelope.from().into_iter().chain(envelope.to()).all(|address| AsRef::<str>::as_ref(address).is_ascii()) {
         if !session.server_info().supports_feature(Extension::SmtpUtfEight) {
-            return Err(Failure { is_final: true, ..Failure::at(Reason::Recipient) });
+            return Err(SendFailure { is_final: true, ..SendFailure::new(Reason::Recipient) });
         }
         parameters.push(MailParameter::SmtpUtfEight);
     }
     session.command(Mail::new(envelope.from().cloned(), parameters)).await.map_err(refused)?;
-    let mut taken = Err(Failure::at(Reason::Recipient));
+    let mut taken = Err(SendFailure::new(Reason::Recipient));
     for receiver in envelope.to() {
         match session.command(Rcpt::new(receiver.clone(), Vec::new())).await {
             Ok(_) => taken = Ok(()),
             Err(error) => {
-                let failure = Failure { is_final: error.is_permanent(), ..refused(error) };
+                let failure = SendFailure { is_final: error.is_permanent(), ..refused(error) };
                 // A failure without a reply ends the session in any case.
-                if receivers == Receivers::All || failure.code.is_none() {
+                if receivers == RequiredReceivers::All || failure.code.is_none() {
                     return Err(failure);
                 }
                 taken = taken.or(Err(failure));
@@ -301,19 +310,19 @@ async fn hand_over(session: &mut AsyncSmtpConnection, message: &Composed, receiv
 
 /// A stream that yields some given bytes first, and then at most [`MAX_SESSION_BYTES`] from the server.
 #[derive(Debug)]
-struct Bounded<S> {
+struct BoundedStream<S> {
     first: &'static [u8],
     stream: S,
     left: usize,
 }
 
-impl<S> Bounded<S> {
-    fn new(stream: S, first: &'static [u8]) -> Bounded<S> {
-        Bounded { first, stream, left: MAX_SESSION_BYTES }
+impl<S> BoundedStream<S> {
+    fn new(stream: S, first: &'static [u8]) -> BoundedStream<S> {
+        BoundedStream { first, stream, left: MAX_SESSION_BYTES }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if !self.first.is_empty() {
             let (now, later) = self.first.split_at(self.first.len().min(out.remaining()));
@@ -331,7 +340,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
@@ -343,7 +352,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + fmt::Debug> AsyncTokioStream for Bounded<S> {
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + fmt::Debug> AsyncTokioStream for BoundedStream<S> {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         // The library uses it only in its logs, which are off.
         Err(io::ErrorKind::Unsupported.into())

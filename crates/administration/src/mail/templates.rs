@@ -4,22 +4,22 @@
 //! Merging replaces text once: a value is inserted as it is, even when it looks like a field. A line whose fields are
 //! all empty is left out, and so is a paragraph without lines.
 
-use crate::mail::message::Message;
+use crate::mail::message::MailMessage;
 
 /// A template: a subject and a text with `{fields}`.
-struct Template {
+struct MailTemplate {
     subject: &'static str,
     text: &'static str,
 }
 
-const ACTIVATION: Template = Template {
+const ACTIVATION: MailTemplate = MailTemplate {
     subject: "Activate your account at {domain}",
     text: "Hello {first_name},\n\n\
            an account was made for you at {domain}. Choose a password to activate it:\n\n\
            {link}\n",
 };
 
-const RESET: Template = Template {
+const RESET: MailTemplate = MailTemplate {
     subject: "Reset your password at {domain}",
     text: "Hello {first_name},\n\n\
            somebody asked to reset your password at {domain}. If it was you, choose a new one within 24 hours:\n\n\
@@ -27,13 +27,13 @@ const RESET: Template = Template {
            If it was not you, ignore this message.\n",
 };
 
-const TEST: Template = Template {
+const TEST: MailTemplate = MailTemplate {
     subject: "Test message of {domain}",
     text: "Hello,\n\n\
            this message was sent to test the outbound mail settings of {domain}. They work.\n",
 };
 
-const RENAMED: Template = Template {
+const RENAMED: MailTemplate = MailTemplate {
     subject: "Your username at {domain} was changed",
     text: "Hello {first_name},\n\n\
            this address is no longer the username of your account at {domain}. The account was signed out, and you sign \
@@ -41,7 +41,7 @@ const RENAMED: Template = Template {
            If you did not expect this, tell your administrator.\n",
 };
 
-const REMINDER: Template = Template {
+const REMINDER: MailTemplate = MailTemplate {
     subject: "Reminder: {task}",
     text: "Hello {first_name},\n\n\
            this is a reminder of a task at {domain}: {task}\n\n\
@@ -49,7 +49,7 @@ const REMINDER: Template = Template {
            Expires: {expires_at}\n",
 };
 
-const TASK_LINK: Template = Template {
+const TASK_LINK: MailTemplate = MailTemplate {
     subject: "A task for you: {task}",
     text: "Hello {first_name},\n\n\
            a task at {domain} was assigned to you: {task}\n\n\
@@ -58,7 +58,7 @@ const TASK_LINK: Template = Template {
            The link is for you alone. It works until the task has ended, or is assigned to somebody else.\n",
 };
 
-const GIVEN_UP: Template = Template {
+const GIVEN_UP: MailTemplate = MailTemplate {
     subject: "A message of {domain} was not delivered",
     text: "Hello,\n\n\
            the message \"{subject}\" to {receiver} could not be delivered and was given up: {reason}.\n",
@@ -73,11 +73,11 @@ const CLOSING: &str = "\n{admin_email_signature}\n\n\
 
 /// Names and values of merge fields; of several values with the same name, the last one counts.
 #[derive(Clone, Debug, Default)]
-pub struct Fields(Vec<(&'static str, String)>);
+pub struct MergeFields(Vec<(&'static str, String)>);
 
-impl Fields {
+impl MergeFields {
     /// Adds a field.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Fields {
+    pub fn with_field(mut self, name: &'static str, value: impl Into<String>) -> MergeFields {
         self.0.push((name, value.into()));
         self
     }
@@ -88,41 +88,41 @@ impl Fields {
 }
 
 /// The mail with the link that activates an account: `domain`, `first_name`, `link`.
-pub fn activation(to: String, fields: &Fields) -> Message {
+pub fn activation(to: String, fields: &MergeFields) -> MailMessage {
     message(&ACTIVATION, to, fields)
 }
 
 /// The mail with the link that resets a password: `domain`, `first_name`, `link`.
-pub fn reset(to: String, fields: &Fields) -> Message {
+pub fn reset(to: String, fields: &MergeFields) -> MailMessage {
     message(&RESET, to, fields)
 }
 
 /// The mail to the former address of an account with a new username: `domain`, `first_name`.
-pub fn renamed(to: String, fields: &Fields) -> Message {
+pub fn renamed(to: String, fields: &MergeFields) -> MailMessage {
     message(&RENAMED, to, fields)
 }
 
 /// The mail that reminds somebody of a task: `domain`, `first_name`, `task`, `due_at`, `expires_at`.
-pub fn reminder(to: String, fields: &Fields) -> Message {
+pub fn reminder(to: String, fields: &MergeFields) -> MailMessage {
     message(&REMINDER, to, fields)
 }
 
 /// The mail with the link by which a one-time account comes to a task: `domain`, `first_name`, `task`, `link`.
-pub fn task_link(to: String, fields: &Fields) -> Message {
+pub fn task_link(to: String, fields: &MergeFields) -> MailMessage {
     message(&TASK_LINK, to, fields)
 }
 
 /// The mail that tests the settings: `domain`.
-pub fn test(to: String, fields: &Fields) -> Message {
+pub fn test(to: String, fields: &MergeFields) -> MailMessage {
     message(&TEST, to, fields)
 }
 
 /// The notice that a message was given up: `domain`, `subject`, `receiver`, `reason`.
-pub fn given_up(to: String, fields: &Fields) -> Message {
+pub fn given_up(to: String, fields: &MergeFields) -> MailMessage {
     message(&GIVEN_UP, to, fields)
 }
 
-fn message(template: &Template, to: String, fields: &Fields) -> Message {
+fn message(template: &MailTemplate, to: String, fields: &MergeFields) -> MailMessage {
     let text = format!("{}{}", template.text, CLOSING);
     let mut paragraphs: Vec<String> =
         text.split("\n\n").filter_map(|paragraph| merge_lines(paragraph, fields)).collect();
@@ -130,11 +130,11 @@ fn message(template: &Template, to: String, fields: &Fields) -> Message {
         last.truncate(last.trim_end_matches('\n').len());
         last.push('\n');
     }
-    Message { to, subject: merge(template.subject, fields), text: paragraphs.join("\n\n") }
+    MailMessage { to, subject: merge(template.subject, fields), text: paragraphs.join("\n\n") }
 }
 
 /// Merges the lines of a paragraph; `None` when no line is left.
-fn merge_lines(paragraph: &str, fields: &Fields) -> Option<String> {
+fn merge_lines(paragraph: &str, fields: &MergeFields) -> Option<String> {
     let lines = paragraph.trim_matches('\n').lines().filter_map(|line| {
         let mut names = names(line).peekable();
         let is_empty = names.peek().is_some() && names.all(|name| fields.value(name).is_none_or(str::is_empty));
@@ -149,7 +149,7 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Replaces the fields of a template, without replacing fields inside the inserted values.
-fn merge(template: &str, fields: &Fields) -> String {
+fn merge(template: &str, fields: &MergeFields) -> String {
     let mut merged = String::with_capacity(template.len() * 2);
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -173,11 +173,11 @@ fn merge(template: &str, fields: &Fields) -> String {
 mod tests {
     use super::*;
 
-    fn fields() -> Fields {
-        Fields::default()
-            .with("domain", "a.example")
-            .with("first_name", "Ann")
-            .with("link", "https://a.example/?token=x")
+    fn fields() -> MergeFields {
+        MergeFields::default()
+            .with_field("domain", "a.example")
+            .with_field("first_name", "Ann")
+            .with_field("link", "https://a.example/?token=x")
     }
 
     #[test]
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn company_details_stand_below_and_empty_ones_leave_no_gap() {
         let fields = fields()
-            .with("admin_first_name", "")
-            .with("admin_last_name", "Berg")
-            .with("admin_job_title", "")
-            .with("admin_email_address", "berg@example.com")
-            .with("admin_email_signature", "Yours\n  the registry");
+            .with_field("admin_first_name", "")
+            .with_field("admin_last_name", "Berg")
+            .with_field("admin_job_title", "")
+            .with_field("admin_email_address", "berg@example.com")
+            .with_field("admin_email_signature", "Yours\n  the registry");
         let message = test("ann@example.com".into(), &fields);
         assert!(
             message.text.ends_with("They work.\n\nYours\n  the registry\n\nBerg\nberg@example.com\n"),
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_a_value_holds_is_text() {
         for value in ["{link}", "{{link}}", "{", "}", "${jndi:x}", "{% include x %}", "<%= 7*7 %>", "{first_name"] {
-            let message = reset("ann@example.com".into(), &fields().with("first_name", value));
+            let message = reset("ann@example.com".into(), &fields().with_field("first_name", value));
             assert!(message.text.starts_with(&format!("Hello {value},\n\nsomebody")), "{}", message.text);
             assert_eq!(message.text.matches("token=x").count(), 1, "{}", message.text);
         }

@@ -8,8 +8,8 @@ use crate::mail::message::is_address;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::rows;
-use resource::{After, Changes, Errors, Key, LINE, Object, message};
-use store::{Conn, Error, Sql};
+use resource::{Changes, Errors, FieldKey, LINE, RowAfterWrite, SentObject, message};
+use store::{Conn, Sql, StoreError};
 
 /// The most `failure_email` addresses.
 const MAX_FAILURE_ADDRESSES: usize = 10;
@@ -17,7 +17,7 @@ const TLS_REQUIRED: &str = "TLS is required for this authorization method.";
 
 /// The purpose for which a body is checked.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Purpose {
+pub enum CheckPurpose {
     /// The settings will be stored.
     Change,
     /// The settings will only be tested.
@@ -25,15 +25,15 @@ pub enum Purpose {
 }
 
 /// Checks a body against the stored settings. PATCH and the test have the same rules.
-pub fn checked(
+pub fn check_settings(
     conn: &mut Conn,
     caller: &Caller,
-    body: &Object<'_>,
+    body: &SentObject<'_>,
     before: &Changes,
-    purpose: Purpose,
+    purpose: CheckPurpose,
 ) -> Result<Changes, Refusal> {
     let is_set = !before.get(&HOST).unwrap_or_default().is_empty();
-    let accepted = rows::accepted(conn, &SETTINGS, body, is_set.then_some(1))?;
+    let accepted = rows::check_body(conn, &SETTINGS, body, is_set.then_some(1))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     let needs_super_admin =
         !is_set || super_admin_fields().iter().any(|name| sends_another(name, body, before, &changes));
@@ -41,20 +41,20 @@ pub fn checked(
         return Err(Refusal::forbidden());
     }
     check_addresses(body, &mut errors);
-    if !errors.has(METHOD.name()) {
-        let after = After { before: Some(before), sent: &changes };
+    if !errors.has_field(METHOD.name()) {
+        let after = RowAfterWrite { before: Some(before), sent: &changes };
         if after.get(&METHOD).as_deref() == Some(BY_PASSWORD) {
             let is_kept = rows::has_secret(before, &PASSWORD) && !changes_password_use(before, &changes);
             if !is_kept && !body.contains_key(PASSWORD.name()) {
                 errors.add(PASSWORD.name(), message::REQUIRED);
             }
         } else {
-            if after.get(&OBJECT).is_none() && !errors.has(OBJECT.name()) {
+            if after.get(&OBJECT).is_none() && !errors.has_field(OBJECT.name()) {
                 errors.add(OBJECT.name(), message::REQUIRED);
             }
             // Settings that were stored without TLS before it was required may stay; mail is sent with TLS anyway.
             let is_decided = !is_set || body.contains_key(TLS.name()) || body.contains_key(METHOD.name());
-            if is_decided && after.get(&TLS) != Some(true) && !errors.has(TLS.name()) {
+            if is_decided && after.get(&TLS) != Some(true) && !errors.has_field(TLS.name()) {
                 errors.add(TLS.name(), TLS_REQUIRED);
             }
         }
@@ -74,14 +74,14 @@ fn super_admin_fields() -> [&'static str; 6] {
 }
 
 /// Whether a body has a value for a field that differs from the stored one; an invalid value differs, too.
-pub fn sends_another(name: &str, body: &Object<'_>, before: &Changes, changes: &Changes) -> bool {
+pub fn sends_another(name: &str, body: &SentObject<'_>, before: &Changes, changes: &Changes) -> bool {
     body.contains_key(name) && changes.value(name).is_none_or(|sent| Some(sent) != before.value(name))
 }
 
 /// Checks that a message can be sent to each address.
-fn check_addresses(body: &Object<'_>, errors: &mut Errors) {
+fn check_addresses(body: &SentObject<'_>, errors: &mut Errors) {
     let is_address = |text: &str| resource::is_email(text) && is_address(text);
-    let sent = |key: &Key<String>| {
+    let sent = |key: &FieldKey<String>| {
         let text = body.get(key.name()).and_then(|sent| sent.as_str()).map(|text| text.trim().to_owned());
         text.filter(|text| !text.is_empty() && text.chars().all(LINE.allows))
     };
@@ -108,9 +108,9 @@ pub fn changes_password_use(before: &Changes, changes: &Changes) -> bool {
 }
 
 /// Whether mail may be sent with this authentication object. A change of the settings locks its row until the commit.
-fn is_of_vendor(conn: &mut Conn, object: i64, purpose: Purpose) -> Result<bool, Error> {
+fn is_of_vendor(conn: &mut Conn, object: i64, purpose: CheckPurpose) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT provider FROM authentication_objects WHERE id = ");
-    sql.bind(object).push(if purpose == Purpose::Change { " FOR UPDATE" } else { "" });
-    let provider = conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    sql.bind(object).push(if purpose == CheckPurpose::Change { " FOR UPDATE" } else { "" });
+    let provider = conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?;
     Ok(provider.as_deref() == Some(VENDOR))
 }

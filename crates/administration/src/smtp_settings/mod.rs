@@ -8,21 +8,21 @@ mod test;
 
 pub use check::sends_another;
 
-use check::{Purpose, changes_password_use, checked};
+use check::{CheckPurpose, changes_password_use, check_settings};
 use settings::{BY_PASSWORD, OBJECT, PASSWORD, SETTINGS, SHAPE};
 
 use crate::client_credentials::VENDOR;
 use crate::mail::queue;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self};
 use resource::{openapi, options};
 use serde_json::{Value as Json, json};
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST_PATH: &str = "/api/administration/smtp-settings/test/";
@@ -34,12 +34,12 @@ pub const IN_USE: &str = "Authentication object is used by the outbound mail set
 pub fn routes() -> Vec<Route> {
     let name = "outbound_mail_setup";
     vec![
-        Route::view(PATH, &SETTINGS, view).needs(name, "view"),
-        Route::edit(PATH, &SETTINGS, edit).needs(name, "edit"),
+        Route::view(PATH, &SETTINGS, view).requires(name, "view"),
+        Route::edit(PATH, &SETTINGS, edit).requires(name, "edit"),
         Route::options(PATH, |_| Ok(Answer::value(&document()))),
         Route::post(TEST_PATH, "Send a test message to the failure addresses", Handler::Async(test::run))
-            .needs(name, "edit")
-            .takes(Schema::Json(|| openapi::request(&SETTINGS, false)))
+            .requires(name, "edit")
+            .with_body(Schema::Json(|| openapi::request(&SETTINGS, false)))
             .answers(200, Schema::Json(test::shape)),
     ]
 }
@@ -53,7 +53,7 @@ fn document() -> Json {
         });
         schema.into_iter().collect::<Json>()
     };
-    let mut document = options::single(&SETTINGS);
+    let mut document = options::instance_document(&SETTINGS);
     document["details"]["schema_by_authorization_method"] =
         json!({BY_PASSWORD: needed(PASSWORD.name()), VENDOR: needed(OBJECT.name())});
     document
@@ -66,29 +66,29 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load_for_change(request, conn, &SHAPE, 1)?;
     let body = request.object()?;
-    let changes = checked(conn, request.caller()?, &body, &before, Purpose::Change)?;
+    let changes = check_settings(conn, request.caller()?, &body, &before, CheckPurpose::Change)?;
     // A password is valid only for the server and username that it was set for.
-    let drops_password = !changes.has(&PASSWORD) && changes_password_use(&before, &changes);
-    let columns: &[_] = if drops_password { &[("password", Arg::Null)] } else { &[] };
+    let drops_password = !changes.contains(&PASSWORD) && changes_password_use(&before, &changes);
+    let columns: &[_] = if drops_password { &[("password", Argument::Null)] } else { &[] };
     rows::update(request, conn, &SETTINGS, 1, &before, &changes, columns)?;
     // Messages that failed with the former settings are retried with these.
-    queue::hurry(request, conn)?;
+    queue::make_due_now(request, conn)?;
     view(request, conn)
 }
 
 /// Whether mail is sent with this authentication object.
-pub fn uses(conn: &mut Conn, object: i64) -> Result<bool, Error> {
+pub fn is_used_for_mail(conn: &mut Conn, object: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM smtp_settings WHERE authentication_object = $1 AND authorization_method = $2");
-    Ok(conn.opt(&sql.arg(object).arg(VENDOR), |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql.arg(object).arg(VENDOR), |_| Ok(()))?.is_some())
 }
 
 /// Refuses to delete an authentication object while mail is sent with it.
 pub const ON_OBJECT_DELETION: Reaction = Reaction {
     resource: "authentication_objects",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, object| {
-        if uses(conn, object)? {
-            return Err(Refusal::bad(IN_USE));
+        if is_used_for_mail(conn, object)? {
+            return Err(Refusal::bad_request(IN_USE));
         }
         let sql = Sql::new("UPDATE smtp_settings SET authentication_object = NULL WHERE authentication_object = $1");
         conn.exec(&sql.arg(object))?;

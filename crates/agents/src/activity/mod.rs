@@ -9,69 +9,69 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Declaration, Scope, Shape};
+use kit::rows::{self, Declaration, RowShape, Scope};
 use resource::json::USER_REFERENCE;
-use resource::{Field, Kind, Resource, openapi, options};
+use resource::{Field, FieldKind, Resource, openapi, options};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const PATH: &str = "/api/mcp/connectors/{id}/activity/";
 
 static ACTIVITY: LazyLock<Resource> = LazyLock::new(|| {
-    let number = |name| Field::new(name, Kind::Integer { min: 0, max: i64::MAX });
+    let number = |name| Field::new(name, FieldKind::Integer { min: 0, max: i64::MAX });
     let fields = [
         Field::id(),
-        Field::new("at", Kind::DateTime).filter().sort(),
+        Field::new("at", FieldKind::DateTime).filter().sort(),
         number("user").column("user_id").schema(openapi::user_reference).filter(),
-        Field::new("client", Kind::text(255)),
-        Field::new("tool", Kind::Enum { choices: tools::choices() }).filter(),
+        Field::new("client", FieldKind::text(255)),
+        Field::new("tool", FieldKind::Enum { choices: tools::choices() }).filter(),
         number("object_class").nullable().filter(),
         number("record_id").nullable().filter(),
-        Field::new("outcome", Kind::choices(&notes::Outcome::NAMES)).filter(),
+        Field::new("outcome", FieldKind::choices(&notes::CallOutcome::NAMES)).filter(),
         number("count").column("calls"),
     ];
     let declared = Resource::new("mcp_activity", "McpActivity", "agent_activity", fields.map(Field::read_only));
     declared.newest_first().ordered_by("at").unlogged()
 });
-static SHAPE: Shape = Shape::plain(Declaration::Static(&ACTIVITY));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&ACTIVITY));
 
 pub fn routes() -> Vec<Route> {
     let list = Route::new(Method::GET, PATH, "Activity", Handler::Async(|request| Box::pin(list(request))))
         .answers(200, Schema::Page(&ACTIVITY))
-        .needs(connectors::NAME_OF_RESOURCE, "view")
+        .requires(connectors::NAME_OF_RESOURCE, "view")
         .action("list");
     let document = Route::options_below(PATH, |request, conn| {
-        is_there(conn, request.id())?;
+        require_connector(conn, request.id())?;
         Ok(Answer::value(&options::document(&ACTIVITY)))
     });
     vec![list, document]
 }
 
 /// 404 unless a connector is there.
-fn is_there(conn: &mut Conn, connector: i64) -> Result<(), Refusal> {
+fn require_connector(conn: &mut Conn, connector: i64) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE id = $1").arg(connector);
-    conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
+    conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
 
 /// The calls of a connector's tools, the newest first.
 async fn list(request: Arc<Request>) -> Outcome {
     let connector = request.id();
-    request.build.db.read_short(move |conn| is_there(conn, connector)).await?;
-    notes::gather(&request.app, &request.build).await?;
+    request.build.db.read_short(move |conn| require_connector(conn, connector)).await?;
+    notes::gather_lines(&request.app, &request.build).await?;
     let shared = request.clone();
     let lines = move |conn: &mut Conn| {
         let mut of = Sql::new("t.build = ");
         of.bind(shared.build.uid.as_str()).push(" AND t.connector = ").bind(shared.id());
         of.push(" AND t.at >= ").bind(shared.now - notes::KEPT_US);
-        rows::list(&shared, conn, &SHAPE, Scope::of(of))
+        rows::list(&shared, conn, &SHAPE, Scope::matching(of))
     };
     let answer = request.app.store.control().read(lines).await?;
-    let wrong = |error: serde_json::Error| Error::Db(format!("an answer is no JSON: {error}"));
-    let mut page: Json = serde_json::from_slice(answer.body.whole()).map_err(wrong)?;
+    let wrong = |error: serde_json::Error| StoreError::Db(format!("an answer is no JSON: {error}"));
+    let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).map_err(wrong)?;
     let ids: Vec<i64> = results(&mut page).filter_map(|line| line["user"].as_i64()).collect();
-    let users = request.build.db.read::<_, Error>(move |conn| people(conn, &ids)).await?;
+    let users = request.build.db.read::<_, StoreError>(move |conn| load_users(conn, &ids)).await?;
     for line in results(&mut page) {
         let user = line["user"].as_i64().and_then(|id| users.get(&id));
         if user.is_some_and(|user| user.is_anonymized) {
@@ -87,14 +87,14 @@ fn results(page: &mut Json) -> impl Iterator<Item = &mut Json> {
 }
 
 /// A person for whom agents called.
-struct Person {
+struct ActivityPerson {
     reference: Json,
     /// Then nothing of it names the programs that the person used.
     is_anonymized: bool,
 }
 
 /// The users with these ids.
-fn people(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Person>, Error> {
+fn load_users(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, ActivityPerson>, StoreError> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -102,7 +102,7 @@ fn people(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Person>, Error> {
     for column in USER_REFERENCE {
         sql.push(", u.").name(column);
     }
-    sql.push(" FROM users u WHERE u.id").any(ids.to_vec());
+    sql.push(" FROM users u WHERE u.id").push_any(ids.to_vec());
     let reference = |row: &store::Row<'_>| {
         let mut reference = Map::new();
         for (at, name) in USER_REFERENCE.iter().enumerate() {
@@ -113,7 +113,7 @@ fn people(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, Person>, Error> {
             };
             reference.insert((*name).to_owned(), value);
         }
-        Ok((row.int(0)?, Person { reference: Json::Object(reference), is_anonymized: row.flag(1)? }))
+        Ok((row.int(0)?, ActivityPerson { reference: Json::Object(reference), is_anonymized: row.flag(1)? }))
     };
-    Ok(conn.all(&sql, reference)?.into_iter().collect())
+    Ok(conn.query_all(&sql, reference)?.into_iter().collect())
 }

@@ -1,21 +1,21 @@
 //! The arguments of a tool: their names and schemas, and what of a call of this API they become.
 
 use kit::refusal::Refusal;
-use resource::{Body, Sent, message};
+use resource::{JsonBody, JsonValue, message};
 use serde_json::Value as Json;
 use std::cell::{Cell, RefCell};
 
 /// The name of an argument, with its description for the model and its schema.
 #[derive(Clone, Copy)]
-pub struct Name {
+pub struct ArgumentName {
     pub name: &'static str,
     description: &'static str,
     schema: fn() -> Json,
 }
 
-impl Name {
-    pub const fn new(name: &'static str, description: &'static str, schema: fn() -> Json) -> Name {
-        Name { name, description, schema }
+impl ArgumentName {
+    pub const fn new(name: &'static str, description: &'static str, schema: fn() -> Json) -> ArgumentName {
+        ArgumentName { name, description, schema }
     }
 
     /// Its schema with its description.
@@ -37,7 +37,7 @@ const NO_FILTERS: [&str; 5] = ["limit", "offset", "ordering", "search", "fields"
 /// (`docs/decisions/0009-bodies-are-kept-as-text.md`).
 #[derive(Default)]
 pub struct Arguments {
-    sent: Vec<(&'static str, Body)>,
+    sent: Vec<(&'static str, JsonBody)>,
     /// The first name that the tool does not take.
     unknown: Option<String>,
 }
@@ -45,7 +45,7 @@ pub struct Arguments {
 impl Arguments {
     /// The arguments that were sent to a tool that takes these; `None` when it is no object. Of one that was sent twice the last
     /// counts.
-    pub fn of(sent: Sent<'_>, known: &'static [Name]) -> Option<Arguments> {
+    pub fn parse(sent: JsonValue<'_>, known: &'static [ArgumentName]) -> Option<Arguments> {
         let unknown = RefCell::new(None);
         let is_known = |name: &str| {
             let is_known = known.iter().any(|known| known.name == name);
@@ -57,7 +57,7 @@ impl Arguments {
         let object = sent.as_object(is_known)?;
         let sent = object.iter().filter_map(|(name, value)| {
             let known = known.iter().find(|known| known.name == name)?;
-            Some((known.name, Body::of_text(value.text().to_owned())))
+            Some((known.name, JsonBody::from_checked_text(value.text().to_owned())))
         });
         Some(Arguments { sent: sent.collect(), unknown: unknown.take() })
     }
@@ -72,32 +72,32 @@ impl Arguments {
 
     /// All of them, as JSON.
     pub fn text(&self) -> String {
-        object(self.sent.iter().map(|(name, value)| (*name, value.sent().text())))
+        object(self.sent.iter().map(|(name, value)| (*name, value.as_value().text())))
     }
 
     /// What was sent under a name, if it is not null.
-    pub fn get(&self, name: &str) -> Option<Sent<'_>> {
+    pub fn get(&self, name: &str) -> Option<JsonValue<'_>> {
         self.sent_as(name).filter(|value| !value.is_null())
     }
 
-    fn sent_as(&self, name: &str) -> Option<Sent<'_>> {
-        self.sent.iter().find(|(known, _)| *known == name).map(|(_, value)| value.sent())
+    fn sent_as(&self, name: &str) -> Option<JsonValue<'_>> {
+        self.sent.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_value())
     }
 
     /// A required id.
-    pub fn id(&self, name: &Name) -> Result<i64, Refusal> {
+    pub fn id(&self, name: &ArgumentName) -> Result<i64, Refusal> {
         let sent = self.get(name.name).ok_or_else(|| Refusal::field(name.name, message::REQUIRED))?;
         id(sent).filter(|id| *id > 0).ok_or_else(|| Refusal::field(name.name, message::INTEGER))
     }
 
     /// A body with these arguments, as far as they were sent.
-    pub fn body(&self, names: &[Name]) -> Body {
+    pub fn body(&self, names: &[ArgumentName]) -> JsonBody {
         let sent = names.iter().filter_map(|name| Some((name.name, self.sent_as(name.name)?.text())));
-        Body::of_text(object(sent))
+        JsonBody::from_checked_text(object(sent))
     }
 
     /// A query string with these arguments.
-    pub fn query(&self, names: &[Name]) -> String {
+    pub fn query(&self, names: &[ArgumentName]) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for name in names {
             if let Some(value) = self.get(name.name) {
@@ -118,7 +118,7 @@ impl Arguments {
         let wrong = || Refusal::field("filters", "Expected an object of `field__operator` and value.");
         let filters = sent.as_object(is_read).ok_or_else(wrong)?;
         if count.get() > MAX_FILTERS {
-            return Err(Refusal::bad(message::too_many_filters(MAX_FILTERS)));
+            return Err(Refusal::bad_request(message::too_many_filters(MAX_FILTERS)));
         }
         if let Some((name, _)) = filters.iter().find(|(name, _)| NO_FILTERS.contains(name)) {
             return Err(Refusal::field("filters", format!("`{name}` is an argument beside `filters`.")));
@@ -139,12 +139,12 @@ pub fn object<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
 }
 
 /// An id that was sent as a number or as a text.
-pub fn id(sent: Sent<'_>) -> Option<i64> {
+pub fn id(sent: JsonValue<'_>) -> Option<i64> {
     sent.as_i64().or_else(|| sent.as_str()?.parse().ok())
 }
 
 /// A value as a parameter of a query string has it: arrays with commas between their items.
-pub fn text(value: Sent<'_>) -> String {
+pub fn text(value: JsonValue<'_>) -> String {
     if let Some(text) = value.as_str() {
         return text.into_owned();
     }

@@ -1,18 +1,18 @@
 //! The tools about classes: which there are, what they hold, and new records of them.
 
 use super::arguments::{self, Arguments, object};
-use super::pages::{MAX_ANSWER, Page, broken, too_long};
-use super::run::{Call, Ran, no_filter};
+use super::pages::{MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
+use super::run::{AnswerJson, ToolRun, filter_refusal};
 use http::{Method, StatusCode};
 use identity::as_caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, class};
 use records::record_permission_sets::{record_for_tasks, sets_of_connector};
-use records::rights::{CREATE, ClassRights, of_class, on_class, select_associated, visible_classes};
+use records::rights::{CREATE, ClassRights, load_class_actions, load_class_rights, select_associated, visible_classes};
 use records::visible_records::counts;
 use resource::options::{BriefEntries, declared_schema};
-use resource::{Body, Field, Predicate, Sent, message, select};
+use resource::{Field, JsonBody, JsonValue, Predicate, message, select};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,15 +28,15 @@ const USER_GROUPS: &str = "user_groups";
 const OBJECT_CLASS: &str = "object_class";
 
 /// The classes with which the connector is associated.
-pub async fn list(call: &Call, arguments: &Arguments) -> Result<Ran, Refusal> {
-    let page = Page::of(arguments)?;
+pub async fn list(call: &ToolRun, arguments: &Arguments) -> Result<AnswerJson, Refusal> {
+    let page = ToolPage::from_arguments(arguments)?;
     call.read(move |request, conn| {
         let visible = visible_classes(request.caller()?);
         let mut sql = Sql::new("SELECT count(*) FROM object_classes t WHERE ");
-        let total = conn.one(sql.append(&visible), |row| row.int(0))?;
+        let total = conn.query_one(sql.append(&visible), |row| row.int(0))?;
         let mut sql = Sql::new("SELECT t.id, t.alias, t.name, t.description FROM object_classes t WHERE ");
         sql.append(&visible).push(" ORDER BY t.id").page(page.limit, page.offset);
-        let mut results = conn.all(&sql, |row| {
+        let mut results = conn.query_all(&sql, |row| {
             Ok(json!({"id": row.int(0)?, "alias": row.text(1)?, "name": row.text(2)?, "description": row.text(3)?}))
         })?;
         let ids: Vec<i64> = results.iter().filter_map(|class| class["id"].as_i64()).collect();
@@ -52,8 +52,8 @@ pub async fn list(call: &Call, arguments: &Arguments) -> Result<Ran, Refusal> {
 
 /// What a class holds, and what may be done with it: which fields, by which sets a new record may be assigned to the person, and of
 /// which templates tasks may be made.
-pub async fn describe(call: &Call, arguments: &Arguments) -> Result<Ran, Refusal> {
-    let id = of_argument(call, arguments).await?;
+pub async fn describe(call: &ToolRun, arguments: &Arguments) -> Result<AnswerJson, Refusal> {
+    let id = class_from_arguments(call, arguments).await?;
     let named = arguments.get(FIELDS).map(aliases).transpose()?;
     let (mut told, record) = call.read(move |request, conn| described(request, conn, id, named.as_deref())).await?;
     let templates = match record {
@@ -68,7 +68,7 @@ pub async fn describe(call: &Call, arguments: &Arguments) -> Result<Ran, Refusal
 }
 
 /// The aliases that an argument names.
-fn aliases(sent: Sent<'_>) -> Result<Vec<String>, Refusal> {
+fn aliases(sent: JsonValue<'_>) -> Result<Vec<String>, Refusal> {
     let wrong = || Refusal::field(FIELDS, "Expected an array of aliases.");
     let (items, _) = sent.as_list(MAX_ALIASES).ok_or_else(wrong)?;
     items.into_iter().map(|alias| Some(alias.as_str()?.into_owned())).collect::<Option<_>>().ok_or_else(wrong)
@@ -84,10 +84,10 @@ fn described(
     let class = class_of(request, conn, id)?;
     let caller = request.caller()?;
     let person = as_caller(conn, caller.user)?;
-    let of_person = on_class(conn, &person, id)?;
-    let may_create = of_person.is_some_and(|rights| rights.has(CREATE));
+    let of_person = load_class_actions(conn, &person, id)?;
+    let may_create = of_person.is_some_and(|rights| rights.allows(CREATE));
     let sql = Sql::new("SELECT description FROM object_classes WHERE id = $1").arg(id);
-    let description = conn.one(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    let description = conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))?;
     let is_told = |alias: &str| named.is_none_or(|named| named.iter().any(|named| named == alias));
     if let Some(unknown) = named.into_iter().flatten().find(|alias| class.record.field(alias).is_none()) {
         let unknown: String = unknown.chars().take(100).collect();
@@ -101,7 +101,7 @@ fn described(
         }
     }
     for field in class.fields.iter().filter(|field| is_told(&field.alias)) {
-        let Some(declared) = class.declared(&field.alias) else { continue };
+        let Some(declared) = class.resource_field(&field.alias) else { continue };
         // Who names a field is told all of its values.
         let mut told = if named.is_some() { declared_schema(declared) } else { brief.entry(declared) };
         if let Some(told) = told.as_object_mut() {
@@ -110,7 +110,7 @@ fn described(
         if let Some(related) = field.related_object_class {
             told["type"] = "relation".into();
             // A class that the agent may not view is not named.
-            if of_class(conn, caller, related).is_ok() {
+            if load_class_rights(conn, caller, related).is_ok() {
                 told["related_object_class"] = related.into();
             }
         }
@@ -141,7 +141,7 @@ fn with_operators(mut told: Json, field: &Field, is_editable: bool) -> Json {
 }
 
 /// The templates of which the agent may make tasks for a record.
-async fn templates_for(call: &Call, record: i64) -> Result<Json, Refusal> {
+async fn templates_for(call: &ToolRun, record: i64) -> Result<Json, Refusal> {
     let path = format!("/api/object-records/{record}/task-templates/");
     let listed = match call.get(path, "limit=100".to_owned()).await {
         Ok(listed) => listed,
@@ -151,23 +151,23 @@ async fn templates_for(call: &Call, record: i64) -> Result<Json, Refusal> {
         }
         Err(refusal) => return Err(refusal),
     };
-    let mut listed: Json = serde_json::from_str(&listed).map_err(broken)?;
+    let mut listed: Json = serde_json::from_str(&listed).map_err(invalid_answer_refusal)?;
     let templates = listed["results"].as_array_mut().into_iter().flatten();
     Ok(templates.map(|of| json!({"id": of["id"], "name": of["name"], "task_type": of["task_type"]})).collect())
 }
 
 /// Creates a record; entries of `permission_sets` without people assign the person for whom the agent works, and nobody else.
-pub async fn create_record(call: &Call, arguments: &Arguments) -> Result<Ran, Refusal> {
-    let id = of_argument(call, arguments).await?;
+pub async fn create_record(call: &ToolRun, arguments: &Arguments) -> Result<AnswerJson, Refusal> {
+    let id = class_from_arguments(call, arguments).await?;
     let sets = arguments.get(PERMISSION_SETS).map(|sent| assigning(sent, call.by.caller.user)).transpose()?;
-    let fields = arguments.get(FIELDS).map_or("{}", Sent::text);
+    let fields = arguments.get(FIELDS).map_or("{}", JsonValue::text);
     let members = [Some((FIELDS, fields)), sets.as_deref().map(|sets| (PERMISSION_SETS, sets))];
-    let body = Body::of_text(object(members.into_iter().flatten()));
+    let body = JsonBody::from_checked_text(object(members.into_iter().flatten()));
     call.send(Method::POST, format!("/api/object-classes/{id}/object-records/"), body).await
 }
 
 /// The text of entries that assign a person alone.
-fn assigning(sent: Sent<'_>, person: i64) -> Result<String, Refusal> {
+fn assigning(sent: JsonValue<'_>, person: i64) -> Result<String, Refusal> {
     let (mut entries, mut names_others) = (Vec::new(), false);
     let is_list = sent.for_each_item(|item| {
         let Some(entry) = item.as_object(|name| ["permission_set", USERS, USER_GROUPS].contains(&name)) else {
@@ -196,7 +196,7 @@ fn assigning(sent: Sent<'_>, person: i64) -> Result<String, Refusal> {
 }
 
 /// The id of the class that the arguments name; 404 when the agent may not view it. Refuses filters that it does not know.
-pub async fn of_argument(call: &Call, arguments: &Arguments) -> Result<i64, Refusal> {
+pub async fn class_from_arguments(call: &ToolRun, arguments: &Arguments) -> Result<i64, Refusal> {
     let sent = arguments.get(OBJECT_CLASS).ok_or_else(|| Refusal::field(OBJECT_CLASS, message::REQUIRED))?;
     let by_id = arguments::id(sent);
     let alias = sent.as_str().unwrap_or_default().into_owned();
@@ -216,7 +216,7 @@ pub async fn of_argument(call: &Call, arguments: &Arguments) -> Result<i64, Refu
                 sql.push(by_alias).bind(alias.as_str()).push("), 0)")
             }
         };
-        let id = conn.opt(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+        let id = conn.query_optional(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
         if !names.is_empty() {
             check_filters(request, conn, id, &names)?;
         }
@@ -244,11 +244,11 @@ fn check_filters(request: &Request, conn: &mut Conn, id: i64, names: &[String]) 
             .and_then(|(relation, rest)| Some((class.field(relation)?.related_object_class?, rest)));
         let is_known = match relation {
             None => false,
-            Some((related, _)) if of_class(conn, caller, related).is_err() => true,
+            Some((related, _)) if load_class_rights(conn, caller, related).is_err() => true,
             Some((related, rest)) => select::is_filter_of_related(&class_of(request, conn, related)?.record, rest),
         };
         if !is_known {
-            return Err(no_filter(name, "describe_object_class tells the fields and their operators."));
+            return Err(filter_refusal(name, "describe_object_class tells the fields and their operators."));
         }
     }
     Ok(())

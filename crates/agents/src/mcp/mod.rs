@@ -28,7 +28,10 @@ pub fn routes() -> Vec<Route> {
         "Model Context Protocol",
         Handler::Async(|request| Box::pin(post(request))),
     );
-    let post = post.takes(Schema::Json(message)).answers(200, Schema::Json(message)).or(429, Schema::Json(message));
+    let post = post
+        .with_body(Schema::Json(message))
+        .answers(200, Schema::Json(message))
+        .also_answers(429, Schema::Json(message));
     vec![post.admits(grants::ADMISSION).internal()]
 }
 
@@ -43,7 +46,7 @@ async fn post(request: Arc<Request>) -> Outcome {
         return Err(Refusal::forbidden());
     }
     let answer = async {
-        let admitted = grants::of_request(&request).await?;
+        let admitted = grants::load_agent(&request).await?;
         server::answer(request.clone(), admitted).await
     };
     // What ended meanwhile is refused as it is before.

@@ -1,30 +1,30 @@
 //! How tools run: as calls of this API in the name of an agent, whose answers are cut to what a model needs.
 
-use super::arguments::{Arguments, Name};
-use super::pages::{MAX_ANSWER, Page, broken, too_long};
+use super::arguments::{ArgumentName, Arguments};
+use super::pages::{MAX_ANSWER, ToolPage, invalid_answer_refusal, too_long};
 use super::tools::ToolKind;
-use crate::activity::notes::{self, Line};
+use crate::activity::notes::{self, ActivityLine};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, AnswerBody};
 use kit::answer_cache;
 use kit::domain::registered;
-use kit::inner_call::{Admitted, Around, InnerCall, call};
+use kit::inner_call::{AdmittedCaller, InnerCall, WriteWrapper, call};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::table::Table;
 use kit::work_on;
-use resource::Body;
+use resource::JsonBody;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// What a tool answers: JSON.
-pub type Ran = String;
+pub type AnswerJson = String;
 
 /// The longest arguments of a tool that only reads, in bytes. They become parameters, of which requests have no more either.
 const MAX_ASKED: usize = 64 * 1024;
@@ -34,10 +34,10 @@ static ROUTES: LazyLock<Table> =
     LazyLock::new(|| Table::new(registered().iter().flat_map(|domain| (domain.routes)()).collect()));
 
 /// A call of a tool: the request that it came with, the agent, and what is noted of it.
-pub struct Call {
+pub struct ToolRun {
     pub request: Arc<Request>,
-    pub by: Admitted,
-    pub line: Line,
+    pub by: AdmittedCaller,
+    pub line: ActivityLine,
     /// The class that the call is about, once it is known.
     pub object_class: OnceLock<i64>,
     /// Whether the call was noted with what it wrote.
@@ -49,7 +49,7 @@ pub struct Call {
 }
 
 /// The answer of a tool, and what it is about.
-pub struct Told {
+pub struct ToolAnswer {
     /// The members of a result that hold the answer: `"content"`, as text, and `"structuredContent"`.
     pub members: Bytes,
     pub object_class: Option<i64>,
@@ -57,29 +57,29 @@ pub struct Told {
 }
 
 /// Runs a tool.
-pub async fn run(call: &Call, tool: &'static ToolKind, arguments: &Arguments) -> Result<Told, Refusal> {
+pub async fn run(call: &ToolRun, tool: &'static ToolKind, arguments: &Arguments) -> Result<ToolAnswer, Refusal> {
     let answer = (tool.run)(call, arguments).await?;
-    let about: About = serde_json::from_str(&answer).map_err(broken)?;
+    let about: ToolSubject = serde_json::from_str(&answer).map_err(invalid_answer_refusal)?;
     let object_class = call.object_class.get().copied().or(about.object_class.as_i64());
     let record = call.line.record.or(about.object_record.as_i64());
-    Ok(Told { members: members(Vec::new(), &answer)?.into(), object_class, record })
+    Ok(ToolAnswer { members: members(Vec::new(), &answer)?.into(), object_class, record })
 }
 
 /// Appends the members of a result that hold an answer.
 fn members(mut to: Vec<u8>, answer: &str) -> Result<Vec<u8>, Refusal> {
     to.reserve(answer.len() * 5 / 2);
     to.extend_from_slice(br#""content":[{"type":"text","text":"#);
-    serde_json::to_writer(&mut to, answer).map_err(broken)?;
+    serde_json::to_writer(&mut to, answer).map_err(invalid_answer_refusal)?;
     to.extend_from_slice(br#"}],"structuredContent":"#);
     to.extend_from_slice(answer.as_bytes());
     Ok(to)
 }
 
 /// Runs a tool that only reads. What it answered before it answers again, as long as nothing was written.
-pub async fn read(call: &Call, tool: &'static ToolKind, arguments: &Arguments) -> Result<Told, Refusal> {
+pub async fn read(call: &ToolRun, tool: &'static ToolKind, arguments: &Arguments) -> Result<ToolAnswer, Refusal> {
     let (request, sent) = (Arc::new(call.as_agent()), arguments.text());
     if sent.len() > MAX_ASKED {
-        return Err(Refusal::bad("The arguments are too long: together they may have 64 KiB."));
+        return Err(Refusal::bad_request("The arguments are too long: together they may have 64 KiB."));
     }
     let look = async |_| {
         let told = run(call, tool, arguments).await?;
@@ -91,13 +91,15 @@ pub async fn read(call: &Call, tool: &'static ToolKind, arguments: &Arguments) -
         Ok(Answer { cacheable_until: Some(until).filter(|until| *until > 0), ..Answer::json(StatusCode::OK, body) })
     };
     let shown = answer_cache::answer_call(request, ["tool", tool.name, &sent], look).await?;
-    let AnswerBody::Whole(body) = shown.body else { return Err(Error::Db("an answer is no text".to_owned()).into()) };
+    let AnswerBody::Whole(body) = shown.body else {
+        return Err(StoreError::Db("an answer is no text".to_owned()).into());
+    };
     let numbers = body.first_chunk::<NUMBERS>().map(|numbers| numbers.as_chunks::<8>().0);
     let Some([object_class, record]) = numbers else {
-        return Err(Error::Db("an answer is too short".to_owned()).into());
+        return Err(StoreError::Db("an answer is too short".to_owned()).into());
     };
     let number = |bytes: &[u8; 8]| Some(i64::from_le_bytes(*bytes)).filter(|id| *id > 0);
-    Ok(Told { members: body.slice(NUMBERS..), object_class: number(object_class), record: number(record) })
+    Ok(ToolAnswer { members: body.slice(NUMBERS..), object_class: number(object_class), record: number(record) })
 }
 
 /// How many bytes the ids of class and record take.
@@ -106,22 +108,22 @@ const NUMBERS: usize = 16;
 /// The members of an answer that say what it is about.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct About {
+struct ToolSubject {
     id: Json,
     object_class: Json,
     object_record: Json,
 }
 
-impl About {
-    fn of(answer: &[u8]) -> About {
+impl ToolSubject {
+    fn from_answer(answer: &[u8]) -> ToolSubject {
         serde_json::from_slice(answer).unwrap_or_default()
     }
 }
 
-impl Call {
+impl ToolRun {
     /// The request with the agent as its caller, for looks into the database.
     pub fn as_agent(&self) -> Request {
-        self.request.by(self.by.caller.clone())
+        self.request.with_caller(self.by.caller.clone())
     }
 
     /// Reads in one snapshot.
@@ -133,22 +135,22 @@ impl Call {
         self.request.build.db.read(move |conn| script(&request, conn)).await
     }
 
-    async fn answer(&self, method: Method, path: String, query: String, body: Body) -> Result<Answer, Refusal> {
+    async fn answer(&self, method: Method, path: String, query: String, body: JsonBody) -> Result<Answer, Refusal> {
         let inner = InnerCall { method, path, query, body };
-        let answer = call(&self.request, &self.by, &ROUTES, inner, self.note()).await?;
+        let answer = call(&self.request, &self.by, &ROUTES, inner, self.record_write()).await?;
         self.cacheable_until.store(answer.cacheable_until.unwrap_or(0), Ordering::Relaxed);
         Ok(answer)
     }
 
     /// Reads what a model has use for; refuses what is longer.
-    pub async fn get(&self, path: String, query: String) -> Result<Ran, Refusal> {
-        let answer = self.answer(Method::GET, path, query, Body::of(&Json::Null)).await?;
-        let body = answer.body.gathered(MAX_ANSWER).await.map_err(unmade)?;
+    pub async fn get(&self, path: String, query: String) -> Result<AnswerJson, Refusal> {
+        let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
+        let body = answer.body.into_bytes(MAX_ANSWER).await.map_err(unfinished_answer)?;
         text(body.ok_or_else(too_long)?)
     }
 
     /// Writes, and answers what came of it. What is committed is never told as refused, however long the answer is.
-    pub async fn send(&self, method: Method, path: String, body: Body) -> Result<Ran, Refusal> {
+    pub async fn send(&self, method: Method, path: String, body: JsonBody) -> Result<AnswerJson, Refusal> {
         let answer = self.answer(method, path, String::new(), body).await?;
         if answer.status == StatusCode::NO_CONTENT {
             return Ok(r#"{"done":true}"#.to_owned());
@@ -157,10 +159,11 @@ impl Call {
             AnswerBody::Whole(bytes) => bytes.clone(),
             _ => Bytes::new(),
         };
-        if let Ok(Some(body)) = answer.body.gathered(MAX_ANSWER).await {
+        if let Ok(Some(body)) = answer.body.into_bytes(MAX_ANSWER).await {
             return text(body);
         }
-        let about = work_on(&self.request.app, whole.len(), move || About::of(&whole)).await.unwrap_or_default();
+        let about =
+            work_on(&self.request.app, whole.len(), move || ToolSubject::from_answer(&whole)).await.unwrap_or_default();
         let mut told = json!({"left_out": "It was done. What it is now is too long to be told as a whole."});
         let known = [("id", about.id), ("object_class", about.object_class), ("object_record", about.object_record)];
         for (name, value) in known.into_iter().filter(|(_, value)| value.is_number()) {
@@ -169,12 +172,12 @@ impl Call {
         Ok(told.to_string())
     }
 
-    pub async fn delete(&self, path: String) -> Result<Ran, Refusal> {
-        self.send(Method::DELETE, path, Body::of(&Json::Null)).await
+    pub async fn delete(&self, path: String) -> Result<AnswerJson, Refusal> {
+        self.send(Method::DELETE, path, JsonBody::from_json(&Json::Null)).await
     }
 
     /// Notes a write in its transaction.
-    fn note(&self) -> Around {
+    fn record_write(&self) -> WriteWrapper {
         let (line, is_noted, is_withdrawn) = (self.line.clone(), self.is_noted.clone(), self.is_withdrawn.clone());
         Arc::new(move |request, conn, handler| {
             // What is deleted is looked at before.
@@ -189,11 +192,11 @@ impl Call {
             if is_withdrawn.load(Ordering::Relaxed) {
                 return Err(Refusal::forbidden());
             }
-            let shown = About::of(answer.body.whole());
+            let shown = ToolSubject::from_answer(answer.body.in_memory_bytes());
             let of_new = if line.tool == "create_record" { shown.id } else { shown.object_record };
             let record = before.or(of_new.as_i64());
             let object_class = class.or(shown.object_class.as_i64()).or(class_of_record(conn, record)?);
-            notes::note_write(conn, &Line { record, object_class, ..line.clone() })?;
+            notes::note_write(conn, &ActivityLine { record, object_class, ..line.clone() })?;
             request.effects.after_commit(kit::jobs::wake);
             is_noted.store(true, Ordering::Relaxed);
             Ok(answer)
@@ -201,33 +204,45 @@ impl Call {
     }
 
     /// A page of a list, filtered by `filters`, with these parameters besides.
-    pub async fn list(&self, path: String, arguments: &Arguments, names: &[Name]) -> Result<Ran, Refusal> {
-        let page = Page::of(arguments)?;
+    pub async fn list(
+        &self,
+        path: String,
+        arguments: &Arguments,
+        names: &[ArgumentName],
+    ) -> Result<AnswerJson, Refusal> {
+        let page = ToolPage::from_arguments(arguments)?;
         let query = {
             let mut query = form_urlencoded::Serializer::new(arguments.query(names));
             query.append_pair("limit", &page.limit.to_string()).append_pair("offset", &page.offset.to_string());
             query.extend_pairs(arguments.filters()?);
             query.finish()
         };
-        let answer = self.answer(Method::GET, path, query, Body::of(&Json::Null)).await?;
-        let AnswerBody::Whole(list) = answer.body else { return Err(Error::Db("a list is no text".to_owned()).into()) };
+        let answer = self.answer(Method::GET, path, query, JsonBody::from_json(&Json::Null)).await?;
+        let AnswerBody::Whole(list) = answer.body else {
+            return Err(StoreError::Db("a list is no text".to_owned()).into());
+        };
         // The request has reserved the memory of the page, which may be much longer than what is told of it.
-        let cut = work_on(&self.request.app, list.len(), move || page.cut(&list));
-        cut.await.map_err(|error| Error::Db(error.to_string()))?
+        let cut = work_on(&self.request.app, list.len(), move || page.page_from_list(&list));
+        cut.await.map_err(|error| StoreError::Db(error.to_string()))?
     }
 
     /// A page of a list whose filters are the same for all, of which others are refused: the API ignores parameters that it does not
     /// know, and an agent would take the answer for that of its question.
-    pub async fn list_checked(&self, path: String, arguments: &Arguments, names: &[Name]) -> Result<Ran, Refusal> {
+    pub async fn list_checked(
+        &self,
+        path: String,
+        arguments: &Arguments,
+        names: &[ArgumentName],
+    ) -> Result<AnswerJson, Refusal> {
         match arguments.filters()?.into_iter().find(|(name, _)| !has_parameter(&path, name)) {
-            Some((unknown, _)) => Err(no_filter(&unknown, "The tool's description names those that there are.")),
+            Some((unknown, _)) => Err(filter_refusal(&unknown, "The tool's description names those that there are.")),
             None => self.list(path, arguments, names).await,
         }
     }
 }
 
 /// The refusal of a filter.
-pub fn no_filter(unknown: &str, advice: &str) -> Refusal {
+pub fn filter_refusal(unknown: &str, advice: &str) -> Refusal {
     let unknown: String = unknown.chars().take(100).collect();
     Refusal::field("filters", format!("There is no filter {unknown}. {advice}"))
 }
@@ -249,28 +264,28 @@ fn has_parameter(path: &str, name: &str) -> bool {
     known.is_some_and(|known| known.contains(name.strip_suffix("__exact").unwrap_or(name)))
 }
 
-fn unmade(error: std::io::Error) -> Refusal {
-    Error::Db(format!("an answer could not be made: {error}")).into()
+fn unfinished_answer(error: std::io::Error) -> Refusal {
+    StoreError::Db(format!("an answer could not be made: {error}")).into()
 }
 
-fn text(body: Bytes) -> Result<Ran, Refusal> {
-    String::from_utf8(body.into()).map_err(|error| broken(serde::de::Error::custom(error)))
+fn text(body: Bytes) -> Result<AnswerJson, Refusal> {
+    String::from_utf8(body.into()).map_err(|error| invalid_answer_refusal(serde::de::Error::custom(error)))
 }
 
 /// Whether the connector of a call offers its tool now.
-fn offers(conn: &mut Conn, line: &Line) -> Result<bool, Error> {
+fn offers(conn: &mut Conn, line: &ActivityLine) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT allowed_tools FROM mcp_connectors WHERE id = $1").arg(line.connector);
-    let offered = conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.unwrap_or_default();
+    let offered = conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.unwrap_or_default();
     let offered: Vec<&str> = serde_json::from_str(&offered).unwrap_or_default();
     Ok(offered.contains(&line.tool))
 }
 
-fn record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, Error> {
+fn record_of_task(conn: &mut Conn, task: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new("SELECT record FROM tasks WHERE id = $1").arg(task);
-    Ok(conn.opt(&sql, |row| row.opt_int(0))?.flatten())
+    Ok(conn.query_optional(&sql, |row| row.opt_int(0))?.flatten())
 }
 
-fn class_of_record(conn: &mut Conn, record: Option<i64>) -> Result<Option<i64>, Error> {
+fn class_of_record(conn: &mut Conn, record: Option<i64>) -> Result<Option<i64>, StoreError> {
     let Some(record) = record else { return Ok(None) };
-    conn.opt(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
+    conn.query_optional(&Sql::new("SELECT class_id FROM records WHERE id = $1").arg(record), |row| row.int(0))
 }

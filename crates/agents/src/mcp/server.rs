@@ -1,12 +1,12 @@
 //! The MCP server: the messages of the protocol on the library `rmcp`, without sessions. Who calls is known before.
 
 use super::arguments::{self, Arguments};
-use super::message::{self, Called, Content, Message, Messages, Reading, Wrong};
+use super::message::{self, McpMessage, McpMessages, MessageContent, MessageError, MessageHeaders, ToolCall};
 use super::pages::MAX_ANSWER;
-use super::run::{self, Call};
+use super::run::{self, ToolRun};
 use super::tools::{self, Effect, TOOLS, ToolKind};
-use crate::activity::notes::{self, Line, Outcome};
-use crate::calls::{Calls, TooMany};
+use crate::activity::notes::{self, ActivityLine, CallOutcome};
+use crate::calls::{CallCounts, TooMany};
 use crate::grants;
 use bytes::Bytes;
 use http::request::Parts;
@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use kit::answer::Answer;
 use kit::commit::write;
-use kit::inner_call::Admitted;
+use kit::inner_call::AdmittedCaller;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::{with_room, work_on};
@@ -32,7 +32,7 @@ use serde_json::{Value as Json, json};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
-use store::Error;
+use store::StoreError;
 
 /// What the server tells of itself.
 const INSTRUCTIONS: &str = "Records, tasks and their history of one organisation, for the person who has signed you in. You see and may do \
@@ -45,41 +45,41 @@ const REVISION: &str = "mcp-protocol-version";
 const TOO_MANY_REQUESTS: ErrorCode = ErrorCode(-32000);
 
 /// Who calls with a request: the agent, and what its connector offers.
-pub struct Agent {
+pub struct McpCaller {
     request: Arc<Request>,
-    by: Admitted,
-    agent: Arc<grants::Agent>,
+    by: AdmittedCaller,
+    agent: Arc<grants::GrantedAgent>,
     /// The name and version that the client tells with the request.
     client: OnceLock<Arc<str>>,
     /// The tool that is called by a message for the library, which has its other parts alone.
-    called: Option<Called>,
+    called: Option<ToolCall>,
     /// Whether a tool that ran found that the agent's grant or connector is over.
     is_over: AtomicBool,
     /// What the tool answered that ran.
-    answer: OnceLock<Ran>,
+    answer: OnceLock<ToolMembers>,
 }
 
 /// The members of a result that a tool has made.
-struct Ran(Bytes);
+struct ToolMembers(Bytes);
 
 /// Why a tool has made no result.
-enum Ended {
+enum ToolFailure {
     Refused(Refusal),
     /// The connector does not offer it any more.
     Withdrawn,
 }
 
-impl<E: Into<Refusal>> From<E> for Ended {
-    fn from(refusal: E) -> Ended {
-        Ended::Refused(refusal.into())
+impl<E: Into<Refusal>> From<E> for ToolFailure {
+    fn from(refusal: E) -> ToolFailure {
+        ToolFailure::Refused(refusal.into())
     }
 }
 
-impl Agent {
-    fn of(request: Arc<Request>, admitted: grants::Admitted, called: Option<Called>) -> Agent {
-        let by = Admitted { caller: admitted.agent.caller.clone(), admission: admitted.admission };
+impl McpCaller {
+    fn new(request: Arc<Request>, admitted: grants::AdmittedAgent, called: Option<ToolCall>) -> McpCaller {
+        let by = AdmittedCaller { caller: admitted.agent.caller.clone(), admission: admitted.admission };
         let agent = admitted.agent;
-        Agent {
+        McpCaller {
             request,
             by,
             agent,
@@ -105,14 +105,14 @@ impl Agent {
         let grant = self.by.caller.session;
         let noted = write(&self.request, move |_, conn| Ok(grants::name_client(conn, grant, &name)?)).await;
         match noted {
-            Ok(()) => grants::forget(&self.request.build, grant),
+            Ok(()) => grants::evict_agent(&self.request.build, grant),
             Err(refusal) => tracing::debug!(status = refusal.status.as_u16(), "the name of a client was not noted"),
         }
     }
 
     /// What is noted of a call of a tool.
-    fn line(&self, tool: &'static ToolKind, arguments: &Arguments) -> Line {
-        Line {
+    fn line(&self, tool: &'static ToolKind, arguments: &Arguments) -> ActivityLine {
+        ActivityLine {
             connector: self.agent.connector.id,
             at: self.request.now,
             user: self.by.caller.user,
@@ -121,26 +121,26 @@ impl Agent {
             is_read: tool.effect == Effect::Reads,
             object_class: None,
             record: arguments.get("object_record").and_then(arguments::id),
-            outcome: Outcome::Done,
+            outcome: CallOutcome::Done,
         }
     }
 
     /// Notes that a tool was called which the connector does not offer.
     async fn note_refused(&self, tool: &'static ToolKind, arguments: &Arguments) {
-        let line = Line { outcome: Outcome::Refused, ..self.line(tool, arguments) };
-        if let Err(error) = notes::note(&self.request.app, &self.request.build, line).await {
+        let line = ActivityLine { outcome: CallOutcome::Refused, ..self.line(tool, arguments) };
+        if let Err(error) = notes::record_call(&self.request.app, &self.request.build, line).await {
             tracing::error!(%error, "a refused call of a tool was not noted");
         }
     }
 
     /// Runs a tool, and notes that.
-    async fn run(&self, tool: &'static ToolKind, arguments: &Arguments) -> Result<Ran, Ended> {
+    async fn run(&self, tool: &'static ToolKind, arguments: &Arguments) -> Result<ToolMembers, ToolFailure> {
         if !self.allows(tool.name) {
             self.note_refused(tool, arguments).await;
-            return Err(Ended::Withdrawn);
+            return Err(ToolFailure::Withdrawn);
         }
         let (app, build) = (&self.request.app, &self.request.build);
-        let call = Call {
+        let call = ToolRun {
             request: self.request.clone(),
             by: self.by.clone(),
             line: self.line(tool, arguments),
@@ -168,49 +168,49 @@ impl Agent {
         let is_withdrawn = ran.is_err() && call.is_withdrawn.load(Ordering::Relaxed);
         if !call.is_noted.load(Ordering::Relaxed) || ran.is_err() {
             let outcome = match &ran {
-                Ok(_) => Outcome::Done,
-                Err(refusal) if refusal.status.is_server_error() => Outcome::Failed,
-                Err(_) => Outcome::Refused,
+                Ok(_) => CallOutcome::Done,
+                Err(refusal) if refusal.status.is_server_error() => CallOutcome::Failed,
+                Err(_) => CallOutcome::Refused,
             };
             let told = ran.as_ref().ok();
-            let line = Line {
+            let line = ActivityLine {
                 object_class: told.map_or(call.object_class.get().copied(), |told| told.object_class),
                 record: told.map_or(call.line.record, |told| told.record),
                 outcome,
                 ..call.line
             };
-            notes::note(app, build, line).await?;
+            notes::record_call(app, build, line).await?;
         }
         match ran {
-            Ok(told) => Ok(Ran(told.members)),
-            Err(_) if is_withdrawn => Err(Ended::Withdrawn),
-            Err(refusal) => Err(Ended::Refused(refusal)),
+            Ok(told) => Ok(ToolMembers(told.members)),
+            Err(_) if is_withdrawn => Err(ToolFailure::Withdrawn),
+            Err(refusal) => Err(ToolFailure::Refused(refusal)),
         }
     }
 
     /// Answers a call that needs nothing of the library, with its id as it was sent.
-    async fn answer_plain(&self, id: &str, called: &Called) -> kit::answer::Outcome {
-        let unwritten = |error: serde_json::Error| Refusal::from(Error::Db(error.to_string()));
+    async fn answer_plain(&self, id: &str, called: &ToolCall) -> kit::answer::Outcome {
+        let unwritten = |error: serde_json::Error| Refusal::from(StoreError::Db(error.to_string()));
         let (member, value): (&str, Cow<'_, [u8]>) = match self.run(called.tool, &called.arguments).await {
-            Ok(ran) => return Ok(plain(id, &[r#""result":{"#.as_bytes(), &ran.0, br#","isError":false}"#])),
-            Err(Ended::Withdrawn) => {
+            Ok(ran) => return Ok(plain_answer(id, &[r#""result":{"#.as_bytes(), &ran.0, br#","isError":false}"#])),
+            Err(ToolFailure::Withdrawn) => {
                 ("error", serde_json::to_vec(&not_allowed(called.tool.name)).map_err(unwritten)?.into())
             }
-            Err(Ended::Refused(refusal)) if refusal.status == StatusCode::UNAUTHORIZED => {
+            Err(ToolFailure::Refused(refusal)) if refusal.status == StatusCode::UNAUTHORIZED => {
                 return Err(Refusal::bad_token());
             }
-            Err(Ended::Refused(refusal)) => {
-                let mut result = refused(&refusal);
+            Err(ToolFailure::Refused(refusal)) => {
+                let mut result = refusal_result(&refusal);
                 result.result_type = None;
                 ("result", serde_json::to_vec(&result).map_err(unwritten)?.into())
             }
         };
-        Ok(plain(id, &[format!("\"{member}\":").as_bytes(), &value]))
+        Ok(plain_answer(id, &[format!("\"{member}\":").as_bytes(), &value]))
     }
 }
 
 /// The answer to a request with this id: a message with these parts.
-fn plain(id: &str, parts: &[&[u8]]) -> Answer {
+fn plain_answer(id: &str, parts: &[&[u8]]) -> Answer {
     let head = [br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b","];
     let whole: Vec<u8> = [&head[..], parts, &[b"}"]].concat().concat();
     Answer::json(StatusCode::OK, whole)
@@ -222,11 +222,11 @@ fn not_allowed(tool: &str) -> ErrorData {
 }
 
 /// Answers what an agent sends: a message, or a batch of messages.
-pub async fn answer(request: Arc<Request>, admitted: grants::Admitted) -> kit::answer::Outcome {
+pub async fn answer(request: Arc<Request>, admitted: grants::AdmittedAgent) -> kit::answer::Outcome {
     let text = match request.sent_text() {
         Ok(text) => text,
         Err(refusal) if refusal.status == StatusCode::BAD_REQUEST => {
-            return Ok(Wrong::no_json(refusal.body["detail"].as_str().unwrap_or("Parse error")).answer());
+            return Ok(MessageError::invalid_json(refusal.body["detail"].as_str().unwrap_or("Parse error")).answer());
         }
         Err(refusal) => return Err(refusal),
     };
@@ -234,25 +234,25 @@ pub async fn answer(request: Arc<Request>, admitted: grants::Admitted) -> kit::a
         return Ok(message::error(StatusCode::BAD_REQUEST, None, &too_old(ErrorCode::INVALID_REQUEST)));
     }
     let (sent, reading) = (request.clone(), reading(&request.headers));
-    let read = move || Ok::<_, Refusal>(Messages::of(sent.sent_text()?, reading));
+    let read = move || Ok::<_, Refusal>(McpMessages::parse(sent.sent_text()?, reading));
     let read = work_on(&request.app, text.len(), read).await;
-    match read.map_err(|error| Error::Db(error.to_string()))?? {
-        Messages::One(Err(wrong)) => Ok(wrong.answer()),
-        Messages::One(Ok(message)) => {
+    match read.map_err(|error| StoreError::Db(error.to_string()))?? {
+        McpMessages::One(Err(wrong)) => Ok(wrong.answer()),
+        McpMessages::One(Ok(message)) => {
             if let Err(too_many) = count(&request, &admitted, i64::from(message.is_call)) {
                 return Ok(refused_for_now(message.id.as_deref(), too_many));
             }
             answer_message(request, admitted, message).await
         }
-        Messages::Batch(messages) => answer_batch(request, admitted, messages).await,
+        McpMessages::Batch(messages) => answer_batch(request, admitted, messages).await,
     }
 }
 
 /// Counts calls of tools that are about to run.
-fn count(request: &Request, admitted: &grants::Admitted, calls: i64) -> Result<(), TooMany> {
+fn count(request: &Request, admitted: &grants::AdmittedAgent, calls: i64) -> Result<(), TooMany> {
     match calls {
         0 => Ok(()),
-        calls => Calls::of(&request.build).begin(admitted.agent.caller.session, calls, request.now),
+        calls => CallCounts::for_build(&request.build).begin(admitted.agent.caller.session, calls, request.now),
     }
 }
 
@@ -266,16 +266,16 @@ fn refused_for_now(id: Option<&str>, TooMany { wait }: TooMany) -> Answer {
 
 async fn answer_message(
     request: Arc<Request>,
-    admitted: grants::Admitted,
-    Message { id, content, .. }: Message,
+    admitted: grants::AdmittedAgent,
+    McpMessage { id, content, .. }: McpMessage,
 ) -> kit::answer::Outcome {
     match content {
-        Content::Plain(called) => {
+        MessageContent::Plain(called) => {
             let id = id.as_deref().unwrap_or("null");
-            Agent::of(request, admitted, None).answer_plain(id, &called).await
+            McpCaller::new(request, admitted, None).answer_plain(id, &called).await
         }
-        Content::Other(message, called) => {
-            let agent = Arc::new(Agent::of(request, admitted, called));
+        MessageContent::Other(message, called) => {
+            let agent = Arc::new(McpCaller::new(request, admitted, called));
             answer_by_library(agent, id.as_deref(), message).await
         }
     }
@@ -284,8 +284,8 @@ async fn answer_message(
 /// Answers the messages of a batch in their order. Their calls run only where the grant may make all of them.
 async fn answer_batch(
     request: Arc<Request>,
-    admitted: grants::Admitted,
-    messages: Vec<Result<Message, Wrong>>,
+    admitted: grants::AdmittedAgent,
+    messages: Vec<Result<McpMessage, MessageError>>,
 ) -> kit::answer::Outcome {
     let calls = messages.iter().flatten().filter(|message| message.is_call).count();
     if let Err(too_many) = count(&request, &admitted, i64::try_from(calls).unwrap_or(i64::MAX)) {
@@ -297,11 +297,11 @@ async fn answer_batch(
             Err(wrong) => wrong.answer(),
             Ok(message) if answers.len() > MAX_ANSWER => {
                 let why = "It was not run: the answers before it are too long for one batch.";
-                Wrong::no_message(message.id, why).answer()
+                MessageError::invalid_message(message.id, why).answer()
             }
             Ok(message) => answer_message(request.clone(), admitted.clone(), message).await?,
         };
-        let body = answer.body.whole();
+        let body = answer.body.in_memory_bytes();
         if !body.is_empty() {
             answers.push(if answers.is_empty() { b'[' } else { b',' });
             answers.extend_from_slice(body);
@@ -326,37 +326,37 @@ fn is_too_old(revision: &str) -> bool {
 
 /// The error of a message in a revision that [`is_too_old`]: of its header, or of its `initialize`.
 fn too_old(code: ErrorCode) -> ErrorData {
-    let data = json!({"requested": ProtocolVersion::V_2024_11_05, "supported": spoken()});
+    let data = json!({"requested": ProtocolVersion::V_2024_11_05, "supported": supported_revisions()});
     ErrorData::new(code, "Unsupported protocol version", Some(data))
 }
 
 /// The revisions of the protocol that this server speaks.
-fn spoken() -> Vec<ProtocolVersion> {
+fn supported_revisions() -> Vec<ProtocolVersion> {
     ProtocolVersion::KNOWN_VERSIONS.iter().filter(|version| !is_too_old(version.as_str())).cloned().collect()
 }
 
 /// How a body is read: whether the headers are as they mostly are, and whether their revision has batches. Without a header it is the
 /// revision that had no header yet.
-fn reading(headers: &HeaderMap) -> Reading {
+fn reading(headers: &HeaderMap) -> MessageHeaders {
     let revision = revision(headers);
     let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|sent| sent == "application/json");
     let is_frequent = matches!(revision, Some("2025-06-18" | "2025-11-25"));
-    Reading {
+    MessageHeaders {
         may_be_plain: is_frequent && is_json && !headers.contains_key("mcp-session-id"),
         has_batches: matches!(revision, Some("2025-03-26")) || !headers.contains_key(REVISION),
         has_initialize: revision != Some(ProtocolVersion::V_2026_07_28.as_str()),
     }
 }
 
-async fn answer_by_library(agent: Arc<Agent>, id: Option<&str>, message: String) -> kit::answer::Outcome {
-    static SERVICE: LazyLock<StreamableHttpService<Server, NeverSessionManager>> = LazyLock::new(|| {
+async fn answer_by_library(agent: Arc<McpCaller>, id: Option<&str>, message: String) -> kit::answer::Outcome {
+    static SERVICE: LazyLock<StreamableHttpService<McpServer, NeverSessionManager>> = LazyLock::new(|| {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
             // Hosts and origins were checked before, as those of every request.
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        StreamableHttpService::new(|| Ok(Server), Arc::default(), config)
+        StreamableHttpService::new(|| Ok(McpServer), Arc::default(), config)
     });
     let mut request = http::Request::new(Full::<Bytes>::from(message));
     *request.method_mut() = Method::POST;
@@ -379,7 +379,7 @@ async fn answer_by_library(agent: Arc<Agent>, id: Option<&str>, message: String)
         return Ok(message::error(parts.status, id, &ErrorData::invalid_request(why, None)));
     }
     let body = match agent.answer.get() {
-        Some(Ran(answer)) => with_answer(&body, answer)?,
+        Some(ToolMembers(answer)) => with_answer(&body, answer)?,
         None => body,
     };
     Ok(Answer { content_type: is_json.then_some("application/json"), ..Answer::json(parts.status, body) })
@@ -391,21 +391,21 @@ fn with_answer(body: &[u8], answer: &[u8]) -> Result<Bytes, Refusal> {
     // In no text of JSON are there quotes without a backslash before them.
     const EMPTY: &[u8] = br#""content":[]"#;
     let at = body.windows(EMPTY.len()).position(|part| part == EMPTY);
-    let at = at.ok_or_else(|| Refusal::from(Error::Db("a result has no content".to_owned())))?;
+    let at = at.ok_or_else(|| Refusal::from(StoreError::Db("a result has no content".to_owned())))?;
     Ok([&body[..at], answer, &body[at + EMPTY.len()..]].concat().into())
 }
 
-struct Server;
+struct McpServer;
 
-impl Server {
-    fn agent(context: &RequestContext<RoleServer>) -> Result<Arc<Agent>, ErrorData> {
+impl McpServer {
+    fn agent(context: &RequestContext<RoleServer>) -> Result<Arc<McpCaller>, ErrorData> {
         let parts = context.extensions.get::<Parts>();
-        let agent = parts.and_then(|parts| parts.extensions.get::<Arc<Agent>>()).cloned();
+        let agent = parts.and_then(|parts| parts.extensions.get::<Arc<McpCaller>>()).cloned();
         agent.ok_or_else(|| ErrorData::internal_error("Nobody is known to call.", None))
     }
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         let server = Implementation::new("chancery", env!("CARGO_PKG_VERSION"));
@@ -417,7 +417,7 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let agent = Server::agent(&context)?;
+        let agent = McpServer::agent(&context)?;
         if is_too_old(request.protocol_version.as_str()) {
             return Err(too_old(ErrorCode::INVALID_PARAMS));
         }
@@ -426,7 +426,7 @@ impl ServerHandler for Server {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Owned(spoken())
+        Cow::Owned(supported_revisions())
     }
 
     async fn list_tools(
@@ -438,7 +438,7 @@ impl ServerHandler for Server {
         if page.is_some_and(|page| page.cursor.is_some()) {
             return Err(ErrorData::invalid_params("Unknown cursor", None));
         }
-        let agent = Server::agent(&context)?;
+        let agent = McpServer::agent(&context)?;
         let allowed = TOLD.iter().filter(|tool| agent.allows(&tool.name));
         Ok(ListToolsResult::with_all_items(allowed.cloned().collect()))
     }
@@ -469,8 +469,8 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let agent = Server::agent(&context)?;
-        let tool = tools::named(&request.name).ok_or_else(|| not_allowed(&request.name))?;
+        let agent = McpServer::agent(&context)?;
+        let tool = tools::find_tool(&request.name).ok_or_else(|| not_allowed(&request.name))?;
         let nothing = Arguments::default();
         let arguments = match &agent.called {
             Some(called) if called.tool.name == tool.name => &called.arguments,
@@ -489,14 +489,14 @@ impl ServerHandler for Server {
                 agent.answer.get_or_init(|| ran);
                 CallToolResult::success(Vec::new()).into()
             }
-            Err(Ended::Withdrawn) => return Err(not_allowed(tool.name)),
-            Err(Ended::Refused(refusal)) => refused(&refusal).into(),
+            Err(ToolFailure::Withdrawn) => return Err(not_allowed(tool.name)),
+            Err(ToolFailure::Refused(refusal)) => refusal_result(&refusal).into(),
         })
     }
 }
 
 /// A refusal as the result of a tool: the API's body, and what to do next.
-fn refused(refusal: &Refusal) -> CallToolResult {
+fn refusal_result(refusal: &Refusal) -> CallToolResult {
     if let Some(cause) = &refusal.cause {
         tracing::error!(%cause, "a tool failed");
     }
@@ -520,9 +520,9 @@ fn refused(refusal: &Refusal) -> CallToolResult {
 }
 
 /// All tools as lists tell them.
-static TOLD: LazyLock<Vec<Tool>> = LazyLock::new(|| TOOLS.iter().map(told).collect());
+static TOLD: LazyLock<Vec<Tool>> = LazyLock::new(|| TOOLS.iter().map(to_protocol_tool).collect());
 
-fn told(tool: &ToolKind) -> Tool {
+fn to_protocol_tool(tool: &ToolKind) -> Tool {
     let schema = |schema: Json| -> Arc<JsonObject> {
         match schema {
             Json::Object(schema) => Arc::new(schema),

@@ -1,18 +1,18 @@
 //! The tools of the MCP server: what each is called, takes, answers, and which call of this API it is
 //! (`docs/reference/mcp-server.md`). Their arguments are named as the fields and parameters of the API.
 
-use super::arguments::{Arguments, Name};
+use super::arguments::{ArgumentName, Arguments};
 use super::classes;
-use super::run::{Call, Ran};
+use super::run::{AnswerJson, ToolRun};
 use http::Method;
 use kit::refusal::Refusal;
-use resource::{Choice, Value};
+use resource::{CheckedValue, EnumOption};
 use serde_json::{Map, Value as Json, json};
 use std::pin::Pin;
 use std::sync::Arc;
 
 /// The boxed future of a tool.
-pub type Running<'a> = Pin<Box<dyn Future<Output = Result<Ran, Refusal>> + Send + 'a>>;
+pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<AnswerJson, Refusal>> + Send + 'a>>;
 
 /// A tool.
 pub struct ToolKind {
@@ -21,10 +21,10 @@ pub struct ToolKind {
     /// What it does and when to take it, for the model.
     pub description: &'static str,
     pub effect: Effect,
-    pub arguments: &'static [Name],
+    pub arguments: &'static [ArgumentName],
     /// The members of its answer, each with its schema.
     pub answers: fn() -> Json,
-    pub run: for<'a> fn(&'a Call, &'a Arguments) -> Running<'a>,
+    pub run: for<'a> fn(&'a ToolRun, &'a Arguments) -> ToolFuture<'a>,
 }
 
 /// What a tool does to records and tasks.
@@ -52,14 +52,15 @@ impl Effect {
     }
 }
 
-const OBJECT_CLASS: Name = Name::new(
+const OBJECT_CLASS: ArgumentName = ArgumentName::new(
     "object_class",
     "A class: its id or its alias, as list_object_classes answers them",
     || json!({"type": ["integer", "string"]}),
 );
-const OBJECT_RECORD: Name = Name::new("object_record", "The id of a record", || json!({"type": "integer"}));
-const TASK: Name = Name::new("task", "The id of a task", || json!({"type": "integer"}));
-const FILTERS: Name = Name::new(
+const OBJECT_RECORD: ArgumentName =
+    ArgumentName::new("object_record", "The id of a record", || json!({"type": "integer"}));
+const TASK: ArgumentName = ArgumentName::new("task", "The id of a task", || json!({"type": "integer"}));
+const FILTERS: ArgumentName = ArgumentName::new(
     "filters",
     "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value, with the fields and operators \
      of describe_object_class, such as {\"status\": \"open\", \"amount__gte\": 100, \"due__isnull\": false}. `in` and `range` take arrays. \
@@ -67,7 +68,7 @@ const FILTERS: Name = Name::new(
      `relation_field.field__operator` looks into a related record",
     || json!({"type": "object"}),
 );
-const TASK_FILTERS: Name = Name::new(
+const TASK_FILTERS: ArgumentName = ArgumentName::new(
     "filters",
     "Conditions that all must hold, as an object of `field__operator` (or `field` for equal) and value: `id`, `name`, `status` (open, \
      in_approval, completed, rejected, expired, canceled), `object_record`, `task_template`, `assignees` (a user's id, or \"me\"), \
@@ -75,45 +76,45 @@ const TASK_FILTERS: Name = Name::new(
      `field__operator__exclude` find the others",
     || json!({"type": "object"}),
 );
-const EVENT_FILTERS: Name = Name::new(
+const EVENT_FILTERS: ArgumentName = ArgumentName::new(
     "filters",
     "Conditions that all must hold, such as {\"event_type\": \"field_values_changed\", \"event_datetime__gte\": \"2026-01-31T00:00:00Z\"}",
     || json!({"type": "object"}),
 );
-const SEARCH: Name = Name::new(
+const SEARCH: ArgumentName = ArgumentName::new(
     "search",
     "Words that the texts of a record must hold, the last one also as a beginning",
     || json!({"type": "string", "minLength": 1}),
 );
-const ORDERING: Name = Name::new(
+const ORDERING: ArgumentName = ArgumentName::new(
     "ordering",
     "Comma-separated fields to sort by, `-` in front for descending, such as \"-created_at,id\"",
     || json!({"type": "string"}),
 );
-const LIMIT: Name = Name::new(
+const LIMIT: ArgumentName = ArgumentName::new(
     "limit",
     "How many to answer at most, 1 to 100; 10 unless told",
     || json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 10}),
 );
-const CURSOR: Name =
-    Name::new("cursor", "`next_cursor` of the answer before, to go on behind it", || json!({"type": "string"}));
-const FIELDS_SHOWN: Name = Name::new(
+const CURSOR: ArgumentName =
+    ArgumentName::new("cursor", "`next_cursor` of the answer before, to go on behind it", || json!({"type": "string"}));
+const FIELDS_SHOWN: ArgumentName = ArgumentName::new(
     "fields",
     "The aliases of the only fields to answer; all of them unless told. Name the few that you need",
     || json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
 );
-const FIELDS_TOLD: Name = Name::new(
+const FIELDS_TOLD: ArgumentName = ArgumentName::new(
     "fields",
     "The aliases of the only fields to tell, with all of their values; all fields unless told, with the first 100 values of each at most: \
      `values_left_out` says how many more there are",
     || json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true}),
 );
-const FIELDS_SET: Name = Name::new(
+const FIELDS_SET: ArgumentName = ArgumentName::new(
     "fields",
     "Values by the aliases of describe_object_class; a field that is not named keeps its value, or gets its default in a new record",
     || json!({"type": "object"}),
 );
-const PERMISSION_SETS: Name = Name::new(
+const PERMISSION_SETS: ArgumentName = ArgumentName::new(
     "permission_sets",
     "The record permission sets that assign the new record to the person for whom you work, and to nobody else: an array of \
      {permission_set}, by the ids of `permission_sets` in describe_object_class. Without one whose `permissions` hold view you cannot see \
@@ -125,39 +126,41 @@ const PERMISSION_SETS: Name = Name::new(
         json!({"type": "array", "items": item, "maxItems": 10})
     },
 );
-const TASK_TEMPLATE: Name = Name::new(
+const TASK_TEMPLATE: ArgumentName = ArgumentName::new(
     "task_template",
     "The id of the template that the task is made of: one of `task_templates` in describe_object_class",
     || json!({"type": "integer"}),
 );
-const NAME: Name = Name::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
-const DESCRIPTION: Name = Name::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
-const DUE_AT: Name = Name::new(
+const NAME: ArgumentName =
+    ArgumentName::new("name", "What the task is called", || json!({"type": "string", "maxLength": 100}));
+const DESCRIPTION: ArgumentName =
+    ArgumentName::new("description", "Free text", || json!({"type": "string", "maxLength": 500}));
+const DUE_AT: ArgumentName = ArgumentName::new(
     "due_at",
     "By when it is to be completed (ISO 8601); null: by no moment",
     || json!({"type": ["string", "null"], "format": "date-time"}),
 );
-const EXPIRES_AT: Name = Name::new(
+const EXPIRES_AT: ArgumentName = ArgumentName::new(
     "expires_at",
     "When it expires (ISO 8601); null: never",
     || json!({"type": ["string", "null"], "format": "date-time"}),
 );
-const ASSIGNEES: Name = Name::new(
+const ASSIGNEES: ArgumentName = ArgumentName::new(
     "assignees",
     "The ids of all users to whom it is to be assigned",
     || json!({"type": "array", "items": {"type": "integer"}, "maxItems": 100}),
 );
-const ASSIGNEE_GROUPS: Name = Name::new(
+const ASSIGNEE_GROUPS: ArgumentName = ArgumentName::new(
     "assignee_groups",
     "The ids of all groups to which it is to be assigned",
     || json!({"type": "array", "items": {"type": "integer"}, "maxItems": 10}),
 );
-const RESPONSE: Name = Name::new(
+const RESPONSE: ArgumentName = ArgumentName::new(
     "response",
     "The answer: values by alias where get_task shows `form.fields`, else what the form's `configuration` asks for",
     || json!({}),
 );
-const COMMENT: Name = Name::new(
+const COMMENT: ArgumentName = ArgumentName::new(
     "comment",
     "A comment, where `form.allow_comment` is true",
     || json!({"type": "string", "maxLength": 4000}),
@@ -206,7 +209,7 @@ pub static TOOLS: &[ToolKind] = &[
         answers: || page(record()),
         run: |call, arguments| {
             Box::pin(async move {
-                let class = classes::of_argument(call, arguments).await?;
+                let class = classes::class_from_arguments(call, arguments).await?;
                 let path = format!("/api/object-classes/{class}/object-records/");
                 call.list(path, arguments, &[SEARCH, ORDERING, FIELDS_SHOWN]).await
             })
@@ -256,7 +259,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Deletes a record with its tasks. People can restore it for 30 days.",
         effect: Effect::Deletes,
         arguments: &[OBJECT_RECORD],
-        answers: done,
+        answers: empty_answer_schema,
         run: |call, arguments| {
             Box::pin(
                 async move { call.delete(format!("/api/object-records/{}/", arguments.id(&OBJECT_RECORD)?)).await },
@@ -351,7 +354,7 @@ pub static TOOLS: &[ToolKind] = &[
         description: "Deletes a task for good.",
         effect: Effect::Deletes,
         arguments: &[TASK],
-        answers: done,
+        answers: empty_answer_schema,
         run: |call, arguments| {
             Box::pin(async move { call.delete(format!("/api/tasks/{}/", arguments.id(&TASK)?)).await })
         },
@@ -377,17 +380,17 @@ pub static TOOLS: &[ToolKind] = &[
 ];
 
 /// The tools as the values of a field.
-pub fn choices() -> Arc<[Choice]> {
-    TOOLS.iter().map(|tool| Choice::new(tool.name, tool.title)).collect()
+pub fn choices() -> Arc<[EnumOption]> {
+    TOOLS.iter().map(|tool| EnumOption::new(tool.name, tool.title)).collect()
 }
 
 /// The tools that only read: what a connector offers unless it is told otherwise.
-pub fn read_only() -> Value {
-    Value::List(TOOLS.iter().filter(|tool| tool.effect == Effect::Reads).map(|tool| tool.name.into()).collect())
+pub fn read_only() -> CheckedValue {
+    CheckedValue::List(TOOLS.iter().filter(|tool| tool.effect == Effect::Reads).map(|tool| tool.name.into()).collect())
 }
 
 /// The tool of this name.
-pub fn named(name: &str) -> Option<&'static ToolKind> {
+pub fn find_tool(name: &str) -> Option<&'static ToolKind> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
@@ -409,7 +412,7 @@ fn task() -> Json {
     json!({"id": INTEGER(), "name": TEXT(), "status": TEXT(), "task_template": INTEGER(), "object_record": {}, "_meta": {"type": "object"}})
 }
 
-fn done() -> Json {
+fn empty_answer_schema() -> Json {
     object(json!({"done": {"type": "boolean"}}))
 }
 
@@ -440,7 +443,7 @@ pub fn input_schema(tool: &ToolKind) -> Map<String, Json> {
     if let Json::Object(schema) = schema { schema } else { Map::new() }
 }
 
-fn is_required(tool: &ToolKind, name: &Name) -> bool {
+fn is_required(tool: &ToolKind, name: &ArgumentName) -> bool {
     match name.name {
         "object_class" | "object_record" | "task" | "response" | "task_template" => true,
         "fields" => tool.name == "update_record",

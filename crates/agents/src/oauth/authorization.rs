@@ -1,10 +1,10 @@
 //! What an agent asks for at `/oauth/authorize`, and the way back to it.
 
-use super::client::{Client, is_loopback};
+use super::client::{OAuthClient, is_loopback};
 use crate::connectors::server_url;
 use kit::request::Request;
 use resource::Query;
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 use url::{Origin, Url, form_urlencoded};
 
 /// The longest query of a request, in bytes: it stands in the cookie of a sign-in at a provider.
@@ -25,8 +25,8 @@ const PARAMETERS: [&str; 10] = [
 ];
 
 /// A request that was checked.
-pub struct Asked {
-    pub client: Client,
+pub struct AuthorizationRequest {
+    pub client: OAuthClient,
     pub redirect_uri: String,
     pub challenge: String,
     /// Its query, without what is ignored.
@@ -35,56 +35,61 @@ pub struct Asked {
 }
 
 /// What is wrong with a request.
-pub enum Wrong {
+pub enum AuthorizationError {
     /// It is told to the person, since it is not known whom else it may be told: a sentence.
     Page(&'static str),
     /// It is told to the agent, at this address.
     Redirect(String),
 }
 
-impl Asked {
+impl AuthorizationRequest {
     /// Checks a request. Nothing of it is told to an address that the client's integration does not name. `lock` keeps the
     /// client as it is until the end of the transaction.
-    pub fn check(request: &Request, conn: &mut Conn, sent: &Query, lock: bool) -> Result<Result<Asked, Wrong>, Error> {
-        let query = written(sent);
+    pub fn check(
+        request: &Request,
+        conn: &mut Conn,
+        sent: &Query,
+        lock: bool,
+    ) -> Result<Result<AuthorizationRequest, AuthorizationError>, StoreError> {
+        let query = to_query_text(sent);
         if query.len() > MAX_QUERY {
-            return Ok(Err(Wrong::Page("What the agent sent is too long.")));
+            return Ok(Err(AuthorizationError::Page("What the agent sent is too long.")));
         }
-        let Named { client_id, redirect_uri, state } = Named::of(sent);
-        let Some(client) = Client::find(conn, client_id, lock)? else {
-            return Ok(Err(Wrong::Page("This agent is not known here.")));
+        let RedirectTarget { client_id, redirect_uri, state } = RedirectTarget::from_query(sent);
+        let Some(client) = OAuthClient::find(conn, client_id, lock)? else {
+            return Ok(Err(AuthorizationError::Page("This agent is not known here.")));
         };
         if !client.is_enabled {
-            return Ok(Err(Wrong::Page("This agent's connector is disabled.")));
+            return Ok(Err(AuthorizationError::Page("This agent's connector is disabled.")));
         }
         if !client.may_return_to(redirect_uri) {
-            return Ok(Err(Wrong::Page("This agent may not return to the address that it named.")));
+            return Ok(Err(AuthorizationError::Page("This agent may not return to the address that it named.")));
         }
         let (redirect_uri, state) = (redirect_uri.to_owned(), state.map(str::to_owned));
-        let mut asked = Asked { client, redirect_uri, challenge: String::new(), query, state };
+        let mut asked = AuthorizationRequest { client, redirect_uri, challenge: String::new(), query, state };
         let is_own = |resource: &str| are_resource(request, &asked.client, std::iter::once(resource));
         Ok(match challenge(sent, is_own) {
             Ok(challenge) => {
                 asked.challenge = challenge;
                 Ok(asked)
             }
-            Err((error, why)) => Err(Wrong::Redirect(asked.refused(request, error, why))),
+            Err((error, why)) => Err(AuthorizationError::Redirect(asked.error_address(request, error, why))),
         })
     }
 
     /// The address to which the agent is told of an error.
-    pub fn refused(&self, request: &Request, error: &str, why: &str) -> String {
-        self.told(request, &[("error", error), ("error_description", why)])
+    pub fn error_address(&self, request: &Request, error: &str, why: &str) -> String {
+        self.answer_address(request, &[("error", error), ("error_description", why)])
     }
 
     /// The address to which the agent is told of a code.
-    pub fn granted(&self, request: &Request, code: &str) -> String {
-        self.told(request, &[("code", code)])
+    pub fn code_address(&self, request: &Request, code: &str) -> String {
+        self.answer_address(request, &[("code", code)])
     }
 
-    fn told(&self, request: &Request, what: &[(&str, &str)]) -> String {
+    fn answer_address(&self, request: &Request, what: &[(&str, &str)]) -> String {
         let issuer = request.app.address_of(&request.build);
-        back(&self.redirect_uri, what, self.state.as_deref(), &issuer)
+        redirect_address(&self.redirect_uri, what, self.state.as_deref(), &issuer)
     }
 
     /// The host that the person is sent back to, with its port, in the form that shows what it is.
@@ -104,16 +109,16 @@ impl Asked {
 }
 
 /// The parameters by which it is known whom an answer goes to. One that is sent twice counts as none.
-pub struct Named<'a> {
+pub struct RedirectTarget<'a> {
     pub client_id: &'a str,
     pub redirect_uri: &'a str,
     pub state: Option<&'a str>,
 }
 
-impl Named<'_> {
-    pub fn of(sent: &Query) -> Named<'_> {
-        let named = |name| single(sent, name).unwrap_or(None);
-        Named {
+impl RedirectTarget<'_> {
+    pub fn from_query(sent: &Query) -> RedirectTarget<'_> {
+        let named = |name| single_parameter(sent, name).unwrap_or(None);
+        RedirectTarget {
             client_id: named("client_id").unwrap_or(""),
             redirect_uri: named("redirect_uri").unwrap_or(""),
             state: named("state"),
@@ -123,7 +128,7 @@ impl Named<'_> {
 
 /// Checks what the agent may be told of, and returns the challenge; else the error and why, as OAuth has them.
 pub fn challenge(sent: &Query, is_own_resource: impl Fn(&str) -> bool) -> Result<String, (&'static str, &'static str)> {
-    let one = |name| single(sent, name).map_err(|()| ("invalid_request", "A parameter was sent twice."));
+    let one = |name| single_parameter(sent, name).map_err(|()| ("invalid_request", "A parameter was sent twice."));
     one("state")?;
     match one("response_type")? {
         None => return Err(("invalid_request", "response_type is required.")),
@@ -155,7 +160,7 @@ pub fn challenge(sent: &Query, is_own_resource: impl Fn(&str) -> bool) -> Result
 }
 
 /// The address by which an agent is told something, with the state that it sent.
-pub fn back(redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>, issuer: &str) -> String {
+pub fn redirect_address(redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>, issuer: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(what);
     query.extend_pairs(state.map(|state| ("state", state)));
@@ -166,7 +171,7 @@ pub fn back(redirect_uri: &str, what: &[(&str, &str)], state: Option<&str>, issu
 }
 
 /// Whether every one of these texts names a client's connector.
-pub fn are_resource<'a>(request: &Request, client: &Client, mut sent: impl Iterator<Item = &'a str>) -> bool {
+pub fn are_resource<'a>(request: &Request, client: &OAuthClient, mut sent: impl Iterator<Item = &'a str>) -> bool {
     let own = server_url(&request.app, &request.build, &client.uuid);
     sent.all(|resource| names_connector(&own, resource))
 }
@@ -193,7 +198,7 @@ fn parts(text: &str) -> Option<(Origin, &str)> {
 }
 
 /// The value of a parameter, `None` where it is not sent or empty; an error where it is sent twice.
-fn single<'a>(sent: &'a Query, name: &str) -> Result<Option<&'a str>, ()> {
+fn single_parameter<'a>(sent: &'a Query, name: &str) -> Result<Option<&'a str>, ()> {
     let mut values = sent.pairs().filter(|(sent, _)| *sent == name).map(|(_, value)| value);
     match (values.next(), values.next()) {
         (_, Some(_)) => Err(()),
@@ -202,7 +207,7 @@ fn single<'a>(sent: &'a Query, name: &str) -> Result<Option<&'a str>, ()> {
 }
 
 /// The parameters that are read, as a query.
-pub fn written(sent: &Query) -> String {
+pub fn to_query_text(sent: &Query) -> String {
     let known = sent.pairs().filter(|(name, _)| PARAMETERS.contains(name));
     form_urlencoded::Serializer::new(String::new()).extend_pairs(known).finish()
 }

@@ -1,28 +1,28 @@
 //! `/oauth/authorize`: where a person signs in and consents that an agent works for him.
 
-use super::authorization::{Asked, MAX_QUERY, Wrong};
+use super::authorization::{AuthorizationError, AuthorizationRequest, MAX_QUERY};
 use super::pages;
-use super::transaction::{SignedIn, Transaction};
+use super::transaction::{ConsentTransaction, SignedIn};
 use crate::grants::{self, Consent};
 use http::{Method, StatusCode};
 use identity::agent_sessions::{may_grant, must_change_password};
 use identity::attempts;
 use identity::is_person;
-use identity::sessions::Way;
-use identity::sign_in::login::SignIn;
+use identity::sessions::SessionOrigin;
+use identity::sign_in::login::SignInPurpose;
 use identity::single_sign_on::start;
-use identity::single_sign_on::transaction::Begun;
-use identity::single_sign_on::way_back::WayBack;
+use identity::single_sign_on::transaction::SignInStart;
+use identity::single_sign_on::way_back::ReturnTarget;
 use kit::answer::{Answer, Outcome};
 use kit::html::messages;
 use kit::origin;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::{Query, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const AUTHORIZE: &str = "/oauth/authorize/";
 /// What every form of the pages has.
@@ -35,36 +35,36 @@ pub fn routes() -> Vec<Route> {
     let send = |path, summary, handler, fields| {
         Route::post(path, summary, handler)
             .public()
-            .takes(Schema::Form(fields))
+            .with_body(Schema::Form(fields))
             .answers(200, Schema::Html)
-            .or(303, Schema::Nothing)
-            .or(400, Schema::Html)
-            .or(403, Schema::Html)
+            .also_answers(303, Schema::Nothing)
+            .also_answers(400, Schema::Html)
+            .also_answers(403, Schema::Html)
     };
     vec![
         Route::new(Method::GET, AUTHORIZE, "Page to let an agent work for somebody", Handler::ShortRead(show))
             .public()
             .parameters(parameters)
             .answers(200, Schema::Html)
-            .or(302, Schema::Nothing)
-            .or(400, Schema::Html),
+            .also_answers(302, Schema::Nothing)
+            .also_answers(400, Schema::Html),
         send(
             pages::SIGN_IN,
             "Sign in from the page of an agent",
             Handler::Async(sign_in),
             &[REQUEST, TOKEN, "username", "password"],
         )
-        .guarded(attempts::guard)
-        .or(401, Schema::Html)
-        .or(429, Schema::Html),
+        .with_guard(attempts::guard)
+        .also_answers(401, Schema::Html)
+        .also_answers(429, Schema::Html),
         send(
             pages::SINGLE_SIGN_ON,
             "Sign in at a provider from the page of an agent",
             Handler::Async(sign_in_at_provider),
             &[REQUEST, TOKEN, "id"],
         )
-        .guarded(attempts::guard)
-        .or(429, Schema::Html),
+        .with_guard(attempts::guard)
+        .also_answers(429, Schema::Html),
         send(
             pages::CONSENT,
             "Consent from the page of an agent",
@@ -88,35 +88,37 @@ fn parameters() -> Vec<Json> {
     .to_vec()
 }
 
-fn wrong(request: &Request, wrong: Wrong) -> Answer {
+fn error_answer(request: &Request, wrong: AuthorizationError) -> Answer {
     match wrong {
-        Wrong::Page(why) => pages::refused(request, why),
-        Wrong::Redirect(address) if request.method == Method::POST => Answer::redirect(StatusCode::SEE_OTHER, &address),
-        Wrong::Redirect(address) => Answer::redirect(StatusCode::FOUND, &address),
+        AuthorizationError::Page(why) => pages::refusal_page(request, why),
+        AuthorizationError::Redirect(address) if request.method == Method::POST => {
+            Answer::redirect(StatusCode::SEE_OTHER, &address)
+        }
+        AuthorizationError::Redirect(address) => Answer::redirect(StatusCode::FOUND, &address),
     }
 }
 
 /// The page to sign in, or, for who has, the one to consent.
 fn show(request: &Request, conn: &mut Conn) -> Outcome {
-    let asked = match Asked::check(request, conn, &request.query, false)? {
+    let asked = match AuthorizationRequest::check(request, conn, &request.query, false)? {
         Ok(asked) => asked,
-        Err(why) => return Ok(wrong(request, why)),
+        Err(why) => return Ok(error_answer(request, why)),
     };
-    let kept = Transaction::of_browser(request, &asked.query);
+    let kept = ConsentTransaction::from_cookie(request, &asked.query);
     if let Some(kept) = &kept
         && let Some(signed_in) = kept.signed_in
         && let Some(username) = username(conn, signed_in.user)?
     {
         return Ok(pages::consent(request, &asked, kept, &username));
     }
-    let transaction = kept.unwrap_or_else(|| Transaction::begin(request, &asked.query, None));
+    let transaction = kept.unwrap_or_else(|| ConsentTransaction::begin(request, &asked.query, None));
     let configurations = start::enabled_configurations(conn)?;
     Ok(pages::sign_in(request, &asked, &transaction, (StatusCode::OK, "", ""), &configurations))
 }
 
-fn username(conn: &mut Conn, user: i64) -> Result<Option<String>, Error> {
+fn username(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
     let sql = Sql::new("SELECT username FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
-    conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))
+    conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// A field of a form, empty when it was not sent, without NUL, which PostgreSQL refuses.
@@ -127,14 +129,14 @@ fn field(request: &Request, name: &str) -> Result<String, Refusal> {
 
 /// What a form carries on: the agent's request, and the transaction of the browser. Other pages than this server's own are
 /// refused, front ends of other origins too, and so is a form whose token is not the browser's.
-fn carried(request: &Request) -> Result<Result<(Query, Transaction), Answer>, Refusal> {
+fn read_form_state(request: &Request) -> Result<Result<(Query, ConsentTransaction), Answer>, Refusal> {
     let host = request.origin.split_once("://").map_or("", |(_, host)| host);
     if !origin::is_own_page(&request.headers, host) {
         return Err(Refusal::forbidden());
     }
     let (text, token) = (field(request, REQUEST)?, field(request, TOKEN)?);
     let text = if text.len() <= MAX_QUERY { text } else { String::new() };
-    Ok(match Transaction::of_form(request, &text, &token) {
+    Ok(match ConsentTransaction::from_form(request, &text, &token) {
         Some(transaction) => Ok((Query::parse(&text), transaction)),
         None => {
             let why = "This page was open for too long, or was opened elsewhere.";
@@ -144,37 +146,39 @@ fn carried(request: &Request) -> Result<Result<(Query, Transaction), Answer>, Re
 }
 
 /// What a form carries on, with the agent's request checked once more.
-async fn checked(request: &Arc<Request>) -> Result<Result<(Asked, Transaction), Answer>, Refusal> {
-    let (sent, transaction) = match carried(request)? {
+async fn check_request_again(
+    request: &Arc<Request>,
+) -> Result<Result<(AuthorizationRequest, ConsentTransaction), Answer>, Refusal> {
+    let (sent, transaction) = match read_form_state(request)? {
         Ok(carried) => carried,
         Err(answer) => return Ok(Err(answer)),
     };
     let shared = request.clone();
-    let script = move |conn: &mut Conn| Asked::check(&shared, conn, &sent, false);
-    let asked = request.build.db.read::<_, Error>(script).await?;
-    Ok(asked.map(|asked| (asked, transaction)).map_err(|why| wrong(request, why)))
+    let script = move |conn: &mut Conn| AuthorizationRequest::check(&shared, conn, &sent, false);
+    let asked = request.build.db.read::<_, StoreError>(script).await?;
+    Ok(asked.map(|asked| (asked, transaction)).map_err(|why| error_answer(request, why)))
 }
 
 /// Leads on to the page to consent, for whom the cookie names.
 fn to_consent(request: &Request, query: &str, signed_in: SignedIn) -> Answer {
     let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &format!("/oauth/authorize?{query}"));
     // A new token, as whoever knew the former page has not signed in.
-    answer.headers.push(Transaction::begin(request, query, Some(signed_in)).cookie(request));
+    answer.headers.push(ConsentTransaction::begin(request, query, Some(signed_in)).cookie(request));
     answer
 }
 
-fn sign_in(request: Arc<Request>) -> Pending {
+fn sign_in(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let (asked, transaction) = match checked(&request).await? {
+        let (asked, transaction) = match check_request_again(&request).await? {
             Ok(checked) => checked,
             Err(answer) => return Ok(answer),
         };
         let (username, password) = (field(&request, "username")?, field(&request, "password")?);
-        let purpose = SignIn {
+        let purpose = SignInPurpose {
             takes: is_person,
             then: |request, conn, user| Ok((user, must_change_password(request, conn, user)?)),
         };
-        match purpose.by_password(&request, username.clone(), password).await {
+        match purpose.sign_in_by_password(&request, username.clone(), password).await {
             Ok((_, true)) => Ok(pages::password_too_old(&request)),
             Ok((user, false)) => {
                 let signed_in = SignedIn { user, single_sign_on: None, at: request.now };
@@ -188,8 +192,8 @@ fn sign_in(request: Arc<Request>) -> Pending {
 /// The page to sign in again, with what was wrong; what is no fault of the form is a page of its own.
 async fn sign_in_failed(
     request: &Request,
-    asked: &Asked,
-    transaction: &Transaction,
+    asked: &AuthorizationRequest,
+    transaction: &ConsentTransaction,
     refusal: Refusal,
     username: &str,
 ) -> Outcome {
@@ -202,14 +206,14 @@ async fn sign_in_failed(
     Ok(pages::sign_in(request, asked, transaction, (refusal.status, &why, username), &configurations))
 }
 
-fn sign_in_at_provider(request: Arc<Request>) -> Pending {
+fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let (asked, transaction) = match checked(&request).await? {
+        let (asked, transaction) = match check_request_again(&request).await? {
             Ok(checked) => checked,
             Err(answer) => return Ok(answer),
         };
         let id = field(&request, "id")?.parse().unwrap_or(0);
-        let begun = Begun { return_to: &asked.query, way_back: WAY_BACK.name, browser: None };
+        let begun = SignInStart { return_to: &asked.query, way_back: WAY_BACK.name, browser: None };
         match start::start_page(&request, id, begun).await {
             Err(refusal) => sign_in_failed(&request, &asked, &transaction, refusal, "").await,
             page => page,
@@ -218,7 +222,7 @@ fn sign_in_at_provider(request: Arc<Request>) -> Pending {
 }
 
 /// The way back from a provider to the page to consent. Its target is the query of the agent's request.
-pub static WAY_BACK: WayBack = WayBack {
+pub static WAY_BACK: ReturnTarget = ReturnTarget {
     name: "agents",
     signed_in: |request, _, user, single_sign_on, query| {
         let signed_in = SignedIn { user, single_sign_on: Some(single_sign_on), at: request.now };
@@ -229,20 +233,21 @@ pub static WAY_BACK: WayBack = WayBack {
 
 /// What the person decided. Everything is looked at once more: it may have changed while the page was open.
 fn consent(request: &Request, conn: &mut Conn) -> Outcome {
-    let (sent, transaction) = match carried(request)? {
+    let (sent, transaction) = match read_form_state(request)? {
         Ok(carried) => carried,
         Err(answer) => return Ok(answer),
     };
-    let asked = match Asked::check(request, conn, &sent, true)? {
+    let asked = match AuthorizationRequest::check(request, conn, &sent, true)? {
         Ok(asked) => asked,
-        Err(why) => return Ok(wrong(request, why)),
+        Err(why) => return Ok(error_answer(request, why)),
     };
     let begin_again = |why: &str| Ok(pages::begin_again(request, StatusCode::BAD_REQUEST, why, &asked.query));
     let Some(signed_in) = transaction.signed_in else { return begin_again("Nobody has signed in.") };
     let address = match field(request, "decision")?.as_str() {
         "allow" => {
-            let way = signed_in.single_sign_on.map_or(Way::Password, Way::SingleSignOn);
-            let is_too_old = matches!(way, Way::Password) && must_change_password(request, conn, signed_in.user)?;
+            let way = signed_in.single_sign_on.map_or(SessionOrigin::Password, SessionOrigin::SingleSignOn);
+            let is_too_old =
+                matches!(way, SessionOrigin::Password) && must_change_password(request, conn, signed_in.user)?;
             if is_too_old || !may_grant(request, conn, signed_in.user, way, signed_in.at)? {
                 return begin_again("Please sign in again.");
             }
@@ -251,9 +256,9 @@ fn consent(request: &Request, conn: &mut Conn) -> Outcome {
             }
             let tools = consented_tools(request, &asked)?;
             let code = grants::begin(request, conn, &asked, &Consent { user: signed_in.user, way, tools })?;
-            asked.granted(request, &code)
+            asked.code_address(request, &code)
         }
-        "deny" => asked.refused(request, "access_denied", "The person has denied it."),
+        "deny" => asked.error_address(request, "access_denied", "The person has denied it."),
         _ => return begin_again("Please allow or deny."),
     };
     let mut answer = Answer::redirect(StatusCode::SEE_OTHER, &address);
@@ -263,7 +268,7 @@ fn consent(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// The tools that the page showed and that the connector still offers. A page of a former version does not say what it showed: then those
 /// that the connector offers now.
-fn consented_tools(request: &Request, asked: &Asked) -> Result<Vec<String>, Refusal> {
+fn consented_tools(request: &Request, asked: &AuthorizationRequest) -> Result<Vec<String>, Refusal> {
     let offered = &asked.client.tools;
     Ok(match request.object()?.get(TOOLS).and_then(|sent| sent.as_str()) {
         Some(shown) => offered.iter().filter(|tool| shown.split(' ').any(|shown| shown == *tool)).cloned().collect(),

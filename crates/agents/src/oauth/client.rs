@@ -6,13 +6,13 @@ use http::header;
 use kit::request::Request;
 use percent_encoding::percent_decode_str;
 use std::net::IpAddr;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use subtle::ConstantTimeEq;
 use url::{Host, Url};
 use web::clock::sha256_hex;
 
 /// A connector as a client.
-pub struct Client {
+pub struct OAuthClient {
     pub id: i64,
     pub uuid: String,
     pub name: String,
@@ -25,9 +25,9 @@ pub struct Client {
     redirect_uris: Vec<String>,
 }
 
-impl Client {
+impl OAuthClient {
     /// The client of an id. `lock` keeps it and its integration as they are until the end of the transaction.
-    pub fn find(conn: &mut Conn, client_id: &str, lock: bool) -> Result<Option<Client>, Error> {
+    pub fn find(conn: &mut Conn, client_id: &str, lock: bool) -> Result<Option<OAuthClient>, StoreError> {
         // PostgreSQL refuses it, and no client has one.
         if client_id.contains('\0') {
             return Ok(None);
@@ -38,9 +38,9 @@ impl Client {
              FROM mcp_connectors c JOIN integrations i ON i.id = c.integration WHERE c.client_id = ",
         );
         sql.bind(client_id).push(if lock { " FOR SHARE" } else { "" });
-        conn.opt(&sql, |row| {
-            let list = |at| Ok::<Vec<String>, Error>(serde_json::from_str(row.text(at)?).unwrap_or_default());
-            Ok(Client {
+        conn.query_optional(&sql, |row| {
+            let list = |at| Ok::<Vec<String>, StoreError>(serde_json::from_str(row.text(at)?).unwrap_or_default());
+            Ok(OAuthClient {
                 id: row.int(0)?,
                 uuid: row.text(1)?.to_owned(),
                 name: row.text(2)?.to_owned(),
@@ -130,8 +130,8 @@ pub fn basic(header: &str) -> Option<(String, String)> {
 mod tests {
     use super::*;
 
-    fn returning_to(uris: &[&str]) -> Client {
-        Client {
+    fn returning_to(uris: &[&str]) -> OAuthClient {
+        OAuthClient {
             id: 1,
             uuid: String::new(),
             name: String::new(),

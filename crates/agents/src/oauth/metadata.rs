@@ -19,9 +19,10 @@ const OF_SERVER: &str = "/.well-known/oauth-authorization-server/";
 pub fn routes() -> Vec<Route> {
     let get = |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().internal();
     vec![
-        get(OF_CONNECTOR, "Who lets agents in to a connector", Handler::ShortRead(of_connector))
+        get(OF_CONNECTOR, "Who lets agents in to a connector", Handler::ShortRead(connector_metadata))
             .answers(200, Schema::Json(connector_schema)),
-        get(OF_SERVER, "How agents sign in", Handler::NoDatabase(of_server)).answers(200, Schema::Json(server_schema)),
+        get(OF_SERVER, "How agents sign in", Handler::NoDatabase(server_metadata))
+            .answers(200, Schema::Json(server_schema)),
     ]
 }
 
@@ -59,18 +60,18 @@ pub fn resource_metadata(app: &App, build: &Build, uuid: &str, form: AddressForm
     format!("{}/.well-known/oauth-protected-resource/mcp/{uuid}{}", app.address_of(build), form.end())
 }
 
-fn of_connector(request: &Request, conn: &mut Conn) -> Outcome {
+fn connector_metadata(request: &Request, conn: &mut Conn) -> Outcome {
     let uuid = request.uuid().to_string();
     let sql = Sql::new("SELECT 1 FROM mcp_connectors WHERE uuid = $1").arg(&uuid);
-    conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
+    conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
     Ok(Answer::value(&json!({
-        "resource": server_url(&request.app, &request.build, &uuid) + AddressForm::of_path(&request.path).end(),
+        "resource": server_url(&request.app, &request.build, &uuid) + AddressForm::load_from_path(&request.path).end(),
         "authorization_servers": [request.app.address_of(&request.build)],
         "bearer_methods_supported": ["header"],
     })))
 }
 
-fn of_server(request: &Request) -> Outcome {
+fn server_metadata(request: &Request) -> Outcome {
     let issuer = request.app.address_of(&request.build);
     let at = |name: &str| format!("{issuer}/oauth/{name}");
     let by_secret = json!(["client_secret_basic", "client_secret_post"]);

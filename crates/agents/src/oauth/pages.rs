@@ -1,7 +1,7 @@
 //! The pages of a sign-in: plain ones that work without scripts.
 
-use super::authorization::Asked;
-use super::transaction::Transaction;
+use super::authorization::AuthorizationRequest;
+use super::transaction::ConsentTransaction;
 use crate::mcp::tools::{TOOLS, ToolKind};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use identity::single_sign_on::start::EnabledConfiguration;
@@ -15,32 +15,37 @@ pub const SINGLE_SIGN_ON: &str = "/oauth/authorize/single-sign-on/";
 pub const CONSENT: &str = "/oauth/authorize/consent/";
 
 /// A page with its cookie, which no other page can show in a frame.
-fn shown(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
+fn page_with_cookie(request: &Request, status: StatusCode, title: &str, body: &str) -> Answer {
     let mut answer = page(request, status, title, body);
     answer.headers.push((header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")));
     answer
 }
 
 /// A page of a request that goes no further.
-pub fn refused(request: &Request, why: &str) -> Answer {
+pub fn refusal_page(request: &Request, why: &str) -> Answer {
     let body = format!("{}<p>Go back to the agent, and tell whoever looks after it.</p>", alert(why));
-    shown(request, StatusCode::BAD_REQUEST, "Not possible", &body)
+    page_with_cookie(request, StatusCode::BAD_REQUEST, "Not possible", &body)
 }
 
 /// A page of a step that cannot be taken from where it was asked for.
 pub fn begin_again(request: &Request, status: StatusCode, why: &str, query: &str) -> Answer {
     let again = escape(&format!("/oauth/authorize?{query}"));
-    shown(request, status, "Not possible", &format!("{}<p><a href=\"{again}\">Begin again</a></p>", alert(why)))
+    page_with_cookie(
+        request,
+        status,
+        "Not possible",
+        &format!("{}<p><a href=\"{again}\">Begin again</a></p>", alert(why)),
+    )
 }
 
 /// The page of somebody whose password is too old.
 pub fn password_too_old(request: &Request) -> Answer {
     let body = "<p>Your password is too old. <a href=\"/password-reset/\">Choose a new one</a>, and begin again at the agent.</p>";
-    shown(request, StatusCode::OK, "Choose a new password", body)
+    page_with_cookie(request, StatusCode::OK, "Choose a new password", body)
 }
 
 /// The fields that every form has.
-fn hidden(asked: &Asked, transaction: &Transaction) -> String {
+fn hidden_fields(asked: &AuthorizationRequest, transaction: &ConsentTransaction) -> String {
     format!(
         "<input name=\"request\" type=\"hidden\" value=\"{}\"><input name=\"token\" type=\"hidden\" value=\"{}\">",
         escape(&asked.query),
@@ -51,12 +56,12 @@ fn hidden(asked: &Asked, transaction: &Transaction) -> String {
 /// The page to sign in.
 pub fn sign_in(
     request: &Request,
-    asked: &Asked,
-    transaction: &Transaction,
+    asked: &AuthorizationRequest,
+    transaction: &ConsentTransaction,
     (status, error, username): (StatusCode, &str, &str),
     configurations: &[EnabledConfiguration],
 ) -> Answer {
-    let hidden = hidden(asked, transaction);
+    let hidden = hidden_fields(asked, transaction);
     let at_providers: String = configurations
         .iter()
         .map(|configuration| {
@@ -80,13 +85,18 @@ pub fn sign_in(
         escape(&asked.client.name),
         escape(username),
     );
-    let mut answer = shown(request, status, "Sign in", &body);
+    let mut answer = page_with_cookie(request, status, "Sign in", &body);
     answer.headers.push(transaction.cookie(request));
     answer
 }
 
 /// The page to consent.
-pub fn consent(request: &Request, asked: &Asked, transaction: &Transaction, username: &str) -> Answer {
+pub fn consent(
+    request: &Request,
+    asked: &AuthorizationRequest,
+    transaction: &ConsentTransaction,
+    username: &str,
+) -> Answer {
     let offered: Vec<&ToolKind> =
         TOOLS.iter().filter(|tool| asked.client.tools.iter().any(|name| name == tool.name)).collect();
     let names: Vec<&str> = offered.iter().map(|tool| tool.name).collect();
@@ -106,10 +116,10 @@ pub fn consent(request: &Request, asked: &Asked, transaction: &Transaction, user
         escape(&asked.client.name),
         escape(username),
         escape(&asked.host()),
-        hidden(asked, transaction),
+        hidden_fields(asked, transaction),
         names.join(" ")
     );
-    let mut answer = shown(request, StatusCode::OK, "Let an agent work for you", &body);
+    let mut answer = page_with_cookie(request, StatusCode::OK, "Let an agent work for you", &body);
     // The answer to its form leads to the agent, and browsers ask the policy of the page of the form about that.
     let targets = if asked.returns_to_loopback() { "'self' https: http:" } else { "'self' https:" };
     let policy = format!(

@@ -2,8 +2,8 @@
 //! Their callers are servers as a rule, which authenticate with the secret of the connector.
 
 use super::authorization::are_resource;
-use super::client::{self, Client};
-use crate::grants::{self, Exchanged, OFFLINE_ACCESS, Refused};
+use super::client::{self, OAuthClient};
+use crate::grants::{self, CodeExchange, GrantRefusal, OFFLINE_ACCESS};
 use http::{StatusCode, header};
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
@@ -31,15 +31,15 @@ pub fn routes() -> Vec<Route> {
         Route::post(path, summary, Handler::Write(handler))
             .public()
             .from_any_site()
-            .takes(Schema::Form(fields))
-            .or(400, Schema::Json(error_schema))
-            .or(401, Schema::Json(error_schema))
+            .with_body(Schema::Form(fields))
+            .also_answers(400, Schema::Json(error_schema))
+            .also_answers(401, Schema::Json(error_schema))
             .answers_secret()
     };
     vec![
         send("/oauth/token/", "Exchange a code or a refresh token", token, OF_TOKEN)
             .answers(200, Schema::Json(tokens_schema))
-            .or(403, Schema::Json(error_schema)),
+            .also_answers(403, Schema::Json(error_schema)),
         send("/oauth/revoke/", "Give a token back", revoke, OF_REVOKE).answers(200, Schema::Nothing),
     ]
 }
@@ -67,7 +67,7 @@ fn error(status: StatusCode, error: &str, why: &str) -> Answer {
     Answer::json(status, json!({"error": error, "error_description": why}).to_string())
 }
 
-fn bad(code: &str, why: &str) -> Answer {
+fn token_error(code: &str, why: &str) -> Answer {
     error(StatusCode::BAD_REQUEST, code, why)
 }
 
@@ -77,7 +77,7 @@ fn field(request: &Request, name: &str) -> Result<Result<Option<String>, Answer>
         None => Ok(None),
         Some(sent) => match sent.as_str() {
             Some(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty() && !text.contains('\0'))),
-            None => Err(bad("invalid_request", &format!("{name} was sent twice, or is no text."))),
+            None => Err(token_error("invalid_request", &format!("{name} was sent twice, or is no text."))),
         },
     })
 }
@@ -95,14 +95,14 @@ fn fields<const N: usize>(request: &Request, names: [&str; N]) -> Result<Result<
 }
 
 /// The client that sends a request, with its connector kept as it is. One that is disabled is no client.
-fn client_of(request: &Request, conn: &mut Conn) -> Result<Result<Client, Answer>, Refusal> {
+fn client_of(request: &Request, conn: &mut Conn) -> Result<Result<OAuthClient, Answer>, Refusal> {
     let [id, secret] = match fields(request, ["client_id", "client_secret"])? {
         Ok(fields) => fields,
         Err(answer) => return Ok(Err(answer)),
     };
     let sent = client::credentials(request, id.as_deref(), secret.as_deref());
     if let Some((id, secret)) = sent
-        && let Some(client) = Client::find(conn, &id, true)?
+        && let Some(client) = OAuthClient::find(conn, &id, true)?
         && client.has_secret(&secret)
         && client.is_enabled
     {
@@ -125,16 +125,16 @@ fn token(request: &Request, conn: &mut Conn) -> Outcome {
         Err(answer) => return Ok(answer),
     };
     if !are_resource(request, &client, resource.as_deref().into_iter()) {
-        return Ok(bad("invalid_target", "resource is not the address of the client's connector."));
+        return Ok(token_error("invalid_target", "resource is not the address of the client's connector."));
     }
-    let missing = |name: &str| Ok(bad("invalid_request", &format!("{name} is required.")));
+    let missing = |name: &str| Ok(token_error("invalid_request", &format!("{name} is required.")));
     let exchanged = match grant_type.as_deref() {
         None => return missing("grant_type"),
         Some("authorization_code") => {
             let Some(code) = code else { return missing("code") };
             let Some(redirect_uri) = redirect_uri else { return missing("redirect_uri") };
             let Some(verifier) = verifier else { return missing("code_verifier") };
-            grants::exchange(request, conn, &client, &Exchanged { code, redirect_uri, verifier })?
+            grants::exchange(request, conn, &client, &CodeExchange { code, redirect_uri, verifier })?
         }
         Some("refresh_token") => {
             let Some(refresh_token) = refresh_token else { return missing("refresh_token") };
@@ -142,15 +142,15 @@ fn token(request: &Request, conn: &mut Conn) -> Outcome {
         }
         Some(_) => {
             let why = "grant_type must be authorization_code or refresh_token.";
-            return Ok(bad("unsupported_grant_type", why));
+            return Ok(token_error("unsupported_grant_type", why));
         }
     };
     Ok(match exchanged {
         Ok(tokens) => Answer::value(&tokens),
-        Err(Refused::Invalid) => {
-            bad("invalid_grant", "It is not valid: unknown, used, too old, or of another request.")
+        Err(GrantRefusal::Invalid) => {
+            token_error("invalid_grant", "It is not valid: unknown, used, too old, or of another request.")
         }
-        Err(Refused::Elsewhere) => {
+        Err(GrantRefusal::Elsewhere) => {
             let why = "Access from this address is not allowed.";
             let body = json!({"error": "invalid_grant", "error_description": why, "detail": why});
             Answer::json(StatusCode::FORBIDDEN, body.to_string())
@@ -167,7 +167,7 @@ fn revoke(request: &Request, conn: &mut Conn) -> Outcome {
         Ok(fields) => fields,
         Err(answer) => return Ok(answer),
     };
-    let Some(token) = token else { return Ok(bad("invalid_request", "token is required.")) };
+    let Some(token) = token else { return Ok(token_error("invalid_request", "token is required.")) };
     grants::revoke(request, conn, &client, &token)?;
     let mut answer = Answer::empty();
     answer.status = StatusCode::OK;

@@ -8,7 +8,7 @@ use kit::cookies;
 use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
@@ -27,7 +27,7 @@ pub struct SignedIn {
 
 /// What the cookie holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Transaction {
+pub struct ConsentTransaction {
     /// The hash of the agent's request.
     asked: String,
     /// The token of the forms.
@@ -36,25 +36,26 @@ pub struct Transaction {
     pub signed_in: Option<SignedIn>,
 }
 
-impl Transaction {
+impl ConsentTransaction {
     /// A new one for the query of an agent's request.
-    pub fn begin(request: &Request, query: &str, signed_in: Option<SignedIn>) -> Transaction {
+    pub fn begin(request: &Request, query: &str, signed_in: Option<SignedIn>) -> ConsentTransaction {
         let expires_at = request.now + MAX_SECONDS * 1_000_000;
-        Transaction { asked: sha256_hex(query), token: random_token(), expires_at, signed_in }
+        ConsentTransaction { asked: sha256_hex(query), token: random_token(), expires_at, signed_in }
     }
 
     /// The one that the browser kept for the query of an agent's request.
-    pub fn of_browser(request: &Request, query: &str) -> Option<Transaction> {
+    pub fn from_cookie(request: &Request, query: &str) -> Option<ConsentTransaction> {
         let asked = sha256_hex(query);
         let sealed = cookies::value(&request.headers, &cookie_name(&asked))?;
         let plain = request.app.keys.open(&seal_context(request, &asked), sealed)?;
-        let kept: Transaction = serde_json::from_slice(&plain).ok()?;
+        let kept: ConsentTransaction = serde_json::from_slice(&plain).ok()?;
         (kept.asked == asked && kept.expires_at > request.now).then_some(kept)
     }
 
     /// The one that the browser kept, if a form has its token.
-    pub fn of_form(request: &Request, query: &str, token: &str) -> Option<Transaction> {
-        Transaction::of_browser(request, query).filter(|kept| bool::from(kept.token.as_bytes().ct_eq(token.as_bytes())))
+    pub fn from_form(request: &Request, query: &str, token: &str) -> Option<ConsentTransaction> {
+        ConsentTransaction::from_cookie(request, query)
+            .filter(|kept| bool::from(kept.token.as_bytes().ct_eq(token.as_bytes())))
     }
 
     /// The cookie with it, which browsers send to the pages of the sign-in only.
@@ -74,7 +75,7 @@ impl Transaction {
     }
 
     /// Marks it as used; false when it was used before.
-    pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, Error> {
+    pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, StoreError> {
         spend(conn, &self.token, self.expires_at, now)
     }
 }

@@ -1,19 +1,19 @@
 //! The classes of a connector, and what record permission sets give to it (`docs/reference/mcp-connectors.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{CONNECTORS, INTEGRATIONS, class, connector, integration, number};
 use serde_json::{Value, json};
-use testkit::{Client, at_once, message};
+use testkit::{ApiClient, message, send_concurrently};
 
 /// The connectors that a set of a class has something for, with their actions on records.
-async fn connectors(api: &Client, class: i64) -> Vec<(i64, Value)> {
+async fn connectors(api: &ApiClient, class: i64) -> Vec<(i64, Value)> {
     let sets = api.get(&format!("/api/object-classes/{class}/record-permission-sets/")).await.ok();
     let of_first = sets["results"][0]["mcp_permissions"].as_array().unwrap().clone();
     of_first.iter().map(|of| (of["connector"].as_i64().unwrap(), of["permissions"]["object_records"].clone())).collect()
 }
 
 /// Makes a record set of a class that gives `view` to its users, and then to a connector.
-async fn give(api: &Client, class: i64, connector: i64) -> String {
+async fn create_record_set(api: &ApiClient, class: i64, connector: i64) -> String {
     let sets = format!("/api/object-classes/{class}/record-permission-sets/");
     let body = json!({"name": "Readers", "permissions": {"object_records": ["view"]}});
     let one = format!("{sets}{}/", api.post(&sets, body).await.id());
@@ -24,7 +24,7 @@ async fn give(api: &Client, class: i64, connector: i64) -> String {
 
 #[tokio::test]
 async fn a_connector_has_the_classes_of_its_integration() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let (orders, bills, letters) =
         (class(&api, "Orders").await, class(&api, "Bills").await, class(&api, "Letters").await);
@@ -33,8 +33,8 @@ async fn a_connector_has_the_classes_of_its_integration() {
     api.patch(&one, json!({"object_class": bills})).await.ok();
     connector(&api, "First", &agents).await;
     connector(&api, "Second", &agents).await;
-    give(&api, orders, 1).await;
-    give(&api, bills, 2).await;
+    create_record_set(&api, orders, 1).await;
+    create_record_set(&api, bills, 2).await;
     let nothing = || json!([]);
     assert_eq!(connectors(&api, orders).await, [(1, json!(["view"])), (2, nothing())]);
     assert_eq!(connectors(&api, bills).await, [(1, nothing()), (2, json!(["view"]))]);
@@ -54,42 +54,42 @@ async fn a_connector_has_the_classes_of_its_integration() {
     assert_eq!(connectors(&api, orders).await, [(1, json!(["view"])), (2, nothing())]);
 
     // A class that goes takes its sets along.
-    api.delete(&format!("/api/object-classes/{orders}/")).await.is_empty();
+    api.delete(&format!("/api/object-classes/{orders}/")).await.expect_empty();
     assert_eq!(number(&server, "SELECT count(*) FROM record_set_connectors").await, 0);
     assert_eq!(number(&server, "SELECT count(*) FROM mcp_connector_classes").await, 2);
 
     // So does a connector what sets gave to it.
-    api.delete(&format!("{CONNECTORS}1/")).await.is_empty();
+    api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
     assert_eq!(connectors(&api, bills).await, [(2, nothing())]);
 }
 
 #[tokio::test]
 async fn an_integration_with_connectors_stays() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let agents = integration(&api, "Agents", &[]).await;
     connector(&api, "First", &agents).await;
     let one = format!("{INTEGRATIONS}{agents}/");
     let refusal = message::detail("Integration is used by MCP connectors and cannot be deleted.");
-    api.delete(&one).await.is(400, refusal.clone());
+    api.delete(&one).await.expect_reply(400, refusal.clone());
     api.get(&one).await.ok();
-    api.delete(&format!("{CONNECTORS}1/")).await.is_empty();
-    api.delete(&one).await.is_empty();
+    api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
+    api.delete(&one).await.expect_empty();
 
     // A connector and the end of its integration at once: either of them.
     for n in 0..5 {
         let agents = integration(&api, "Agents", &[]).await;
         let body = json!({"name": format!("Racing {n}"), "integration": agents});
-        let replies = at_once([
+        let replies = send_concurrently([
             api.call("POST", CONNECTORS).json(&body),
             api.call("DELETE", &format!("{INTEGRATIONS}{agents}/")),
         ])
         .await;
         match (replies[0].status, replies[1].status) {
             (201, 400) => {
-                replies[1].is(400, refusal.clone());
-                api.delete(&format!("{CONNECTORS}{}/", replies[0].id())).await.is_empty();
-                api.delete(&format!("{INTEGRATIONS}{agents}/")).await.is_empty();
+                replies[1].expect_reply(400, refusal.clone());
+                api.delete(&format!("{CONNECTORS}{}/", replies[0].id())).await.expect_empty();
+                api.delete(&format!("{INTEGRATIONS}{agents}/")).await.expect_empty();
             }
             (400, 204) => {
                 let gone = json!({"integration": [format!("{agents} is not a valid AI MCP integration.")]});
@@ -102,17 +102,17 @@ async fn an_integration_with_connectors_stays() {
 
 #[tokio::test]
 async fn what_a_connector_has_never_outlives_its_association() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let orders = class(&api, "Orders").await;
     let agents = integration(&api, "Agents", &[orders]).await;
     connector(&api, "First", &agents).await;
-    let set = give(&api, orders, 1).await;
+    let set = create_record_set(&api, orders, 1).await;
     let one = format!("{INTEGRATIONS}{agents}/");
     for _ in 0..10 {
         api.patch(&one, json!({"object_classes": [orders]})).await.ok();
         let give = json!({"mcp_permissions": [{"connector": 1, "permissions": {"object_records": ["view"]}}]});
-        let replies = at_once([
+        let replies = send_concurrently([
             api.call("PATCH", &set).json(&give),
             api.call("PATCH", &one).json(&json!({"object_classes": []})),
         ])
@@ -126,18 +126,18 @@ async fn what_a_connector_has_never_outlives_its_association() {
 
 #[tokio::test]
 async fn access_tells_what_somebodys_agent_may_do() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let orders = class(&api, "Orders").await;
     let agents = integration(&api, "Agents", &[orders]).await;
     connector(&api, "First", &agents).await;
     connector(&api, "Second", &integration(&api, "Others", &[]).await).await;
-    let set = give(&api, orders, 1).await;
+    let set = create_record_set(&api, orders, 1).await;
     let record = api.post(&format!("/api/object-classes/{orders}/object-records/"), json!({})).await.id();
     let ann = server.as_type("internal").await;
     let set = set.split('/').rev().nth(1).unwrap();
     let assignees = format!("/api/object-records/{record}/permission-sets/{set}/assignees/");
-    api.post(&assignees, json!([ann.id])).await.created();
+    api.post(&assignees, json!([ann.id])).await.expect_created();
     let may = async |connector: i64, user: i64| {
         let path = format!("/api/object-records/{record}/access/?connector={connector}&user={user}");
         api.get(&path).await.ok()["permissions"]["object_records"]["view"].clone()

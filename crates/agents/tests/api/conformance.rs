@@ -3,8 +3,8 @@
 //! The suite is written for a server made to be tested, with every feature of the protocol and tools of given names. What this server
 //! can have of it passes; the rest is named here with its reason.
 
-use crate::Server;
-use crate::program::{Person, node, node_programs, packages, run_with};
+use crate::TestServer;
+use crate::program::{BrowserPerson, node, node_programs, packages, run_with};
 use crate::scene::Scene;
 use crate::set_up::INTEGRATIONS;
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ fn cannot_be(scenario: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_conformance_suite_passes_in_what_a_server_of_tools_can_have() {
-    let scene = Scene::on(Server::at_its_address(|_| {}).await).await;
+    let scene = Scene::on(TestServer::start_at_public_address(|_| {}).await).await;
     let programs = node_programs();
     let settings = json!({"serverUrl": scene.agent.server_url, "token": scene.tokens.access});
     let output = node(&programs, "conformance.mjs").arg(settings.to_string()).output().unwrap();
@@ -140,10 +140,10 @@ fn free_port() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_conformance_suite_signs_in() {
-    let scene = Scene::on(Server::at_its_address(|_| {}).await).await;
+    let scene = Scene::on(TestServer::start_at_public_address(|_| {}).await).await;
     let callback = json!({"redirect_uris": ["http://127.0.0.1/callback"]});
     scene.api.patch(&format!("{INTEGRATIONS}{}/", scene.agent.integration), callback).await.ok();
-    let person = Person { server: &scene.server, username: "internal@example.com", decision: "allow" };
+    let person = BrowserPerson { server: &scene.server, username: "internal@example.com", decision: "allow" };
     let (agent, programs, results) = (&scene.agent, node_programs(), tempfile::tempdir().unwrap());
     let mut suite = Command::new("node");
     suite.arg("--import").arg(programs.path().join("fs_with_glob.mjs"));

@@ -1,11 +1,11 @@
 //! `/api/mcp/connectors/` (`docs/reference/mcp-connectors.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{CONNECTORS, INTEGRATIONS, connector, integration, number};
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, at_once, message, one_wins, statuses};
+use testkit::{SECOND, message, one_wins, send_concurrently, statuses};
 
 const READING: [&str; 7] = [
     "list_object_classes",
@@ -22,7 +22,7 @@ fn all_permissions() -> Value {
 }
 
 /// Connector 1 as its detail shows it, with the address and the client that its creation told.
-fn shown(created: &Value, integration: &str) -> Value {
+fn connector_detail(created: &Value, integration: &str) -> Value {
     json!({
         "id": 1, "name": "Assistant", "description": "", "integration": integration, "is_enabled": true, "status": "enabled",
         "allowed_tools": READING, "server_url": created["server_url"], "client_id": created["client_id"],
@@ -30,8 +30,8 @@ fn shown(created: &Value, integration: &str) -> Value {
     })
 }
 
-fn listed(integration: &str) -> Value {
-    let mut listed = shown(&json!({}), integration);
+fn connector_item(integration: &str) -> Value {
+    let mut listed = connector_detail(&json!({}), integration);
     for name in ["allowed_tools", "server_url", "client_id"] {
         listed.as_object_mut().unwrap().shift_remove(name);
     }
@@ -40,17 +40,17 @@ fn listed(integration: &str) -> Value {
 
 #[tokio::test]
 async fn a_connector_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.get(CONNECTORS).await.is(200, page(json!([])));
+    api.get(CONNECTORS).await.expect_reply(200, page(json!([])));
     let agents = integration(&api, "Agents", &[]).await;
     let body = json!({
         "name": " Assistant ", "integration": agents, "id": 7, "status": "disabled", "client_id": "x", "client_secret": "y",
     });
     let reply = api.post(CONNECTORS, body).await;
-    let created = reply.created();
+    let created = reply.expect_created();
     let secret = created["client_secret"].as_str().unwrap().to_owned();
-    let mut expected = shown(&created, &agents);
+    let mut expected = connector_detail(&created, &agents);
     expected["client_secret"] = json!(secret);
     assert_eq!(created, expected);
     assert_eq!(secret.len(), 43);
@@ -60,9 +60,9 @@ async fn a_connector_from_its_creation_to_its_end() {
 
     let one = format!("{CONNECTORS}1/");
     let found = api.get(&one).await;
-    found.is(200, shown(&created, &agents));
+    found.expect_reply(200, connector_detail(&created, &agents));
     assert_eq!(found.header("etag"), reply.header("etag"), "the secret is no part of the state");
-    api.get(CONNECTORS).await.is(200, page(json!([listed(&agents)])));
+    api.get(CONNECTORS).await.expect_reply(200, page(json!([connector_item(&agents)])));
 
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
@@ -71,7 +71,7 @@ async fn a_connector_from_its_creation_to_its_end() {
         "name": "Helper", "description": "Of the office", "is_enabled": false,
         "allowed_tools": ["delete_record", "get_record", "get_record"], "integration": other, "client_id": "x",
     });
-    let mut changed = shown(&created, &agents);
+    let mut changed = connector_detail(&created, &agents);
     for (name, value) in [
         ("name", json!("Helper")),
         ("description", json!("Of the office")),
@@ -83,15 +83,15 @@ async fn a_connector_from_its_creation_to_its_end() {
     ] {
         changed[name] = value;
     }
-    second.patch(&one, body).await.is(200, changed.clone());
-    api.get(&one).await.is(200, changed);
+    second.patch(&one, body).await.expect_reply(200, changed.clone());
+    api.get(&one).await.expect_reply(200, changed);
     api.call("PATCH", &one).header("if-match", found.header("etag")).json(&json!({})).send().await.expect(412);
 
-    api.delete(&one).await.is_empty();
+    api.delete(&one).await.expect_empty();
     for reply in [api.get(&one).await, api.delete(&one).await, api.patch(&one, json!({})).await] {
-        reply.is(404, message::not_found());
+        reply.expect_reply(404, message::not_found());
     }
-    api.post(&format!("{one}reset-client-secret/"), json!({})).await.is(404, message::not_found());
+    api.post(&format!("{one}reset-client-secret/"), json!({})).await.expect_reply(404, message::not_found());
     let log = api.get("/api/administration/log/?resource=mcp_connectors").await;
     assert_eq!(log.column("action"), ["delete", "edit", "create"]);
     assert_eq!(log.column("object_name"), ["Helper", "Helper", "Assistant"]);
@@ -106,14 +106,14 @@ async fn a_connector_from_its_creation_to_its_end() {
 
 #[tokio::test]
 async fn a_secret_is_shown_once_and_replaced_by_super_admins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let agents = integration(&api, "Agents", &[]).await;
     let created = connector(&api, "Assistant", &agents).await;
     let first = created["client_secret"].as_str().unwrap().to_owned();
     let reset = format!("{CONNECTORS}1/reset-client-secret/");
     for account_type in ["internal", "full", "external", "service_external"] {
-        server.as_type(account_type).await.post(&reset, json!({})).await.is(403, message::forbidden());
+        server.as_type(account_type).await.post(&reset, json!({})).await.expect_reply(403, message::forbidden());
     }
     server.advance(SECOND);
     let service = server.as_type("service_internal").await;
@@ -127,10 +127,10 @@ async fn a_secret_is_shown_once_and_replaced_by_super_admins() {
         })
     );
     assert_ne!(first, second);
-    let mut now = shown(&created, &agents);
+    let mut now = connector_detail(&created, &agents);
     now["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     now["modified_by"] = user(&service, "service_internal");
-    api.get(&format!("{CONNECTORS}1/")).await.is(200, now);
+    api.get(&format!("{CONNECTORS}1/")).await.expect_reply(200, now);
     let log = api.get("/api/administration/log/?resource=mcp_connectors").await;
     assert_eq!(log.column("action"), ["reset_client_secret", "create"]);
     assert_eq!(log.column("changes")[0], json!({"client_secret": ["***", "***"]}));
@@ -138,20 +138,20 @@ async fn a_secret_is_shown_once_and_replaced_by_super_admins() {
     let read = |conn: &mut Conn| {
         let sql =
             "SELECT client_secret || (SELECT string_agg(changes, ',') FROM administration_log) FROM mcp_connectors";
-        conn.one(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()))
+        conn.query_one(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()))
     };
-    let stored = server.build.db.read::<String, Error>(read).await.unwrap();
+    let stored = server.build.db.read::<String, StoreError>(read).await.unwrap();
     assert!(!stored.contains(&first) && !stored.contains(&second), "{stored}");
 }
 
 #[tokio::test]
 async fn wrong_bodies_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let agents = integration(&api, "Agents", &[]).await;
     connector(&api, "Assistant", &agents).await;
     let hook = json!({"type": "webhook", "name": "Hook", "url": "https://b.example/", "secret": "x".repeat(32)});
-    let hook = api.post(INTEGRATIONS, hook).await.created()["uuid"].as_str().unwrap().to_owned();
+    let hook = api.post(INTEGRATIONS, hook).await.expect_created()["uuid"].as_str().unwrap().to_owned();
     let unknown = "0f8fad5b-d9cb-469f-a165-70867728950e";
     let long = "Ensure this field has no more than 100 characters.";
     for (body, errors) in [
@@ -228,25 +228,25 @@ async fn wrong_bodies_are_refused() {
 
 #[tokio::test]
 async fn everybody_lists_connectors_and_super_admins_alone_do_the_rest() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let agents = integration(&api, "Agents", &[]).await;
     connector(&api, "Assistant", &agents).await;
-    server.anonymous().get(CONNECTORS).await.is(401, message::unauthenticated());
+    server.anonymous().get(CONNECTORS).await.expect_reply(401, message::unauthenticated());
     let one = format!("{CONNECTORS}1/");
     for account_type in ["internal", "full", "external", "service_external"] {
         let api = server.as_type(account_type).await;
-        let mut listed = listed(&agents);
+        let mut listed = connector_item(&agents);
         listed["_meta"] =
             json!({"permissions": {"list": true, "view": false, "create": false, "edit": false, "delete": false}});
-        api.get(CONNECTORS).await.is(200, page(json!([listed])));
+        api.get(CONNECTORS).await.expect_reply(200, page(json!([listed])));
         for reply in [
             api.get(&one).await,
             api.post(CONNECTORS, json!({})).await,
             api.patch(&one, json!({})).await,
             api.delete(&one).await,
         ] {
-            reply.is(403, message::forbidden());
+            reply.expect_reply(403, message::forbidden());
         }
         let held = json!({"list": true, "view": false, "create": false, "edit": false, "delete": false});
         assert_eq!(api.get("/api/users/permissions/").await.ok()["mcp_connectors"], held);
@@ -258,7 +258,7 @@ async fn everybody_lists_connectors_and_super_admins_alone_do_the_rest() {
 
 #[tokio::test]
 async fn a_list_is_filtered_and_sorted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let (agents, others) = (integration(&api, "Agents", &[]).await, integration(&api, "Others", &[]).await);
     connector(&api, "beta", &agents).await;
@@ -294,7 +294,7 @@ async fn a_list_is_filtered_and_sorted() {
 
 #[tokio::test]
 async fn options_describe_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = server.as_type("internal").await.options(CONNECTORS).await.ok();
     let columns: Vec<(String, bool)> = document["list"]["columns"]
         .as_array()
@@ -323,18 +323,18 @@ async fn options_describe_it() {
 
 #[tokio::test]
 async fn there_are_a_hundred_at_most() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let agents = integration(&api, "Agents", &[]).await;
     for n in 1..=99 {
         connector(&api, &format!("Connector {n}"), &agents).await;
     }
     let body = |n: i64| json!({"name": format!("Last {n}"), "integration": agents});
-    let replies = at_once((1..=4).map(|n| api.call("POST", CONNECTORS).json(&body(n)))).await;
+    let replies = send_concurrently((1..=4).map(|n| api.call("POST", CONNECTORS).json(&body(n)))).await;
     let wrong = json!({"detail": "Limit of 100 MCP connectors has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
     one_wins(&replies, 201, &wrong);
     assert_eq!(statuses(&replies).iter().filter(|status| **status == 400).count(), 3);
-    api.delete(&format!("{CONNECTORS}5/")).await.is_empty();
+    api.delete(&format!("{CONNECTORS}5/")).await.expect_empty();
     connector(&api, "Again", &agents).await;
     assert_eq!(number(&server, "SELECT count(*) FROM mcp_connectors").await, 100);
 }

@@ -1,25 +1,25 @@
 //! The tools of a grant are those that its consent page showed (`docs/reference/agent-sign-in.md`).
 
-use crate::Server;
-use crate::dance::{ADDRESS, Agent, Tokens, decide, hidden, signed_in, told, with_agent};
+use crate::TestServer;
+use crate::dance::{ADDRESS, GrantTokens, TestAgent, decide, hidden_field, redirect_parameters, signed_in, with_agent};
 use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{Browser, Client, PASSWORD, Reply};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, Browser, PASSWORD, Reply};
 
-async fn offer(api: &Client, tools: Value) {
+async fn offer(api: &ApiClient, tools: Value) {
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": tools})).await.ok();
 }
 
 /// The tools that an agent finds.
-async fn listed(server: &Server, agent: &Agent, tokens: &Tokens) -> Value {
-    let list = agent.ask(server, tokens, "tools/list", json!({})).await.ok();
+async fn list_tools(server: &TestServer, agent: &TestAgent, tokens: &GrantTokens) -> Value {
+    let list = agent.send_request(server, tokens, "tools/list", json!({})).await.ok();
     list["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect()
 }
 
 /// Sends the form of the page to consent, with these tools or without.
 async fn allow(browser: &mut Browser, page: &Reply, tools: Option<&str>) -> Reply {
-    let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+    let (request, token) = (hidden_field(page, "request"), hidden_field(page, "token"));
     let mut form = vec![("request", request.as_str()), ("token", &token), ("decision", "allow")];
     form.extend(tools.map(|tools| ("tools", tools)));
     browser.open(&format!("{ADDRESS}/oauth/authorize/consent/"), Some(&form)).await
@@ -33,7 +33,7 @@ async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
     let tokens = agent.grant(&server, &username).await;
     offer(&api, json!(["get_record", "update_record"])).await;
     // What it offers no more is gone, what it offers besides is not there.
-    assert_eq!(listed(&server, &agent, &tokens).await, json!(["get_record"]));
+    assert_eq!(list_tools(&server, &agent, &tokens).await, json!(["get_record"]));
     for revision in ["2025-06-18", "2025-03-26"] {
         let call = json!({"name": "update_record", "arguments": {"object_record": 1, "fields": {}}});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
@@ -42,14 +42,14 @@ async fn a_tool_that_a_connector_gets_later_needs_a_new_consent() {
         assert_eq!(call.send().await.ok()["error"], error);
     }
     // Not after a refresh either.
-    let renewed = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
-    assert_eq!(listed(&server, &agent, &renewed).await, json!(["get_record"]));
+    let renewed = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
+    assert_eq!(list_tools(&server, &agent, &renewed).await, json!(["get_record"]));
     // A tool that comes back was consented to.
     offer(&api, json!(["list_tasks"])).await;
-    assert_eq!(listed(&server, &agent, &renewed).await, json!(["list_tasks"]));
+    assert_eq!(list_tools(&server, &agent, &renewed).await, json!(["list_tasks"]));
     offer(&api, json!(["get_record", "update_record"])).await;
     let again = agent.grant(&server, &username).await;
-    assert_eq!(listed(&server, &agent, &again).await, json!(["get_record", "update_record"]));
+    assert_eq!(list_tools(&server, &agent, &again).await, json!(["get_record", "update_record"]));
 }
 
 #[tokio::test]
@@ -66,21 +66,21 @@ async fn what_the_page_showed_counts_and_not_what_is_offered_when_its_form_comes
         offer(&api, json!(["get_record", "list_tasks"])).await;
         let mut browser = Browser::new(&server);
         let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
-        assert_eq!(hidden(&page, "tools"), "get_record list_tasks");
+        assert_eq!(hidden_field(&page, "tools"), "get_record list_tasks");
         offer(&api, json!(["get_record", "update_record"])).await;
         let reply = match sent {
-            "as shown" => allow(&mut browser, &page, Some(&hidden(&page, "tools"))).await,
+            "as shown" => allow(&mut browser, &page, Some(&hidden_field(&page, "tools"))).await,
             "more" => allow(&mut browser, &page, Some("get_record update_record delete_record drop_tables")).await,
             _ => allow(&mut browser, &page, None).await,
         };
-        let tokens = Tokens::of(&agent.exchange(&server, &told(&reply)["code"]).await);
+        let tokens = GrantTokens::from_reply(&agent.exchange(&server, &redirect_parameters(&reply)["code"]).await);
         offer(&api, json!(["get_record", "list_tasks", "update_record", "delete_record"])).await;
-        assert_eq!(listed(&server, &agent, &tokens).await, expected, "{sent}");
+        assert_eq!(list_tools(&server, &agent, &tokens).await, expected, "{sent}");
     }
     // A denial is one, whatever it names.
     let mut browser = Browser::new(&server);
     let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
-    assert_eq!(told(&decide(&mut browser, &page, "deny").await)["error"], "access_denied");
+    assert_eq!(redirect_parameters(&decide(&mut browser, &page, "deny").await)["error"], "access_denied");
 }
 
 /// A process of a former version may serve beside this one for a moment, and begins grants without tools.
@@ -91,8 +91,8 @@ async fn a_grant_that_a_former_version_began_has_the_tools_of_its_exchange() {
     let username = server.account("internal").await;
     let code = agent.code(&mut Browser::new(&server), &username).await;
     let forget = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE sessions SET tools = NULL WHERE connector IS NOT NULL"));
-    server.build.db.write::<_, Error>(forget).await.unwrap();
-    let tokens = Tokens::of(&agent.exchange(&server, &code).await);
+    server.build.db.write::<_, StoreError>(forget).await.unwrap();
+    let tokens = GrantTokens::from_reply(&agent.exchange(&server, &code).await);
     offer(&api, json!(["get_record", "update_record"])).await;
-    assert_eq!(listed(&server, &agent, &tokens).await, json!(["get_record"]));
+    assert_eq!(list_tools(&server, &agent, &tokens).await, json!(["get_record"]));
 }

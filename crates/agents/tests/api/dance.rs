@@ -1,13 +1,13 @@
 //! An agent, the browser of a person, and the steps of a sign-in.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{CALLBACK, connector, integration};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use testkit::{Browser, Client, PASSWORD, Reply, Tenant, parameters};
+use testkit::{ApiClient, Browser, PASSWORD, Reply, TestBuild, parameters};
 
 pub const ADDRESS: &str = "https://a.example";
 pub const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
@@ -16,7 +16,7 @@ pub const NOBODY: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 /// An agent with the secret of its connector.
 #[derive(Clone, Debug)]
-pub struct Agent {
+pub struct TestAgent {
     pub id: i64,
     pub uuid: String,
     pub integration: String,
@@ -26,26 +26,26 @@ pub struct Agent {
 }
 
 /// A server with an agent whose connector is 1, and its first super admin.
-pub async fn with_agent() -> (Server, Client, Agent) {
-    with_agent_on(Server::start().await).await
+pub async fn with_agent() -> (TestServer, ApiClient, TestAgent) {
+    with_agent_on(TestServer::start().await).await
 }
 
 /// As [`with_agent`], on a given server.
-pub async fn with_agent_on(server: Server) -> (Server, Client, Agent) {
+pub async fn with_agent_on(server: TestServer) -> (TestServer, ApiClient, TestAgent) {
     let api = server.admin().await;
     let agent = agent(&api, "Assistant").await;
     (server, api, agent)
 }
 
 /// An agent with a connector and an integration of this name.
-pub async fn agent(api: &Client, name: &str) -> Agent {
+pub async fn agent(api: &ApiClient, name: &str) -> TestAgent {
     let integration = integration(api, name, &[]).await;
     let made = connector(api, name, &integration).await;
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     let server_url = text("server_url");
     let uuid = server_url.rsplit('/').next().unwrap().to_owned();
     let id = made["id"].as_i64().unwrap();
-    Agent { id, uuid, integration, server_url, client_id: text("client_id"), secret: text("client_secret") }
+    TestAgent { id, uuid, integration, server_url, client_id: text("client_id"), secret: text("client_secret") }
 }
 
 pub fn challenge(verifier: &str) -> String {
@@ -53,12 +53,12 @@ pub fn challenge(verifier: &str) -> String {
 }
 
 /// An address with parameters.
-fn with(address: &str, fields: &[(&str, &str)]) -> String {
+fn address_with(address: &str, fields: &[(&str, &str)]) -> String {
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     format!("{address}?{query}")
 }
 
-impl Agent {
+impl TestAgent {
     /// Where the agent sends a person: with these parameters instead of, or beside, the right ones; an empty one is left out.
     pub fn authorization(&self, changed: &[(&str, &str)]) -> String {
         let challenge = challenge(VERIFIER);
@@ -78,7 +78,7 @@ impl Agent {
             .chain(others.copied())
             .filter(|(_, value)| !value.is_empty())
             .collect();
-        with(&format!("{}/oauth/authorize", self.address()), &fields)
+        address_with(&format!("{}/oauth/authorize", self.address()), &fields)
     }
 
     /// The address of the agent's build.
@@ -87,29 +87,29 @@ impl Agent {
     }
 
     /// Sends a form to the token endpoint, with the client in it.
-    pub async fn token(&self, tenant: &Tenant, fields: &[(&str, &str)]) -> Reply {
+    pub async fn token(&self, tenant: &TestBuild, fields: &[(&str, &str)]) -> Reply {
         self.send(tenant, "/oauth/token", fields).await
     }
 
-    pub async fn send(&self, tenant: &Tenant, path: &str, fields: &[(&str, &str)]) -> Reply {
+    pub async fn send(&self, tenant: &TestBuild, path: &str, fields: &[(&str, &str)]) -> Reply {
         let client = [("client_id", self.client_id.as_str()), ("client_secret", self.secret.as_str())];
         tenant.anonymous().call("POST", path).form(&[&client, fields].concat()).send().await
     }
 
     /// Exchanges a code as it should be.
-    pub async fn exchange(&self, tenant: &Tenant, code: &str) -> Reply {
+    pub async fn exchange(&self, tenant: &TestBuild, code: &str) -> Reply {
         self.token(tenant, &exchange(code)).await
     }
 
-    pub async fn refresh(&self, tenant: &Tenant, token: &str) -> Reply {
+    pub async fn refresh(&self, tenant: &TestBuild, token: &str) -> Reply {
         self.token(tenant, &[("grant_type", "refresh_token"), ("refresh_token", token)]).await
     }
 
     /// The tokens of a new grant of somebody with the usual password.
-    pub async fn grant(&self, tenant: &Tenant, username: &str) -> Tokens {
+    pub async fn grant(&self, tenant: &TestBuild, username: &str) -> GrantTokens {
         let mut browser = Browser::new(tenant);
         let code = self.code(&mut browser, username).await;
-        Tokens::of(&self.exchange(tenant, &code).await)
+        GrantTokens::from_reply(&self.exchange(tenant, &code).await)
     }
 
     /// The code that a browser gets in which somebody signs in and consents.
@@ -120,8 +120,8 @@ impl Agent {
     }
 
     /// Whether a token holds.
-    pub async fn may_call(&self, server: &Server, tokens: &Tokens) -> bool {
-        self.ask(server, tokens, "ping", json!({})).await.status == 200
+    pub async fn may_call(&self, server: &TestServer, tokens: &GrantTokens) -> bool {
+        self.send_request(server, tokens, "ping", json!({})).await.status == 200
     }
 }
 
@@ -132,23 +132,23 @@ pub fn exchange(code: &str) -> [(&str, &str); 4] {
 
 /// The tokens of a grant.
 #[derive(Clone, Debug)]
-pub struct Tokens {
+pub struct GrantTokens {
     pub access: String,
     pub refresh: String,
 }
 
-impl Tokens {
+impl GrantTokens {
     #[track_caller]
-    pub fn of(reply: &Reply) -> Tokens {
+    pub fn from_reply(reply: &Reply) -> GrantTokens {
         let body = reply.ok();
         let text = |name: &str| body[name].as_str().unwrap().to_owned();
-        Tokens { access: text("access_token"), refresh: text("refresh_token") }
+        GrantTokens { access: text("access_token"), refresh: text("refresh_token") }
     }
 }
 
 /// What the agent is told by a redirect to its callback.
 #[track_caller]
-pub fn told(reply: &Reply) -> HashMap<String, String> {
+pub fn redirect_parameters(reply: &Reply) -> HashMap<String, String> {
     told_by(reply, ADDRESS)
 }
 
@@ -165,7 +165,7 @@ fn told_by(reply: &Reply, address: &str) -> HashMap<String, String> {
 
 /// The value of a hidden field of a page.
 #[track_caller]
-pub fn hidden(page: &Reply, name: &str) -> String {
+pub fn hidden_field(page: &Reply, name: &str) -> String {
     let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
     let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
     let value = rest.split_once('"').unwrap().0;
@@ -179,7 +179,7 @@ pub async fn send_password(browser: &mut Browser, page: &Reply, username: &str, 
 
 async fn send_password_at(browser: &mut Browser, address: &str, page: &Reply, person: [&str; 2]) -> Reply {
     let [username, password] = person;
-    let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+    let (request, token) = (hidden_field(page, "request"), hidden_field(page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("username", username), ("password", password)];
     browser.open(&format!("{address}/oauth/authorize/sign-in/"), Some(&form)).await
 }
@@ -203,7 +203,7 @@ pub async fn decide(browser: &mut Browser, page: &Reply, decision: &str) -> Repl
 }
 
 async fn decide_at(browser: &mut Browser, address: &str, page: &Reply, decision: &str) -> Reply {
-    let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+    let (request, token) = (hidden_field(page, "request"), hidden_field(page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("decision", decision)];
     browser.open(&format!("{address}/oauth/authorize/consent/"), Some(&form)).await
 }
@@ -215,7 +215,7 @@ pub fn fails(reply: &Reply, status: u16, error: &str) {
 }
 
 /// The sessions of somebody, as he lists them: which of them are those of agents, by name.
-pub async fn sessions(client: &Client) -> Vec<Value> {
+pub async fn sessions(client: &ApiClient) -> Vec<Value> {
     let all = client.get("/api/users/me/sessions/").await.ok();
     let all = all["results"].as_array().unwrap().clone();
     all.into_iter().filter(|session| session["is_current"] == json!(false)).collect()

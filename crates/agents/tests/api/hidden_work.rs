@@ -3,22 +3,22 @@
 //! as many instructions for them, too. A class is asked for by one statement either way, before anything else (`mcp/classes.rs`); a
 //! history, after its record. `bench/agents` looks at the clock.
 
-use crate::Server;
-use crate::dance::{Agent, with_agent};
+use crate::TestServer;
+use crate::dance::{TestAgent, with_agent};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class};
 use http::{HeaderMap, Method};
 use identity::agent_sessions;
-use kit::caller::{Caller, Claims};
+use kit::caller::{Caller, CredentialClaims};
 use kit::refusal::Refusal;
-use kit::request::{Effects, Received, Request};
+use kit::request::{Effects, ReceivedRequest, Request};
 use kit::route::Handler;
-use resource::{Body, Query};
+use resource::{JsonBody, Query};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use store::{Conn, Error, Sql};
-use testkit::Client;
+use store::{Conn, Sql, StoreError};
+use testkit::ApiClient;
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
@@ -26,25 +26,25 @@ const UNKNOWN: i64 = 999_999;
 const FIND: &str = "find";
 
 /// The agent as the caller of requests.
-async fn caller(server: &Server) -> Arc<Caller> {
+async fn caller(server: &TestServer) -> Arc<Caller> {
     let load = |conn: &mut Conn| {
         let sql = Sql::new("SELECT id, user_id FROM sessions WHERE connector IS NOT NULL");
-        let (session, user) = conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
-        let claims = Claims { user, session, expires_at: i64::MAX };
+        let (session, user) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let claims = CredentialClaims { user, session, expires_at: i64::MAX };
         agent_sessions::load(conn, claims, testkit::NOW)
     };
-    Arc::new(server.build.db.read::<_, Error>(load).await.unwrap().unwrap())
+    Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap().unwrap())
 }
 
 /// What a call costs: statements, and the instructions of their queries.
-type Work = (u64, u64);
+type CallCost = (u64, u64);
 
 /// A call as tools make it: what it costs, and what it answers.
-async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (Work, Value) {
+async fn call(server: &TestServer, caller: &Arc<Caller>, method: Method, path: &str, body: Value) -> (CallCost, Value) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let found = Server::table().find(path).unwrap();
+    let found = TestServer::table().find(path).unwrap();
     let route = found.routes.iter().copied().find(|route| route.method == method).unwrap();
-    let received = Received {
+    let received = ReceivedRequest {
         app: server.app.clone(),
         build: server.build.clone(),
         requirement: route.requirement(),
@@ -53,7 +53,7 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
         method,
         path: path.to_owned(),
         query: Query::parse(query),
-        body: Ok(Body::of(&body)),
+        body: Ok(JsonBody::from_json(&body)),
         room: Default::default(),
         answer_room: Default::default(),
         headers: HeaderMap::new(),
@@ -85,7 +85,7 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
     let outcome =
         if is_write { server.build.db.write::<_, Refusal>(run).await } else { server.build.db.read(run).await };
     let told = match outcome {
-        Ok(answer) => serde_json::from_slice(answer.body.whole()).unwrap_or_default(),
+        Ok(answer) => serde_json::from_slice(answer.body.in_memory_bytes()).unwrap_or_default(),
         Err(refusal) => refusal.body,
     };
     let [statements, instructions] = [0, 1].map(|at: usize| counted[at].load(Ordering::Relaxed));
@@ -93,11 +93,11 @@ async fn call(server: &Server, caller: &Arc<Caller>, method: Method, path: &str,
 }
 
 /// The same, asked three times: another connection may take a few instructions more, once.
-async fn least(
-    server: &Server,
+async fn minimum_cost(
+    server: &TestServer,
     caller: &Arc<Caller>,
     (method, path, body): (Method, String, Value),
-) -> (Work, String, Value) {
+) -> (CallCost, String, Value) {
     let (mut least, mut told) = ((u64::MAX, u64::MAX), Value::Null);
     for _ in 0..3 {
         let work;
@@ -108,7 +108,7 @@ async fn least(
 }
 
 /// A server with class 1, whose records have a number each and `above` one another, and set 1, which gives an agent everything.
-async fn scene() -> (Server, Client, Agent, i64) {
+async fn scene() -> (TestServer, ApiClient, TestAgent, i64) {
     let (server, api, agent) = with_agent().await;
     with_all_tools(&api, &agent).await;
     class(&api, "Order").await;
@@ -117,7 +117,7 @@ async fn scene() -> (Server, Client, Agent, i64) {
         json!({"label": "Number", "type": "string", "is_unique": true}),
         json!({"label": "Above", "type": "relation", "related_object_class": 1}),
     ] {
-        api.post("/api/object-classes/1/fields/", field).await.created();
+        api.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
     let classes = json!({"object_classes": [1]});
     api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
@@ -125,12 +125,12 @@ async fn scene() -> (Server, Client, Agent, i64) {
         "object_records": ["view", "edit", "delete"],
         "tasks": ["create", "edit", "view", "delete", "complete", "assign"],
     });
-    api.post(SETS, json!({"name": "All", "permissions": all})).await.created();
-    api.post(SETS, json!({"name": "Others", "permissions": all})).await.created();
+    api.post(SETS, json!({"name": "All", "permissions": all})).await.expect_created();
+    api.post(SETS, json!({"name": "Others", "permissions": all})).await.expect_created();
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": all}]});
     api.patch(&format!("{SETS}1/"), given).await.ok();
     let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-    api.post("/api/task-templates/", template).await.created();
+    api.post("/api/task-templates/", template).await.expect_created();
     let person = server.as_type("internal").await;
     agent.grant(&server, &person.username).await;
     (server, api, agent, person.id)
@@ -160,11 +160,11 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let of_record = |id: i64| format!("/api/object-records/{id}/");
     let of_task = |id: i64| format!("/api/tasks/{id}/");
     let title = json!({"fields": {"title": "B"}});
-    type Made<'a> = Box<dyn Fn(i64) -> (Method, String, Value) + 'a>;
-    fn found<'a>(path: impl Fn(i64) -> String + 'a) -> (&'static str, Made<'a>) {
+    type CallBuilder<'a> = Box<dyn Fn(i64) -> (Method, String, Value) + 'a>;
+    fn search_call<'a>(path: impl Fn(i64) -> String + 'a) -> (&'static str, CallBuilder<'a>) {
         (FIND, Box::new(move |id| (Method::GET, path(id), Value::Null)))
     }
-    let of_records: Vec<(&str, Made)> = vec![
+    let of_records: Vec<(&str, CallBuilder)> = vec![
         ("get", Box::new(|id| (Method::GET, of_record(id), Value::Null))),
         ("get some fields", Box::new(|id| (Method::GET, format!("{}?fields=title", of_record(id)), Value::Null))),
         ("change", Box::new(|id| (Method::PATCH, of_record(id), title.clone()))),
@@ -178,28 +178,28 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
             "make a task",
             Box::new(|id| (Method::POST, "/api/tasks/".to_owned(), json!({"task_template": 1, "object_record": id}))),
         ),
-        found(|id| format!("{RECORDS}?id={id}")),
-        found(|id| format!("{RECORDS}?id__in={id},0&ordering=number")),
-        found(|id| format!("{RECORDS}?number=n{id}x")),
-        found(|id| format!("{RECORDS}?number__startswith=n{id}&limit=1")),
-        found(|id| format!("{RECORDS}?number__exclude=n{id}x")),
-        found(|id| format!("{RECORDS}?number__startswith__exclude=n{id}&ordering=number__natural")),
-        found(|id| format!("{RECORDS}?search=n{id}")),
-        found(|id| format!("{RECORDS}?search=a+n{id}")),
-        found(|id| format!("{RECORDS}?above={id}")),
-        found(|id| format!("{RECORDS}?above.id={id}")),
-        found(|id| format!("{RECORDS}?above.number=n{id}x")),
-        found(|id| format!("{RECORDS}?above.number__exclude=n{id}x")),
-        found(|id| format!("/api/tasks/?object_record={id}")),
+        search_call(|id| format!("{RECORDS}?id={id}")),
+        search_call(|id| format!("{RECORDS}?id__in={id},0&ordering=number")),
+        search_call(|id| format!("{RECORDS}?number=n{id}x")),
+        search_call(|id| format!("{RECORDS}?number__startswith=n{id}&limit=1")),
+        search_call(|id| format!("{RECORDS}?number__exclude=n{id}x")),
+        search_call(|id| format!("{RECORDS}?number__startswith__exclude=n{id}&ordering=number__natural")),
+        search_call(|id| format!("{RECORDS}?search=n{id}")),
+        search_call(|id| format!("{RECORDS}?search=a+n{id}")),
+        search_call(|id| format!("{RECORDS}?above={id}")),
+        search_call(|id| format!("{RECORDS}?above.id={id}")),
+        search_call(|id| format!("{RECORDS}?above.number=n{id}x")),
+        search_call(|id| format!("{RECORDS}?above.number__exclude=n{id}x")),
+        search_call(|id| format!("/api/tasks/?object_record={id}")),
     ];
-    let of_tasks: Vec<(&str, Made)> = vec![
+    let of_tasks: Vec<(&str, CallBuilder)> = vec![
         ("get", Box::new(|id| (Method::GET, of_task(id), Value::Null))),
         ("change", Box::new(|id| (Method::PATCH, of_task(id), json!({"name": "B"})))),
         ("assign", Box::new(|id| (Method::PATCH, of_task(id), json!({"assignees": [person]})))),
         ("complete", Box::new(|id| (Method::POST, format!("{}complete/", of_task(id)), json!({"response": {}})))),
         ("delete", Box::new(|id| (Method::DELETE, of_task(id), Value::Null))),
-        found(|id| format!("/api/tasks/?id={id}")),
-        found(|id| format!("/api/tasks/?id={id}&assignees={person}&ordering=-created_at")),
+        search_call(|id| format!("/api/tasks/?id={id}")),
+        search_call(|id| format!("/api/tasks/?id={id}&assignees={person}&ordering=-created_at")),
     ];
     // What is seen is found.
     for (id, made) in [(seen, &of_records[0].1), (task_seen, &of_tasks[0].1)] {
@@ -209,9 +209,9 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
     let mut wrong = Vec::new();
     for (all, ids) in [(&of_records, hidden), (&of_tasks, tasks_hidden)] {
         for (what, made) in all {
-            let (expected, _, told) = least(&server, &caller, made(UNKNOWN)).await;
+            let (expected, _, told) = minimum_cost(&server, &caller, made(UNKNOWN)).await;
             for id in ids {
-                let (work, path, told_of) = least(&server, &caller, made(id)).await;
+                let (work, path, told_of) = minimum_cost(&server, &caller, made(id)).await;
                 assert_eq!(
                     told_of.to_string().replace(&format!("pk {id} "), "pk "),
                     told.to_string().replace("pk 999999 ", "pk "),
@@ -229,11 +229,11 @@ async fn what_is_hidden_is_looked_for_as_what_is_not_there() {
 
 #[tokio::test]
 async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_hidden() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
-    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
-    api.post(SETS, json!({"name": "Viewers", "permissions": {"object_records": ["view"]}})).await.created();
+    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.expect_created();
+    api.post(SETS, json!({"name": "Viewers", "permissions": {"object_records": ["view"]}})).await.expect_created();
     let person = server.as_type("external").await;
     let record = async |title: &str, users: Value| {
         let assigned = json!([{"permission_set": 1, "users": users}]);
@@ -245,10 +245,10 @@ async fn a_search_of_people_who_may_view_few_records_costs_the_same_whatever_is_
     }
     let user = person.id;
     let load = move |conn: &mut Conn| identity::as_caller(conn, user);
-    let caller = Arc::new(server.build.db.read::<_, Error>(load).await.unwrap());
+    let caller = Arc::new(server.build.db.read::<_, StoreError>(load).await.unwrap());
     let search = async |text: &str| {
         let path = format!("{RECORDS}?search={text}");
-        let (work, _, told) = least(&server, &caller, (Method::GET, path, Value::Null)).await;
+        let (work, _, told) = minimum_cost(&server, &caller, (Method::GET, path, Value::Null)).await;
         (work, told["results"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect::<Vec<_>>())
     };
     assert_eq!(search("walnut").await.1, [seen]);

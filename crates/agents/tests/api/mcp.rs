@@ -1,33 +1,34 @@
 //! `/mcp/{uuid}/` (`docs/reference/mcp-server.md`): who may call it, and the messages of the protocol.
 
-use crate::Server;
-use crate::dance::{Agent, NOBODY, Tokens, agent, with_agent, with_agent_on};
+use crate::TestServer;
+use crate::dance::{GrantTokens, NOBODY, TestAgent, agent, with_agent, with_agent_on};
 use crate::set_up::CONNECTORS;
 use serde_json::{Value, json};
-use testkit::{Call, Client, MINUTE, PASSWORD, Reply, Tenant};
+use testkit::{ApiClient, MINUTE, PASSWORD, PreparedCall, Reply, TestBuild};
 
 /// The revision of the protocol that these tests speak.
 const REVISION: &str = "2025-06-18";
 /// What a client takes.
 const TAKES: &str = "application/json, text/event-stream";
 
-impl Agent {
+impl TestAgent {
     /// A message to the agent's server, by whoever has a token.
-    pub fn message(&self, tenant: &Tenant, token: &str, message: &Value) -> Call {
+    pub fn message(&self, tenant: &TestBuild, token: &str, message: &Value) -> PreparedCall {
         let call = tenant.anonymous().call("POST", &format!("/mcp/{}/", self.uuid)).json(message);
         let call = call.header("accept", TAKES).header("mcp-protocol-version", REVISION);
         if token.is_empty() { call } else { call.header("authorization", &format!("Bearer {token}")) }
     }
 
     /// The answer to a request of the agent's server.
-    pub async fn ask(&self, tenant: &Tenant, tokens: &Tokens, method: &str, params: Value) -> Reply {
+    pub async fn send_request(&self, tenant: &TestBuild, tokens: &GrantTokens, method: &str, params: Value) -> Reply {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.message(tenant, &tokens.access, &message).send().await
     }
 
     /// The result of a tool.
-    pub async fn call(&self, tenant: &Tenant, tokens: &Tokens, tool: &str, arguments: Value) -> Value {
-        let reply = self.ask(tenant, tokens, "tools/call", json!({"name": tool, "arguments": arguments})).await;
+    pub async fn call(&self, tenant: &TestBuild, tokens: &GrantTokens, tool: &str, arguments: Value) -> Value {
+        let reply =
+            self.send_request(tenant, tokens, "tools/call", json!({"name": tool, "arguments": arguments})).await;
         let result = reply.ok()["result"].clone();
         assert!(result.is_object(), "{tool}: {reply:?}");
         assert_eq!(result["content"][0]["text"].as_str().unwrap(), result["structuredContent"].to_string());
@@ -35,14 +36,20 @@ impl Agent {
     }
 
     /// The answer of a tool that does what it should.
-    pub async fn run(&self, tenant: &Tenant, tokens: &Tokens, tool: &str, arguments: Value) -> Value {
+    pub async fn run(&self, tenant: &TestBuild, tokens: &GrantTokens, tool: &str, arguments: Value) -> Value {
         let result = self.call(tenant, tokens, tool, arguments).await;
         assert_ne!(result["isError"], true, "{tool}: {result}");
         result["structuredContent"].clone()
     }
 
     /// The body of the refusal of a tool.
-    pub async fn refused(&self, tenant: &Tenant, tokens: &Tokens, tool: &str, arguments: Value) -> Value {
+    pub async fn expect_refusal(
+        &self,
+        tenant: &TestBuild,
+        tokens: &GrantTokens,
+        tool: &str,
+        arguments: Value,
+    ) -> Value {
         let result = self.call(tenant, tokens, tool, arguments).await;
         assert_eq!(result["isError"], true, "{tool}: {result}");
         result["structuredContent"].clone()
@@ -50,7 +57,7 @@ impl Agent {
 }
 
 /// Has the connector of an agent offer all tools.
-pub async fn with_all_tools(api: &testkit::Client, agent: &Agent) {
+pub async fn with_all_tools(api: &testkit::ApiClient, agent: &TestAgent) {
     let tools = [
         "list_object_classes",
         "describe_object_class",
@@ -79,7 +86,7 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     let client = json!({
         "protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "Scribe", "version": "1.2"},
     });
-    let begun = agent.ask(&server, &tokens, "initialize", client).await.ok();
+    let begun = agent.send_request(&server, &tokens, "initialize", client).await.ok();
     let result = &begun["result"];
     assert_eq!((&begun["jsonrpc"], &begun["id"]), (&json!("2.0"), &json!(1)));
     assert_eq!(result["protocolVersion"], REVISION);
@@ -89,13 +96,13 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     let reply = agent.message(&server, &tokens.access, &initialized).send().await;
     assert_eq!((reply.status, reply.text.as_str()), (202, ""));
-    assert_eq!(agent.ask(&server, &tokens, "ping", json!({})).await.ok()["result"], json!({}));
+    assert_eq!(agent.send_request(&server, &tokens, "ping", json!({})).await.ok()["result"], json!({}));
 
     let names = |list: &Value| -> Vec<String> {
         let tools = list["result"]["tools"].as_array().unwrap();
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
-    let listed = agent.ask(&server, &tokens, "tools/list", json!({})).await.ok();
+    let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
     let reading = [
         "list_object_classes",
         "describe_object_class",
@@ -108,10 +115,10 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     assert_eq!(names(&listed), reading);
     // Tools that the connector offers later need a new consent.
     with_all_tools(&api, &agent).await;
-    let listed = agent.ask(&server, &tokens, "tools/list", json!({})).await.ok();
+    let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
     assert_eq!(names(&listed), reading);
     let tokens = agent.grant(&server, &username).await;
-    let listed = agent.ask(&server, &tokens, "tools/list", json!({})).await.ok();
+    let listed = agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok();
     assert_eq!(names(&listed).len(), 15);
     for tool in listed["result"]["tools"].as_array().unwrap() {
         let name = tool["name"].as_str().unwrap();
@@ -128,16 +135,16 @@ async fn a_client_begins_and_lists_the_tools_that_its_connector_offers() {
     }
 
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": []})).await.ok();
-    assert_eq!(names(&agent.ask(&server, &tokens, "tools/list", json!({})).await.ok()).len(), 0);
+    assert_eq!(names(&agent.send_request(&server, &tokens, "tools/list", json!({})).await.ok()).len(), 0);
     let call = json!({"name": "get_record", "arguments": {"object_record": 7}});
-    let refused = agent.ask(&server, &tokens, "tools/call", call).await.ok();
+    let refused = agent.send_request(&server, &tokens, "tools/call", call).await.ok();
     assert_eq!(refused["error"]["code"], -32602);
     let noted = api.get(&format!("{CONNECTORS}1/activity/")).await.ok()["results"][0].clone();
     let noted = (&noted["tool"], &noted["record_id"], &noted["outcome"]);
     assert_eq!(noted, (&json!("get_record"), &json!(7), &json!("refused")));
-    let unknown = agent.ask(&server, &tokens, "tools/call", json!({"name": "drop_tables"})).await.ok();
+    let unknown = agent.send_request(&server, &tokens, "tools/call", json!({"name": "drop_tables"})).await.ok();
     assert_eq!(unknown["error"]["code"], -32602);
-    let unknown = agent.ask(&server, &tokens, "records/drop", json!({})).await.ok();
+    let unknown = agent.send_request(&server, &tokens, "records/drop", json!({})).await.ok();
     assert_eq!(unknown["error"]["code"], -32601);
 }
 
@@ -164,7 +171,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
     let bare = server.anonymous().call("POST", &format!("/mcp/{}", agent.uuid)).json(&ping).send().await;
     let challenge = format!("Bearer resource_metadata=\"{}\"", metadata.trim_end_matches('/'));
     assert_eq!((bare.status, bare.header("www-authenticate")), (401, challenge.as_str()));
-    let nobody = Agent { uuid: NOBODY.to_owned(), ..agent.clone() };
+    let nobody = TestAgent { uuid: NOBODY.to_owned(), ..agent.clone() };
     assert_eq!(nobody.message(&server, &tokens.access, &ping).send().await.status, 401);
     // Nor do tokens of agents open anything else.
     let main = server.anonymous().with_token(&tokens.access);
@@ -200,7 +207,7 @@ async fn only_tokens_of_its_own_agents_open_a_connector() {
 /// A build that answers for all hosts is led to by whoever has a name (DNS rebinding).
 #[tokio::test]
 async fn a_page_at_another_name_does_not_reach_a_connector() {
-    let (server, _, agent) = with_agent_on(Server::at_its_address(|_| {}).await).await;
+    let (server, _, agent) = with_agent_on(TestServer::start_at_public_address(|_| {}).await).await;
     let username = server.account("internal").await;
     let tokens = agent.grant(&server, &username).await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -217,7 +224,7 @@ async fn a_page_at_another_name_does_not_reach_a_connector() {
         ("127.0.0.1:8000", "http://127.0.0.1:8000", 200),
         ("127.0.0.1", "http://evil.example", 403),
     ] {
-        let call = Client::new(address, host).call("POST", &path).json(&ping).header("accept", TAKES);
+        let call = ApiClient::new(address, host).call("POST", &path).json(&ping).header("accept", TAKES);
         let call = call.header("authorization", &format!("Bearer {}", tokens.access));
         let call = if origin.is_empty() { call } else { call.header("origin", origin) };
         assert_eq!(call.send().await.status, status, "{host} {origin}");

@@ -1,18 +1,18 @@
 //! What others try with the MCP server (`docs/reference/mcp-server.md`): tokens that are for something else, messages that are none,
 //! and calls that go on when their agent may not call any more.
 
-use crate::Server;
+use crate::TestServer;
 use crate::dance::agent;
 use crate::mcp::with_all_tools;
 use crate::scene::{SETS, Scene};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
-use kit::caller::Access;
+use kit::caller::RouteAccess;
 use kit::route::{Handler, Route, Schema};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::{DOMAIN, PASSWORD, UUID, message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -54,9 +54,9 @@ async fn no_token_of_an_agent_opens_any_route_of_the_main_api() {
     // Also one of a super admin, whose own token would do everything.
     let of_admin = scene.agent.grant(&scene.server, "admin@example.com").await;
     let mut tried = 0;
-    for route in Server::table().routes() {
-        let is_open = route.access == Access::Public && !route.optional_sign_in;
-        if is_open || route.access == Access::ApiKey || route.own_admission.is_some() {
+    for route in TestServer::table().routes() {
+        let is_open = route.access == RouteAccess::Public && !route.optional_sign_in;
+        if is_open || route.access == RouteAccess::ApiKey || route.own_admission.is_some() {
             continue;
         }
         for tokens in [&scene.tokens, &of_admin] {
@@ -136,13 +136,13 @@ async fn no_other_token_opens_the_server_of_a_connector() {
 }
 
 /// A message of which half was sent, which is when the agent was admitted.
-struct HalfSent {
+struct HalfSentMessage {
     stream: TcpStream,
     rest: String,
 }
 
-impl HalfSent {
-    async fn begin(scene: &Scene) -> HalfSent {
+impl HalfSentMessage {
+    async fn begin(scene: &Scene) -> HalfSentMessage {
         let body = scene.change().to_string();
         let (half, rest) = body.split_at(body.len() / 2);
         let address: SocketAddr = scene.server.address;
@@ -161,7 +161,7 @@ impl HalfSent {
         }
         assert!(said.starts_with(b"HTTP/1.1 100 "), "{}", String::from_utf8_lossy(&said));
         stream.write_all(half.as_bytes()).await.unwrap();
-        HalfSent { stream, rest: rest.to_owned() }
+        HalfSentMessage { stream, rest: rest.to_owned() }
     }
 
     /// The answer to the whole.
@@ -195,14 +195,14 @@ async fn end(scene: &Scene, how: &str) {
             api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), json!({"is_enabled": false})).await.ok();
         }
         "reset" => drop(api.post(&format!("{one}reset-client-secret/"), json!({})).await.ok()),
-        "deleted" => api.delete(&one).await.is_empty(),
+        "deleted" => api.delete(&one).await.expect_empty(),
         "revoked" => {
             let token = [("token", scene.tokens.refresh.as_str())];
             assert_eq!(agent.send(&scene.server, "/oauth/revoke", &token).await.status, 200);
         }
         "session" => {
             let grant = number(&scene.server, "SELECT id FROM sessions WHERE connector IS NOT NULL").await;
-            scene.person.delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();
+            scene.person.delete(&format!("/api/users/me/sessions/{grant}/")).await.expect_empty();
         }
         "deactivated" => drop(api.post(&format!("{user}deactivate/"), json!({})).await.ok()),
         "elsewhere" => {
@@ -217,7 +217,7 @@ async fn end(scene: &Scene, how: &str) {
 async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
     for (how, status) in ENDS {
         let scene = Scene::with_record().await;
-        let half = HalfSent::begin(&scene).await;
+        let half = HalfSentMessage::begin(&scene).await;
         end(&scene, how).await;
         let answer = half.finish().await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{how}: {answer}");
@@ -235,7 +235,7 @@ async fn a_call_does_not_outlive_its_agent_while_its_body_drips_in() {
     // What its sets give counts as it is at the end, too, and so do its tools.
     for what in ["sets", "tools", "classes"] {
         let scene = Scene::with_record().await;
-        let half = HalfSent::begin(&scene).await;
+        let half = HalfSentMessage::begin(&scene).await;
         let api = &scene.api;
         match what {
             "sets" => {
@@ -265,8 +265,8 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
         let (go_on, goes_on) = mpsc::channel::<()>();
         let goes_on = std::sync::Mutex::new(goes_on);
         let ends = move |conn: &mut Conn| {
-            conn.opt(&Sql::new("SELECT id FROM records WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
-            conn.opt(&Sql::new("SELECT id FROM r1 WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
+            conn.query_optional(&Sql::new("SELECT id FROM records WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
+            conn.query_optional(&Sql::new("SELECT id FROM r1 WHERE id = 1 FOR UPDATE"), |_| Ok(()))?;
             let _ = held.send(());
             let _ = goes_on.lock().unwrap().recv_timeout(Duration::from_secs(20));
             conn.exec(&Sql::new(match how {
@@ -279,7 +279,7 @@ async fn a_write_that_waits_does_not_outlive_its_agent() {
             conn.exec(&Sql::new("UPDATE versions SET n = n + 1 WHERE name = 'rights'")).map(drop)
         };
         let db = scene.server.build.db.clone();
-        let holder = tokio::spawn(async move { db.write::<_, Error>(ends).await });
+        let holder = tokio::spawn(async move { db.write::<_, StoreError>(ends).await });
         tokio::task::spawn_blocking(move || is_held.recv().unwrap()).await.unwrap();
         let call = scene.agent.message(&scene.server, &scene.tokens.access, &scene.change());
         let call = tokio::spawn(call.send());
@@ -379,7 +379,7 @@ async fn messages_of_any_shape_are_answered_and_change_nothing() {
     // A cursor is no way to other parameters.
     for cursor in ["1&limit=100", "-1", "0x1", "1 ", "99999999999999999999"] {
         let arguments = json!({"object_class": 1, "cursor": cursor});
-        let refused = scene.agent.refused(server, &scene.tokens, "search_records", arguments).await;
+        let refused = scene.agent.expect_refusal(server, &scene.tokens, "search_records", arguments).await;
         assert_eq!(refused, json!({"cursor": ["Enter a valid value."]}), "{cursor}");
     }
 }
@@ -422,9 +422,9 @@ async fn headers_of_any_kind_are_answered() {
 #[tokio::test]
 async fn the_server_of_a_connector_has_one_route() {
     let is_mcp = |route: &&Route| route.path.starts_with("/mcp/");
-    let routes: Vec<_> = Server::table().routes().filter(is_mcp).map(|route| route.method.as_str()).collect();
+    let routes: Vec<_> = TestServer::table().routes().filter(is_mcp).map(|route| route.method.as_str()).collect();
     assert_eq!(routes, ["POST"]);
     let own: Vec<_> =
-        Server::table().routes().filter(|route| route.own_admission.is_some()).map(|of| of.path).collect();
+        TestServer::table().routes().filter(|route| route.own_admission.is_some()).map(|of| of.path).collect();
     assert_eq!(own, ["/mcp/{uuid}/"], "another one that takes tokens of its own is a decision");
 }

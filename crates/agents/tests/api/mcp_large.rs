@@ -1,6 +1,6 @@
 //! What is large (`docs/reference/mcp-server.md`): classes with thousands of options, answers, arguments and messages.
 
-use crate::dance::{Agent, Tokens};
+use crate::dance::{GrantTokens, TestAgent};
 use crate::scene::Scene;
 use crate::set_up::class;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
     for name in ["A", "B", "C", "D"] {
         let option = |n: usize| json!({"value": format!("{name}{n}"), "text": format!("{n}-{text}")});
         let options: Vec<Value> = (0..1900).map(option).collect();
-        scene.api.post(FIELDS, json!({"label": name, "type": "enum", "options": options})).await.created();
+        scene.api.post(FIELDS, json!({"label": name, "type": "enum", "options": options})).await.expect_created();
     }
     let described = scene.run("describe_object_class", json!({"object_class": 1})).await;
     let field = |described: &Value, alias: &str| {
@@ -68,7 +68,7 @@ async fn a_class_with_many_options_is_described_and_its_tasks_are_completed() {
 async fn with_texts(scene: &Scene, count: usize) -> Value {
     let mut fields = json!({});
     for n in 1..=count {
-        scene.api.post(FIELDS, json!({"label": format!("Text {n}"), "type": "text"})).await.created();
+        scene.api.post(FIELDS, json!({"label": format!("Text {n}"), "type": "text"})).await.expect_created();
         fields[format!("text_{n}")] = "x".repeat(64_000).into();
     }
     fields
@@ -119,7 +119,7 @@ async fn an_answer_has_at_most_a_mebibyte_and_a_page_what_fits_into_it() {
 }
 
 /// A message as clients of the newest revision send it.
-fn in_newest(tool: &str, arguments: Value) -> Value {
+fn newest_message(tool: &str, arguments: Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "Teller", "version": "3"},
@@ -130,7 +130,7 @@ fn in_newest(tool: &str, arguments: Value) -> Value {
 }
 
 async fn call_in_newest(scene: &Scene, message: &Value) -> testkit::Reply {
-    let (agent, tokens): (&Agent, &Tokens) = (&scene.agent, &scene.tokens);
+    let (agent, tokens): (&TestAgent, &GrantTokens) = (&scene.agent, &scene.tokens);
     let call = scene.server.anonymous().call("POST", &format!("/mcp/{}/", agent.uuid)).json(message);
     let call = call.header("accept", "application/json, text/event-stream");
     let call = call.header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/call");
@@ -142,10 +142,10 @@ async fn call_in_newest(scene: &Scene, message: &Value) -> testkit::Reply {
 async fn a_client_that_names_itself_in_each_call_is_named_from_the_first_one_on() {
     let scene = Scene::new().await;
     let record = scene.record(json!({"title": "One"}), true).await;
-    let change = in_newest("update_record", json!({"object_record": record, "fields": {"title": "Two"}}));
+    let change = newest_message("update_record", json!({"object_record": record, "fields": {"title": "Two"}}));
     let reply = call_in_newest(&scene, &change).await.ok();
     assert_eq!(reply["result"]["structuredContent"]["fields"]["title"], "Two", "{reply}");
-    let read = in_newest("get_record", json!({"object_record": record}));
+    let read = newest_message("get_record", json!({"object_record": record}));
     call_in_newest(&scene, &read).await.ok();
     let listed = scene.api.get("/api/mcp/connectors/1/activity/").await.ok();
     let clients: Vec<&Value> = listed["results"].as_array().unwrap().iter().map(|line| &line["client"]).collect();
@@ -167,15 +167,15 @@ async fn long_arguments_are_read_as_text_and_other_parts_of_messages_are_short()
     let change = json!({"object_record": record, "fields": {"title": "Two", "amount": many}});
     let wrong = json!({"fields": {"amount": ["A valid integer is required."]}});
     assert_eq!(scene.refused("update_record", change.clone()).await, wrong);
-    let reply = call_in_newest(&scene, &in_newest("update_record", change)).await.ok();
+    let reply = call_in_newest(&scene, &newest_message("update_record", change)).await.ok();
     assert_eq!(reply["result"]["structuredContent"], wrong);
     // A model cannot spend more on what is around them.
-    let mut message = in_newest("get_record", json!({"object_record": record}));
+    let mut message = newest_message("get_record", json!({"object_record": record}));
     message["params"]["_meta"]["x"] = json!(vec![0; 1_000]);
     let refused = |message: &str| json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": message}});
-    call_in_newest(&scene, &message).await.is(400, refused("too many values."));
+    call_in_newest(&scene, &message).await.expect_reply(400, refused("too many values."));
     message["params"]["_meta"]["x"] = "x".repeat(65_536).into();
-    call_in_newest(&scene, &message).await.is(400, refused("Only the arguments of a tool may be long."));
+    call_in_newest(&scene, &message).await.expect_reply(400, refused("Only the arguments of a tool may be long."));
     message["params"]["_meta"]["x"] = json!(1);
     assert_eq!(call_in_newest(&scene, &message).await.ok()["result"]["structuredContent"]["id"], record);
 }
@@ -185,7 +185,7 @@ async fn filters_that_there_are_not_are_refused() {
     let scene = Scene::new().await;
     let hidden = class(&scene.api, "Hidden").await;
     let relation = json!({"label": "Secret", "type": "relation", "related_object_class": hidden});
-    scene.api.post(FIELDS, relation).await.created();
+    scene.api.post(FIELDS, relation).await.expect_created();
     let record = scene.record(json!({"title": "One"}), true).await;
     let of_class = "describe_object_class tells the fields and their operators.";
     let of_tool = "The tool's description names those that there are.";
@@ -224,9 +224,9 @@ async fn filters_that_there_are_not_are_refused() {
 async fn a_class_tells_the_ids_that_creating_needs() {
     let scene = Scene::new().await;
     let form = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-    scene.api.post("/api/task-templates/", form).await.created();
+    scene.api.post("/api/task-templates/", form).await.expect_created();
     let other = json!({"name": "Nothing for agents", "permissions": {"object_records": ["view"]}});
-    scene.api.post("/api/object-classes/1/record-permission-sets/", other).await.created();
+    scene.api.post("/api/object-classes/1/record-permission-sets/", other).await.expect_created();
     let describe = async || scene.run("describe_object_class", json!({"object_class": 1})).await;
     // The person may neither view the class, nor is there a record for which the agent may make tasks.
     let told = describe().await;

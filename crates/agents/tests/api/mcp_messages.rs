@@ -152,11 +152,11 @@ async fn revisions_before_2025_03_26_are_refused() {
     let data = json!({"requested": "2024-11-05", "supported": supported});
     let refused = scene.send(&begin("2024-11-05"), &[]).await;
     let error = json!({"code": -32602, "message": "Unsupported protocol version", "data": data});
-    refused.is(200, json!({"jsonrpc": "2.0", "id": 1, "error": error}));
+    refused.expect_reply(200, json!({"jsonrpc": "2.0", "id": 1, "error": error}));
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let refused = scene.send(ping, &[("mcp-protocol-version", "2024-11-05")]).await;
     let error = json!({"code": -32600, "message": "Unsupported protocol version", "data": data});
-    refused.is(400, json!({"jsonrpc": "2.0", "id": null, "error": error}));
+    refused.expect_reply(400, json!({"jsonrpc": "2.0", "id": null, "error": error}));
     for (asked, answered) in [("2025-03-26", "2025-03-26"), ("2025-11-25", "2025-11-25"), ("2099-01-01", "2025-11-25")]
     {
         let begun = scene.send(&begin(asked), &[]).await.ok();

@@ -108,7 +108,7 @@ async fn an_agent_changes_what_its_connector_may_and_history_names_it() {
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": all}]});
     scene.api.patch(&format!("{SETS}1/"), given).await.ok();
     assert_eq!(scene.run("delete_record", json!({"object_record": record})).await, json!({"done": true}));
-    scene.api.get(&format!("/api/object-records/{record}/")).await.is(404, json!({"detail": "Not found."}));
+    scene.api.get(&format!("/api/object-records/{record}/")).await.expect_reply(404, json!({"detail": "Not found."}));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_new_record_needs_the_right_of_the_person_who_becomes_its_owner() {
     let set = json!({"name": "Makers", "permissions": {"object_records": ["create"]}});
     let set = scene.api.post("/api/object-classes/1/permission-sets/", set).await.id();
     let makers = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
-    scene.api.post(&makers, json!([scene.person.id])).await.created();
+    scene.api.post(&makers, json!([scene.person.id])).await.expect_created();
     assert_eq!(scene.run("describe_object_class", json!({"object_class": 1})).await["may_create"], true);
 
     // Without a set that assigns the person, the agent has nothing of what it made.
@@ -172,7 +172,7 @@ async fn tasks_are_those_of_records_whose_tasks_the_connector_may_view() {
     let scene = Scene::new().await;
     let (seen, other) = (scene.record(json!({}), true).await, scene.record(json!({}), false).await);
     let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-    scene.api.post("/api/task-templates/", template).await.created();
+    scene.api.post("/api/task-templates/", template).await.expect_created();
     let make = async |record: Value| {
         let body = json!({"task_template": 1, "object_record": record, "assignees": [scene.person.id]});
         scene.api.post("/api/tasks/", body).await.id()
@@ -243,6 +243,10 @@ async fn what_an_agent_did_is_listed() {
         let filtered = scene.api.get(&format!("{path}?{filter}")).await.ok();
         assert_eq!((&filtered["total_count"], &filtered["filtered_count"]), (&json!(4), &json!(count)), "{filter}");
     }
-    scene.person.get(path).await.is(403, json!({"detail": "You do not have permission to perform this action."}));
-    scene.api.get("/api/mcp/connectors/9/activity/").await.is(404, json!({"detail": "Not found."}));
+    scene
+        .person
+        .get(path)
+        .await
+        .expect_reply(403, json!({"detail": "You do not have permission to perform this action."}));
+    scene.api.get("/api/mcp/connectors/9/activity/").await.expect_reply(404, json!({"detail": "Not found."}));
 }

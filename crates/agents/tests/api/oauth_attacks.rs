@@ -1,10 +1,10 @@
 //! What others try with the sign-in of an agent (`docs/reference/agent-sign-in.md`).
 
-use crate::Server;
-use crate::dance::{ADDRESS, Agent, agent, hidden, signed_in, with_agent};
+use crate::TestServer;
+use crate::dance::{ADDRESS, TestAgent, agent, hidden_field, signed_in, with_agent};
 use crate::set_up::number;
 use serde_json::json;
-use testkit::{Browser, Client, PASSWORD, Reply, Tenant};
+use testkit::{ApiClient, Browser, PASSWORD, Reply, TestBuild};
 
 const CONSENT: &str = "/oauth/authorize/consent/";
 const SIGN_IN: &str = "/oauth/authorize/sign-in/";
@@ -15,43 +15,43 @@ fn cookie_of(reply: &Reply) -> String {
 }
 
 /// A page to consent, as somebody's browser shows it: the cookie, the agent's request and the token.
-struct Open {
+struct OpenConsentPage {
     cookie: String,
     request: String,
     token: String,
 }
 
 /// Signs in at the page of an agent, and opens the one to consent.
-async fn open(client: &Client, agent: &Agent, username: &str) -> Open {
+async fn open(client: &ApiClient, agent: &TestAgent, username: &str) -> OpenConsentPage {
     let path = agent.authorization(&[]).replace(ADDRESS, "");
     let page = client.get(&path).await;
-    let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+    let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("username", username), ("password", PASSWORD)];
     let led = client.call("POST", SIGN_IN).header("cookie", &cookie_of(&page)).form(&form).send().await;
     let cookie = cookie_of(&led);
     let page = client.call("GET", led.header("location")).header("cookie", &cookie).send().await;
-    Open { cookie, request: hidden(&page, "request"), token: hidden(&page, "token") }
+    OpenConsentPage { cookie, request: hidden_field(&page, "request"), token: hidden_field(&page, "token") }
 }
 
-impl Open {
+impl OpenConsentPage {
     fn form(&self) -> [(&str, &str); 3] {
         [("request", &self.request), ("token", &self.token), ("decision", "allow")]
     }
 
-    async fn consent(&self, client: &Client, headers: &[(&str, &str)]) -> Reply {
+    async fn consent(&self, client: &ApiClient, headers: &[(&str, &str)]) -> Reply {
         let call = client.call("POST", CONSENT).header("cookie", &self.cookie).form(&self.form());
         headers.iter().fold(call, |call, (name, value)| call.header(name, value)).send().await
     }
 }
 
-async fn grants(server: &Server) -> i64 {
+async fn grants(server: &TestServer) -> i64 {
     number(server, "SELECT count(*) FROM sessions WHERE connector IS NOT NULL").await
 }
 
 #[tokio::test]
 async fn pages_of_other_sites_neither_sign_in_nor_consent() {
     let origin = "https://front.example";
-    let server = Server::with(|settings| settings.cors_origins = vec![origin.to_owned()]).await;
+    let server = TestServer::start_with(|settings| settings.cors_origins = vec![origin.to_owned()]).await;
     let agent = agent(&server.admin().await, "Assistant").await;
     let client = server.anonymous();
     let username = server.account("internal").await;
@@ -94,7 +94,7 @@ async fn a_consent_needs_the_browser_and_the_form_in_which_the_person_signed_in(
     let person = open(&client, &agent, &username).await;
     // Another browser, in which nobody or somebody else has signed in, with its own token or with the person's.
     let stranger = client.get(&agent.authorization(&[]).replace(ADDRESS, "")).await;
-    let (cookie, token) = (cookie_of(&stranger), hidden(&stranger, "token"));
+    let (cookie, token) = (cookie_of(&stranger), hidden_field(&stranger, "token"));
     let other = open(&client, &agent, &server.account("external").await).await;
     for (cookie, token) in [
         ("", person.token.as_str()),
@@ -144,7 +144,7 @@ async fn a_sign_in_here_is_none_at_another_build() {
     let client = server.anonymous();
     let username = server.account("internal").await;
     let person = open(&client, &agent, &username).await;
-    let foreign: &Tenant = &other;
+    let foreign: &TestBuild = &other;
     let reply = person.consent(&foreign.anonymous(), &[]).await;
     assert_eq!((reply.status, reply.header("location")), (400, ""));
     // Nor is the client known there.
@@ -152,7 +152,7 @@ async fn a_sign_in_here_is_none_at_another_build() {
     assert!(reply.status == 400 && reply.text.contains("This agent is not known here."), "{reply:?}");
     let tokens = agent.grant(&server, &username).await;
     assert_eq!(agent.refresh(foreign, &tokens.refresh).await.status, 401);
-    assert_eq!(agent.ask(foreign, &tokens, "ping", json!({})).await.status, 401);
+    assert_eq!(agent.send_request(foreign, &tokens, "ping", json!({})).await.status, 401);
     assert!(agent.may_call(&server, &tokens).await);
 }
 

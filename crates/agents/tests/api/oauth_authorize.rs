@@ -1,8 +1,9 @@
 //! `/oauth/authorize` and the metadata (`docs/reference/agent-sign-in.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::dance::{
-    ADDRESS, NOBODY, agent, challenge, decide, hidden, send_password, sessions, signed_in, told, with_agent,
+    ADDRESS, NOBODY, agent, challenge, decide, hidden_field, redirect_parameters, send_password, sessions, signed_in,
+    with_agent,
 };
 use crate::set_up::{CALLBACK, CONNECTORS, INTEGRATIONS, number};
 use serde_json::json;
@@ -20,10 +21,10 @@ async fn metadata_tells_where_agents_sign_in() {
             "resource": format!("{}{end}", agent.server_url), "authorization_servers": [ADDRESS],
             "bearer_methods_supported": ["header"],
         });
-        stranger.get(&format!("{of_connector}{end}")).await.is(200, expected);
+        stranger.get(&format!("{of_connector}{end}")).await.expect_reply(200, expected);
     }
     let unknown = format!("/.well-known/oauth-protected-resource/mcp/{NOBODY}");
-    stranger.get(&unknown).await.is(404, message::not_found());
+    stranger.get(&unknown).await.expect_reply(404, message::not_found());
     let methods = json!(["client_secret_basic", "client_secret_post"]);
     let server_metadata = json!({
         "issuer": ADDRESS,
@@ -39,10 +40,10 @@ async fn metadata_tells_where_agents_sign_in() {
         "authorization_response_iss_parameter_supported": true,
         "scopes_supported": ["offline_access"],
     });
-    stranger.get("/.well-known/oauth-authorization-server").await.is(200, server_metadata.clone());
-    stranger.get("/.well-known/oauth-authorization-server/").await.is(200, server_metadata);
-    api.delete(&format!("{CONNECTORS}1/")).await.is_empty();
-    stranger.get(&of_connector).await.is(404, message::not_found());
+    stranger.get("/.well-known/oauth-authorization-server").await.expect_reply(200, server_metadata.clone());
+    stranger.get("/.well-known/oauth-authorization-server/").await.expect_reply(200, server_metadata);
+    api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
+    stranger.get(&of_connector).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
@@ -89,7 +90,7 @@ async fn a_person_signs_in_and_consents() {
 
     let reply = decide(&mut browser, &consent, "allow").await;
     assert_eq!((reply.status, reply.header("referrer-policy")), (303, "no-referrer"));
-    let told = told(&reply);
+    let told = redirect_parameters(&reply);
     assert_eq!(told["code"].len(), 43);
     assert_eq!(told.len(), 3);
     assert_eq!(browser.cookies_of_build(), 0);
@@ -113,7 +114,7 @@ async fn a_person_may_deny() {
     let mut browser = Browser::new(&server);
     let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
     let reply = decide(&mut browser, &page, "deny").await;
-    assert_eq!(told(&reply)["error"], "access_denied");
+    assert_eq!(redirect_parameters(&reply)["error"], "access_denied");
     assert_eq!(browser.cookies_of_build(), 0);
     assert_eq!(number(&server, "SELECT count(*) FROM sessions WHERE connector IS NOT NULL").await, 0);
     // Neither is a decision.
@@ -123,7 +124,7 @@ async fn a_person_may_deny() {
 
 /// A 400 page that leads nowhere.
 #[track_caller]
-fn is_page(reply: &Reply, says: &str) {
+fn expect_page(reply: &Reply, says: &str) {
     assert_eq!((reply.status, reply.header("location")), (400, ""), "{reply:?}");
     assert!(reply.header("content-type").starts_with("text/html") && reply.text.contains(says), "{reply:?}");
     assert_eq!((reply.header("x-frame-options"), reply.header("set-cookie")), ("DENY", ""));
@@ -154,23 +155,23 @@ async fn a_wrong_client_or_address_is_a_page_and_never_a_redirect() {
         // What would be told to the agent is not told to an address that is not its own.
         (vec![("redirect_uri", "https://evil.example/"), ("response_type", "token")], elsewhere),
     ] {
-        is_page(&browser.open(&agent.authorization(&changed), None).await, says);
+        expect_page(&browser.open(&agent.authorization(&changed), None).await, says);
     }
     let twice = format!("{}&redirect_uri=https%3A%2F%2Fevil.example%2F", agent.authorization(&[]));
-    is_page(&browser.open(&twice, None).await, elsewhere);
+    expect_page(&browser.open(&twice, None).await, elsewhere);
     let twice = format!("{}&client_id={}", agent.authorization(&[]), other.client_id);
-    is_page(&browser.open(&twice, None).await, unknown);
+    expect_page(&browser.open(&twice, None).await, unknown);
 
     // Disabled, it is no client; and neither is one whose integration is.
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": false})).await.ok();
-    is_page(&browser.open(&agent.authorization(&[]), None).await, "This agent&#39;s connector is disabled.");
+    expect_page(&browser.open(&agent.authorization(&[]), None).await, "This agent&#39;s connector is disabled.");
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": true})).await.ok();
     let integration = format!("{INTEGRATIONS}{}/", agent.integration);
     api.patch(&integration, json!({"is_enabled": false})).await.ok();
-    is_page(&browser.open(&agent.authorization(&[]), None).await, "This agent&#39;s connector is disabled.");
+    expect_page(&browser.open(&agent.authorization(&[]), None).await, "This agent&#39;s connector is disabled.");
     api.patch(&integration, json!({"is_enabled": true})).await.ok();
-    api.delete(&format!("{CONNECTORS}1/")).await.is_empty();
-    is_page(&browser.open(&agent.authorization(&[]), None).await, unknown);
+    api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
+    expect_page(&browser.open(&agent.authorization(&[]), None).await, unknown);
     assert_eq!(browser.open(&other.authorization(&[]), None).await.status, 200);
 }
 
@@ -199,12 +200,12 @@ async fn other_errors_are_told_to_the_agent() {
     ] {
         let reply = browser.open(&agent.authorization(&changed), None).await;
         assert_eq!(reply.status, 302, "{changed:?}");
-        let told = told(&reply);
+        let told = redirect_parameters(&reply);
         assert_eq!(told["error"], error, "{changed:?}");
         assert!(told["error_description"].ends_with('.'));
     }
     let twice = format!("{}&code_challenge=x", agent.authorization(&[]));
-    assert_eq!(told(&browser.open(&twice, None).await)["error"], "invalid_request");
+    assert_eq!(redirect_parameters(&browser.open(&twice, None).await)["error"], "invalid_request");
     // Right ones: without a resource, in each of its forms, its origin, to a port of this computer, without a state.
     let (uuid, with_slash) = (&agent.uuid, format!("{}/", agent.server_url));
     let other_case = format!("HTTPS://A.Example:443/mcp/{uuid}");
@@ -234,7 +235,7 @@ async fn only_people_who_may_sign_in_here_consent() {
     for account_type in ["internal", "external", "full", "super_admin"] {
         let username = server.account(account_type).await;
         let page = signed_in(&mut browser, &agent.authorization(&[]), &username, PASSWORD).await;
-        told(&decide(&mut browser, &page, "allow").await);
+        redirect_parameters(&decide(&mut browser, &page, "allow").await);
     }
     // The lock and the method hold as at any other sign-in.
     let page = browser.open(&agent.authorization(&[]), None).await;
@@ -255,7 +256,7 @@ async fn only_people_who_may_sign_in_here_consent() {
 
 #[tokio::test]
 async fn attempts_of_an_address_are_bounded() {
-    let server = Server::with(|settings| settings.identity.address_attempts = 3).await;
+    let server = TestServer::start_with(|settings| settings.identity.address_attempts = 3).await;
     let api = server.admin().await;
     let agent = agent(&api, "Assistant").await;
     let mut browser = Browser::new(&server);
@@ -315,6 +316,6 @@ async fn what_changes_while_a_page_is_open_holds() {
     assert!(reply.status == 400 && reply.text.contains("This page was open for too long"), "{reply:?}");
     assert_eq!(number(&server, "SELECT count(*) FROM sessions WHERE connector IS NOT NULL").await, 0);
     let (mut browser, page) = fresh().await;
-    assert_eq!(hidden(&page, "request"), url.split_once('?').unwrap().1);
-    told(&decide(&mut browser, &page, "allow").await);
+    assert_eq!(hidden_field(&page, "request"), url.split_once('?').unwrap().1);
+    redirect_parameters(&decide(&mut browser, &page, "allow").await);
 }

@@ -1,10 +1,10 @@
 //! What a grant is, and what ends it (`docs/reference/agent-sign-in.md`).
 
-use crate::Server;
-use crate::dance::{Agent, Tokens, fails, sessions, with_agent};
+use crate::TestServer;
+use crate::dance::{GrantTokens, TestAgent, fails, sessions, with_agent};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, number};
 use serde_json::{Value, json};
-use testkit::{Browser, Client, DAY, PASSWORD, message};
+use testkit::{ApiClient, Browser, DAY, PASSWORD, message};
 
 #[tokio::test]
 async fn a_grant_is_listed_and_ended_by_its_person() {
@@ -19,7 +19,7 @@ async fn a_grant_is_listed_and_ended_by_its_person() {
     let client = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Helper\n", "version": "1.2"},
     });
-    agent.ask(&server, &tokens, "initialize", client).await.ok();
+    agent.send_request(&server, &tokens, "initialize", client).await.ok();
     // Whatever it calls itself, the session names the connector as well.
     let named = sessions(&person).await[0].clone();
     let connector = json!({"connector": {"id": 1, "name": "Assistant"}});
@@ -31,7 +31,7 @@ async fn a_grant_is_listed_and_ended_by_its_person() {
     assert_eq!(own["agent"], Value::Null);
     let grant = listed[0]["id"].as_i64().unwrap();
 
-    person.delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();
+    person.delete(&format!("/api/users/me/sessions/{grant}/")).await.expect_empty();
     assert!(!agent.may_call(&server, &tokens).await);
     fails(&agent.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
     person.get("/api/users/me/").await.ok();
@@ -48,18 +48,18 @@ async fn no_token_of_a_grant_is_good_for_a_session_nor_the_other_way_round() {
         for token in [&tokens.access, &tokens.refresh] {
             let call =
                 server.anonymous().call("GET", "/api/users/me/").header("authorization", &format!("{scheme} {token}"));
-            call.send().await.is(401, message::bad_token());
+            call.send().await.expect_reply(401, message::bad_token());
         }
     }
     for token in [&tokens.access, &tokens.refresh] {
         let body = json!({"refresh_token": token});
-        person.anonymous().post("/api/auth/refresh/", body.clone()).await.is(401, message::bad_token());
-        person.anonymous().post("/api/auth/logout/", body).await.is_empty();
+        person.anonymous().post("/api/auth/refresh/", body.clone()).await.expect_reply(401, message::bad_token());
+        person.anonymous().post("/api/auth/logout/", body).await.expect_empty();
     }
     assert!(agent.may_call(&server, &tokens).await);
     // Those of the main API, of another connector, edited ones, and no token at all.
     for token in [&person.token, &person.refresh_token, &tokens.refresh, "", "x", &tokens.access[1..]] {
-        let tokens = Tokens { access: token.to_owned(), ..tokens.clone() };
+        let tokens = GrantTokens { access: token.to_owned(), ..tokens.clone() };
         assert!(!agent.may_call(&server, &tokens).await, "{token}");
     }
     assert!(!other.may_call(&server, &tokens).await);
@@ -68,7 +68,7 @@ async fn no_token_of_a_grant_is_good_for_a_session_nor_the_other_way_round() {
     fails(&other.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
     agent.send(&server, "/oauth/revoke", &[("token", &person.refresh_token)]).await.ok_or_empty();
     person.get("/api/users/me/").await.ok();
-    Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
 }
 
 /// An answer without a body is fine.
@@ -85,7 +85,7 @@ impl OkOrEmpty for testkit::Reply {
 
 /// How something ends or refuses.
 #[derive(Clone, Copy, PartialEq)]
-enum Ends {
+enum GrantEnding {
     /// For good.
     Grant,
     /// While it lasts.
@@ -95,53 +95,53 @@ enum Ends {
 /// Does something to the account or the connector, and looks at the agent's tokens.
 async fn check(
     what: &str,
-    ends: Ends,
-    change: impl AsyncFn(&Server, &Client, i64, &Agent),
-    back: impl AsyncFn(&Client, i64, &Agent),
+    ends: GrantEnding,
+    change: impl AsyncFn(&TestServer, &ApiClient, i64, &TestAgent),
+    back: impl AsyncFn(&ApiClient, i64, &TestAgent),
 ) {
     let (server, api, agent) = with_agent().await;
     let person = server.as_type("internal").await;
     let tokens = agent.grant(&server, &person.username).await;
-    let second = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    let second = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
     assert!(agent.may_call(&server, &second).await, "{what}");
     change(&server, &api, person.id, &agent).await;
     assert!(!agent.may_call(&server, &second).await, "{what}: at once");
     back(&api, person.id, &agent).await;
-    assert_eq!(agent.may_call(&server, &second).await, ends == Ends::Calls, "{what}: afterwards");
+    assert_eq!(agent.may_call(&server, &second).await, ends == GrantEnding::Calls, "{what}: afterwards");
     let refreshed = agent.refresh(&server, &second.refresh).await.status == 200;
-    assert_eq!(refreshed, ends == Ends::Calls, "{what}: refresh");
+    assert_eq!(refreshed, ends == GrantEnding::Calls, "{what}: refresh");
 }
 
 #[tokio::test]
 async fn a_grant_ends_with_the_sessions_of_its_person() {
-    let action = |api: &Client, id: i64, name: &str| {
+    let action = |api: &ApiClient, id: i64, name: &str| {
         let (api, path) = (api.clone(), format!("/api/users/{id}/{name}/"));
         async move { api.post(&path, json!({})).await.ok() }
     };
     check(
         "deactivated",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |_, api, id, _| drop(action(api, id, "deactivate").await),
         async |api, id, _| drop(action(api, id, "reactivate").await),
     )
     .await;
     check(
         "anonymized",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |_, api, id, _| drop(action(api, id, "anonymize").await),
         async |_, _, _| {},
     )
     .await;
     check(
         "deleted",
-        Ends::Grant,
-        async |_, api, id, _| api.delete(&format!("/api/users/{id}/")).await.is_empty(),
+        GrantEnding::Grant,
+        async |_, api, id, _| api.delete(&format!("/api/users/{id}/")).await.expect_empty(),
         async |_, _, _| {},
     )
     .await;
     check(
         "renamed",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |_, api, id, _| {
             drop(api.patch(&format!("/api/users/{id}/"), json!({"username": "b@example.com"})).await.ok())
         },
@@ -150,18 +150,18 @@ async fn a_grant_ends_with_the_sessions_of_its_person() {
     .await;
     check(
         "a changed password",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |server, _, _, _| {
             let person = server.sign_in("internal@example.com", PASSWORD).await;
             let body = json!({"current_password": PASSWORD, "new_password": "Another password 2"});
-            person.post("/api/auth/password-change/", body).await.is_empty();
+            person.post("/api/auth/password-change/", body).await.expect_empty();
         },
         async |_, _, _| {},
     )
     .await;
 }
 
-async fn method(api: &Client, account_type: &str, method: &str) {
+async fn method(api: &ApiClient, account_type: &str, method: &str) {
     let mut methods = json!({});
     methods[account_type] = json!(method);
     api.patch("/api/security/", json!({"authentication_method": methods})).await.ok();
@@ -171,14 +171,14 @@ async fn method(api: &Client, account_type: &str, method: &str) {
 async fn a_grant_ends_with_what_let_its_person_in() {
     check(
         "a forbidden method",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |_, api, _, _| method(api, "internal", "sso").await,
         async |api, _, _| method(api, "internal", "any").await,
     )
     .await;
     check(
         "another account type",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |_, api, id, _| {
             method(api, "external", "sso").await;
             api.patch(&format!("/api/users/{id}/"), json!({"account_type": "external"})).await.ok();
@@ -190,7 +190,7 @@ async fn a_grant_ends_with_what_let_its_person_in() {
     .await;
 }
 
-async fn enable(api: &Client, path: &str, is_enabled: bool) {
+async fn enable(api: &ApiClient, path: &str, is_enabled: bool) {
     api.patch(path, json!({"is_enabled": is_enabled})).await.ok();
 }
 
@@ -199,24 +199,30 @@ async fn a_connector_ends_its_grants_or_refuses() {
     let one = format!("{CONNECTORS}1/");
     check(
         "a disabled connector",
-        Ends::Calls,
+        GrantEnding::Calls,
         async |_, api, _, _| enable(api, &one, false).await,
         async |api, _, _| enable(api, &one, true).await,
     )
     .await;
-    let of = |agent: &Agent| format!("{INTEGRATIONS}{}/", agent.integration);
+    let of = |agent: &TestAgent| format!("{INTEGRATIONS}{}/", agent.integration);
     check(
         "a disabled integration",
-        Ends::Calls,
+        GrantEnding::Calls,
         async |_, api, _, agent| enable(api, &of(agent), false).await,
         async |api, _, agent| enable(api, &of(agent), true).await,
     )
     .await;
-    check("deleted", Ends::Grant, async |_, api, _, _| api.delete(&one).await.is_empty(), async |_, _, _| {}).await;
+    check(
+        "deleted",
+        GrantEnding::Grant,
+        async |_, api, _, _| api.delete(&one).await.expect_empty(),
+        async |_, _, _| {},
+    )
+    .await;
     let reset = format!("{one}reset-client-secret/");
     check(
         "a new secret",
-        Ends::Grant,
+        GrantEnding::Grant,
         async |_, api, _, _| drop(api.post(&reset, json!({})).await.ok()),
         async |_, _, _| {},
     )
@@ -231,7 +237,7 @@ async fn a_new_secret_takes_the_place_of_the_old_one_at_once() {
         (agent.grant(&server, &username).await, agent.code(&mut Browser::new(&server), &username).await);
     let answer = api.post(&format!("{CONNECTORS}1/reset-client-secret/"), json!({})).await.ok();
     fails(&agent.refresh(&server, &tokens.refresh).await, 401, "invalid_client");
-    let agent = Agent { secret: answer["client_secret"].as_str().unwrap().to_owned(), ..agent };
+    let agent = TestAgent { secret: answer["client_secret"].as_str().unwrap().to_owned(), ..agent };
     fails(&agent.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
     // So is a code that was given before.
     fails(&agent.exchange(&server, &code).await, 400, "invalid_grant");
@@ -241,8 +247,8 @@ async fn a_new_secret_takes_the_place_of_the_old_one_at_once() {
 }
 
 /// What a call of an agent is refused with.
-async fn refused(server: &Server, agent: &Agent, tokens: &Tokens) -> (u16, Value) {
-    let refused = agent.ask(server, tokens, "ping", json!({})).await;
+async fn expect_refusal(server: &TestServer, agent: &TestAgent, tokens: &GrantTokens) -> (u16, Value) {
+    let refused = agent.send_request(server, tokens, "ping", json!({})).await;
     (refused.status, refused.json)
 }
 
@@ -256,21 +262,21 @@ async fn rotation_and_the_addresses_of_the_person_hold_for_the_agent() {
     let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]});
     api.patch(&user, elsewhere).await.ok();
     let not_from_here = message::detail("Access from this address is not allowed.");
-    assert_eq!(refused(&server, &agent, &tokens).await, (403, not_from_here));
+    assert_eq!(expect_refusal(&server, &agent, &tokens).await, (403, not_from_here));
     let error = json!({
         "error": "invalid_grant", "error_description": "Access from this address is not allowed.",
         "detail": "Access from this address is not allowed.",
     });
-    agent.refresh(&server, &tokens.refresh).await.is(403, error.clone());
-    agent.exchange(&server, &code).await.is(403, error);
+    agent.refresh(&server, &tokens.refresh).await.expect_reply(403, error.clone());
+    agent.exchange(&server, &code).await.expect_reply(403, error);
     api.patch(&user, json!({"is_ip_restriction_enabled": false})).await.ok();
     assert!(agent.may_call(&server, &tokens).await);
-    let tokens = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    let tokens = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
 
     api.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
     server.advance(DAY);
-    let tokens = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
-    assert_eq!(refused(&server, &agent, &tokens).await, (403, message::detail("Password change required.")));
+    let tokens = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
+    assert_eq!(expect_refusal(&server, &agent, &tokens).await, (403, message::detail("Password change required.")));
 }
 
 #[tokio::test]

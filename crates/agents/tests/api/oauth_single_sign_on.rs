@@ -1,17 +1,17 @@
 //! The sign-in of an agent's person at a provider (`docs/reference/agent-sign-in.md`).
 
-use crate::Server;
-use crate::dance::{ADDRESS, Agent, Tokens, agent, decide, fails, hidden, told};
+use crate::TestServer;
+use crate::dance::{ADDRESS, GrantTokens, TestAgent, agent, decide, fails, hidden_field, redirect_parameters};
 use crate::set_up::number;
 use kit::account_type::AccountType;
 use serde_json::json;
-use testkit::{Browser, CLIENT_ID, CLIENT_SECRET, Client, Forger, PASSWORD, Reply, TENANT_ID, parameters};
+use testkit::{ApiClient, Browser, CLIENT_ID, CLIENT_SECRET, Forger, PASSWORD, Reply, TENANT_ID, parameters};
 
 /// A server with an agent and a provider, at which `ann@example.com` may sign in; `front_end` is `CHANCERY_SIGN_IN_URL`.
-async fn with_provider(front_end: Option<&str>) -> (Server, Forger, Client, Agent) {
+async fn with_provider(front_end: Option<&str>) -> (TestServer, Forger, ApiClient, TestAgent) {
     let forger = Forger::start().await;
     let (issuer, front_end) = (Some(forger.issuer_setting()), front_end.map(str::to_owned));
-    let server = Server::with(|settings| {
+    let server = TestServer::start_with(|settings| {
         settings.identity.sso_provider_b_issuer = issuer;
         settings.sign_in_url = front_end;
     })
@@ -21,7 +21,7 @@ async fn with_provider(front_end: Option<&str>) -> (Server, Forger, Client, Agen
         "name": "Company", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "tenant_id": TENANT_ID,
         "provider": "provider_b", "is_enabled": true,
     });
-    api.post("/api/single-sign-on/", body).await.created();
+    api.post("/api/single-sign-on/", body).await.expect_created();
     let ann = "ann@example.com";
     identity::builds::create_user(&server.app, &server.build, ann, AccountType::Internal, PASSWORD).await.unwrap();
     let agent = agent(&api, "Assistant").await;
@@ -29,9 +29,9 @@ async fn with_provider(front_end: Option<&str>) -> (Server, Forger, Client, Agen
 }
 
 /// Signs in at the provider, and returns what its callback answers.
-async fn call_back(browser: &mut Browser, forger: &Forger, agent: &Agent) -> Reply {
+async fn call_back(browser: &mut Browser, forger: &Forger, agent: &TestAgent) -> Reply {
     let page = browser.open(&agent.authorization(&[]), None).await;
-    let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+    let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("id", "1")];
     let page = browser.open(&format!("{ADDRESS}/oauth/authorize/single-sign-on/"), Some(&form)).await;
     assert_eq!(page.status, 200, "{page:?}");
@@ -41,15 +41,15 @@ async fn call_back(browser: &mut Browser, forger: &Forger, agent: &Agent) -> Rep
 }
 
 /// The tokens of a grant of who signs in at the provider.
-async fn grant(server: &Server, forger: &Forger, agent: &Agent) -> Tokens {
+async fn grant(server: &TestServer, forger: &Forger, agent: &TestAgent) -> GrantTokens {
     let mut browser = Browser::new(server);
     let reply = call_back(&mut browser, forger, agent).await;
     assert_eq!((reply.status, reply.text.as_str()), (303, ""), "{reply:?}");
     let page = browser.open(&format!("{ADDRESS}{}", reply.header("location")), None).await;
     assert!(page.text.contains("<strong>ann@example.com</strong>"), "{}", page.text);
-    let told = told(&decide(&mut browser, &page, "allow").await);
+    let told = redirect_parameters(&decide(&mut browser, &page, "allow").await);
     assert_eq!(browser.cookies_of_build(), 0);
-    Tokens::of(&agent.exchange(server, &told["code"]).await)
+    GrantTokens::from_reply(&agent.exchange(server, &told["code"]).await)
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_sign_in_at_a_provider_leads_back_to_the_agent() {
         let events = testkit::events(&server).await;
         let last = events.last().unwrap();
         assert_eq!((last.event_type, last.data["reason"].clone()), (1, json!("single_sign_on")));
-        Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+        GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
     }
 }
 
@@ -82,14 +82,14 @@ async fn who_may_not_sign_in_begins_again() {
     let page = browser.open(&agent.authorization(&[]), None).await;
     assert!(page.text.contains("name=\"password\"") && page.text.contains("Sign in with Company"));
     // A wrong code of the provider, and a callback that comes twice.
-    let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+    let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
     let form = [("request", request.as_str()), ("token", &token), ("id", "1")];
     let page = browser.open(&format!("{ADDRESS}/oauth/authorize/single-sign-on/"), Some(&form)).await;
     let state = page.text.split_once("state=").unwrap().1.split('&').next().unwrap().to_owned();
     let callback = format!("{ADDRESS}/api/single-sign-on/1/callback/?code=wrong&state={state}");
     let reply = browser.open(&callback, None).await;
     assert!(reply.status == 400 && reply.text.contains("Sign-in failed.") && reply.text.contains("Begin again"));
-    browser.open(&callback, None).await.is(400, json!({"detail": "Sign-in failed."}));
+    browser.open(&callback, None).await.expect_reply(400, json!({"detail": "Sign-in failed."}));
     let unknown = [("request", request.as_str()), ("token", &token), ("id", "9")];
     let page = browser.open(&format!("{ADDRESS}/oauth/authorize/single-sign-on/"), Some(&unknown)).await;
     assert!(page.status == 400 && page.text.contains("This way to sign in is no longer available."), "{page:?}");
@@ -108,7 +108,7 @@ async fn a_grant_by_single_sign_on_ends_with_its_configuration_or_method() {
         assert!(agent.may_call(&server, &tokens).await);
         match round {
             0 => drop(api.patch(one, json!({"is_enabled": false})).await.ok()),
-            1 => api.delete(one).await.is_empty(),
+            1 => api.delete(one).await.expect_empty(),
             _ => {
                 drop(api.patch("/api/security/", json!({"authentication_method": {"internal": "password"}})).await.ok())
             }

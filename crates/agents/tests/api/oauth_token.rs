@@ -1,11 +1,11 @@
 //! `/oauth/token` and `/oauth/revoke` (`docs/reference/agent-sign-in.md`).
 
-use crate::dance::{Tokens, exchange, fails, with_agent};
+use crate::dance::{GrantTokens, exchange, fails, with_agent};
 use crate::set_up::CONNECTORS;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use testkit::{Browser, DAY, MINUTE, SECOND, at_once, statuses};
+use testkit::{Browser, DAY, MINUTE, SECOND, send_concurrently, statuses};
 
 #[tokio::test]
 async fn a_code_is_exchanged_once_for_tokens_that_are_refreshed() {
@@ -18,21 +18,21 @@ async fn a_code_is_exchanged_once_for_tokens_that_are_refreshed() {
     assert_eq!(body["expires_in"], 900);
     assert_eq!((&body["scope"], body.as_object().unwrap().len()), (&json!("offline_access"), 5));
     assert_eq!(reply.header("cache-control"), "no-store");
-    let first = Tokens::of(&reply);
-    let tools = agent.ask(&server, &first, "tools/list", json!({})).await.ok();
+    let first = GrantTokens::from_reply(&reply);
+    let tools = agent.send_request(&server, &first, "tools/list", json!({})).await.ok();
     assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 7);
 
     server.advance(14 * MINUTE);
     assert!(agent.may_call(&server, &first).await);
     server.advance(2 * MINUTE);
     assert!(!agent.may_call(&server, &first).await, "an access token holds for 15 minutes");
-    let second = Tokens::of(&agent.refresh(&server, &first.refresh).await);
+    let second = GrantTokens::from_reply(&agent.refresh(&server, &first.refresh).await);
     assert!(agent.may_call(&server, &second).await);
     // Each refresh makes the grant last longer.
     server.advance(6 * DAY);
-    let third = Tokens::of(&agent.refresh(&server, &second.refresh).await);
+    let third = GrantTokens::from_reply(&agent.refresh(&server, &second.refresh).await);
     server.advance(6 * DAY);
-    let fourth = Tokens::of(&agent.refresh(&server, &third.refresh).await);
+    let fourth = GrantTokens::from_reply(&agent.refresh(&server, &third.refresh).await);
     assert!(agent.may_call(&server, &fourth).await);
     server.advance(8 * DAY);
     fails(&agent.refresh(&server, &fourth.refresh).await, 400, "invalid_grant");
@@ -60,7 +60,7 @@ async fn a_client_authenticates_by_basic_or_in_the_form() {
         (&right, vec![("client_id", agent.client_id.as_str())]),
         ("", vec![("client_id", agent.client_id.as_str()), ("client_secret", &agent.secret)]),
     ] {
-        tokens = Tokens::of(&refresh(header, &more, &tokens.refresh).await);
+        tokens = GrantTokens::from_reply(&refresh(header, &more, &tokens.refresh).await);
     }
     let other = crate::dance::agent(&api, "Other").await;
     for (header, more) in [
@@ -85,11 +85,11 @@ async fn a_client_authenticates_by_basic_or_in_the_form() {
         assert_eq!(reply.header("www-authenticate"), "Basic realm=\"oauth\"", "{header} {more:?}");
     }
     // None of it has used the token.
-    tokens = Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    tokens = GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": false})).await.ok();
     fails(&agent.refresh(&server, &tokens.refresh).await, 401, "invalid_client");
     api.patch(&format!("{CONNECTORS}1/"), json!({"is_enabled": true})).await.ok();
-    Tokens::of(&agent.refresh(&server, &tokens.refresh).await);
+    GrantTokens::from_reply(&agent.refresh(&server, &tokens.refresh).await);
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn wrong_requests_are_told_apart() {
     let form = [exchange(&code).as_slice(), &[("resource", &agent.server_url), ("scope", "x")]].concat();
     let reply = agent.token(&server, &form).await;
     assert_eq!((&reply.ok()["scope"], reply.json.as_object().unwrap().len()), (&json!("offline_access"), 5));
-    let renewed = agent.refresh(&server, &Tokens::of(&reply).refresh).await.ok();
+    let renewed = agent.refresh(&server, &GrantTokens::from_reply(&reply).refresh).await.ok();
     assert_eq!(renewed["scope"], "offline_access");
     let other = server.anonymous().call("POST", "/oauth/token").body("text/plain", "x").send().await;
     assert_eq!(other.status, 415);
@@ -133,7 +133,7 @@ async fn a_code_is_bound_to_its_request() {
     // Another client learns nothing, and spends nothing.
     let code = fresh().await;
     fails(&other.exchange(&server, &code).await, 400, "invalid_grant");
-    Tokens::of(&agent.exchange(&server, &code).await);
+    GrantTokens::from_reply(&agent.exchange(&server, &code).await);
     // Whoever has the secret, but not what belongs to the code, ends it.
     for (name, wrong) in [
         ("redirect_uri", "http://127.0.0.1/callback"),
@@ -148,7 +148,7 @@ async fn a_code_is_bound_to_its_request() {
     }
     let code = fresh().await;
     server.advance(59 * SECOND);
-    Tokens::of(&agent.exchange(&server, &code).await);
+    GrantTokens::from_reply(&agent.exchange(&server, &code).await);
     let code = fresh().await;
     server.advance(60 * SECOND);
     fails(&agent.exchange(&server, &code).await, 400, "invalid_grant");
@@ -159,7 +159,7 @@ async fn a_code_or_a_refresh_token_that_comes_twice_ends_the_grant() {
     let (server, _, agent) = with_agent().await;
     let username = server.account("internal").await;
     let code = agent.code(&mut Browser::new(&server), &username).await;
-    let tokens = Tokens::of(&agent.exchange(&server, &code).await);
+    let tokens = GrantTokens::from_reply(&agent.exchange(&server, &code).await);
     // Hours later, too.
     server.advance(MINUTE * 10);
     assert!(agent.may_call(&server, &tokens).await);
@@ -168,7 +168,7 @@ async fn a_code_or_a_refresh_token_that_comes_twice_ends_the_grant() {
     fails(&agent.refresh(&server, &tokens.refresh).await, 400, "invalid_grant");
 
     let stolen = agent.grant(&server, &username).await;
-    let thief = Tokens::of(&agent.refresh(&server, &stolen.refresh).await);
+    let thief = GrantTokens::from_reply(&agent.refresh(&server, &stolen.refresh).await);
     assert!(agent.may_call(&server, &thief).await);
     fails(&agent.refresh(&server, &stolen.refresh).await, 400, "invalid_grant");
     assert!(!agent.may_call(&server, &thief).await && !agent.may_call(&server, &stolen).await);
@@ -182,14 +182,14 @@ async fn one_of_many_at_once_wins() {
     let client = [("client_id", agent.client_id.as_str()), ("client_secret", agent.secret.as_str())];
     let code = agent.code(&mut Browser::new(&server), &username).await;
     let form = [&client[..], &exchange(&code)].concat();
-    let replies = at_once((0..6).map(|_| server.anonymous().call("POST", "/oauth/token").form(&form))).await;
+    let replies = send_concurrently((0..6).map(|_| server.anonymous().call("POST", "/oauth/token").form(&form))).await;
     assert!(statuses(&replies).iter().filter(|status| **status == 200).count() <= 1, "{:?}", statuses(&replies));
     for reply in replies.iter().filter(|reply| reply.status == 200) {
-        assert!(!agent.may_call(&server, &Tokens::of(reply)).await, "the others have ended it");
+        assert!(!agent.may_call(&server, &GrantTokens::from_reply(reply)).await, "the others have ended it");
     }
     let tokens = agent.grant(&server, &username).await;
     let form = [&client[..], &[("grant_type", "refresh_token"), ("refresh_token", &tokens.refresh)]].concat();
-    let replies = at_once((0..6).map(|_| server.anonymous().call("POST", "/oauth/token").form(&form))).await;
+    let replies = send_concurrently((0..6).map(|_| server.anonymous().call("POST", "/oauth/token").form(&form))).await;
     assert!(statuses(&replies).iter().filter(|status| **status == 200).count() <= 1, "{:?}", statuses(&replies));
     assert!(!agent.may_call(&server, &tokens).await);
 }

@@ -1,6 +1,6 @@
 //! Programs that are agents, as separate processes, and the person whose browser they open.
 
-use crate::Server;
+use crate::TestServer;
 use crate::dance::{ADDRESS, decide, signed_in};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -49,13 +49,13 @@ pub fn python() -> Command {
 }
 
 /// Whose browser a program opens, and what he decides there.
-pub struct Person<'a> {
-    pub server: &'a Server,
+pub struct BrowserPerson<'a> {
+    pub server: &'a TestServer,
     pub username: &'a str,
     pub decision: &'a str,
 }
 
-impl Person<'_> {
+impl BrowserPerson<'_> {
     /// Signs in and decides; returns where the browser is sent to.
     pub async fn opens(&self, address: &str) -> String {
         // The test's browser knows the build by its domain.
@@ -83,31 +83,31 @@ impl Program {
     }
 
     /// The answer to a command, `{result}` or `{error}`. Without a person nobody may be asked to sign in.
-    pub async fn does(&mut self, command: Value, person: Option<&Person<'_>>) -> Value {
-        self.tell(&command);
+    pub async fn send_command(&mut self, command: Value, person: Option<&BrowserPerson<'_>>) -> Value {
+        self.write_line(&command);
         loop {
             let mut line = String::new();
             tokio::task::block_in_place(|| self.answers.read_line(&mut line)).unwrap();
             let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("to {command} it says {line:?}"));
             let Some(address) = said["open"].as_str() else { return said };
             let person = person.unwrap_or_else(|| panic!("for {command} it wants a new sign-in"));
-            self.tell(&json!({"returned": person.opens(address).await}));
+            self.write_line(&json!({"returned": person.opens(address).await}));
         }
     }
 
-    fn tell(&mut self, line: &Value) {
+    fn write_line(&mut self, line: &Value) {
         writeln!(self.commands, "{line}").unwrap();
     }
 
     /// The result of a tool.
     pub async fn calls(&mut self, tool: &str, arguments: Value) -> Value {
-        let called = self.does(json!({"do": "call", "tool": tool, "arguments": arguments}), None).await;
+        let called = self.send_command(json!({"do": "call", "tool": tool, "arguments": arguments}), None).await;
         assert!(called["result"].is_object(), "{tool}: {called}");
         called["result"].clone()
     }
 
     /// The answer of a tool that does what it should. The SDK has compared it with the schema.
-    pub async fn runs(&mut self, tool: &str, arguments: Value) -> Value {
+    pub async fn call_tool(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.calls(tool, arguments).await;
         assert_ne!(result["isError"], true, "{tool}: {result}");
         result["structuredContent"].clone()
@@ -123,7 +123,7 @@ impl Drop for Program {
 
 /// Runs a program that prints the address which its user is to open, for him to sign in; returns whether it succeeds, and what
 /// it prints on its standard output.
-pub async fn run_with(person: &Person<'_>, mut command: Command) -> (bool, String) {
+pub async fn run_with(person: &BrowserPerson<'_>, mut command: Command) -> (bool, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let (sender, lines) = mpsc::channel();

@@ -1,29 +1,29 @@
 //! The plain model of the walk over rights of agents: what was given to whom, and what a connector may therefore do for a person.
 
-use crate::dance::{Agent, Tokens};
+use crate::dance::{GrantTokens, TestAgent};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::Client;
+use testkit::ApiClient;
 
 /// Numbers that look random, the same for the same seed (xorshift).
-pub struct Random(pub u64);
+pub struct SeededRandom(pub u64);
 
-impl Random {
-    pub fn below(&mut self, end: usize) -> usize {
+impl SeededRandom {
+    pub fn number_below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 % end as u64) as usize
     }
-    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
+    pub fn choose<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.number_below(of.len())]
     }
     /// Each of these in two of three cases.
-    pub fn most<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
-        of.iter().copied().filter(|_| self.below(3) > 0).collect()
+    pub fn sample_two_thirds<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
+        of.iter().copied().filter(|_| self.number_below(3) > 0).collect()
     }
     pub fn one_of(&mut self, cases: usize) -> bool {
-        self.below(cases) == 0
+        self.number_below(cases) == 0
     }
 }
 
@@ -31,14 +31,14 @@ pub const RECORD: [&str; 3] = ["view", "edit", "delete"];
 pub const TASKS: [&str; 6] = ["create", "edit", "view", "delete", "complete", "assign"];
 
 /// Actions with their resource, such as `tasks.view`.
-pub type Actions = BTreeSet<String>;
+pub type ActionNames = BTreeSet<String>;
 
-pub fn named(resource: &str, actions: &[&str]) -> Actions {
+pub fn action_names(resource: &str, actions: &[&str]) -> ActionNames {
     actions.iter().map(|action| format!("{resource}.{action}")).collect()
 }
 
 /// The actions with all that they need.
-pub fn with_needed(mut actions: Actions) -> Actions {
+pub fn with_needed(mut actions: ActionNames) -> ActionNames {
     if TASKS.iter().any(|action| actions.contains(&format!("tasks.{action}"))) {
         actions.insert("tasks.view".to_owned());
     }
@@ -52,7 +52,7 @@ pub fn with_needed(mut actions: Actions) -> Actions {
 }
 
 /// Actions as the body of a set has them.
-pub fn body_of(actions: &Actions) -> Value {
+pub fn body_of(actions: &ActionNames) -> Value {
     let of = |resource: &str| -> Vec<&str> {
         actions.iter().filter_map(|name| name.strip_prefix(resource)?.strip_prefix('.')).collect()
     };
@@ -60,7 +60,7 @@ pub fn body_of(actions: &Actions) -> Value {
 }
 
 /// The permissions of a record as answers show them.
-pub fn shown(held: &Actions) -> Value {
+pub fn permissions_json(held: &ActionNames) -> Value {
     let bools = |resource: &str, actions: &[&str]| -> Value {
         actions
             .iter()
@@ -72,30 +72,30 @@ pub fn shown(held: &Actions) -> Value {
     shown
 }
 
-pub struct Person {
-    pub api: Client,
+pub struct ModelPerson {
+    pub api: ApiClient,
     pub account_type: &'static str,
 }
 
-pub struct Connector {
-    pub agent: Agent,
+pub struct ModelConnector {
+    pub agent: TestAgent,
     /// Those of its integration.
     pub classes: BTreeSet<i64>,
     pub is_enabled: bool,
     pub is_integration_enabled: bool,
     /// The tokens of its grants, by person.
-    pub tokens: BTreeMap<i64, Tokens>,
+    pub tokens: BTreeMap<i64, GrantTokens>,
 }
 
 /// A record permission set.
-pub struct Set {
+pub struct ModelSet {
     pub class: i64,
-    pub actions: Actions,
-    pub of_connectors: BTreeMap<i64, Actions>,
+    pub actions: ActionNames,
+    pub of_connectors: BTreeMap<i64, ActionNames>,
 }
 
 /// What gives people rights on a class, and their agents none but to create: its owners, the set of everybody and one other.
-pub struct Class {
+pub struct ModelClass {
     /// The class that the field `next` points at.
     pub next: Option<i64>,
     pub owners: BTreeSet<i64>,
@@ -106,7 +106,7 @@ pub struct Class {
     pub users_of_set: BTreeSet<i64>,
 }
 
-pub struct Record {
+pub struct ModelRecord {
     pub class: i64,
     pub owner: Option<i64>,
     pub title: String,
@@ -116,28 +116,28 @@ pub struct Record {
     pub assigned: BTreeMap<(i64, i64), i64>,
 }
 
-pub struct Task {
+pub struct ModelTask {
     pub record: Option<i64>,
     pub is_open: bool,
 }
 
 /// What was done, as the rules know it.
 #[derive(Default)]
-pub struct Model {
-    pub people: Vec<Person>,
+pub struct RightsModel {
+    pub people: Vec<ModelPerson>,
     pub members: BTreeMap<i64, BTreeSet<i64>>,
-    pub classes: BTreeMap<i64, Class>,
-    pub connectors: BTreeMap<i64, Connector>,
-    pub sets: BTreeMap<i64, Set>,
-    pub records: BTreeMap<i64, Record>,
-    pub tasks: BTreeMap<i64, Task>,
+    pub classes: BTreeMap<i64, ModelClass>,
+    pub connectors: BTreeMap<i64, ModelConnector>,
+    pub sets: BTreeMap<i64, ModelSet>,
+    pub records: BTreeMap<i64, ModelRecord>,
+    pub tasks: BTreeMap<i64, ModelTask>,
 }
 
-impl Model {
+impl RightsModel {
     /// What a connector may do with a record for a person.
-    pub fn on_record(&self, connector: i64, person: i64, record: &Record) -> Actions {
+    pub fn record_actions(&self, connector: i64, person: i64, record: &ModelRecord) -> ActionNames {
         if !self.connectors[&connector].classes.contains(&record.class) {
-            return Actions::new();
+            return ActionNames::new();
         }
         let is_his = |principal: i64| {
             principal == person || self.members.get(&-principal).is_some_and(|of| of.contains(&person))
@@ -146,26 +146,26 @@ impl Model {
         sets.filter_map(|(set, _)| self.sets.get(set)?.of_connectors.get(&connector)).flatten().cloned().collect()
     }
 
-    pub fn sees(&self, connector: i64, person: i64, record: i64) -> bool {
+    pub fn may_view(&self, connector: i64, person: i64, record: i64) -> bool {
         self.records
             .get(&record)
-            .is_some_and(|record| self.on_record(connector, person, record).contains("object_records.view"))
+            .is_some_and(|record| self.record_actions(connector, person, record).contains("object_records.view"))
     }
 
     /// The records of a class that a connector may view for a person.
-    pub fn seen(&self, connector: i64, person: i64, class: i64) -> Vec<i64> {
+    pub fn visible_records(&self, connector: i64, person: i64, class: i64) -> Vec<i64> {
         let of_class = self.records.iter().filter(|(_, record)| record.class == class);
-        of_class.map(|(id, _)| *id).filter(|id| self.sees(connector, person, *id)).collect()
+        of_class.map(|(id, _)| *id).filter(|id| self.may_view(connector, person, *id)).collect()
     }
 
     /// What a connector may do with a task for a person: that of its record.
-    pub fn on_task(&self, connector: i64, person: i64, task: i64) -> Actions {
+    pub fn task_actions(&self, connector: i64, person: i64, task: i64) -> ActionNames {
         let record = self.tasks.get(&task).and_then(|task| self.records.get(&task.record?));
-        record.map(|record| self.on_record(connector, person, record)).unwrap_or_default()
+        record.map(|record| self.record_actions(connector, person, record)).unwrap_or_default()
     }
 
     /// Whether a person may create records of a class, which is what counts for his agents, too.
-    pub fn may_create(&self, person: &Person, class: i64) -> bool {
+    pub fn may_create(&self, person: &ModelPerson, class: i64) -> bool {
         let (user, of) = (person.api.id, &self.classes[&class]);
         person.account_type == "super_admin"
             || of.owners.contains(&user)

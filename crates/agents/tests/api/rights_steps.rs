@@ -1,26 +1,27 @@
 //! The steps of the walk over rights of agents: what administrators give and take, and the people meanwhile.
 
-use crate::Server;
+use crate::TestServer;
 use crate::dance::agent;
 use crate::mcp::with_all_tools;
 use crate::rights_model::{
-    Actions, Class, Connector, Model, Person, RECORD, Random, Record, Set, TASKS, Task, body_of, named, with_needed,
+    ActionNames, ModelClass, ModelConnector, ModelPerson, ModelRecord, ModelSet, ModelTask, RECORD, RightsModel,
+    SeededRandom, TASKS, action_names, body_of, with_needed,
 };
 use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use testkit::{Client, FakeHistory, HistoryServer};
+use testkit::{ApiClient, FakeHistory, HistoryServer};
 
-pub struct Walk {
-    pub server: Server,
+pub struct RightsWalk {
+    pub server: TestServer,
     /// Where the server delivers its history.
     _history: HistoryServer,
-    pub admin: Client,
-    pub model: Model,
+    pub admin: ApiClient,
+    pub model: RightsModel,
     /// The records whose histories have told these events.
     pub events: Mutex<BTreeMap<String, i64>>,
-    pub random: Random,
+    pub random: SeededRandom,
 }
 
 pub fn records_of(class: i64) -> String {
@@ -35,28 +36,28 @@ fn class_sets_of(class: i64) -> String {
     format!("/api/object-classes/{class}/permission-sets/")
 }
 
-impl Walk {
+impl RightsWalk {
     /// Three classes, of which the first points at the second and that at the third; two connectors; people and groups.
-    pub async fn start(seed: u64) -> Walk {
+    pub async fn start(seed: u64) -> RightsWalk {
         let history = HistoryServer::start().await;
         let service = FakeHistory::service_at(history.address.port());
-        let server = Server::with(|settings| settings.events.history = service).await;
+        let server = TestServer::start_with(|settings| settings.events.history = service).await;
         let admin = server.admin().await;
-        let mut walk = Walk {
+        let mut walk = RightsWalk {
             server,
             _history: history,
             admin,
-            model: Model::default(),
+            model: RightsModel::default(),
             events: Mutex::default(),
-            random: Random(seed),
+            random: SeededRandom(seed),
         };
         for account_type in ["internal", "external", "super_admin"] {
             let api = walk.server.as_type(account_type).await;
-            walk.model.people.push(Person { api, account_type });
+            walk.model.people.push(ModelPerson { api, account_type });
         }
         let of_role = json!({"object_records": ["list", "view", "edit", "delete"], "task_templates": ["list", "view"]});
         let api = walk.server.with_role(of_role).await;
-        walk.model.people.push(Person { api, account_type: "full" });
+        walk.model.people.push(ModelPerson { api, account_type: "full" });
         for n in 0..2 {
             let group = walk.admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.id();
             walk.model.members.insert(group, BTreeSet::new());
@@ -68,7 +69,7 @@ impl Walk {
             walk.add_connector().await;
         }
         let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-        walk.admin.post("/api/task-templates/", template).await.created();
+        walk.admin.post("/api/task-templates/", template).await.expect_created();
         for class in walk.classes() {
             for _ in 0..2 {
                 walk.add_set(class).await;
@@ -92,12 +93,12 @@ impl Walk {
             fields.push(json!({"label": "Next", "type": "relation", "related_object_class": next}));
         }
         for field in fields {
-            self.admin.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+            self.admin.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
         }
         let everyone = self.admin.get(&class_sets_of(class)).await.ids()[0];
         let set = json!({"name": "Some", "permissions": {"object_records": ["list", "view", "edit", "delete"]}});
         let set = self.admin.post(&class_sets_of(class), set).await.id();
-        let made = Class {
+        let made = ModelClass {
             next,
             owners: BTreeSet::from([1]),
             everyone,
@@ -110,11 +111,11 @@ impl Walk {
     }
 
     async fn add_connector(&mut self) {
-        let name = format!("Connector {}", self.random.below(1_000_000_000));
+        let name = format!("Connector {}", self.random.number_below(1_000_000_000));
         let agent = agent(&self.admin, &name).await;
         with_all_tools(&self.admin, &agent).await;
         let id = agent.id;
-        let made = Connector {
+        let made = ModelConnector {
             agent,
             classes: BTreeSet::new(),
             is_enabled: true,
@@ -136,47 +137,47 @@ impl Walk {
     }
     fn a_class(&mut self) -> i64 {
         let classes = self.classes();
-        self.random.pick(&classes)
+        self.random.choose(&classes)
     }
     fn a_connector(&mut self) -> i64 {
         let connectors = self.connectors();
-        self.random.pick(&connectors)
+        self.random.choose(&connectors)
     }
     fn a_set(&mut self) -> i64 {
         let sets: Vec<i64> = self.model.sets.keys().copied().collect();
-        self.random.pick(&sets)
+        self.random.choose(&sets)
     }
     fn a_group(&mut self) -> i64 {
         let groups: Vec<i64> = self.model.members.keys().copied().collect();
-        self.random.pick(&groups)
+        self.random.choose(&groups)
     }
-    fn someone(&mut self) -> i64 {
-        let at = self.random.below(self.model.people.len());
+    fn random_person(&mut self) -> i64 {
+        let at = self.random.number_below(self.model.people.len());
         self.model.people[at].api.id
     }
     pub fn a_record(&mut self) -> Option<i64> {
         let records = self.records();
-        (!records.is_empty()).then(|| self.random.pick(&records))
+        (!records.is_empty()).then(|| self.random.choose(&records))
     }
     /// A record that a field `next` of this class can hold.
     pub fn a_next(&mut self, class: i64) -> Option<i64> {
         let next = self.model.classes[&class].next?;
         let records: Vec<i64> =
             self.model.records.iter().filter(|(_, record)| record.class == next).map(|(id, _)| *id).collect();
-        (!records.is_empty()).then(|| self.random.pick(&records))
+        (!records.is_empty()).then(|| self.random.choose(&records))
     }
 
-    fn random_actions(&mut self) -> Actions {
-        let mut actions = named("object_records", &self.random.most(&RECORD));
-        if self.random.below(2) == 0 {
-            actions.extend(named("tasks", &self.random.most(&TASKS)));
+    fn random_actions(&mut self) -> ActionNames {
+        let mut actions = action_names("object_records", &self.random.sample_two_thirds(&RECORD));
+        if self.random.number_below(2) == 0 {
+            actions.extend(action_names("tasks", &self.random.sample_two_thirds(&TASKS)));
         }
         with_needed(actions)
     }
 
     /// Changes something.
     pub async fn step(&mut self) {
-        match self.random.below(18) {
+        match self.random.number_below(18) {
             0 => {
                 let class = self.a_class();
                 self.create_record(class).await;
@@ -184,7 +185,7 @@ impl Walk {
             1 => self.delete_record().await,
             2 => {
                 let Some(record) = self.a_record() else { return };
-                let owner = if self.random.one_of(4) { None } else { Some(self.someone()) };
+                let owner = if self.random.one_of(4) { None } else { Some(self.random_person()) };
                 self.admin.patch(&format!("/api/object-records/{record}/"), json!({"owner": owner})).await.ok();
                 self.model.records.get_mut(&record).unwrap().owner = owner;
             }
@@ -214,7 +215,7 @@ impl Walk {
             15 | 16 => self.add_task().await,
             _ if self.random.one_of(3) => {
                 let connector = self.a_connector();
-                self.admin.delete(&format!("{CONNECTORS}{connector}/")).await.is_empty();
+                self.admin.delete(&format!("{CONNECTORS}{connector}/")).await.expect_empty();
                 self.model.connectors.remove(&connector);
                 self.model.sets.values_mut().for_each(|set| drop(set.of_connectors.remove(&connector)));
                 self.add_connector().await;
@@ -224,21 +225,21 @@ impl Walk {
     }
 
     async fn create_record(&mut self, class: i64) {
-        let owner = if self.random.one_of(3) { None } else { Some(self.someone()) };
-        let (title, amount) = (format!("t{}", self.random.below(6)), self.random.below(20) as i64);
+        let owner = if self.random.one_of(3) { None } else { Some(self.random_person()) };
+        let (title, amount) = (format!("t{}", self.random.number_below(6)), self.random.number_below(20) as i64);
         let next = if self.random.one_of(4) { None } else { self.a_next(class) };
         let mut fields = json!({"title": title, "amount": amount});
         if next.is_some() {
             fields["next"] = json!(next);
         }
         let id = self.admin.post(&records_of(class), json!({"fields": fields, "owner": owner})).await.id();
-        let made = Record { class, owner, title, amount, next, assigned: BTreeMap::new() };
+        let made = ModelRecord { class, owner, title, amount, next, assigned: BTreeMap::new() };
         self.model.records.insert(id, made);
     }
 
     async fn delete_record(&mut self) {
         let Some(record) = self.a_record().filter(|record| !self.model.has_children(*record)) else { return };
-        self.admin.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+        self.admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
         self.model.remove_record(record);
     }
 
@@ -246,11 +247,11 @@ impl Walk {
         let Some(id) = self.a_record() else { return };
         let class = self.model.records[&id].class;
         let sets: Vec<i64> = self.model.sets.iter().filter(|(_, set)| set.class == class).map(|(id, _)| *id).collect();
-        let (set, is_group) = (self.random.pick(&sets), self.random.one_of(3));
-        let principal = if is_group { -self.a_group() } else { self.someone() };
+        let (set, is_group) = (self.random.choose(&sets), self.random.one_of(3));
+        let principal = if is_group { -self.a_group() } else { self.random_person() };
         let below = if is_group { "user-groups/" } else { "" };
         let path = format!("/api/object-records/{id}/permission-sets/{set}/assignees/{below}");
-        let made = self.admin.post(&path, json!([principal.abs()])).await.created();
+        let made = self.admin.post(&path, json!([principal.abs()])).await.expect_created();
         let assignment = made[0]["id"].as_i64().unwrap();
         self.model.records.get_mut(&id).unwrap().assigned.insert((set, principal), assignment);
     }
@@ -261,18 +262,18 @@ impl Walk {
         let Some((key, assignment)) = first else { return };
         let (below, sent) = if key.1 < 0 { ("user-groups/", -key.1) } else { ("", assignment) };
         let path = format!("/api/object-records/{id}/permission-sets/{}/assignees/{below}", key.0);
-        self.admin.delete_all(&path, json!([sent])).await.is_empty();
+        self.admin.delete_all(&path, json!([sent])).await.expect_empty();
         self.model.records.get_mut(&id).unwrap().assigned.remove(&key);
     }
 
     async fn add_set(&mut self, class: i64) {
         let actions = self.random_actions();
-        let name = format!("Set {}", self.random.below(1_000_000_000));
+        let name = format!("Set {}", self.random.number_below(1_000_000_000));
         let body = json!({"name": name, "permissions": body_of(&actions)});
         let id = self.admin.post(&record_sets_of(class), body).await.id();
-        self.model.sets.insert(id, Set { class, actions, of_connectors: BTreeMap::new() });
+        self.model.sets.insert(id, ModelSet { class, actions, of_connectors: BTreeMap::new() });
         for connector in self.connectors() {
-            self.give(id, connector).await;
+            self.grant_to_connector(id, connector).await;
         }
     }
 
@@ -288,11 +289,11 @@ impl Walk {
 
     async fn give_to_connector(&mut self) {
         let (set, connector) = (self.a_set(), self.a_connector());
-        self.give(set, connector).await;
+        self.grant_to_connector(set, connector).await;
     }
 
     /// Gives a connector some of what a set gives; refused where it is not associated with the class.
-    async fn give(&mut self, set: i64, connector: i64) {
+    async fn grant_to_connector(&mut self, set: i64, connector: i64) {
         let random = self.random_actions();
         let of = self.model.sets.get_mut(&set).unwrap();
         let given = with_needed(random.intersection(&of.actions).cloned().collect());
@@ -311,7 +312,7 @@ impl Walk {
     async fn replace_set(&mut self) {
         let id = self.a_set();
         let set = self.model.sets.remove(&id).unwrap();
-        self.admin.delete(&format!("{}{id}/", record_sets_of(set.class))).await.is_empty();
+        self.admin.delete(&format!("{}{id}/", record_sets_of(set.class))).await.expect_empty();
         for record in self.model.records.values_mut() {
             record.assigned.retain(|(set, _), _| *set != id);
         }
@@ -321,7 +322,7 @@ impl Walk {
     /// Associates a connector with some classes, through both fields of its integration.
     async fn associate(&mut self, connector: i64) {
         let all = self.classes();
-        let classes: BTreeSet<i64> = self.random.most(&all).into_iter().collect();
+        let classes: BTreeSet<i64> = self.random.sample_two_thirds(&all).into_iter().collect();
         let single = classes.iter().next().filter(|_| self.random.one_of(2));
         let of = &mut self.model.connectors.get_mut(&connector).unwrap();
         let body = json!({"object_class": single, "object_classes": classes});
@@ -345,46 +346,46 @@ impl Walk {
     }
 
     async fn change_group(&mut self) {
-        let (group, user) = (self.a_group(), self.someone());
+        let (group, user) = (self.a_group(), self.random_person());
         let members = self.model.members.get_mut(&group).unwrap();
         let path = format!("/api/user-groups/{group}/members/users/");
         if members.insert(user) {
-            self.admin.post(&path, json!([user])).await.created();
+            self.admin.post(&path, json!([user])).await.expect_created();
         } else {
             members.remove(&user);
-            self.admin.delete_all(&path, json!([user])).await.is_empty();
+            self.admin.delete_all(&path, json!([user])).await.expect_empty();
         }
     }
 
     async fn replace_group(&mut self) {
         let group = self.a_group();
-        self.admin.delete(&format!("/api/user-groups/{group}/")).await.is_empty();
+        self.admin.delete(&format!("/api/user-groups/{group}/")).await.expect_empty();
         self.model.members.remove(&group);
         for record in self.model.records.values_mut() {
             record.assigned.retain(|(_, principal), _| *principal != -group);
         }
-        let name = format!("Group {}", self.random.below(1_000_000_000));
+        let name = format!("Group {}", self.random.number_below(1_000_000_000));
         let group = self.admin.post("/api/user-groups/", json!({"name": name})).await.id();
         self.model.members.insert(group, BTreeSet::new());
     }
 
     /// Owners and sets of a class, which give people everything and their agents nothing but to create.
     async fn change_class(&mut self) {
-        let (id, user) = (self.a_class(), self.someone());
+        let (id, user) = (self.a_class(), self.random_person());
         let class = self.model.classes.get_mut(&id).unwrap();
         let permissions = |creates: bool| {
             let actions = if creates { json!(["create", "list", "view"]) } else { json!(["list", "view"]) };
             json!({"permissions": {"object_records": actions}})
         };
-        match self.random.below(4) {
+        match self.random.number_below(4) {
             0 => {
                 let path = format!("/api/object-classes/{id}/owners/");
                 if class.owners.insert(user) {
-                    self.admin.post(&path, json!([user])).await.created();
+                    self.admin.post(&path, json!([user])).await.expect_created();
                 } else {
                     class.owners.remove(&user);
                     let ownership = self.admin.get(&format!("{path}?owner_id={user}")).await.ids()[0];
-                    self.admin.delete(&format!("{path}{ownership}/")).await.is_empty();
+                    self.admin.delete(&format!("{path}{ownership}/")).await.expect_empty();
                 }
             }
             1 => {
@@ -400,10 +401,10 @@ impl Walk {
             _ => {
                 let path = format!("{}{}/assignees/users/", class_sets_of(id), class.set);
                 if class.users_of_set.insert(user) {
-                    self.admin.post(&path, json!([user])).await.created();
+                    self.admin.post(&path, json!([user])).await.expect_created();
                 } else {
                     class.users_of_set.remove(&user);
-                    self.admin.delete_all(&path, json!([user])).await.is_empty();
+                    self.admin.delete_all(&path, json!([user])).await.expect_empty();
                 }
             }
         }
@@ -412,8 +413,8 @@ impl Walk {
     /// A task of a record, or of none, which is assigned to somebody.
     async fn add_task(&mut self) {
         let record = if self.random.one_of(5) { None } else { self.a_record() };
-        let body = json!({"task_template": 1, "object_record": record, "assignees": [self.someone()]});
+        let body = json!({"task_template": 1, "object_record": record, "assignees": [self.random_person()]});
         let id = self.admin.post("/api/tasks/", body).await.id();
-        self.model.tasks.insert(id, Task { record, is_open: true });
+        self.model.tasks.insert(id, ModelTask { record, is_open: true });
     }
 }

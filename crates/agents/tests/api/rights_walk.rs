@@ -2,10 +2,10 @@
 //! (`docs/reference/mcp-server.md`): what an agent sees and may do by each tool is exactly what the record sets assigned to its person
 //! give to its connector. `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
 
-use crate::Server;
-use crate::dance::{Agent, Tokens};
-use crate::rights_model::{Actions, Model, Person, Record, Task, shown};
-use crate::rights_steps::{Walk, records_of};
+use crate::TestServer;
+use crate::dance::{GrantTokens, TestAgent};
+use crate::rights_model::{ActionNames, ModelPerson, ModelRecord, ModelTask, RightsModel, permissions_json};
+use crate::rights_steps::{RightsWalk, records_of};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -24,40 +24,40 @@ fn not_found() -> Value {
     json!({"detail": "Not found."})
 }
 
-fn no_record(id: i64) -> String {
+fn unknown_record_text(id: i64) -> String {
     format!("Invalid pk {id} - object does not exist.")
 }
 
 /// An agent that looks at everything for a person.
-struct Look<'w> {
-    server: &'w Server,
-    model: &'w Model,
-    person: &'w Person,
+struct AgentReader<'w> {
+    server: &'w TestServer,
+    model: &'w RightsModel,
+    person: &'w ModelPerson,
     connector: i64,
-    agent: Agent,
-    tokens: Tokens,
+    agent: TestAgent,
+    tokens: GrantTokens,
     who: String,
     /// The records whose histories have told these events.
     events: &'w Mutex<BTreeMap<String, i64>>,
 }
 
-impl Look<'_> {
+impl AgentReader<'_> {
     fn user(&self) -> i64 {
         self.person.api.id
     }
 
-    fn held(&self, record: i64) -> Actions {
+    fn expected_actions(&self, record: i64) -> ActionNames {
         let record = self.model.records.get(&record);
-        record.map(|record| self.model.on_record(self.connector, self.user(), record)).unwrap_or_default()
+        record.map(|record| self.model.record_actions(self.connector, self.user(), record)).unwrap_or_default()
     }
 
-    fn sees(&self, record: i64) -> bool {
-        self.model.sees(self.connector, self.user(), record)
+    fn may_view(&self, record: i64) -> bool {
+        self.model.may_view(self.connector, self.user(), record)
     }
 
     async fn reply(&self, tool: &str, arguments: &Value) -> Reply {
         let params = json!({"name": tool, "arguments": arguments});
-        let reply = self.agent.ask(self.server, &self.tokens, "tools/call", params).await;
+        let reply = self.agent.send_request(self.server, &self.tokens, "tools/call", params).await;
         assert_eq!(reply.status, 200, "{} {tool} {arguments}: {reply:?}", self.who);
         reply
     }
@@ -74,14 +74,20 @@ impl Look<'_> {
         result
     }
 
-    async fn refused(&self, tool: &str, arguments: Value, body: &Value) {
+    async fn expect_refusal(&self, tool: &str, arguments: Value, body: &Value) {
         let told = self.call(tool, arguments.clone()).await;
         assert_eq!(told, (true, body.clone()), "{} {tool} {arguments}", self.who);
     }
 
     /// Calls a tool for what the agent may not see, and for what there is not: the answers are the same, but for the id that was
     /// sent, and are refusals with this body.
-    async fn is_hidden(&self, tool: &str, arguments: impl Fn(i64) -> Value, hidden: i64, body: impl Fn(i64) -> Value) {
+    async fn expect_hidden(
+        &self,
+        tool: &str,
+        arguments: impl Fn(i64) -> Value,
+        hidden: i64,
+        body: impl Fn(i64) -> Value,
+    ) {
         let mut replies = Vec::new();
         for id in [hidden, UNKNOWN] {
             let reply = self.reply(tool, &arguments(id)).await;
@@ -89,37 +95,37 @@ impl Look<'_> {
             assert_eq!(reply.json["result"]["isError"], true, "{} {tool}", self.who);
             let mut reply = without_its_id(reply);
             reply.headers.remove("content-length");
-            let text = reply.text.replace(&no_record(id), "no such record");
+            let text = reply.text.replace(&unknown_record_text(id), "no such record");
             replies.push((reply.headers, text));
         }
         assert_eq!(replies[0], replies[1], "{} {tool} {}", self.who, arguments(hidden));
     }
 
-    async fn at_everything(&self) {
-        self.at_classes().await;
+    async fn compare_everything(&self) {
+        self.compare_classes().await;
         for class in self.model.classes.keys() {
             if self.model.connectors[&self.connector].classes.contains(class) {
-                self.at_class(*class).await;
-                self.at_filters(*class).await;
+                self.compare_class(*class).await;
+                self.compare_filters(*class).await;
             } else {
                 for tool in ["describe_object_class", "search_records", "create_record"] {
-                    self.is_hidden(tool, |class| json!({"object_class": class}), *class, |_| not_found()).await;
+                    self.expect_hidden(tool, |class| json!({"object_class": class}), *class, |_| not_found()).await;
                 }
                 for filters in [json!({"title": "t1"}), json!({"next.title": "t1"}), json!({"nothing": 1})] {
                     let of =
                         |class| json!({"object_class": class, "filters": filters, "search": "t1", "ordering": "title"});
-                    self.is_hidden("search_records", of, *class, |_| not_found()).await;
+                    self.expect_hidden("search_records", of, *class, |_| not_found()).await;
                 }
             }
         }
-        self.at_tasks().await;
+        self.compare_tasks().await;
     }
 
-    async fn at_classes(&self) {
+    async fn compare_classes(&self) {
         let listed = self.run("list_object_classes", json!({"limit": 100})).await;
         let of_class = |id: &i64| {
             let n = self.admin_name(*id);
-            let seen = self.model.seen(self.connector, self.user(), *id).len();
+            let seen = self.model.visible_records(self.connector, self.user(), *id).len();
             json!({"id": id, "alias": format!("class_{n}"), "name": format!("Class {n}"), "description": "", "num_of_records": seen})
         };
         let classes: Vec<Value> = self.model.connectors[&self.connector].classes.iter().map(of_class).collect();
@@ -133,7 +139,7 @@ impl Look<'_> {
         self.model.classes.keys().rev().position(|id| *id == class).unwrap()
     }
 
-    async fn at_class(&self, class: i64) {
+    async fn compare_class(&self, class: i64) {
         let described = self.run("describe_object_class", json!({"object_class": class})).await;
         assert_eq!(described["may_create"], self.model.may_create(self.person, class), "{} {class}", self.who);
         if let Some(next) = self.model.classes[&class].next {
@@ -145,18 +151,18 @@ impl Look<'_> {
             let (text, name) = (described.to_string(), self.admin_name(next));
             assert!(!text.contains(&format!("class_{name}")), "{} {text}", self.who);
         }
-        let seen = self.model.seen(self.connector, self.user(), class);
+        let seen = self.model.visible_records(self.connector, self.user(), class);
         let found = self.run("search_records", json!({"object_class": class, "limit": 100})).await;
         let results = found["results"].as_array().unwrap();
         let ids: Vec<i64> = results.iter().filter_map(|item| item["id"].as_i64()).collect();
         assert_eq!(ids, seen, "{} class {class}", self.who);
         for item in results {
-            self.is_shown(item);
+            self.expect_shown(item);
         }
     }
 
     /// Whether a record is shown as it is, but for the label of a related one that is hidden.
-    fn is_shown(&self, item: &Value) {
+    fn expect_shown(&self, item: &Value) {
         let record = &self.model.records[&item["id"].as_i64().unwrap()];
         let mut fields = json!({"title": record.title, "amount": record.amount});
         let mut label = Value::Null;
@@ -164,7 +170,7 @@ impl Look<'_> {
             fields["next"] = json!(record.next);
             label = record
                 .next
-                .filter(|next| self.sees(*next))
+                .filter(|next| self.may_view(*next))
                 .map_or(Value::Null, |next| json!(self.model.records[&next].title));
         }
         assert_eq!(item["fields"], fields, "{} {item}", self.who);
@@ -172,11 +178,11 @@ impl Look<'_> {
     }
 
     /// Filters, words and orders, also those that look into related records.
-    async fn at_filters(&self, class: i64) {
-        let seen = self.model.seen(self.connector, self.user(), class);
+    async fn compare_filters(&self, class: i64) {
+        let seen = self.model.visible_records(self.connector, self.user(), class);
         let of = |id: &i64| &self.model.records[id];
         // The related record, as far as it is seen.
-        let next = |id: &i64| of(id).next.filter(|next| self.sees(*next)).map(|next| &self.model.records[&next]);
+        let next = |id: &i64| of(id).next.filter(|next| self.may_view(*next)).map(|next| &self.model.records[&next]);
         let all: Vec<i64> = self.model.records.keys().copied().collect();
         let related: BTreeSet<i64> = self.model.records.values().filter_map(|record| record.next).collect();
         let owner = self.user();
@@ -251,8 +257,8 @@ impl Look<'_> {
         assert_eq!(found, ordered, "{} class {class}", self.who);
     }
 
-    async fn at_tasks(&self) {
-        let sees = |id: i64| self.model.on_task(self.connector, self.user(), id).contains("tasks.view");
+    async fn compare_tasks(&self) {
+        let sees = |id: i64| self.model.task_actions(self.connector, self.user(), id).contains("tasks.view");
         let seen: BTreeSet<i64> = self.model.tasks.keys().copied().filter(|id| sees(*id)).collect();
         let is_of = |id: &i64, record: i64| self.model.tasks[id].record == Some(record);
         let is_open = |id: &i64| self.model.tasks[id].is_open;
@@ -287,13 +293,13 @@ impl Look<'_> {
                     arguments["task"] = json!(id);
                     arguments
                 };
-                self.is_hidden(tool, of, *id, |_| not_found()).await;
+                self.expect_hidden(tool, of, *id, |_| not_found()).await;
             }
         }
     }
 
     /// A history tells once that its record was made, as soon as it has arrived, and that of no other record.
-    async fn is_its_history(&self, id: i64) {
+    async fn expect_history(&self, id: i64) {
         let body = json!({"object_record": id, "filters": {"event_type": "record_created"}});
         let told = eventually(async || {
             let (is_error, told) = self.call("get_record_history", body.clone()).await;
@@ -305,53 +311,53 @@ impl Look<'_> {
     }
 
     /// Everything that changes nothing, or the same to the same, about one record.
-    async fn at_record(&self, id: i64) {
-        let held = self.held(id);
+    async fn compare_record(&self, id: i64) {
+        let held = self.expected_actions(id);
         let may = |action: &str| held.contains(action);
         if !may("object_records.view") {
             let of = |id| json!({"object_record": id});
             let title = |id| json!({"object_record": id, "fields": {"title": "Mine"}});
             let task = |id| json!({"object_record": id, "task_template": 1, "assignees": [self.user()]});
             for tool in ["get_record", "delete_record", "get_record_history"] {
-                self.is_hidden(tool, of, id, |_| not_found()).await;
+                self.expect_hidden(tool, of, id, |_| not_found()).await;
             }
-            self.is_hidden("update_record", title, id, |_| not_found()).await;
-            self.is_hidden("create_task", task, id, |id| json!({"object_record": [no_record(id)]})).await;
+            self.expect_hidden("update_record", title, id, |_| not_found()).await;
+            self.expect_hidden("create_task", task, id, |id| json!({"object_record": [unknown_record_text(id)]})).await;
             return;
         }
         let who = format!("{} record {id} {held:?}", self.who);
         let record = self.run("get_record", json!({"object_record": id})).await;
-        assert_eq!(record["_meta"]["permissions"], shown(&held), "{who}");
-        self.is_shown(&record);
-        self.is_its_history(id).await;
+        assert_eq!(record["_meta"]["permissions"], permissions_json(&held), "{who}");
+        self.expect_shown(&record);
+        self.expect_history(id).await;
         let same = json!({"object_record": id, "fields": {"title": self.model.records[&id].title}});
         match may("object_records.edit") {
             true => drop(self.run("update_record", same).await),
-            false => self.refused("update_record", same, &forbidden()).await,
+            false => self.expect_refusal("update_record", same, &forbidden()).await,
         }
         if !may("object_records.delete") {
-            self.refused("delete_record", json!({"object_record": id}), &forbidden()).await;
+            self.expect_refusal("delete_record", json!({"object_record": id}), &forbidden()).await;
         }
         let body = json!({"object_record": id, "task_template": 1});
         if !may("tasks.create") {
-            self.refused("create_task", body.clone(), &forbidden()).await;
+            self.expect_refusal("create_task", body.clone(), &forbidden()).await;
         }
         if !may("tasks.assign") {
             let mut body = body;
             body["assignees"] = json!([self.user()]);
-            self.refused("create_task", body, &forbidden()).await;
+            self.expect_refusal("create_task", body, &forbidden()).await;
         }
     }
 }
 
-impl Walk {
+impl RightsWalk {
     /// A connector and a person, with an agent that looks; after a look at one that is disabled, `None`.
-    async fn agent_of(&mut self, connector: i64, at: usize) -> Option<(Agent, Tokens)> {
+    async fn agent_of(&mut self, connector: i64, at: usize) -> Option<(TestAgent, GrantTokens)> {
         let (user, username) = (self.model.people[at].api.id, self.model.people[at].api.username.clone());
         let of = self.model.connectors.get_mut(&connector).unwrap();
         if !of.is_enabled || !of.is_integration_enabled {
             if let Some(tokens) = of.tokens.get(&user) {
-                assert_eq!(of.agent.ask(&self.server, tokens, "tools/list", json!({})).await.status, 401);
+                assert_eq!(of.agent.send_request(&self.server, tokens, "tools/list", json!({})).await.status, 401);
             }
             return None;
         }
@@ -361,13 +367,13 @@ impl Walk {
         Some((of.agent.clone(), of.tokens[&user].clone()))
     }
 
-    async fn look(&mut self, seed: u64) {
-        let (connectors, at) = (self.connectors(), self.random.below(self.model.people.len()));
-        let connector = self.random.pick(&connectors);
+    async fn compare_reads(&mut self, seed: u64) {
+        let (connectors, at) = (self.connectors(), self.random.number_below(self.model.people.len()));
+        let connector = self.random.choose(&connectors);
         let Some((agent, tokens)) = self.agent_of(connector, at).await else { return };
         let person = &self.model.people[at];
         let who = format!("seed {seed}: {} {} on connector {connector}", person.account_type, person.api.id);
-        let look = Look {
+        let look = AgentReader {
             server: &self.server,
             model: &self.model,
             person,
@@ -382,28 +388,28 @@ impl Walk {
             look.person.api.get(&records_of(*class)).await;
         }
         look.person.api.get("/api/tasks/").await.ok();
-        look.at_everything().await;
+        look.compare_everything().await;
         let records = self.model.records.keys().copied();
-        let (seen, hidden): (Vec<i64>, Vec<i64>) = records.partition(|id| look.sees(*id));
+        let (seen, hidden): (Vec<i64>, Vec<i64>) = records.partition(|id| look.may_view(*id));
         for of in [seen, hidden] {
             if !of.is_empty() {
-                look.at_record(self.random.pick(&of)).await;
+                look.compare_record(self.random.choose(&of)).await;
             }
         }
-        self.act(connector, at, seed).await;
+        self.run_random_action(connector, at, seed).await;
     }
 
     /// Has an agent change something, if it may; the model follows.
-    async fn act(&mut self, connector: i64, at: usize, seed: u64) {
+    async fn run_random_action(&mut self, connector: i64, at: usize, seed: u64) {
         let Some((agent, tokens)) = self.agent_of(connector, at).await else { return };
         let Some(record) = self.a_record() else { return };
         let tasks: Vec<i64> = self.model.tasks.keys().copied().collect();
-        let task = if tasks.is_empty() { UNKNOWN } else { self.random.pick(&tasks) };
+        let task = if tasks.is_empty() { UNKNOWN } else { self.random.choose(&tasks) };
         let next = if self.random.one_of(4) { None } else { self.a_next(self.model.records[&record].class) };
-        let (kind, is_assigned) = (self.random.below(8), self.random.one_of(2));
+        let (kind, is_assigned) = (self.random.number_below(8), self.random.one_of(2));
         let person = &self.model.people[at];
         let who = format!("seed {seed}: {} {} acts on connector {connector}", person.account_type, person.api.id);
-        let look = Look {
+        let look = AgentReader {
             server: &self.server,
             model: &self.model,
             person,
@@ -422,69 +428,77 @@ impl Walk {
             _ => look.changes_task(task, is_assigned).await,
         };
         match done {
-            Done::Nothing => {}
-            Done::Next => self.model.records.get_mut(&record).unwrap().next = next,
-            Done::Deleted => self.model.remove_record(record),
-            Done::Created(id, made) => drop(self.model.records.insert(id, made)),
-            Done::Task(id) => drop(self.model.tasks.insert(id, Task { record: Some(record), is_open: true })),
-            Done::Completed => self.model.tasks.get_mut(&task).unwrap().is_open = false,
-            Done::TaskDeleted => drop(self.model.tasks.remove(&task)),
+            AgentAction::Nothing => {}
+            AgentAction::Next => self.model.records.get_mut(&record).unwrap().next = next,
+            AgentAction::Deleted => self.model.remove_record(record),
+            AgentAction::Created(id, made) => drop(self.model.records.insert(id, made)),
+            AgentAction::Task(id) => {
+                self.model.tasks.insert(id, ModelTask { record: Some(record), is_open: true });
+            }
+            AgentAction::Completed => self.model.tasks.get_mut(&task).unwrap().is_open = false,
+            AgentAction::TaskDeleted => drop(self.model.tasks.remove(&task)),
         }
     }
 }
 
 /// What an agent did.
-enum Done {
+enum AgentAction {
     Nothing,
     Next,
     Deleted,
-    Created(i64, Record),
+    Created(i64, ModelRecord),
     Task(i64),
     Completed,
     TaskDeleted,
 }
 
-impl Look<'_> {
+impl AgentReader<'_> {
     /// Lets a record point at another one, which must be one that the agent may view, or the one at which it points already.
-    async fn sets_next(&self, id: i64, next: Option<i64>) -> Done {
-        let (record, held) = (&self.model.records[&id], self.held(id));
+    async fn sets_next(&self, id: i64, next: Option<i64>) -> AgentAction {
+        let (record, held) = (&self.model.records[&id], self.expected_actions(id));
         if self.model.classes[&record.class].next.is_none() {
-            return Done::Nothing;
+            return AgentAction::Nothing;
         }
         let body = json!({"object_record": id, "fields": {"next": next}});
         if !held.contains("object_records.edit") {
-            let refusal = if self.sees(id) { forbidden() } else { not_found() };
-            self.refused("update_record", body, &refusal).await;
-            return Done::Nothing;
+            let refusal = if self.may_view(id) { forbidden() } else { not_found() };
+            self.expect_refusal("update_record", body, &refusal).await;
+            return AgentAction::Nothing;
         }
-        if let Some(hidden) = next.filter(|next| !self.sees(*next) && record.next != Some(*next)) {
+        if let Some(hidden) = next.filter(|next| !self.may_view(*next) && record.next != Some(*next)) {
             let of = |next| json!({"object_record": id, "fields": {"next": next}});
-            let refusal = |next| json!({"fields": {"next": [no_record(next)]}});
-            self.is_hidden("update_record", of, hidden, refusal).await;
-            return Done::Nothing;
+            let refusal = |next| json!({"fields": {"next": [unknown_record_text(next)]}});
+            self.expect_hidden("update_record", of, hidden, refusal).await;
+            return AgentAction::Nothing;
         }
         assert_eq!(self.run("update_record", body).await["fields"]["next"], json!(next), "{}", self.who);
-        Done::Next
+        AgentAction::Next
     }
 
-    async fn deletes(&self, id: i64) -> Done {
+    async fn deletes(&self, id: i64) -> AgentAction {
         let body = json!({"object_record": id});
-        if !self.held(id).contains("object_records.delete") {
-            let refusal = if self.sees(id) { forbidden() } else { not_found() };
-            self.refused("delete_record", body, &refusal).await;
-            return Done::Nothing;
+        if !self.expected_actions(id).contains("object_records.delete") {
+            let refusal = if self.may_view(id) { forbidden() } else { not_found() };
+            self.expect_refusal("delete_record", body, &refusal).await;
+            return AgentAction::Nothing;
         }
         if self.model.has_children(id) {
             let refusal = json!({"detail": "Object record has related records and cannot be deleted."});
-            self.refused("delete_record", body, &refusal).await;
-            return Done::Nothing;
+            self.expect_refusal("delete_record", body, &refusal).await;
+            return AgentAction::Nothing;
         }
         assert_eq!(self.run("delete_record", body).await, json!({"done": true}));
-        Done::Deleted
+        AgentAction::Deleted
     }
 
     /// Creates a record of the same class as another one, whose owner is the person, and which may be assigned to him.
-    async fn creates(&self, like: i64, next: Option<i64>, is_assigned: bool, admin: &testkit::Client) -> Done {
+    async fn creates(
+        &self,
+        like: i64,
+        next: Option<i64>,
+        is_assigned: bool,
+        admin: &testkit::ApiClient,
+    ) -> AgentAction {
         let class = self.model.records[&like].class;
         let mut body = json!({"object_class": class, "fields": {"title": "t1", "amount": 1}});
         if next.is_some() {
@@ -495,22 +509,22 @@ impl Look<'_> {
             body["permission_sets"] = json!([{"permission_set": set}]);
         }
         if !self.model.connectors[&self.connector].classes.contains(&class) {
-            self.refused("create_record", body, &not_found()).await;
-            return Done::Nothing;
+            self.expect_refusal("create_record", body, &not_found()).await;
+            return AgentAction::Nothing;
         }
         if !self.model.may_create(self.person, class) {
-            self.refused("create_record", body, &forbidden()).await;
-            return Done::Nothing;
+            self.expect_refusal("create_record", body, &forbidden()).await;
+            return AgentAction::Nothing;
         }
-        if let Some(hidden) = next.filter(|next| !self.sees(*next)) {
+        if let Some(hidden) = next.filter(|next| !self.may_view(*next)) {
             let of = |next| {
                 let mut body = body.clone();
                 body["fields"]["next"] = json!(next);
                 body
             };
-            let refusal = |next| json!({"fields": {"next": [no_record(next)]}});
-            self.is_hidden("create_record", of, hidden, refusal).await;
-            return Done::Nothing;
+            let refusal = |next| json!({"fields": {"next": [unknown_record_text(next)]}});
+            self.expect_hidden("create_record", of, hidden, refusal).await;
+            return AgentAction::Nothing;
         }
         let id = self.run("create_record", body).await["id"].as_i64().unwrap();
         let mut assigned = BTreeMap::new();
@@ -522,29 +536,32 @@ impl Look<'_> {
         }
         let made = admin.get(&format!("/api/object-records/{id}/")).await.ok();
         assert_eq!(made["owner"]["id"], self.user(), "{}", self.who);
-        Done::Created(id, Record { class, owner: Some(self.user()), title: "t1".to_owned(), amount: 1, next, assigned })
+        AgentAction::Created(
+            id,
+            ModelRecord { class, owner: Some(self.user()), title: "t1".to_owned(), amount: 1, next, assigned },
+        )
     }
 
-    async fn makes_task(&self, record: i64, is_assigned: bool) -> Done {
-        let held = self.held(record);
+    async fn makes_task(&self, record: i64, is_assigned: bool) -> AgentAction {
+        let held = self.expected_actions(record);
         let mut body = json!({"object_record": record, "task_template": 1, "name": "Look"});
         if is_assigned {
             body["assignees"] = json!([self.user()]);
         }
-        if !self.sees(record) {
-            self.refused("create_task", body, &json!({"object_record": [no_record(record)]})).await;
-            return Done::Nothing;
+        if !self.may_view(record) {
+            self.expect_refusal("create_task", body, &json!({"object_record": [unknown_record_text(record)]})).await;
+            return AgentAction::Nothing;
         }
         if !held.contains("tasks.create") || (is_assigned && !held.contains("tasks.assign")) {
-            self.refused("create_task", body, &forbidden()).await;
-            return Done::Nothing;
+            self.expect_refusal("create_task", body, &forbidden()).await;
+            return AgentAction::Nothing;
         }
-        Done::Task(self.run("create_task", body).await["id"].as_i64().unwrap())
+        AgentAction::Task(self.run("create_task", body).await["id"].as_i64().unwrap())
     }
 
     /// The refusal of an action on a task that the agent may not take.
     fn refusal_of(&self, task: i64, action: &str) -> Option<Value> {
-        let held = self.model.on_task(self.connector, self.user(), task);
+        let held = self.model.task_actions(self.connector, self.user(), task);
         match (held.contains("tasks.view"), held.contains(action)) {
             (false, _) => Some(not_found()),
             (true, false) => Some(forbidden()),
@@ -552,22 +569,22 @@ impl Look<'_> {
         }
     }
 
-    async fn completes(&self, task: i64) -> Done {
+    async fn completes(&self, task: i64) -> AgentAction {
         let body = json!({"task": task, "response": {"ok": true}});
         if let Some(refusal) = self.refusal_of(task, "tasks.complete") {
-            self.refused("complete_task", body, &refusal).await;
-            return Done::Nothing;
+            self.expect_refusal("complete_task", body, &refusal).await;
+            return AgentAction::Nothing;
         }
         if !self.model.tasks[&task].is_open {
-            self.refused("complete_task", body, &json!({"detail": "Action is not available."})).await;
-            return Done::Nothing;
+            self.expect_refusal("complete_task", body, &json!({"detail": "Action is not available."})).await;
+            return AgentAction::Nothing;
         }
         assert_eq!(self.run("complete_task", body).await["status"], "completed", "{}", self.who);
-        Done::Completed
+        AgentAction::Completed
     }
 
     /// Changes a task, its assignees, and deletes it at last.
-    async fn changes_task(&self, task: i64, is_deleted: bool) -> Done {
+    async fn changes_task(&self, task: i64, is_deleted: bool) -> AgentAction {
         let is_open = self.model.tasks.get(&task).is_some_and(|task| task.is_open);
         for (tool, action, more) in [
             ("get_task", "tasks.view", json!({})),
@@ -577,22 +594,22 @@ impl Look<'_> {
             let mut body = more;
             body["task"] = json!(task);
             match self.refusal_of(task, action) {
-                Some(refusal) => self.refused(tool, body, &refusal).await,
+                Some(refusal) => self.expect_refusal(tool, body, &refusal).await,
                 None if !is_open && tool != "get_task" => {
-                    self.refused(tool, body, &json!({"detail": "Action is not available."})).await;
+                    self.expect_refusal(tool, body, &json!({"detail": "Action is not available."})).await;
                 }
                 None => drop(self.run(tool, body).await),
             }
         }
         match self.refusal_of(task, "tasks.delete") {
-            Some(refusal) => self.refused("delete_task", json!({"task": task}), &refusal).await,
+            Some(refusal) => self.expect_refusal("delete_task", json!({"task": task}), &refusal).await,
             None if is_deleted => {
                 self.run("delete_task", json!({"task": task})).await;
-                return Done::TaskDeleted;
+                return AgentAction::TaskDeleted;
             }
             None => {}
         }
-        Done::Nothing
+        AgentAction::Nothing
     }
 }
 
@@ -601,11 +618,11 @@ async fn an_agent_sees_and_may_what_the_sets_give_its_connector_for_its_person_a
     let fixed = std::env::var("CHANCERY_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     for round in 0..rounds(1) as u64 {
         let seed = fixed.unwrap_or(20_261_124 + round);
-        let mut walk = Walk::start(seed).await;
+        let mut walk = RightsWalk::start(seed).await;
         for step in 0..STEPS {
             walk.step().await;
             if step % 2 == 1 {
-                walk.look(seed).await;
+                walk.compare_reads(seed).await;
             }
         }
     }

@@ -1,11 +1,11 @@
 //! The scene of most tests of the MCP server: a class with records, and an agent of a person with all tools.
 
-use crate::Server;
-use crate::dance::{Agent, Tokens, with_agent_on};
+use crate::TestServer;
+use crate::dance::{GrantTokens, TestAgent, with_agent_on};
 use crate::mcp::with_all_tools;
 use crate::set_up::{INTEGRATIONS, class};
 use serde_json::{Value, json};
-use testkit::Client;
+use testkit::ApiClient;
 
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
@@ -13,33 +13,33 @@ pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 /// A server with class 1, `Order`, an agent of a person with all tools, and set 1, which gives everything to those who are
 /// assigned by it. The agent may do the same, but not delete unless its person is the super admin.
 pub struct Scene {
-    pub server: Server,
+    pub server: TestServer,
     /// The first super admin.
-    pub api: Client,
-    pub person: Client,
-    pub agent: Agent,
-    pub tokens: Tokens,
+    pub api: ApiClient,
+    pub person: ApiClient,
+    pub agent: TestAgent,
+    pub tokens: GrantTokens,
 }
 
 impl Scene {
     /// The agent of user 2, an internal account.
     pub async fn new() -> Scene {
-        Scene::on(Server::start().await).await
+        Scene::on(TestServer::start().await).await
     }
 
     /// As [`Scene::new`], on a given server.
-    pub async fn on(server: Server) -> Scene {
+    pub async fn on(server: TestServer) -> Scene {
         let person = server.as_type("internal").await;
         Scene::of(server, person, &["view", "edit"]).await
     }
 
     /// The agent of the first super admin, on a given server.
-    pub async fn of_super_admin(server: Server) -> Scene {
+    pub async fn of_super_admin(server: TestServer) -> Scene {
         let person = server.admin().await;
         Scene::of(server, person, &["view", "edit", "delete"]).await
     }
 
-    async fn of(server: Server, person: Client, agent_may: &[&str]) -> Scene {
+    async fn of(server: TestServer, person: ApiClient, agent_may: &[&str]) -> Scene {
         let (server, api, agent) = with_agent_on(server).await;
         with_all_tools(&api, &agent).await;
         class(&api, "Order").await;
@@ -51,13 +51,13 @@ impl Scene {
             ]}),
             json!({"label": "Above", "type": "relation", "related_object_class": 1}),
         ] {
-            api.post("/api/object-classes/1/fields/", field).await.created();
+            api.post("/api/object-classes/1/fields/", field).await.expect_created();
         }
         let of = format!("{INTEGRATIONS}{}/", agent.integration);
         api.patch(&of, json!({"object_classes": [1]})).await.ok();
         let rights = |records: &[&str]| json!({"object_records": records, "tasks": ["create", "edit", "view", "delete", "complete", "assign"]});
         let set = json!({"name": "Everything", "permissions": rights(&["view", "edit", "delete"])});
-        api.post(SETS, set).await.created();
+        api.post(SETS, set).await.expect_created();
         let given = json!({"mcp_permissions": [{"connector": 1, "permissions": rights(agent_may)}]});
         api.patch(&format!("{SETS}1/"), given).await.ok();
         let tokens = agent.grant(&server, &person.username).await;
@@ -78,6 +78,6 @@ impl Scene {
     }
 
     pub async fn refused(&self, tool: &str, arguments: Value) -> Value {
-        self.agent.refused(&self.server, &self.tokens, tool, arguments).await
+        self.agent.expect_refusal(&self.server, &self.tokens, tool, arguments).await
     }
 }

@@ -1,8 +1,8 @@
 //! The official SDKs of the protocol, and MCP Inspector, as agents: they find their way from the address of a connector alone.
 
-use crate::Server;
+use crate::TestServer;
 use crate::dance::sessions;
-use crate::program::{CALLBACK, Person, Program, node, node_programs, packages, python, run_with};
+use crate::program::{BrowserPerson, CALLBACK, Program, node, node_programs, packages, python, run_with};
 use crate::scene::Scene;
 use crate::set_up::{CONNECTORS, INTEGRATIONS};
 use events::history_client::HistoryAddress;
@@ -15,14 +15,14 @@ const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 /// A scene that delivers to a history service, at whose connector sign-ins of programs may return to [`CALLBACK`].
 async fn scene(history: &HistoryServer) -> Scene {
     let service = HistoryAddress { url: format!("http://{}", history.address), api_key: HISTORY_KEY.to_owned() };
-    let server = Server::at_its_address(|settings| settings.events.history = Some(service)).await;
+    let server = TestServer::start_at_public_address(|settings| settings.events.history = Some(service)).await;
     let scene = Scene::on(server).await;
     let set = json!({"name": "Makers", "permissions": {"object_records": ["create"]}});
     let set = scene.api.post("/api/object-classes/1/permission-sets/", set).await.id();
     let makers = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
-    scene.api.post(&makers, json!([scene.person.id])).await.created();
+    scene.api.post(&makers, json!([scene.person.id])).await.expect_created();
     let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-    scene.api.post("/api/task-templates/", template).await.created();
+    scene.api.post("/api/task-templates/", template).await.expect_created();
     scene
 }
 
@@ -36,52 +36,52 @@ fn settings(scene: &Scene, more: Value) -> Value {
 }
 
 /// A program signs in, calls every tool, goes on when its access token has expired, and is told clearly what it may not do.
-async fn works(command: Command, more: Value, revision: Value, errors: [(&str, &str); 2]) {
+async fn run_program(command: Command, more: Value, revision: Value, errors: [(&str, &str); 2]) {
     let history = HistoryServer::start().await;
     let scene = scene(&history).await;
     let username = "internal@example.com";
-    let allowing = Person { server: &scene.server, username, decision: "allow" };
+    let allowing = BrowserPerson { server: &scene.server, username, decision: "allow" };
     let mut program = Program::start(command, &settings(&scene, more));
-    let begun = program.does(json!({"do": "connect"}), Some(&allowing)).await;
+    let begun = program.send_command(json!({"do": "connect"}), Some(&allowing)).await;
     assert_eq!(
         begun["result"],
         json!({"server": {"name": "chancery", "version": env!("CARGO_PKG_VERSION")}, "revision": revision}),
         "{begun}"
     );
-    let tools = program.does(json!({"do": "list"}), None).await["result"].clone();
+    let tools = program.send_command(json!({"do": "list"}), None).await["result"].clone();
     assert_eq!(tools.as_array().unwrap().len(), 15, "{tools}");
 
-    let classes = program.runs("list_object_classes", json!({})).await;
+    let classes = program.call_tool("list_object_classes", json!({})).await;
     assert_eq!(classes["results"][0]["alias"], "order");
-    let class = program.runs("describe_object_class", json!({"object_class": "order"})).await;
+    let class = program.call_tool("describe_object_class", json!({"object_class": "order"})).await;
     assert_eq!(class["may_create"], true);
     let made = json!({
         "object_class": "order", "fields": {"title": "One", "amount": 5}, "permission_sets": [{"permission_set": 1}],
     });
-    let record = program.runs("create_record", made).await["id"].clone();
+    let record = program.call_tool("create_record", made).await["id"].clone();
     let filters = json!({"object_class": "order", "filters": {"amount__gte": 5, "state": "open"}, "fields": ["title"]});
-    let found = program.runs("search_records", filters).await;
+    let found = program.call_tool("search_records", filters).await;
     assert_eq!((&found["filtered_count"], &found["results"][0]["fields"]), (&json!(1), &json!({"title": "One"})));
     let changed = json!({"object_record": record, "fields": {"state": "closed"}});
-    assert_eq!(program.runs("update_record", changed).await["fields"]["state"], "closed");
-    let shown = program.runs("get_record", json!({"object_record": record})).await;
+    assert_eq!(program.call_tool("update_record", changed).await["fields"]["state"], "closed");
+    let shown = program.call_tool("get_record", json!({"object_record": record})).await;
     assert_eq!(shown["_meta"]["labels"]["fields"]["state"], "Closed");
 
     let made = json!({"object_record": record, "task_template": 1, "name": "Look"});
-    let task = program.runs("create_task", made).await["id"].clone();
-    let listed = program.runs("list_tasks", json!({"filters": {"status": "open"}, "ordering": "-id"})).await;
+    let task = program.call_tool("create_task", made).await["id"].clone();
+    let listed = program.call_tool("list_tasks", json!({"filters": {"status": "open"}, "ordering": "-id"})).await;
     assert_eq!(listed["results"][0]["id"], task);
     let assigned = json!({"task": task, "assignees": [scene.person.id]});
-    assert_eq!(program.runs("assign_task", assigned).await["assignees"][0]["id"], scene.person.id);
+    assert_eq!(program.call_tool("assign_task", assigned).await["assignees"][0]["id"], scene.person.id);
     let changed = json!({"task": task, "due_at": "2030-01-01T00:00:00Z", "description": "Soon"});
-    assert_eq!(program.runs("update_task", changed).await["description"], "Soon");
-    assert_eq!(program.runs("get_task", json!({"task": task})).await["form"]["task_type"], "tt_form");
+    assert_eq!(program.call_tool("update_task", changed).await["description"], "Soon");
+    assert_eq!(program.call_tool("get_task", json!({"task": task})).await["form"]["task_type"], "tt_form");
     let done = json!({"task": task, "response": {"ok": true}});
-    assert_eq!(program.runs("complete_task", done).await["status"], "completed");
-    assert_eq!(program.runs("delete_task", json!({"task": task})).await, json!({"done": true}));
+    assert_eq!(program.call_tool("complete_task", done).await["status"], "completed");
+    assert_eq!(program.call_tool("delete_task", json!({"task": task})).await, json!({"done": true}));
 
     let happened = eventually(async || {
-        let happened = program.runs("get_record_history", json!({"object_record": record, "limit": 50})).await;
+        let happened = program.call_tool("get_record_history", json!({"object_record": record, "limit": 50})).await;
         let mut events = happened["results"].as_array().unwrap().iter();
         let is_there = events.any(|event| event["event_type"] == "field_values_changed");
         if is_there { Ok(happened) } else { Err(happened) }
@@ -92,8 +92,8 @@ async fn works(command: Command, more: Value, revision: Value, errors: [(&str, &
 
     // An access token holds for 15 minutes. Nobody is asked when a new one is got.
     scene.server.advance(16 * MINUTE);
-    program.does(json!({"do": "later", "seconds": 16 * 60}), None).await;
-    program.runs("list_object_classes", json!({})).await;
+    program.send_command(json!({"do": "later", "seconds": 16 * 60}), None).await;
+    program.call_tool("list_object_classes", json!({})).await;
     let (api, person) = (scene.server.admin().await, scene.server.sign_in(username, PASSWORD).await);
     let grants: Vec<Value> =
         sessions(&person).await.into_iter().filter(|session| session["user_agent"] == "Scribe 1.2").collect();
@@ -108,18 +108,18 @@ async fn works(command: Command, more: Value, revision: Value, errors: [(&str, &
     assert!(result["content"][1]["text"].as_str().unwrap().starts_with("You are not allowed to do this"), "{result}");
     let given = json!({"mcp_permissions": [{"connector": 1, "permissions": {"object_records": ["view", "delete"]}}]});
     api.patch(&format!("{SETS}1/"), given).await.ok();
-    assert_eq!(program.runs("delete_record", json!({"object_record": record})).await, json!({"done": true}));
+    assert_eq!(program.call_tool("delete_record", json!({"object_record": record})).await, json!({"done": true}));
     // What its connector does not offer: an error of the protocol.
     api.patch(&format!("{CONNECTORS}1/"), json!({"allowed_tools": ["get_record"]})).await.ok();
     let call = json!({"do": "call", "tool": "list_object_classes", "arguments": {}});
-    let refused = program.does(call.clone(), None).await["error"].clone();
+    let refused = program.send_command(call.clone(), None).await["error"].clone();
     let [(name, message), ended] = errors;
     assert_eq!(refused, json!({"name": name, "code": -32602, "message": message}));
 
     // When the person has ended it, he is asked anew, and denies.
-    person.delete(&format!("/api/users/me/sessions/{}/", grants[0]["id"])).await.is_empty();
-    let denying = Person { decision: "deny", ..allowing };
-    let refused = program.does(call, Some(&denying)).await["error"].clone();
+    person.delete(&format!("/api/users/me/sessions/{}/", grants[0]["id"])).await.expect_empty();
+    let denying = BrowserPerson { decision: "deny", ..allowing };
+    let refused = program.send_command(call, Some(&denying)).await["error"].clone();
     assert_eq!((refused["name"].as_str(), refused["message"].as_str()), (Some(ended.0), Some(ended.1)));
 }
 
@@ -128,7 +128,7 @@ async fn an_agent_on_the_first_line_of_the_typescript_sdk_works() {
     let programs = node_programs();
     let refused = ("McpError", "MCP error -32602: The tool list_object_classes is not allowed.");
     let errors = [refused, ("UnauthorizedError", "Unauthorized")];
-    works(node(&programs, "agent.mjs"), json!({"line": 1}), Value::Null, errors).await;
+    run_program(node(&programs, "agent.mjs"), json!({"line": 1}), Value::Null, errors).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn an_agent_on_the_second_line_of_the_typescript_sdk_works() {
         [("ProtocolError", "The tool list_object_classes is not allowed."), ("UnauthorizedError", "Unauthorized")];
     for (mode, revision) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
         let more = json!({"line": 2, "mode": mode});
-        works(node(&programs, "agent.mjs"), more, json!(revision), errors).await;
+        run_program(node(&programs, "agent.mjs"), more, json!(revision), errors).await;
     }
 }
 
@@ -149,15 +149,15 @@ async fn an_agent_on_the_python_sdk_works() {
     for (mode, revision, method) in
         [("auto", "2026-07-28", "client_secret_basic"), ("legacy", "2025-11-25", "client_secret_post")]
     {
-        works(python(), json!({"mode": mode, "authMethod": method}), json!(revision), errors).await;
+        run_program(python(), json!({"mode": mode, "authMethod": method}), json!(revision), errors).await;
     }
 }
 
 /// The tests above connect by the address as the connector shows it, without a slash at its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_connect_by_an_address_with_a_slash_at_its_end_too() {
-    let scene = Scene::on(Server::at_its_address(|_| {}).await).await;
-    let person = Person { server: &scene.server, username: "internal@example.com", decision: "allow" };
+    let scene = Scene::on(TestServer::start_at_public_address(|_| {}).await).await;
+    let person = BrowserPerson { server: &scene.server, username: "internal@example.com", decision: "allow" };
     assert!(!scene.agent.server_url.ends_with('/'));
     let address = format!("{}/", scene.agent.server_url);
     let programs = node_programs();
@@ -169,9 +169,9 @@ async fn agents_connect_by_an_address_with_a_slash_at_its_end_too() {
         let mut more = more;
         more["serverUrl"] = json!(address);
         let mut program = Program::start(command, &settings(&scene, more));
-        let begun = program.does(json!({"do": "connect"}), Some(&person)).await;
+        let begun = program.send_command(json!({"do": "connect"}), Some(&person)).await;
         assert_eq!(begun["result"]["server"]["name"], "chancery", "{begun}");
-        let tools = program.does(json!({"do": "list"}), None).await["result"].clone();
+        let tools = program.send_command(json!({"do": "list"}), None).await["result"].clone();
         assert_eq!(tools.as_array().unwrap().len(), 15, "{tools}");
     }
 }
@@ -188,11 +188,11 @@ fn commands(page: &str) -> Vec<Vec<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_inspector_connects_as_the_documentation_says() {
-    let scene = Scene::on(Server::at_its_address(|_| {}).await).await;
+    let scene = Scene::on(TestServer::start_at_public_address(|_| {}).await).await;
     let record = scene.record(json!({"title": "One"}), true).await;
     let callback = json!({"redirect_uris": ["http://127.0.0.1/oauth/callback"]});
     scene.api.patch(&format!("{INTEGRATIONS}{}/", scene.agent.integration), callback).await.ok();
-    let person = Person { server: &scene.server, username: "internal@example.com", decision: "allow" };
+    let person = BrowserPerson { server: &scene.server, username: "internal@example.com", decision: "allow" };
     let home = tempfile::tempdir().unwrap();
     let run = async |words: &[String], more: &[&str]| -> Value {
         let mut inspector = Command::new(packages().join("node_modules/.bin/mcp-inspector"));

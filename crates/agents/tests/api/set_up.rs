@@ -1,9 +1,9 @@
 //! What tests of agents begin with.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::Client;
+use store::{Conn, Sql, StoreError};
+use testkit::ApiClient;
 
 pub const CONNECTORS: &str = "/api/mcp/connectors/";
 pub const INTEGRATIONS: &str = "/api/integrations/";
@@ -11,26 +11,26 @@ pub const INTEGRATIONS: &str = "/api/integrations/";
 pub const CALLBACK: &str = "https://agent.example/callback";
 
 /// A class; its id.
-pub async fn class(api: &Client, name: &str) -> i64 {
+pub async fn class(api: &ApiClient, name: &str) -> i64 {
     api.post("/api/object-classes/", json!({"name": name})).await.id()
 }
 
 /// An enabled integration of agents with these classes; its uuid.
-pub async fn integration(api: &Client, name: &str, classes: &[i64]) -> String {
+pub async fn integration(api: &ApiClient, name: &str, classes: &[i64]) -> String {
     let body = json!({
         "type": "ai_mcp", "name": name, "is_enabled": true, "object_classes": classes,
         "redirect_uris": [CALLBACK, "http://127.0.0.1/callback"],
     });
-    api.post(INTEGRATIONS, body).await.created()["uuid"].as_str().unwrap().to_owned()
+    api.post(INTEGRATIONS, body).await.expect_created()["uuid"].as_str().unwrap().to_owned()
 }
 
 /// A connector; the answer to its creation.
-pub async fn connector(api: &Client, name: &str, integration: &str) -> Value {
-    api.post(CONNECTORS, json!({"name": name, "integration": integration})).await.created()
+pub async fn connector(api: &ApiClient, name: &str, integration: &str) -> Value {
+    api.post(CONNECTORS, json!({"name": name, "integration": integration})).await.expect_created()
 }
 
 /// A number that a statement finds.
-pub async fn number(server: &Server, text: &'static str) -> i64 {
-    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
-    server.build.db.read::<i64, Error>(read).await.unwrap()
+pub async fn number(server: &TestServer, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(read).await.unwrap()
 }

@@ -1,32 +1,32 @@
 //! Builds beside each other: connectors, and what their agents did, are those of one build.
 
-use crate::Server;
-use crate::dance::{Agent, Tokens, agent, with_agent};
+use crate::TestServer;
+use crate::dance::{GrantTokens, TestAgent, agent, with_agent};
 use crate::set_up::{CONNECTORS, INTEGRATIONS, class};
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{Client, SECOND, Tenant, eventually, quiet_period};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, SECOND, TestBuild, eventually, quiet_period};
 
 const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
 /// Associates an agent's connector with class 1.
-async fn associate(api: &Client, agent: &Agent) {
+async fn associate(api: &ApiClient, agent: &TestAgent) {
     let classes = json!({"object_classes": [1]});
     api.patch(&format!("{INTEGRATIONS}{}/", agent.integration), classes).await.ok();
 }
 
 /// An agent of an internal user, which has asked for so many records that there are not: each is a line.
-async fn reads(tenant: &Tenant, agent: &Agent, times: usize) -> Tokens {
+async fn create_reading_agent(tenant: &TestBuild, agent: &TestAgent, times: usize) -> GrantTokens {
     let tokens = agent.grant(tenant, &tenant.account("internal").await).await;
     for record in 1..=times {
-        agent.refused(tenant, &tokens, "get_record", json!({"object_record": record})).await;
+        agent.expect_refusal(tenant, &tokens, "get_record", json!({"object_record": record})).await;
     }
     tokens
 }
 
 /// The activity of a connector, when this many calls are listed.
-async fn activity(server: &Server, api: &Client, connector: i64, wanted: usize) -> Value {
+async fn activity(server: &TestServer, api: &ApiClient, connector: i64, wanted: usize) -> Value {
     let path = format!("{CONNECTORS}{connector}/activity/");
     eventually(async || {
         let listed = api.get(&path).await.ok();
@@ -41,9 +41,9 @@ async fn activity(server: &Server, api: &Client, connector: i64, wanted: usize) 
 }
 
 /// How many calls are stored of all builds.
-async fn stored(server: &Server) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
-    server.app.store.control().read::<_, Error>(count).await.unwrap()
+async fn count_stored_calls(server: &TestServer) -> i64 {
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
+    server.app.store.control().read::<_, StoreError>(count).await.unwrap()
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
         associate(&there, &agent).await;
     }
     class(&api, "Order").await;
-    api.post(SETS, json!({"name": "Readers", "permissions": {"object_records": ["view"]}})).await.created();
+    api.post(SETS, json!({"name": "Readers", "permissions": {"object_records": ["view"]}})).await.expect_created();
     let record = api.post(RECORDS, json!({})).await.id();
     let given = |connector: i64| json!({"mcp_permissions": [{"connector": connector, "permissions": {"object_records": ["view"]}}]});
     let unknown =
@@ -78,7 +78,7 @@ async fn connectors_of_other_builds_and_deleted_ones_are_unknown() {
     }
 
     // What a deleted connector had goes, and no later one inherits it.
-    api.delete(&format!("{CONNECTORS}1/")).await.is_empty();
+    api.delete(&format!("{CONNECTORS}1/")).await.expect_empty();
     api.patch(&one, given(1)).await.refuses(unknown(1));
     api.get(&access(1)).await.refuses(json!({"connector": ["Invalid pk 1 - object does not exist."]}));
     let second = agent(&api, "Second").await;
@@ -96,10 +96,10 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
     let admin_there = other.admin().await;
     let there = agent(&admin_there, "Other").await;
     assert_eq!((here.id, there.id), (1, 1));
-    reads(&server, &here, 2).await;
+    create_reading_agent(&server, &here, 2).await;
     // One more account there, so that the person has an id that nobody has here.
     other.account("internal").await;
-    let tokens = reads(&other, &there, 3).await;
+    let tokens = create_reading_agent(&other, &there, 3).await;
     let (of_here, of_there) = (activity(&server, &api, 1, 2).await, activity(&server, &admin_there, 1, 3).await);
     assert_eq!((&of_here["results"][0]["user"]["id"], &of_there["results"][0]["user"]["id"]), (&json!(2), &json!(3)));
     for (filter, count) in [("user=2", 2), ("user=3", 0), ("user=3&tool=get_record", 0)] {
@@ -107,10 +107,10 @@ async fn what_agents_of_other_builds_did_is_listed_there_alone() {
         assert_eq!(filtered["filtered_count"], count, "{filter}");
     }
     // Nor does a token of there count here, though the connectors have the same id.
-    let moved = Agent { uuid: here.uuid.clone(), ..there.clone() };
-    assert_eq!(moved.ask(&server, &tokens, "ping", json!({})).await.status, 401);
-    assert_eq!(there.ask(&server, &tokens, "ping", json!({})).await.status, 401);
-    assert_eq!(there.ask(&other, &tokens, "ping", json!({})).await.status, 200);
+    let moved = TestAgent { uuid: here.uuid.clone(), ..there.clone() };
+    assert_eq!(moved.send_request(&server, &tokens, "ping", json!({})).await.status, 401);
+    assert_eq!(there.send_request(&server, &tokens, "ping", json!({})).await.status, 401);
+    assert_eq!(there.send_request(&other, &tokens, "ping", json!({})).await.status, 200);
 }
 
 #[tokio::test]
@@ -119,22 +119,22 @@ async fn what_agents_did_goes_with_their_build() {
     let other = server.build("b.example").await;
     let admin_there = other.admin().await;
     let there = agent(&admin_there, "Other").await;
-    reads(&server, &here, 2).await;
-    let tokens = reads(&other, &there, 3).await;
+    create_reading_agent(&server, &here, 2).await;
+    let tokens = create_reading_agent(&other, &there, 3).await;
     activity(&server, &api, 1, 2).await;
     activity(&server, &admin_there, 1, 3).await;
-    assert_eq!(stored(&server).await, 5);
+    assert_eq!(count_stored_calls(&server).await, 5);
     // What is still to be noted when the build goes is not noted any more.
     there.run(&other, &tokens, "list_object_classes", json!({})).await;
     let deleting =
         |conn: &mut Conn| conn.exec(&Sql::new("UPDATE builds SET state = 'deleting' WHERE domain = 'b.example'"));
-    server.app.store.control().write::<_, Error>(deleting).await.unwrap();
+    server.app.store.control().write::<_, StoreError>(deleting).await.unwrap();
     server.advance(SECOND);
     quiet_period().await;
-    assert_eq!(stored(&server).await, 5);
+    assert_eq!(count_stored_calls(&server).await, 5);
     identity::builds::delete(&server.app, "b.example", false).await.unwrap();
-    assert_eq!(stored(&server).await, 2);
-    reads(&server, &here, 1).await;
+    assert_eq!(count_stored_calls(&server).await, 2);
+    create_reading_agent(&server, &here, 1).await;
     activity(&server, &api, 1, 3).await;
-    assert_eq!(stored(&server).await, 3);
+    assert_eq!(count_stored_calls(&server).await, 3);
 }

@@ -1,13 +1,13 @@
 //! What calls of agents leave behind, and for how long (`docs/reference/mcp-server.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::dance::agent;
 use crate::scene::Scene;
-use agents::activity::notes::keep;
+use agents::activity::notes::enforce_retention;
 use kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
-use store::{Conn, Engine, Error, Sql};
-use testkit::{Client, DAY, HOUR, MINUTE, PostgreSql, SECOND, eventually};
+use store::{Conn, Sql, StoreEngine, StoreError};
+use testkit::{ApiClient, DAY, HOUR, MINUTE, PostgreSql, SECOND, eventually};
 
 const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 
@@ -15,7 +15,7 @@ const ACTIVITY: &str = "/api/mcp/connectors/1/activity/";
 async fn the_log_of_a_task_tells_what_an_agent_did() {
     let scene = Scene::new().await;
     let template = json!({"name": "Check", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-    scene.api.post("/api/task-templates/", template).await.created();
+    scene.api.post("/api/task-templates/", template).await.expect_created();
     let record = scene.record(json!({"title": "A"}), true).await;
     let run = async |tool: &str, arguments: Value| scene.agent.run(&scene.server, &scene.tokens, tool, arguments).await;
     let task = run("create_task", json!({"task_template": 1, "object_record": record, "name": "Look"})).await;
@@ -39,16 +39,16 @@ async fn the_log_of_a_task_tells_what_an_agent_did() {
 }
 
 /// How many lines are stored.
-async fn stored(server: &Server) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
-    server.app.store.control().read::<i64, Error>(count).await.unwrap()
+async fn count_stored_lines(server: &TestServer) -> i64 {
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM agent_activity"), |row| row.int(0));
+    server.app.store.control().read::<i64, StoreError>(count).await.unwrap()
 }
 
 /// How many calls the stored lines stand for.
-async fn noted(server: &Server) -> i64 {
+async fn count_calls(server: &TestServer) -> i64 {
     let sum = "SELECT CAST(COALESCE(sum(calls), 0) AS BIGINT) FROM agent_activity";
-    let sum = move |conn: &mut Conn| conn.one(&Sql::new(sum), |row| row.int(0));
-    server.app.store.control().read::<i64, Error>(sum).await.unwrap()
+    let sum = move |conn: &mut Conn| conn.query_one(&Sql::new(sum), |row| row.int(0));
+    server.app.store.control().read::<i64, StoreError>(sum).await.unwrap()
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
     let scene = Scene::new().await;
     scene.agent.run(&scene.server, &scene.tokens, "list_object_classes", json!({})).await;
     let count = async || scene.api.get(ACTIVITY).await.ok()["total_count"].clone();
-    assert_eq!((count().await, stored(&scene.server).await), (json!(1), 1));
+    assert_eq!((count().await, count_stored_lines(&scene.server).await), (json!(1), 1));
     scene.server.advance(90 * DAY + 1);
     let api = scene.server.admin().await;
     // It is listed no more at once, and gone soon after.
@@ -65,7 +65,7 @@ async fn activity_is_kept_for_90_days_though_no_agent_calls_any_more() {
         // Builds take turns within an hour.
         scene.server.advance(HOUR);
         kit::jobs::wake(&scene.server.app, &scene.server.build);
-        stored(&scene.server).await == 0
+        count_stored_lines(&scene.server).await == 0
     })
     .await;
 }
@@ -86,7 +86,7 @@ async fn of_too_many_lines_each_connector_keeps_its_own_newest() {
     }
     let newest = listed(1, "?limit=3").await["results"].clone();
     for _ in 0..2 {
-        keep(&scene.server.app, &scene.server.build, 3).await.unwrap();
+        enforce_retention(&scene.server.app, &scene.server.build, 3).await.unwrap();
         let left = listed(1, "").await;
         assert_eq!((&left["results"], &left["total_count"]), (&newest, &json!(3)));
     }
@@ -110,7 +110,7 @@ async fn equal_reads_of_a_minute_are_one_line() {
     get(first).await;
     scene.refused("get_record", json!({"object_record": 999})).await;
     scene.refused("get_record", json!({"object_record": 999})).await;
-    scene.agent.refused(&scene.server, &of_other, "get_record", json!({"object_record": 999})).await;
+    scene.agent.expect_refusal(&scene.server, &of_other, "get_record", json!({"object_record": 999})).await;
     // Writes are lines of their own, refused ones too.
     let change = json!({"object_record": first, "fields": {"title": "A"}});
     scene.run("update_record", change.clone()).await;
@@ -153,13 +153,13 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     let client = json!({
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Anna's laptop", "version": "1"},
     });
-    scene.agent.ask(&scene.server, &scene.tokens, "initialize", client.clone()).await.ok();
-    scene.agent.ask(&scene.server, &of_admin, "initialize", client).await.ok();
+    scene.agent.send_request(&scene.server, &scene.tokens, "initialize", client.clone()).await.ok();
+    scene.agent.send_request(&scene.server, &of_admin, "initialize", client).await.ok();
     let record = scene.record(json!({}), true).await;
     scene.run("get_record", json!({"object_record": record})).await;
     scene.run("update_record", json!({"object_record": record, "fields": {"title": "A"}})).await;
     scene.agent.run(&scene.server, &of_admin, "list_object_classes", json!({})).await;
-    let clients = async |api: &Client| {
+    let clients = async |api: &ApiClient| {
         let lines = api.get(ACTIVITY).await.ok();
         let of = |line: &Value| json!([line["user"]["id"], line["client"]]);
         let mut all: Vec<Value> = lines["results"].as_array().unwrap().iter().map(of).collect();
@@ -174,7 +174,13 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
     assert_eq!(clients(&scene.api).await, json!([[1, name], [person, ""], [person, ""]]));
     let named = async || {
         let sql = "SELECT count(*) FROM agent_activity WHERE client <> ''";
-        scene.server.app.store.control().read::<i64, Error>(|conn| conn.one(&Sql::new(sql), |row| row.int(0))).await
+        scene
+            .server
+            .app
+            .store
+            .control()
+            .read::<i64, StoreError>(|conn| conn.query_one(&Sql::new(sql), |row| row.int(0)))
+            .await
     };
     assert_eq!(named().await.unwrap(), 3);
     eventually(async || {
@@ -190,9 +196,10 @@ async fn nothing_names_the_programs_of_a_person_who_was_anonymized() {
 async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
     let scene = Scene::new().await;
     let version = async || {
-        let read =
-            |conn: &mut Conn| conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'rights'"), |row| row.int(0));
-        scene.server.build.db.read::<i64, Error>(read).await.unwrap()
+        let read = |conn: &mut Conn| {
+            conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'rights'"), |row| row.int(0))
+        };
+        scene.server.build.db.read::<i64, StoreError>(read).await.unwrap()
     };
     let before = version().await;
     for version in ["1", "2", "1"] {
@@ -200,7 +207,7 @@ async fn the_name_that_an_agent_tells_makes_no_other_caller_be_read_again() {
         let client = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "Scribe", "version": version},
         });
-        scene.agent.ask(&scene.server, &scene.tokens, "initialize", client).await.ok();
+        scene.agent.send_request(&scene.server, &scene.tokens, "initialize", client).await.ok();
         scene.agent.run(&scene.server, &scene.tokens, "list_object_classes", json!({})).await;
         let newest = scene.api.get(ACTIVITY).await.ok()["results"][0].clone();
         assert_eq!(newest["client"], format!("Scribe {version}"));
@@ -213,9 +220,9 @@ async fn what_agents_read_takes_no_answer_from_what_is_kept() {
     // A server of its own, since every write on a server changes the state of all its builds.
     let postgresql = PostgreSql::start();
     let url = postgresql.as_ref().map(PostgreSql::url);
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         if let Some(url) = url {
-            config.engine = Engine::Postgres { url };
+            config.engine = StoreEngine::Postgres { url };
         }
     });
     let server = server.await;
@@ -231,11 +238,11 @@ async fn what_agents_read_takes_no_answer_from_what_is_kept() {
             // It was not kept yet.
             continue;
         }
-        let calls = noted(&scene.server).await;
+        let calls = count_calls(&scene.server).await;
         scene.run("get_record", arguments.clone()).await;
         // This has the lines written that wait.
         scene.api.get(ACTIVITY).await.ok();
-        assert_eq!(noted(&scene.server).await, calls + 1);
+        assert_eq!(count_calls(&scene.server).await, calls + 1);
         let before = hits();
         scene.api.get(&path).await.ok();
         if hits() > before { kept += 1 } else { lost += 1 }

@@ -1,15 +1,15 @@
 //! What agents need in the demo: an integration with the classes, a connector, and what record permission sets let it do.
 
-use super::calls::Caller;
-use super::classes::Classes;
-use crate::open::Failure;
+use super::calls::DemoCaller;
+use super::classes::DemoClasses;
+use crate::open::CommandFailure;
 use serde_json::json;
 
 /// Makes the integration and the connector. Its secret is not kept: a super admin resets it to get one.
-pub async fn make(admin: &mut Caller, classes: &Classes) -> Result<(), Failure> {
+pub async fn make(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), CommandFailure> {
     let integration = json!({
         "type": "ai_mcp", "name": "Agents", "description": "Programs that work for people", "is_enabled": true,
-        "object_classes": classes.all().map(|class| class.id), "redirect_uris": ["http://localhost/callback"],
+        "object_classes": classes.classes().map(|class| class.id), "redirect_uris": ["http://localhost/callback"],
     });
     let integration = admin.post("/api/integrations/", integration).await?;
     let connector = json!({
@@ -20,7 +20,7 @@ pub async fn make(admin: &mut Caller, classes: &Classes) -> Result<(), Failure> 
         ],
     });
     let connector = admin.make("/api/mcp/connectors/", connector).await?;
-    for class in classes.all() {
+    for class in classes.classes() {
         let given = [
             (class.readers, json!({"object_records": ["view"], "tasks": ["view"]})),
             (class.editors, json!({"object_records": ["view", "edit"], "tasks": ["view"]})),

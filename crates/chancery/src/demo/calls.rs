@@ -2,7 +2,7 @@
 //! can reach, answered as those of any client. So nothing is made that the API would refuse, uploads and changes of classes
 //! included, which calls within a request (`kit/inner_call.rs`) cannot make.
 
-use crate::open::Failure;
+use crate::open::CommandFailure;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -22,15 +22,20 @@ const IN_FLIGHT: usize = 64 * 1024;
 const MAX_TOLD: usize = 300;
 
 /// Somebody who is signed in to a build, on a connection of his own.
-pub struct Caller {
+pub struct DemoCaller {
     sender: SendRequest<Full<Bytes>>,
     host: String,
     authorization: String,
 }
 
-impl Caller {
+impl DemoCaller {
     /// Signs in with a password.
-    pub async fn sign_in(app: &App, domain: &str, username: &str, password: &str) -> Result<Caller, Failure> {
+    pub async fn sign_in(
+        app: &App,
+        domain: &str,
+        username: &str,
+        password: &str,
+    ) -> Result<DemoCaller, CommandFailure> {
         let (near, far) = tokio::io::duplex(IN_FLIGHT);
         let app = app.clone();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -44,33 +49,33 @@ impl Caller {
         });
         let (sender, connection) = handshake(TokioIo::new(near)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
-        let mut caller = Caller { sender, host: domain.to_owned(), authorization: String::new() };
+        let mut caller = DemoCaller { sender, host: domain.to_owned(), authorization: String::new() };
         let tokens = caller.post("/api/auth/login/", json!({"username": username, "password": password})).await?;
         let token = tokens["access_token"].as_str().ok_or_else(|| format!("{username} got no token"))?;
         caller.authorization = format!("Bearer {token}");
         Ok(caller)
     }
 
-    pub async fn get(&mut self, path: &str) -> Result<Json, Failure> {
+    pub async fn get(&mut self, path: &str) -> Result<Json, CommandFailure> {
         self.send(self.request(Method::GET, path), Bytes::new()).await
     }
 
-    pub async fn post(&mut self, path: &str, body: Json) -> Result<Json, Failure> {
+    pub async fn post(&mut self, path: &str, body: Json) -> Result<Json, CommandFailure> {
         self.send_json(Method::POST, path, body).await
     }
 
-    pub async fn patch(&mut self, path: &str, body: Json) -> Result<Json, Failure> {
+    pub async fn patch(&mut self, path: &str, body: Json) -> Result<Json, CommandFailure> {
         self.send_json(Method::PATCH, path, body).await
     }
 
     /// Makes an object; its id.
-    pub async fn make(&mut self, path: &str, body: Json) -> Result<i64, Failure> {
+    pub async fn make(&mut self, path: &str, body: Json) -> Result<i64, CommandFailure> {
         let made = self.post(path, body).await?;
         made["id"].as_i64().ok_or_else(|| format!("POST {path}: an answer without an id: {made}"))
     }
 
     /// Uploads a file; its token. The name has plain characters.
-    pub async fn upload(&mut self, name: &str, content: &'static [u8]) -> Result<Json, Failure> {
+    pub async fn upload(&mut self, name: &str, content: &'static [u8]) -> Result<Json, CommandFailure> {
         let request = self
             .request(Method::POST, "/api/files/upload/")
             .header(header::CONTENT_TYPE, "application/octet-stream")
@@ -79,7 +84,7 @@ impl Caller {
         Ok(uploaded["token"].take())
     }
 
-    async fn send_json(&mut self, method: Method, path: &str, body: Json) -> Result<Json, Failure> {
+    async fn send_json(&mut self, method: Method, path: &str, body: Json) -> Result<Json, CommandFailure> {
         let request = self.request(method, path).header(header::CONTENT_TYPE, "application/json");
         self.send(request, body.to_string().into()).await
     }
@@ -93,7 +98,7 @@ impl Caller {
     }
 
     /// The answer to a request; a failure that names the request when it is refused.
-    async fn send(&mut self, request: http::request::Builder, body: Bytes) -> Result<Json, Failure> {
+    async fn send(&mut self, request: http::request::Builder, body: Bytes) -> Result<Json, CommandFailure> {
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let failed = |reason: &dyn std::fmt::Display| format!("{method} {path}: {reason}");

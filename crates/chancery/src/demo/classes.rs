@@ -1,9 +1,9 @@
 //! The classes of the demo: companies, contracts with them, invoices under contracts; with their fields, their permission
 //! sets, a form and a document template.
 
-use super::calls::Caller;
+use super::calls::DemoCaller;
 use super::organisation::Organisation;
-use crate::open::Failure;
+use crate::open::CommandFailure;
 use serde_json::{Value as Json, json};
 
 /// A Word document with tags of the class of contracts.
@@ -11,7 +11,7 @@ const LETTER: &[u8] = include_bytes!("contract.docx");
 
 /// A class, and its two record permission sets.
 #[derive(Clone, Copy)]
-pub struct Class {
+pub struct DemoClass {
     pub id: i64,
     /// Gives `view`.
     pub readers: i64,
@@ -19,20 +19,20 @@ pub struct Class {
     pub editors: i64,
 }
 
-pub struct Classes {
-    pub company: Class,
-    pub contract: Class,
-    pub invoice: Class,
+pub struct DemoClasses {
+    pub company: DemoClass,
+    pub contract: DemoClass,
+    pub invoice: DemoClass,
 }
 
-impl Classes {
-    pub fn all(&self) -> [Class; 3] {
+impl DemoClasses {
+    pub fn classes(&self) -> [DemoClass; 3] {
         [self.company, self.contract, self.invoice]
     }
 }
 
 /// Makes the classes.
-pub async fn make(admin: &mut Caller, people: &Organisation) -> Result<Classes, Failure> {
+pub async fn make(admin: &mut DemoCaller, people: &Organisation) -> Result<DemoClasses, CommandFailure> {
     let company = class(admin, "Company", "Whom we buy from", company_fields()).await?;
     let contract = class(admin, "Contract", "What was agreed with a company", contract_fields(company.id)).await?;
     let invoice = class(admin, "Invoice", "What a contract costs us", invoice_fields(contract.id)).await?;
@@ -50,10 +50,15 @@ pub async fn make(admin: &mut Caller, people: &Organisation) -> Result<Classes, 
 
     let reading = json!({"name": "Contract readers", "permissions": {"object_records": ["view"]}});
     assign(admin, contract, reading, &[people.accounts]).await?;
-    Ok(Classes { company, contract, invoice })
+    Ok(DemoClasses { company, contract, invoice })
 }
 
-async fn class(admin: &mut Caller, name: &str, description: &str, fields: Vec<Json>) -> Result<Class, Failure> {
+async fn class(
+    admin: &mut DemoCaller,
+    name: &str,
+    description: &str,
+    fields: Vec<Json>,
+) -> Result<DemoClass, CommandFailure> {
     let id = admin.make("/api/object-classes/", json!({"name": name, "description": description})).await?;
     for field in fields {
         admin.post(&format!("/api/object-classes/{id}/fields/"), field).await?;
@@ -62,18 +67,18 @@ async fn class(admin: &mut Caller, name: &str, description: &str, fields: Vec<Js
     let readers = json!({"name": "Readers", "permissions": {"object_records": ["view"], "tasks": ["view"]}});
     let editors =
         json!({"name": "Editors", "permissions": {"object_records": ["edit"], "tasks": ["complete", "create"]}});
-    Ok(Class { id, readers: admin.make(&sets, readers).await?, editors: admin.make(&sets, editors).await? })
+    Ok(DemoClass { id, readers: admin.make(&sets, readers).await?, editors: admin.make(&sets, editors).await? })
 }
 
 /// Lets groups work with all records of a class.
-async fn staff(admin: &mut Caller, class: Class, name: &str, groups: &[i64]) -> Result<(), Failure> {
+async fn staff(admin: &mut DemoCaller, class: DemoClass, name: &str, groups: &[i64]) -> Result<(), CommandFailure> {
     let permissions = json!({
         "object_classes": ["view"], "object_records": ["create", "edit"], "tasks": ["create", "edit", "complete", "assign"],
     });
     assign(admin, class, json!({"name": name, "permissions": permissions}), groups).await
 }
 
-async fn assign(admin: &mut Caller, class: Class, set: Json, groups: &[i64]) -> Result<(), Failure> {
+async fn assign(admin: &mut DemoCaller, class: DemoClass, set: Json, groups: &[i64]) -> Result<(), CommandFailure> {
     let sets = format!("/api/object-classes/{}/permission-sets/", class.id);
     let set = admin.make(&sets, set).await?;
     admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!(groups)).await?;
@@ -149,7 +154,7 @@ fn invoice_fields(contract: i64) -> Vec<Json> {
 }
 
 /// Makes the document template of contracts.
-pub async fn document_template(admin: &mut Caller, classes: &Classes) -> Result<(), Failure> {
+pub async fn document_template(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), CommandFailure> {
     let token = admin.upload("contract.docx", LETTER).await?;
     let path = format!("/api/object-classes/{}/document-templates/", classes.contract.id);
     let body = json!({
@@ -159,7 +164,7 @@ pub async fn document_template(admin: &mut Caller, classes: &Classes) -> Result<
 }
 
 /// Makes the form by which invoices are entered.
-pub async fn form(admin: &mut Caller, classes: &Classes) -> Result<(), Failure> {
+pub async fn form(admin: &mut DemoCaller, classes: &DemoClasses) -> Result<(), CommandFailure> {
     let item = |field: &str, is_required: bool| json!({"field": field, "required": is_required});
     let configuration = json!({"version": 1, "sections": [
         {

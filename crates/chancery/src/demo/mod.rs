@@ -8,13 +8,13 @@ mod organisation;
 mod records;
 mod tasks;
 
-use self::calls::Caller;
+use self::calls::DemoCaller;
 use self::organisation::{ANNA, JONAS, account_type, username};
 use crate::command_history;
-use crate::open::{Failure, open};
-use crate::output::{progress, say, say_lines};
+use crate::open::{CommandFailure, open};
+use crate::output::{print_line, progress, say_lines};
 use crate::serve::Signals;
-use crate::settings::Settings;
+use crate::settings::ProgramSettings;
 use platform::builds;
 use platform::events;
 use platform::kit::account_type::AccountType;
@@ -24,7 +24,7 @@ use serde_json::{Value as Json, json};
 use web::clock::random_token;
 
 /// An account that the operator is told of.
-struct Account {
+struct DemoAccount {
     username: String,
     account_type: &'static str,
     password: String,
@@ -33,10 +33,10 @@ struct Account {
 }
 
 /// What was made: how many of what, by the name of its resource and by its name for people.
-type Counts = Vec<(&'static str, &'static str, usize)>;
+type DemoCounts = Vec<(&'static str, &'static str, usize)>;
 
 /// Makes the build, or nothing.
-pub async fn demo(domain: &str, as_json: bool, settings: &Settings) -> Result<(), Failure> {
+pub async fn demo(domain: &str, as_json: bool, settings: &ProgramSettings) -> Result<(), CommandFailure> {
     let mut signals = Signals::watch()?;
     let app = open(settings, settings.listen).await?;
     if let Ok(build) = builds::find(&app, domain).await {
@@ -51,8 +51,8 @@ pub async fn demo(domain: &str, as_json: bool, settings: &Settings) -> Result<()
     let [admin, ..] = &accounts;
     let build = builds::create(&app, domain, &admin.username, &admin.password).await?;
     let filled = tokio::select! {
-        filled = fill(&app, &build, &accounts) => filled,
-        () = signals.received() => Err("it was interrupted".to_owned()),
+        filled = fill_build(&app, &build, &accounts) => filled,
+        () = signals.wait_for_signal() => Err("it was interrupted".to_owned()),
     };
     let counts = match filled {
         Ok(counts) => counts,
@@ -67,7 +67,7 @@ pub async fn demo(domain: &str, as_json: bool, settings: &Settings) -> Result<()
     // At once, since nobody else knows the passwords.
     match as_json {
         true => say_lines(&to_json(&build, &address, &counts, &accounts))?,
-        false => tell(&build, &address, &counts, &accounts)?,
+        false => print_summary(&build, &address, &counts, &accounts)?,
     }
     history.finish_new_build(&app, &build).await?;
     history.close().await;
@@ -76,14 +76,14 @@ pub async fn demo(domain: &str, as_json: bool, settings: &Settings) -> Result<()
 }
 
 /// Those who can sign in: the super admin first.
-fn accounts(settings: &Settings) -> [Account; 3] {
-    let admin = Account {
+fn accounts(settings: &ProgramSettings) -> [DemoAccount; 3] {
+    let admin = DemoAccount {
         username: settings.admin_username.clone(),
         account_type: AccountType::SuperAdmin.name(),
         password: settings.admin_password.clone().unwrap_or_else(random_token),
         is_new: settings.admin_password.is_none(),
     };
-    let known = |place| Account {
+    let known = |place| DemoAccount {
         username: username(place),
         account_type: account_type(place),
         password: random_token(),
@@ -93,10 +93,11 @@ fn accounts(settings: &Settings) -> [Account; 3] {
 }
 
 /// Fills the build, as its super admin and the two people who answer tasks.
-async fn fill(app: &App, build: &Build, accounts: &[Account; 3]) -> Result<Counts, Failure> {
+async fn fill_build(app: &App, build: &Build, accounts: &[DemoAccount; 3]) -> Result<DemoCounts, CommandFailure> {
     let [admin, anna, jonas] = accounts;
-    let sign_in =
-        async |account: &Account| Caller::sign_in(app, &build.domain, &account.username, &account.password).await;
+    let sign_in = async |account: &DemoAccount| {
+        DemoCaller::sign_in(app, &build.domain, &account.username, &account.password).await
+    };
     let mut admin = sign_in(admin).await?;
     let bar = progress("people", records::RECORDS as u64);
     let known = [(ANNA, anna.password.clone()), (JONAS, jonas.password.clone())];
@@ -110,7 +111,7 @@ async fn fill(app: &App, build: &Build, accounts: &[Account; 3]) -> Result<Count
     classes::document_template(&mut admin, &classes).await?;
     bar.set_message("tasks");
     let (mut anna, mut jonas) = (sign_in(anna).await?, sign_in(jonas).await?);
-    let callers = tasks::Callers { admin: &mut admin, anna: &mut anna, jonas: &mut jonas };
+    let callers = tasks::TaskPeople { admin: &mut admin, anna: &mut anna, jonas: &mut jonas };
     let tasks = tasks::make(callers, &people, &classes, &records).await?;
     bar.finish_and_clear();
     Ok(vec![
@@ -118,7 +119,7 @@ async fn fill(app: &App, build: &Build, accounts: &[Account; 3]) -> Result<Count
         ("users", "people and programs", people.users.len() + 1),
         ("roles", "roles", people.num_of_roles),
         ("user_groups", "groups", people.num_of_groups),
-        ("object_classes", "classes", classes.all().len()),
+        ("object_classes", "classes", classes.classes().len()),
         ("object_records", "records", records.companies.len() + records.contracts.len() + records.invoices.len()),
         ("document_templates", "document template", 1),
         ("object_class_forms", "form", 1),
@@ -145,22 +146,27 @@ async fn remove(app: &App, build: &Build, has_history: bool) -> String {
     }
 }
 
-fn tell(build: &Build, address: &str, counts: &Counts, accounts: &[Account; 3]) -> Result<(), Failure> {
+fn print_summary(
+    build: &Build,
+    address: &str,
+    counts: &DemoCounts,
+    accounts: &[DemoAccount; 3],
+) -> Result<(), CommandFailure> {
     let made: Vec<String> = counts.iter().map(|(_, name, count)| format!("{count} {name}")).collect();
-    say(format_args!("The build {} was made: {}.", build.domain, made.join(", ")))?;
-    say(format_args!("Open {address} while a server runs (`chancery serve`). Sign in as"))?;
-    for Account { username, account_type, password, is_new } in accounts {
+    print_line(format_args!("The build {} was made: {}.", build.domain, made.join(", ")))?;
+    print_line(format_args!("Open {address} while a server runs (`chancery serve`). Sign in as"))?;
+    for DemoAccount { username, account_type, password, is_new } in accounts {
         match is_new {
-            true => {
-                say(format_args!("  {username} ({account_type}) with the password {password} (it is shown this once)"))?
-            }
-            false => say(format_args!("  {username} ({account_type})"))?,
+            true => print_line(format_args!(
+                "  {username} ({account_type}) with the password {password} (it is shown this once)"
+            ))?,
+            false => print_line(format_args!("  {username} ({account_type})"))?,
         }
     }
     Ok(())
 }
 
-fn to_json(build: &Build, address: &str, counts: &Counts, accounts: &[Account; 3]) -> String {
+fn to_json(build: &Build, address: &str, counts: &DemoCounts, accounts: &[DemoAccount; 3]) -> String {
     let counts = Json::from_iter(counts.iter().map(|(resource, _, count)| (*resource, *count)));
     let accounts = accounts.iter().map(|account| {
         let password = account.is_new.then_some(&account.password);

@@ -1,7 +1,7 @@
 //! The people of the demo, their roles and groups, and the company's details.
 
-use super::calls::Caller;
-use crate::open::Failure;
+use super::calls::DemoCaller;
+use crate::open::CommandFailure;
 use platform::builds;
 use platform::kit::app::App;
 use platform::kit::build::Build;
@@ -9,18 +9,18 @@ use serde_json::{Value as Json, json};
 use web::clock::random_token;
 
 /// Somebody of the demo.
-struct Person {
+struct DemoPerson {
     first_name: &'static str,
     last_name: &'static str,
     account_type: &'static str,
     job_title: &'static str,
     company_name: &'static str,
-    state: State,
+    state: AccountProgress,
 }
 
 /// How far an account has come.
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum AccountProgress {
     /// Never signed in, since no link was mailed.
     Pending,
     Active,
@@ -29,15 +29,15 @@ enum State {
 
 const OURS: &str = "Tidewater Trading";
 
-const fn person(
+const fn demo_person(
     first_name: &'static str,
     last_name: &'static str,
     account_type: &'static str,
     job_title: &'static str,
     company_name: &'static str,
-    state: State,
-) -> Person {
-    Person { first_name, last_name, account_type, job_title, company_name, state }
+    state: AccountProgress,
+) -> DemoPerson {
+    DemoPerson { first_name, last_name, account_type, job_title, company_name, state }
 }
 
 /// The places of some people in [`PEOPLE`].
@@ -49,19 +49,19 @@ pub const DAVID: usize = 4;
 pub const EMMA: usize = 5;
 const INES: usize = 8;
 
-const PEOPLE: [Person; 12] = [
-    person("Anna", "Berg", "full", "Head of office", OURS, State::Active),
-    person("Farid", "Rahimi", "full", "Records manager", OURS, State::Active),
-    person("Jonas", "Weber", "internal", "Accounts clerk", OURS, State::Active),
-    person("Clara", "Novak", "internal", "Accountant", OURS, State::Active),
-    person("David", "Okafor", "internal", "Contract manager", OURS, State::Active),
-    person("Emma", "Lindqvist", "internal", "Lawyer", OURS, State::Active),
-    person("Grace", "Murphy", "internal", "Contract manager", OURS, State::Deactivated),
-    person("Hugo", "Martin", "internal", "Trainee", OURS, State::Pending),
-    person("Ines", "Costa", "external", "Key account manager", "Aster Logistics", State::Active),
-    person("Karl", "Schmidt", "external", "Sales manager", "Beacon Software", State::Pending),
-    person("Report", "Service", "service_internal", "", OURS, State::Active),
-    person("Import", "Service", "service_external", "", "Cedar Foods", State::Active),
+const PEOPLE: [DemoPerson; 12] = [
+    demo_person("Anna", "Berg", "full", "Head of office", OURS, AccountProgress::Active),
+    demo_person("Farid", "Rahimi", "full", "Records manager", OURS, AccountProgress::Active),
+    demo_person("Jonas", "Weber", "internal", "Accounts clerk", OURS, AccountProgress::Active),
+    demo_person("Clara", "Novak", "internal", "Accountant", OURS, AccountProgress::Active),
+    demo_person("David", "Okafor", "internal", "Contract manager", OURS, AccountProgress::Active),
+    demo_person("Emma", "Lindqvist", "internal", "Lawyer", OURS, AccountProgress::Active),
+    demo_person("Grace", "Murphy", "internal", "Contract manager", OURS, AccountProgress::Deactivated),
+    demo_person("Hugo", "Martin", "internal", "Trainee", OURS, AccountProgress::Pending),
+    demo_person("Ines", "Costa", "external", "Key account manager", "Aster Logistics", AccountProgress::Active),
+    demo_person("Karl", "Schmidt", "external", "Sales manager", "Beacon Software", AccountProgress::Pending),
+    demo_person("Report", "Service", "service_internal", "", OURS, AccountProgress::Active),
+    demo_person("Import", "Service", "service_external", "", "Cedar Foods", AccountProgress::Active),
 ];
 
 /// Who there is, by the ids that they got.
@@ -77,7 +77,7 @@ pub struct Organisation {
 
 /// The address of somebody; those of `.example` are nobody's.
 pub fn username(place: usize) -> String {
-    let Person { first_name, last_name, .. } = &PEOPLE[place];
+    let DemoPerson { first_name, last_name, .. } = &PEOPLE[place];
     format!("{}.{}@demo.example", first_name.to_lowercase(), last_name.to_lowercase())
 }
 
@@ -89,9 +89,9 @@ pub fn account_type(place: usize) -> &'static str {
 pub async fn make(
     app: &App,
     build: &Build,
-    admin: &mut Caller,
+    admin: &mut DemoCaller,
     known: &[(usize, String)],
-) -> Result<Organisation, Failure> {
+) -> Result<Organisation, CommandFailure> {
     let details = json!({
         "admin_first_name": "Anna", "admin_last_name": "Berg", "admin_email_address": username(ANNA),
         "admin_job_title": "Head of office", "admin_phone_number": "+49 30 5550100",
@@ -99,13 +99,13 @@ pub async fn make(
     });
     admin.patch("/api/administration/company-details/", details).await?;
     let roles = roles(admin).await?;
-    let users = people(app, build, admin, known, &roles).await?;
+    let users = create_people(app, build, admin, known, &roles).await?;
     let groups = groups(admin, &users).await?;
     let [accounts, contracts, partners] = groups;
     Ok(Organisation { users, accounts, contracts, partners, num_of_roles: roles.len(), num_of_groups: groups.len() })
 }
 
-async fn roles(admin: &mut Caller) -> Result<[i64; 2], Failure> {
+async fn roles(admin: &mut DemoCaller) -> Result<[i64; 2], CommandFailure> {
     let office = json!({
         "name": "Office",
         "description": "Looks after people, groups and the company's details",
@@ -124,13 +124,13 @@ async fn roles(admin: &mut Caller) -> Result<[i64; 2], Failure> {
     Ok([admin.make("/api/roles/", office).await?, admin.make("/api/roles/", records).await?])
 }
 
-async fn people(
+async fn create_people(
     app: &App,
     build: &Build,
-    admin: &mut Caller,
+    admin: &mut DemoCaller,
     known: &[(usize, String)],
     roles: &[i64; 2],
-) -> Result<Vec<i64>, Failure> {
+) -> Result<Vec<i64>, CommandFailure> {
     let mut users = Vec::with_capacity(PEOPLE.len());
     for (place, person) in PEOPLE.iter().enumerate() {
         let username = username(place);
@@ -152,11 +152,11 @@ async fn people(
             _ => {}
         }
         let user = admin.make("/api/users/", body).await?;
-        if !is_service && person.state != State::Pending {
+        if !is_service && person.state != AccountProgress::Pending {
             let given = known.iter().find(|(of, _)| *of == place).map(|(_, password)| password.clone());
             builds::set_password(app, build, &username, &given.unwrap_or_else(random_token)).await?;
         }
-        if person.state == State::Deactivated {
+        if person.state == AccountProgress::Deactivated {
             admin.post(&format!("/api/users/{user}/deactivate/"), json!({})).await?;
         }
         users.push(user);
@@ -164,7 +164,7 @@ async fn people(
     Ok(users)
 }
 
-async fn groups(admin: &mut Caller, users: &[i64]) -> Result<[i64; 3], Failure> {
+async fn groups(admin: &mut DemoCaller, users: &[i64]) -> Result<[i64; 3], CommandFailure> {
     let of = |places: &[usize]| Json::from_iter(places.iter().map(|place| users[*place]));
     let mut ids = [0; 3];
     let groups = [

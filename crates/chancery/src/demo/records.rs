@@ -1,10 +1,10 @@
 //! The records of the demo. Their values come from short lists and from the place of each record alone, so that they are the
 //! same every time.
 
-use super::calls::Caller;
-use super::classes::{COMPANY_TAGS, CONTRACT_KINDS, COST_CENTRES, Class, Classes, INDUSTRIES};
+use super::calls::DemoCaller;
+use super::classes::{COMPANY_TAGS, CONTRACT_KINDS, COST_CENTRES, DemoClass, DemoClasses, INDUSTRIES};
 use super::organisation::{ANNA, CLARA, DAVID, EMMA, FARID, JONAS, Organisation};
-use crate::open::Failure;
+use crate::open::CommandFailure;
 use indicatif::ProgressBar;
 use serde_json::{Value as Json, json};
 
@@ -38,15 +38,15 @@ const REMARKS: [&str; 5] = [
 ];
 
 /// A number below `bound` that seems random, for the `place`th of something; `salt` tells apart what is asked of one place.
-fn any(place: usize, salt: u64, bound: usize) -> usize {
+fn pseudo_random(place: usize, salt: u64, bound: usize) -> usize {
     let mut mixed = (place as u64).wrapping_mul(31).wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((mixed ^ (mixed >> 31)) % bound as u64) as usize
 }
 
-fn one<T: Copy>(of: &[T], place: usize, salt: u64) -> T {
-    of[any(place, salt, of.len())]
+fn choose<T: Copy>(of: &[T], place: usize, salt: u64) -> T {
+    of[pseudo_random(place, salt, of.len())]
 }
 
 /// A day of the month `months` after January 2024; days up to 28 are in every month.
@@ -59,7 +59,7 @@ fn cents(amount: usize) -> String {
 }
 
 /// The records that were made, in their order.
-pub struct Records {
+pub struct DemoRecords {
     pub companies: Vec<i64>,
     pub contracts: Vec<i64>,
     pub invoices: Vec<i64>,
@@ -67,15 +67,15 @@ pub struct Records {
 
 /// Makes the records.
 pub async fn make(
-    admin: &mut Caller,
+    admin: &mut DemoCaller,
     people: &Organisation,
-    classes: &Classes,
+    classes: &DemoClasses,
     bar: &ProgressBar,
-) -> Result<Records, Failure> {
+) -> Result<DemoRecords, CommandFailure> {
     let items = (0..COMPANIES).map(|place| company(place, people)).collect();
     let companies = batches(admin, classes.company, items, bar).await?;
 
-    let of = |place| companies[any(place, 1, COMPANIES)];
+    let of = |place| companies[pseudo_random(place, 1, COMPANIES)];
     let mut items: Vec<Json> =
         (0..CONTRACTS).map(|place| contract(place, of(place), people, classes.contract)).collect();
     for signed in items.iter_mut().filter(|item| item["fields"]["status"] == "signed").take(3) {
@@ -84,13 +84,18 @@ pub async fn make(
     }
     let contracts = batches(admin, classes.contract, items, bar).await?;
 
-    let of = |place| contracts[any(place, 2, CONTRACTS)];
+    let of = |place| contracts[pseudo_random(place, 2, CONTRACTS)];
     let items = (0..INVOICES).map(|place| invoice(place, of(place), people, classes.invoice)).collect();
     let invoices = batches(admin, classes.invoice, items, bar).await?;
-    Ok(Records { companies, contracts, invoices })
+    Ok(DemoRecords { companies, contracts, invoices })
 }
 
-async fn batches(admin: &mut Caller, class: Class, items: Vec<Json>, bar: &ProgressBar) -> Result<Vec<i64>, Failure> {
+async fn batches(
+    admin: &mut DemoCaller,
+    class: DemoClass,
+    items: Vec<Json>,
+    bar: &ProgressBar,
+) -> Result<Vec<i64>, CommandFailure> {
     let path = format!("/api/object-classes/{}/object-records/batch/", class.id);
     let mut ids = Vec::with_capacity(items.len());
     for items in items.chunks(AT_A_TIME) {
@@ -110,38 +115,38 @@ fn company(place: usize, people: &Organisation) -> Json {
     let trade = (trade + place) % TRADES.len();
     let domain = format!("{}-{}.example", name.to_lowercase(), TRADES[trade].to_lowercase());
     let tags: Vec<&str> =
-        (0..).zip(COMPANY_TAGS).filter(|(n, _)| any(place, 10 + n, 3) == 0).map(|(_, tag)| tag).collect();
-    let notes = (any(place, 3, 3) == 0).then(|| one(&NOTES, place, 8));
+        (0..).zip(COMPANY_TAGS).filter(|(n, _)| pseudo_random(place, 10 + n, 3) == 0).map(|(_, tag)| tag).collect();
+    let notes = (pseudo_random(place, 3, 3) == 0).then(|| choose(&NOTES, place, 8));
     json!({
         "owner": people.users[ANNA],
         "fields": {
             "name": format!("{name} {}", TRADES[trade]), "industry": INDUSTRIES[trade],
             "website": format!("https://www.{domain}/"), "email": format!("accounts@{domain}"),
-            "phone": format!("+49 40 555{:04}", any(place, 4, 10_000)), "employees": 5 + any(place, 5, 2_000),
-            "is_active": any(place, 6, 8) != 0,
-            "account_manager": people.users[one(&[ANNA, DAVID, EMMA], place, 7)], "tags": tags, "notes": notes,
+            "phone": format!("+49 40 555{:04}", pseudo_random(place, 4, 10_000)), "employees": 5 + pseudo_random(place, 5, 2_000),
+            "is_active": pseudo_random(place, 6, 8) != 0,
+            "account_manager": people.users[choose(&[ANNA, DAVID, EMMA], place, 7)], "tags": tags, "notes": notes,
         },
     })
 }
 
-fn contract(place: usize, company: i64, people: &Organisation, class: Class) -> Json {
-    let start = any(place, 20, 30);
-    let end = (any(place, 21, 3) != 0).then(|| start + 12 * (1 + any(place, 22, 3)));
-    let status = match (end, any(place, 23, 6)) {
+fn contract(place: usize, company: i64, people: &Organisation, class: DemoClass) -> Json {
+    let start = pseudo_random(place, 20, 30);
+    let end = (pseudo_random(place, 21, 3) != 0).then(|| start + 12 * (1 + pseudo_random(place, 22, 3)));
+    let status = match (end, pseudo_random(place, 23, 6)) {
         (_, 0) => "draft",
         (Some(end), _) if end < 34 => "ended",
         _ => "signed",
     };
-    let (kind, subject) = (one(&CONTRACT_KINDS, place, 24), one(&SUBJECTS, place, 25));
-    let responsible = people.users[one(&[FARID, DAVID, EMMA], place, 26)];
+    let (kind, subject) = (choose(&CONTRACT_KINDS, place, 24), choose(&SUBJECTS, place, 25));
+    let responsible = people.users[choose(&[FARID, DAVID, EMMA], place, 26)];
     let mut item = json!({
         "owner": responsible,
         "fields": {
             "number": format!("C-{:04}", 1001 + place), "title": subject, "supplier": company, "status": status,
             "kind": kind, "start_on": day(start, 0), "end_on": end.map(|end| day(end, 27)),
-            "value": cents(120_000 + any(place, 27, 9_000) * 1_000), "renews": end.is_none() || any(place, 28, 2) == 0,
+            "value": cents(120_000 + pseudo_random(place, 27, 9_000) * 1_000), "renews": end.is_none() || pseudo_random(place, 28, 2) == 0,
             "responsible": responsible,
-            "remarks": (any(place, 29, 5) == 0).then(|| one(&REMARKS, place, 30)),
+            "remarks": (pseudo_random(place, 29, 5) == 0).then(|| choose(&REMARKS, place, 30)),
         },
     });
     // Some contracts are shown to partners.
@@ -151,27 +156,27 @@ fn contract(place: usize, company: i64, people: &Organisation, class: Class) -> 
     item
 }
 
-fn invoice(place: usize, contract: i64, people: &Organisation, class: Class) -> Json {
+fn invoice(place: usize, contract: i64, people: &Organisation, class: DemoClass) -> Json {
     // In the order of their numbers, over two years and a half.
-    let (month, on) = (4 + place * 30 / INVOICES, any(place, 40, 28));
-    let is_paid = month < 32 && any(place, 41, 12) != 0;
-    let status = match any(place, 42, 20) {
+    let (month, on) = (4 + place * 30 / INVOICES, pseudo_random(place, 40, 28));
+    let is_paid = month < 32 && pseudo_random(place, 41, 12) != 0;
+    let status = match pseudo_random(place, 42, 20) {
         0 => "disputed",
         _ if is_paid => "booked",
         1..8 => "checked",
         _ => "received",
     };
-    let checked_by = (status != "received").then(|| people.users[one(&[JONAS, CLARA], place, 43)]);
+    let checked_by = (status != "received").then(|| people.users[choose(&[JONAS, CLARA], place, 43)]);
     let mut item = json!({
-        "owner": people.users[one(&[JONAS, CLARA], place, 44)],
+        "owner": people.users[choose(&[JONAS, CLARA], place, 44)],
         "fields": {
             "number": format!("I-{:05}", 10_001 + place), "contract": contract, "status": status,
-            "issued_on": day(month, on), "due_on": day(month + 1, on), "amount": cents(5_000 + any(place, 45, 800_000)),
-            "cost_centre": one(&COST_CENTRES, place, 46), "is_paid": is_paid,
-            "paid_on": is_paid.then(|| day(month + 1, any(place, 47, 28))),
-            "received_at": format!("{}T{:02}:{:02}:00Z", day(month, on), 7 + any(place, 48, 10), any(place, 49, 60)),
+            "issued_on": day(month, on), "due_on": day(month + 1, on), "amount": cents(5_000 + pseudo_random(place, 45, 800_000)),
+            "cost_centre": choose(&COST_CENTRES, place, 46), "is_paid": is_paid,
+            "paid_on": is_paid.then(|| day(month + 1, pseudo_random(place, 47, 28))),
+            "received_at": format!("{}T{:02}:{:02}:00Z", day(month, on), 7 + pseudo_random(place, 48, 10), pseudo_random(place, 49, 60)),
             "checked_by": checked_by,
-            "remarks": (any(place, 50, 7) == 0).then(|| one(&REMARKS, place, 51)),
+            "remarks": (pseudo_random(place, 50, 7) == 0).then(|| choose(&REMARKS, place, 51)),
         },
     });
     // Somebody's agents may work on these.

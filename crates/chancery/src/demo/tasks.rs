@@ -1,33 +1,33 @@
 //! Task templates of the demo, and tasks in most states.
 
-use super::calls::Caller;
-use super::classes::Classes;
+use super::calls::DemoCaller;
+use super::classes::DemoClasses;
 use super::organisation::{ANNA, EMMA, JONAS, Organisation};
-use super::records::Records;
-use crate::open::Failure;
+use super::records::DemoRecords;
+use crate::open::CommandFailure;
 use serde_json::{Value as Json, json};
 
 /// Those who answer tasks, and who approves them.
-pub struct Callers<'a> {
-    pub admin: &'a mut Caller,
-    pub anna: &'a mut Caller,
-    pub jonas: &'a mut Caller,
+pub struct TaskPeople<'a> {
+    pub admin: &'a mut DemoCaller,
+    pub anna: &'a mut DemoCaller,
+    pub jonas: &'a mut DemoCaller,
 }
 
 /// How many templates and tasks there are.
-pub struct Made {
+pub struct TaskCounts {
     pub templates: usize,
     pub tasks: usize,
 }
 
 /// Makes the templates and the tasks. No template has reminders, which would mail.
 pub async fn make(
-    callers: Callers<'_>,
+    callers: TaskPeople<'_>,
     people: &Organisation,
-    classes: &Classes,
-    records: &Records,
-) -> Result<Made, Failure> {
-    let Callers { admin, anna, jonas } = callers;
+    classes: &DemoClasses,
+    records: &DemoRecords,
+) -> Result<TaskCounts, CommandFailure> {
+    let TaskPeople { admin, anna, jonas } = callers;
     let check = template(admin, invoice_check(classes)).await?;
     let review = template(admin, contract_review(classes)).await?;
     let survey = template(admin, survey()).await?;
@@ -43,10 +43,11 @@ pub async fn make(
     }
     for task in &checks[2..] {
         let response = json!({"fields": {"is_paid": true, "paid_on": "2026-11-20"}});
-        act(jonas, *task, "complete", json!({"response": response, "comment": "Paid this morning."})).await?;
+        call_action(jonas, *task, "complete", json!({"response": response, "comment": "Paid this morning."})).await?;
     }
-    act(admin, checks[3], "approve", json!({"condition": "The amount is right", "comment": "Thank you."})).await?;
-    act(
+    call_action(admin, checks[3], "approve", json!({"condition": "The amount is right", "comment": "Thank you."}))
+        .await?;
+    call_action(
         admin,
         checks[4],
         "reject",
@@ -64,8 +65,8 @@ pub async fn make(
         reviews.push(task(admin, body).await?);
     }
     let response = json!({"fields": {"renews": true, "remarks": "Renew it, but ask for a better price."}});
-    act(anna, reviews[2], "complete", json!({"response": response})).await?;
-    act(admin, reviews[3], "cancel", json!({})).await?;
+    call_action(anna, reviews[2], "complete", json!({"response": response})).await?;
+    call_action(admin, reviews[3], "cancel", json!({})).await?;
 
     // Questions without a record: one to be answered, one answered, one opened again.
     let mut surveys = Vec::new();
@@ -77,25 +78,25 @@ pub async fn make(
     }
     let response = json!({"rating": "good", "reasons": "It is quiet.", "again": true});
     for task in &surveys[1..] {
-        act(jonas, *task, "complete", json!({"response": response})).await?;
+        call_action(jonas, *task, "complete", json!({"response": response})).await?;
     }
-    act(admin, surveys[2], "reopen", json!({})).await?;
-    Ok(Made { templates: 3, tasks: checks.len() + reviews.len() + surveys.len() })
+    call_action(admin, surveys[2], "reopen", json!({})).await?;
+    Ok(TaskCounts { templates: 3, tasks: checks.len() + reviews.len() + surveys.len() })
 }
 
-async fn template(admin: &mut Caller, body: Json) -> Result<i64, Failure> {
+async fn template(admin: &mut DemoCaller, body: Json) -> Result<i64, CommandFailure> {
     admin.make("/api/task-templates/", body).await
 }
 
-async fn task(admin: &mut Caller, body: Json) -> Result<i64, Failure> {
+async fn task(admin: &mut DemoCaller, body: Json) -> Result<i64, CommandFailure> {
     admin.make("/api/tasks/", body).await
 }
 
-async fn act(caller: &mut Caller, task: i64, action: &str, body: Json) -> Result<(), Failure> {
+async fn call_action(caller: &mut DemoCaller, task: i64, action: &str, body: Json) -> Result<(), CommandFailure> {
     caller.post(&format!("/api/tasks/{task}/{action}/"), body).await.map(drop)
 }
 
-fn invoice_check(classes: &Classes) -> Json {
+fn invoice_check(classes: &DemoClasses) -> Json {
     json!({
         "name": "Pay the invoice", "description": "Pay it, and say when",
         "complete_by": "time_frame", "complete_by_time_unit": "weeks", "complete_by_time_value": 2,
@@ -110,7 +111,7 @@ fn invoice_check(classes: &Classes) -> Json {
     })
 }
 
-fn contract_review(classes: &Classes) -> Json {
+fn contract_review(classes: &DemoClasses) -> Json {
     json!({
         "name": "Review the contract", "description": "Shall it go on?",
         "complete_by": "time_frame", "complete_by_time_unit": "months", "complete_by_time_value": 1,

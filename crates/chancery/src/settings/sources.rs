@@ -18,29 +18,29 @@ pub(super) const HTTP_SCHEMES: &[&str] = &["http", "https"];
 pub(super) const POSTGRESQL: &[&str] = &["postgres", "postgresql"];
 
 /// A value and the name under which it was given.
-pub(super) struct Given {
+pub(super) struct GivenValue {
     pub(super) name: String,
     value: String,
 }
 
-impl Given {
+impl GivenValue {
     /// The error that this value is wrong.
-    fn wrong(&self, problem: impl fmt::Display) -> SettingError {
+    fn error(&self, problem: impl fmt::Display) -> SettingError {
         SettingError(format!("{}: {problem}", self.name))
     }
 }
 
 /// The three sources of settings, in order of precedence.
 pub(super) struct Sources {
-    pub(super) flags: Names,
+    pub(super) flags: SettingsTable,
     pub(super) environment: Environment,
-    pub(super) file: File,
+    pub(super) file: SettingsFile,
 }
 
 /// The variables `CHANCERY_…`.
 pub(super) type Environment = BTreeMap<String, OsString>;
 
-pub(super) type Names = serde_json::Map<String, serde_json::Value>;
+pub(super) type SettingsTable = serde_json::Map<String, serde_json::Value>;
 
 /// The variable of a setting.
 pub(super) fn variable(key: &str) -> String {
@@ -54,7 +54,7 @@ fn is_of_orchestrator(name: &str) -> bool {
 }
 
 /// The value of every setting by its name; null for a flag that is not given.
-pub(super) fn names_and_values(flags: &Flags) -> Names {
+pub(super) fn names_and_values(flags: &Flags) -> SettingsTable {
     match serde_json::to_value(flags) {
         Ok(serde_json::Value::Object(names)) => names,
         _ => unreachable!("a struct of optional texts is an object"),
@@ -85,48 +85,48 @@ impl Sources {
     }
 
     /// The value of a setting from the first source that has one.
-    pub(super) fn given(&self, key: &str) -> Result<Option<Given>, SettingError> {
+    pub(super) fn value_of(&self, key: &str) -> Result<Option<GivenValue>, SettingError> {
         if let Some(value) = self.flags.get(key).and_then(|value| value.as_str())
             && !value.is_empty()
         {
-            return Ok(Some(Given { name: format!("--{}", key.replace('_', "-")), value: value.into() }));
+            return Ok(Some(GivenValue { name: format!("--{}", key.replace('_', "-")), value: value.into() }));
         }
         let name = variable(key);
         if let Some(value) = self.environment.get(&name).filter(|value| !value.is_empty()) {
             let Ok(value) = value.clone().into_string() else {
                 return Err(SettingError(format!("{name}: not valid UTF-8")));
             };
-            return Ok(Some(Given { name, value }));
+            return Ok(Some(GivenValue { name, value }));
         }
-        self.file.given(key)
+        self.file.value_of(key)
     }
 
     /// The value of a setting with its spaces, which may be part of a password.
     pub(super) fn secret(&self, key: &str) -> Result<Option<String>, SettingError> {
-        Ok(self.given(key)?.map(|given| given.value))
+        Ok(self.value_of(key)?.map(|given| given.value))
     }
 
     /// The value of an `X-API-Key`.
     pub(super) fn api_key(&self, key: &str) -> Result<Option<String>, SettingError> {
-        match self.given(key)? {
-            Some(given) if is_short_api_key(&given.value) => Err(given.wrong(API_KEY_TOO_SHORT)),
+        match self.value_of(key)? {
+            Some(given) if is_short_api_key(&given.value) => Err(given.error(API_KEY_TOO_SHORT)),
             given => Ok(given.map(|given| given.value)),
         }
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, SettingError> {
-        self.parsed(key, |value| Ok(value.to_string()))
+        self.parse_setting(key, |value| Ok(value.to_string()))
     }
 
     /// The value of a setting, parsed by `read`, which gets it without surrounding spaces. The error of `read` says what
     /// is wrong with the value.
-    pub(super) fn parsed<T>(
+    pub(super) fn parse_setting<T>(
         &self,
         key: &str,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>, SettingError> {
-        let Some(given) = self.given(key)? else { return Ok(None) };
-        read(given.value.trim()).map(Some).map_err(|problem| given.wrong(problem))
+        let Some(given) = self.value_of(key)? else { return Ok(None) };
+        read(given.value.trim()).map(Some).map_err(|problem| given.error(problem))
     }
 
     pub(super) fn number(&self, key: &str, default: i64, range: RangeInclusive<i64>) -> Result<i64, SettingError> {
@@ -134,25 +134,27 @@ impl Sources {
             let number = value.parse().ok().filter(|number| range.contains(number));
             number.ok_or_else(|| format!("{value:?} is no whole number from {} to {}", range.start(), range.end()))
         };
-        Ok(self.parsed(key, read)?.unwrap_or(default))
+        Ok(self.parse_setting(key, read)?.unwrap_or(default))
     }
 
     pub(super) fn listener(&self, key: &str, default_port: u16) -> Result<SocketAddr, SettingError> {
         let default = SocketAddr::from((Ipv4Addr::LOCALHOST, default_port));
         let read =
             |value: &str| value.parse().map_err(|_| format!("{value:?} is no address with a port, such as {default}"));
-        Ok(self.parsed(key, read)?.unwrap_or(default))
+        Ok(self.parse_setting(key, read)?.unwrap_or(default))
     }
 
     /// A URL with one of these schemes, or with any scheme when there are none. The error does not repeat the value,
     /// since it may have a password.
     pub(super) fn url(&self, key: &str, schemes: &[&str]) -> Result<Option<String>, SettingError> {
-        self.parsed(key, |value| is_url(value, schemes).then(|| value.to_string()).ok_or_else(|| expected(schemes)))
+        self.parse_setting(key, |value| {
+            is_url(value, schemes).then(|| value.to_string()).ok_or_else(|| expected_schemes(schemes))
+        })
     }
 
     /// A public URL of this deployment, to which paths are appended.
     pub(super) fn public_url(&self, key: &str) -> Result<Option<String>, SettingError> {
-        self.parsed(key, |value| {
+        self.parse_setting(key, |value| {
             if !is_url(value, HTTP_SCHEMES) || value.contains(['?', '#', '@']) {
                 return Err("expected an address http://… or https://… without query and user".into());
             }
@@ -161,7 +163,7 @@ impl Sources {
     }
 }
 
-fn expected(schemes: &[&str]) -> String {
+fn expected_schemes(schemes: &[&str]) -> String {
     match schemes {
         [] => "expected a URL".into(),
         schemes => format!("expected {}", schemes.iter().map(|s| format!("{s}://…")).collect::<Vec<_>>().join(" or ")),
@@ -185,22 +187,22 @@ pub(super) fn is_url(value: &str, schemes: &[&str]) -> bool {
 
 /// The values of `chancery.toml`: texts, whole numbers, and lists of texts for settings that are comma-separated
 /// elsewhere.
-pub(super) struct File {
+pub(super) struct SettingsFile {
     name: String,
     values: toml::Table,
 }
 
-impl File {
-    pub(super) fn parse(name: &str, text: &str) -> Result<File, SettingError> {
+impl SettingsFile {
+    pub(super) fn parse(name: &str, text: &str) -> Result<SettingsFile, SettingError> {
         let values = text.parse::<toml::Table>().map_err(|error| {
             let line = 1 + error.span().map_or(0, |span| text[..span.start].matches('\n').count());
             let message = error.message().lines().collect::<Vec<_>>().join(", ");
             SettingError(format!("{name}, line {line}: {message}"))
         })?;
-        Ok(File { name: name.into(), values })
+        Ok(SettingsFile { name: name.into(), values })
     }
 
-    pub(super) fn given(&self, key: &str) -> Result<Option<Given>, SettingError> {
+    pub(super) fn value_of(&self, key: &str) -> Result<Option<GivenValue>, SettingError> {
         let Some(value) = self.values.get(key) else { return Ok(None) };
         let name = format!("{}, {key}", self.name);
         let list = matches!(key, "cors_origins" | "outbound_allow" | "trusted_proxies");
@@ -215,7 +217,7 @@ impl File {
         };
         match value {
             Some(value) if value.is_empty() => Ok(None),
-            Some(value) => Ok(Some(Given { name, value })),
+            Some(value) => Ok(Some(GivenValue { name, value })),
             None if list => Err(SettingError(format!("{name}: expected a text or a list of texts"))),
             None => Err(SettingError(format!("{name}: expected a text or a whole number"))),
         }

@@ -1,11 +1,11 @@
 //! `/api/authentication-objects/` (`docs/reference/mail.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{Client, SECOND};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, SECOND};
 
 const ALL: &str = "/api/authentication-objects/";
 const ONE: &str = "/api/authentication-objects/1/";
@@ -19,11 +19,11 @@ fn vendor(name: &str) -> Value {
 }
 
 /// Objects 1, 2 and 3: one of each provider.
-async fn one_of_each(api: &Client) {
-    api.post(ALL, vendor("Vendor")).await.created();
+async fn one_of_each(api: &ApiClient) {
+    api.post(ALL, vendor("Vendor")).await.expect_created();
     for provider in ["basic", "bearer"] {
         let body = json!({"name": provider, "provider": provider, "client_id": "name", "client_secret": SECRET});
-        api.post(ALL, body).await.created();
+        api.post(ALL, body).await.expect_created();
     }
 }
 
@@ -36,7 +36,7 @@ fn use_for_mail(object: i64) -> Value {
 
 #[tokio::test]
 async fn an_object_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut object = json!({
         "id": 1, "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client",
@@ -44,9 +44,9 @@ async fn an_object_from_its_creation_to_its_end() {
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
         "_meta": {"permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}},
     });
-    api.post(ALL, vendor(" Vendor ")).await.is(201, object.clone());
-    api.get(ONE).await.is(200, object.clone());
-    api.get(ALL).await.is(200, page(json!([object])));
+    api.post(ALL, vendor(" Vendor ")).await.expect_reply(201, object.clone());
+    api.get(ONE).await.expect_reply(200, object.clone());
+    api.get(ALL).await.expect_reply(200, page(json!([object])));
 
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
@@ -54,20 +54,23 @@ async fn an_object_from_its_creation_to_its_end() {
     object["scope"] = json!("");
     object["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     object["modified_by"] = user(&second, "super_admin");
-    second.patch(ONE, json!({"name": "Other", "scope": "", "id": 5, "created_by": 5})).await.is(200, object.clone());
-    api.get(ONE).await.is(200, object);
+    second
+        .patch(ONE, json!({"name": "Other", "scope": "", "id": 5, "created_by": 5}))
+        .await
+        .expect_reply(200, object.clone());
+    api.get(ONE).await.expect_reply(200, object);
 
-    api.delete(ONE).await.is_empty();
-    api.get(ONE).await.is(404, message::not_found());
-    api.get(ALL).await.is(200, page(json!([])));
+    api.delete(ONE).await.expect_empty();
+    api.get(ONE).await.expect_reply(404, message::not_found());
+    api.get(ALL).await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn each_field_has_its_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(ALL, vendor("Straße")).await.created();
-    api.post(ALL, vendor("Other")).await.created();
+    api.post(ALL, vendor("Straße")).await.expect_created();
+    api.post(ALL, vendor("Other")).await.expect_created();
     let long = |length: usize| "ö".repeat(length);
     for (field, value, messages) in [
         ("name", json!(""), json!(["This field may not be blank."])),
@@ -115,7 +118,7 @@ async fn each_field_has_its_rules() {
 
 #[tokio::test]
 async fn what_asks_for_tokens_needs_all_that_it_asks_with() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let required = json!(["This field is required."]);
     api.post(ALL, json!({})).await.refuses(json!({"name": required, "provider": required}));
@@ -126,7 +129,7 @@ async fn what_asks_for_tokens_needs_all_that_it_asks_with() {
         "name": required, "client_id": ["Not a valid string."], "client_secret": required, "token_url": ["Enter a valid URL."],
         "scope": ["This field may not be null."],
     }));
-    api.post(ALL, json!({"name": "A", "provider": "basic"})).await.created();
+    api.post(ALL, json!({"name": "A", "provider": "basic"})).await.expect_created();
     api.patch(ONE, json!({"provider": "vendor_client_credentials"}))
         .await
         .refuses(json!({"client_id": required, "client_secret": required, "token_url": required}));
@@ -137,9 +140,9 @@ async fn what_asks_for_tokens_needs_all_that_it_asks_with() {
 
 #[tokio::test]
 async fn a_secret_goes_nowhere_that_its_sender_did_not_name() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(ALL, vendor("Vendor")).await.created();
+    api.post(ALL, vendor("Vendor")).await.expect_created();
     let elsewhere = json!({"token_url": "https://elsewhere.example/"});
     api.patch(ONE, elsewhere).await.refuses(json!({"client_secret": ["This field is required."]}));
     // The same address is no other.
@@ -150,7 +153,7 @@ async fn a_secret_goes_nowhere_that_its_sender_did_not_name() {
 
 #[tokio::test]
 async fn a_secret_is_never_shown_and_rests_sealed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut replies = vec![api.post(ALL, vendor("Vendor")).await, api.get(ONE).await, api.get(ALL).await];
     replies.push(api.patch(ONE, json!({"client_secret": SECRET})).await);
@@ -172,15 +175,15 @@ async fn a_secret_is_never_shown_and_rests_sealed() {
 
     let stored = |conn: &mut Conn| {
         let sql = Sql::new("SELECT client_secret, row_key FROM authentication_objects");
-        conn.all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]))
+        conn.query_all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]))
     };
-    let rows = server.build.db.read::<_, Error>(stored).await.unwrap();
+    let rows = server.build.db.read::<_, StoreError>(stored).await.unwrap();
     assert!(rows[0].iter().all(|text| !text.contains(SECRET) && text.len() > 20), "{rows:?}");
 }
 
 #[tokio::test]
 async fn the_list_is_filtered_and_sorted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     one_of_each(&api).await;
     for (query, ids) in [
@@ -200,7 +203,7 @@ async fn the_list_is_filtered_and_sorted() {
 
 #[tokio::test]
 async fn each_method_asks_for_its_permission() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let role = |action: &str| server.with_role(json!({"authentication_objects": [action]}));
     let (lister, viewer, creator) = (role("list").await, role("view").await, role("create").await);
@@ -229,31 +232,31 @@ async fn each_method_asks_for_its_permission() {
     let shown = viewer.get(&format!("{ALL}?limit=1")).await["results"][0]["_meta"].clone();
     let permissions = json!({"list": true, "view": true, "create": false, "edit": false, "delete": false});
     assert_eq!(shown, json!({"permissions": permissions}));
-    admin.patch("/api/authentication-objects/999/", json!({"name": ""})).await.is(404, message::not_found());
+    admin.patch("/api/authentication-objects/999/", json!({"name": ""})).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn what_mail_is_sent_with_stays() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     one_of_each(&api).await;
     api.patch("/api/administration/smtp-settings/", use_for_mail(1)).await.ok();
     let in_use = "Authentication object is used by the outbound mail settings.";
-    api.delete(ONE).await.is(400, message::detail(in_use));
+    api.delete(ONE).await.expect_reply(400, message::detail(in_use));
     api.patch(ONE, json!({"provider": "basic"})).await.refuses(json!({"provider": [in_use]}));
     api.patch(ONE, json!({"name": "Renamed", "provider": "vendor_client_credentials"})).await.ok();
-    api.delete("/api/authentication-objects/2/").await.is_empty();
+    api.delete("/api/authentication-objects/2/").await.expect_empty();
 
     // Named by the settings, but not used by their method.
     let by_password = json!({"authorization_method": "username_and_password", "password": "x"});
     assert_eq!(api.patch("/api/administration/smtp-settings/", by_password).await.ok()["authentication_object"], 1);
-    api.delete(ONE).await.is_empty();
+    api.delete(ONE).await.expect_empty();
     assert_eq!(api.get("/api/administration/smtp-settings/").await.ok()["authentication_object"], Value::Null);
 }
 
 #[tokio::test]
 async fn what_mail_is_sent_with_is_for_super_admins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     one_of_each(&api).await;
     api.patch("/api/administration/smtp-settings/", use_for_mail(1)).await.ok();
@@ -277,7 +280,7 @@ async fn what_mail_is_sent_with_is_for_super_admins() {
     }
     assert_eq!(api.get(ONE).await.header("etag"), tag);
     let in_use = "Authentication object is used by the outbound mail settings.";
-    editor.delete(ONE).await.is(400, message::detail(in_use));
+    editor.delete(ONE).await.expect_reply(400, message::detail(in_use));
     editor.patch(ONE, json!({"provider": "basic"})).await.refuses(json!({"provider": [in_use]}));
 
     // What is repeated, and the name, decide nothing.
@@ -295,36 +298,36 @@ async fn what_mail_is_sent_with_is_for_super_admins() {
 
 #[tokio::test]
 async fn the_hundred_and_first_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 1..=100 {
-        api.post(ALL, json!({"name": format!("Object {n}"), "provider": "basic"})).await.created();
+        api.post(ALL, json!({"name": format!("Object {n}"), "provider": "basic"})).await.expect_created();
     }
-    let refused = message::exceeded("100 Authentication Objects");
+    let refused = message::limit_exceeded("100 Authentication Objects");
     api.post(ALL, vendor("One more")).await.refuses(refused.clone());
     api.post(ALL, json!({}))
         .await
         .refuses(json!({"name": ["This field is required."], "provider": ["This field is required."]}));
-    api.delete(ONE).await.is_empty();
-    api.post(ALL, vendor("One more")).await.created();
+    api.delete(ONE).await.expect_empty();
+    api.post(ALL, vendor("One more")).await.expect_created();
     api.post(ALL, vendor("Two more")).await.refuses(refused);
 }
 
 #[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let tag = api.post(ALL, vendor("Vendor")).await.header("etag").to_owned();
     let late = api.with_header("if-match", &tag);
     late.patch(ONE, json!({"scope": "x"})).await.ok();
-    late.patch(ONE, json!({"scope": "y"})).await.is(412, message::detail("Object has been changed."));
-    late.delete(ONE).await.is(412, message::detail("Object has been changed."));
+    late.patch(ONE, json!({"scope": "y"})).await.expect_reply(412, message::detail("Object has been changed."));
+    late.delete(ONE).await.expect_reply(412, message::detail("Object has been changed."));
 }
 
 #[tokio::test]
 async fn options_describe_them() {
-    let server = Server::start().await;
-    server.anonymous().options(ALL).await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options(ALL).await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options(ALL).await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 100}));
     let secret =
@@ -335,5 +338,5 @@ async fn options_describe_them() {
     assert!(
         columns.iter().any(|column| column["alias"] == "provider" && column["predicates"] == json!(["exact", "in"]))
     );
-    server.admin().await.options(ONE).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
+    server.admin().await.options(ONE).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
 }

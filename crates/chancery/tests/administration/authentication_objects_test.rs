@@ -1,6 +1,6 @@
 //! `/api/authentication-objects/{id}/test/` (`docs/reference/mail.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use testkit::{
@@ -34,9 +34,9 @@ async fn a_token_is_asked_for_and_shown_to_nobody() {
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let url = |path: &str| format!("https://localhost:{}{path}", vendors.token_port);
-    api.post(ALL, vendor(&url("/token"))).await.created();
+    api.post(ALL, vendor(&url("/token"))).await.expect_created();
 
-    api.post(TEST, json!({})).await.is(200, json!({"status": "success", "msg": "A token was issued."}));
+    api.post(TEST, json!({})).await.expect_reply(200, json!({"status": "success", "msg": "A token was issued."}));
 
     let form = json!({
         "grant_type": "client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD, "scope": "mail.send",
@@ -61,13 +61,13 @@ async fn a_token_is_asked_for_and_shown_to_nobody() {
 
 #[tokio::test]
 async fn other_providers_have_nothing_to_test() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(ALL, json!({"name": "Basic", "provider": "basic", "client_id": "name"})).await.created();
+    api.post(ALL, json!({"name": "Basic", "provider": "basic", "client_id": "name"})).await.expect_created();
     let nothing = json!({"status": "failure", "msg": "Objects of this provider issue no tokens."});
-    api.post(TEST, json!({})).await.is(200, nothing.clone());
-    api.post("/api/authentication-objects/9/test/", json!({})).await.is(404, message::not_found());
+    api.post(TEST, json!({})).await.expect_reply(200, nothing.clone());
+    api.post("/api/authentication-objects/9/test/", json!({})).await.expect_reply(404, message::not_found());
     let role = |action: &str| json!({"authentication_objects": [action]});
-    server.with_role(role("edit")).await.post(TEST, json!({})).await.is(200, nothing);
-    server.with_role(role("view")).await.post(TEST, json!({})).await.is(403, message::forbidden());
+    server.with_role(role("edit")).await.post(TEST, json!({})).await.expect_reply(200, nothing);
+    server.with_role(role("view")).await.post(TEST, json!({})).await.expect_reply(403, message::forbidden());
 }

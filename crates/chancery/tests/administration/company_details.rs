@@ -1,6 +1,6 @@
 //! `/api/administration/company-details/` (`docs/reference/company-details.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::{Value, json};
 use testkit::{MINUTE, SECOND};
@@ -31,23 +31,23 @@ fn filled() -> Value {
 
 #[tokio::test]
 async fn they_are_empty_at_first_and_any_of_them_can_be_set() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut details = empty();
-    api.get(PATH).await.is(200, with_permissions(details.clone(), &BOTH));
+    api.get(PATH).await.expect_reply(200, with_permissions(details.clone(), &BOTH));
 
     details["admin_first_name"] = json!("Ada");
-    api.patch(PATH, json!({"admin_first_name": " Ada "})).await.is(200, with_permissions(details, &BOTH));
-    api.patch(PATH, filled()).await.is(200, with_permissions(filled(), &BOTH));
-    api.patch(PATH, json!({})).await.is(200, with_permissions(filled(), &BOTH));
-    api.patch(PATH, json!({"planet": "Mars", "_meta": 1})).await.is(200, with_permissions(filled(), &BOTH));
-    api.get(PATH).await.is(200, with_permissions(filled(), &BOTH));
-    api.patch(PATH, empty()).await.is(200, with_permissions(empty(), &BOTH));
+    api.patch(PATH, json!({"admin_first_name": " Ada "})).await.expect_reply(200, with_permissions(details, &BOTH));
+    api.patch(PATH, filled()).await.expect_reply(200, with_permissions(filled(), &BOTH));
+    api.patch(PATH, json!({})).await.expect_reply(200, with_permissions(filled(), &BOTH));
+    api.patch(PATH, json!({"planet": "Mars", "_meta": 1})).await.expect_reply(200, with_permissions(filled(), &BOTH));
+    api.get(PATH).await.expect_reply(200, with_permissions(filled(), &BOTH));
+    api.patch(PATH, empty()).await.expect_reply(200, with_permissions(empty(), &BOTH));
 }
 
 #[tokio::test]
 async fn each_field_has_its_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (field, max) in [
         ("admin_first_name", 25),
@@ -94,7 +94,7 @@ async fn each_field_has_its_rules() {
 
 #[tokio::test]
 async fn what_could_reach_a_header_is_one_line() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for field in ["admin_first_name", "admin_last_name", "admin_phone_number", "admin_job_title"] {
         for bad in ["a\r\nBcc: c@d.example", "a\nb", "a\rb", "a\tb", "a\u{85}b", "a\u{2028}b", "a\u{2029}b"] {
@@ -108,7 +108,7 @@ async fn what_could_reach_a_header_is_one_line() {
 
 #[tokio::test]
 async fn all_wrong_fields_are_told_at_once_and_nothing_is_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let wrong = json!({
         "admin_first_name": "x".repeat(26), "admin_last_name": null, "admin_email_address": "x", "admin_phone_number": 5,
@@ -121,7 +121,7 @@ async fn all_wrong_fields_are_told_at_once_and_nothing_is_changed() {
         "admin_phone_number": ["Not a valid string."],
         "admin_job_title": ["Ensure this field has no more than 100 characters.", "Enter a valid value."],
     }));
-    api.get(PATH).await.is(200, with_permissions(empty(), &BOTH));
+    api.get(PATH).await.expect_reply(200, with_permissions(empty(), &BOTH));
     api.patch(PATH, json!([]))
         .await
         .refuses(json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]}));
@@ -129,7 +129,7 @@ async fn all_wrong_fields_are_told_at_once_and_nothing_is_changed() {
 
 #[tokio::test]
 async fn each_method_asks_for_its_permission() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let viewer = server.with_role(json!({"company_details": ["view"]})).await;
     let editor = server.with_role(json!({"company_details": ["edit"]})).await;
     for (caller, view, edit) in [
@@ -149,15 +149,15 @@ async fn each_method_asks_for_its_permission() {
         );
         assert_eq!(caller.patch(PATH, json!({})).await.status, edit, "{}", caller.username);
     }
-    viewer.get(PATH).await.is(200, with_permissions(empty(), &[("edit", false), ("view", true)]));
-    editor.get(PATH).await.is(200, with_permissions(empty(), &BOTH));
-    server.admin().await.delete(PATH).await.is(405, message::detail("Method \"DELETE\" not allowed."));
+    viewer.get(PATH).await.expect_reply(200, with_permissions(empty(), &[("edit", false), ("view", true)]));
+    editor.get(PATH).await.expect_reply(200, with_permissions(empty(), &BOTH));
+    server.admin().await.delete(PATH).await.expect_reply(405, message::detail("Method \"DELETE\" not allowed."));
 }
 
 #[tokio::test]
 async fn options_tell_the_lengths() {
-    let server = Server::start().await;
-    server.anonymous().options(PATH).await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options(PATH).await.expect_reply(401, message::unauthenticated());
     let text = |alias: &str, kind: &str, max: usize| {
         json!({
             "alias": alias, "type": kind, "required": false, "editable": true,
@@ -172,17 +172,19 @@ async fn options_tell_the_lengths() {
         text("admin_job_title", "string", 100),
         text("admin_email_signature", "string", 255),
     ]);
-    server.as_type("external").await.options(PATH).await.is(200, json!({"details": {"schema": schema}}));
+    server.as_type("external").await.options(PATH).await.expect_reply(200, json!({"details": {"schema": schema}}));
 }
 
 #[tokio::test]
 async fn changes_are_logged_and_guarded_against_other_changes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let tag = api.get(PATH).await.header("etag").to_owned();
     let late = api.with_header("if-match", &tag);
     late.patch(PATH, json!({"admin_first_name": "Ada", "admin_last_name": ""})).await.ok();
-    late.patch(PATH, json!({"admin_first_name": "Eve"})).await.is(412, message::detail("Object has been changed."));
+    late.patch(PATH, json!({"admin_first_name": "Eve"}))
+        .await
+        .expect_reply(412, message::detail("Object has been changed."));
 
     let log = api.get("/api/administration/log/?resource=company_details").await.ok();
     assert_eq!(log["filtered_count"], 1);
@@ -193,10 +195,10 @@ async fn changes_are_logged_and_guarded_against_other_changes() {
 
 #[tokio::test]
 async fn each_build_has_its_own() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await;
     server.admin().await.patch(PATH, filled()).await.ok();
-    other.admin().await.get(PATH).await.is(200, with_permissions(empty(), &BOTH));
+    other.admin().await.get(PATH).await.expect_reply(200, with_permissions(empty(), &BOTH));
 }
 
 // ---- In messages ---------------------------------------------------------------------------------------------------
@@ -209,19 +211,19 @@ fn anna() -> Value {
 
 #[tokio::test]
 async fn messages_end_with_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     api.patch(PATH, filled()).await.ok();
-    api.post("/api/users/", anna()).await.created();
+    api.post("/api/users/", anna()).await.expect_created();
     let closing = "\n\nYours\nthe registry\n\nAda Berg\nRegistrar\nada@company.example\n+47 1234\n";
     let activation = server.mail_to(ANNA).await;
     assert!(activation.text.starts_with("Hello Anna,\n\nan account was made"), "{}", activation.text);
     assert!(activation.text.ends_with(closing), "{}", activation.text);
     let password = json!({"token": activation.token(), "password": "long enough"});
-    server.anonymous().post("/api/auth/activate/", password).await.is_empty();
+    server.anonymous().post("/api/auth/activate/", password).await.expect_empty();
 
     server.advance(SECOND);
-    server.anonymous().post("/api/auth/password-reset/", json!({"username": ANNA})).await.is_empty();
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": ANNA})).await.expect_empty();
     let reset = server.mail_to(ANNA).await;
     assert_eq!(reset.subject, "Reset your password at a.example");
     assert!(reset.text.ends_with(closing), "{}", reset.text);
@@ -230,14 +232,14 @@ async fn messages_end_with_them() {
     let fewer = json!({"admin_email_signature": "", "admin_job_title": "", "admin_first_name": ""});
     api.patch(PATH, fewer).await.ok();
     server.advance(MINUTE);
-    server.anonymous().post("/api/auth/password-reset/", json!({"username": ANNA})).await.is_empty();
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": ANNA})).await.expect_empty();
     let text = server.mail_to(ANNA).await.text;
     assert!(text.ends_with("ignore this message.\n\nBerg\nada@company.example\n+47 1234\n"), "{text}");
 }
 
 #[tokio::test]
 async fn template_syntax_in_them_is_text() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let literal = json!({
         "admin_first_name": "{link}", "admin_last_name": "{{7*7}}", "admin_job_title": "${env:HOME} {% x %} <b>&amp;</b>",
@@ -246,7 +248,7 @@ async fn template_syntax_in_them_is_text() {
     api.patch(PATH, literal).await.ok();
     let mut user = anna();
     user["first_name"] = json!("{domain}");
-    api.post("/api/users/", user).await.created();
+    api.post("/api/users/", user).await.expect_created();
     let mail = server.mail_to(ANNA).await;
     assert_eq!(mail.subject, "Activate your account at a.example");
     assert!(mail.text.starts_with("Hello {domain},\n"), "{}", mail.text);

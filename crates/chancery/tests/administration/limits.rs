@@ -1,19 +1,19 @@
 //! The limits of a build: `GET /api/limits/`, and for operators `/api/builds/{build_domain}/limits/` and
 //! `chancery build limits` (`docs/reference/limits.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, API_KEY, Client, DOMAIN, Installation, PASSWORD, Tenant, other_processes_notice};
+use testkit::{ADMIN, API_KEY, ApiClient, DOMAIN, Installation, PASSWORD, TestBuild, other_processes_notice};
 
 const SUMMARY: &str = "/api/limits/";
 const PATH: &str = "/api/builds/a.example/limits/";
 const LOG: &str = "/api/administration/log/";
 
 /// Somebody with the key of the deployment, on a host that no build has.
-fn operator(server: &Server) -> Client {
-    Client::new(server.address, "nowhere.example").with_header("x-api-key", API_KEY)
+fn operator(server: &TestServer) -> ApiClient {
+    ApiClient::new(server.address, "nowhere.example").with_header("x-api-key", API_KEY)
 }
 
 /// The build limits of a new build, with one super admin and no role.
@@ -80,7 +80,7 @@ fn defaults() -> Value {
 }
 
 /// What the log tells of limits, newest first: name and changes.
-async fn logged(server: &Server) -> Vec<Value> {
+async fn log_entries(server: &TestServer) -> Vec<Value> {
     let entries = server.admin().await.get(&format!("{LOG}?resource=limits")).await.ok();
     let told = |entry: &Value| json!([entry["object_name"], entry["changes"]]);
     entries["results"].as_array().unwrap().iter().map(told).collect()
@@ -88,11 +88,11 @@ async fn logged(server: &Server) -> Vec<Value> {
 
 #[tokio::test]
 async fn super_admins_see_the_limits_of_their_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/roles/", json!({"name": "Clerks"})).await.created();
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
-    api.post("/api/authentication-objects/", json!({"name": "Object", "provider": "basic"})).await.created();
+    api.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
+    api.post("/api/authentication-objects/", json!({"name": "Object", "provider": "basic"})).await.expect_created();
     operator(&server).patch(PATH, json!({"roles": 7, "ui_config": 8, "assignees_standard": 9})).await.ok();
     let expected = json!({
         "authentication_objects": {"count": 1, "limit": 100},
@@ -133,34 +133,34 @@ async fn super_admins_see_the_limits_of_their_build() {
             "users_group_permission_set_assignees_users": 100,
         },
     });
-    api.get(SUMMARY).await.is(200, expected.clone());
-    server.as_type("service_internal").await.get(SUMMARY).await.is(200, expected);
-    server.anonymous().get(SUMMARY).await.is(401, message::unauthenticated());
+    api.get(SUMMARY).await.expect_reply(200, expected.clone());
+    server.as_type("service_internal").await.get(SUMMARY).await.expect_reply(200, expected);
+    server.anonymous().get(SUMMARY).await.expect_reply(401, message::unauthenticated());
     for account_type in ["internal", "external", "full", "service_external"] {
-        server.as_type(account_type).await.get(SUMMARY).await.is(403, message::forbidden());
+        server.as_type(account_type).await.get(SUMMARY).await.expect_reply(403, message::forbidden());
     }
     let everything = platform::kit::permissions::assignable();
-    server.with_role(everything).await.get(SUMMARY).await.is(403, message::forbidden());
+    server.with_role(everything).await.get(SUMMARY).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn operators_see_the_limits_of_a_build() {
-    let server = Server::start().await;
-    operator(&server).get(PATH).await.is(200, defaults());
+    let server = TestServer::start().await;
+    operator(&server).get(PATH).await.expect_reply(200, defaults());
     let api = server.admin().await;
     let sso =
         json!({"name": "SSO", "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
-    api.post("/api/single-sign-on/", sso).await.created();
-    api.post("/api/authentication-objects/", json!({"name": "Object", "provider": "basic"})).await.created();
+    api.post("/api/single-sign-on/", sso).await.expect_created();
+    api.post("/api/authentication-objects/", json!({"name": "Object", "provider": "basic"})).await.expect_created();
     let mut expected = defaults();
     expected["single_sign_on"]["count"] = json!(1);
     expected["authentication_object"]["count"] = json!(1);
-    operator(&server).get(PATH).await.is(200, expected);
+    operator(&server).get(PATH).await.expect_reply(200, expected);
 }
 
 #[tokio::test]
 async fn operators_change_limits_of_a_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let operator = operator(&server);
     let mut expected = defaults();
     expected["roles"]["limit"] = json!(2);
@@ -170,8 +170,8 @@ async fn operators_change_limits_of_a_build() {
     let body = json!({
         "roles": 2, "authentication_object": 32_767, "users_internal": 1, "allowed_file_extensions": ["pdf", "7z", "pdf"],
     });
-    operator.patch(PATH, body.clone()).await.is(200, expected.clone());
-    operator.get(PATH).await.is(200, expected);
+    operator.patch(PATH, body.clone()).await.expect_reply(200, expected.clone());
+    operator.get(PATH).await.expect_reply(200, expected);
 
     let entries = server.admin().await.get(&format!("{LOG}?resource=limits&object_name=roles")).await.ok();
     assert_eq!(
@@ -183,7 +183,7 @@ async fn operators_change_limits_of_a_build() {
         }])
     );
     let extensions = defaults()["allowed_file_extensions"].clone();
-    let mut told = logged(&server).await;
+    let mut told = log_entries(&server).await;
     told.sort_by_key(Value::to_string);
     assert_eq!(
         told,
@@ -198,13 +198,13 @@ async fn operators_change_limits_of_a_build() {
     operator.patch(PATH, body).await.ok();
     operator.patch(PATH, json!({})).await.ok();
     operator.patch(PATH, json!({"allowed_file_extensions": []})).await.ok();
-    assert_eq!(logged(&server).await.len(), 5);
-    assert_eq!(logged(&server).await[0][1], json!({"allowed_file_extensions": [["pdf", "7z"], []]}));
+    assert_eq!(log_entries(&server).await.len(), 5);
+    assert_eq!(log_entries(&server).await[0][1], json!({"allowed_file_extensions": [["pdf", "7z"], []]}));
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let operator = operator(&server);
     let integer = json!(["A valid integer is required."]);
     for wrong in
@@ -242,13 +242,13 @@ async fn what_is_wrong_with_a_limit_is_told_and_nothing_is_changed() {
     }
     let broken = operator.call("PATCH", PATH).body("application/json", "{").send().await;
     assert!(broken.status == 400 && broken["detail"].as_str().unwrap().starts_with("JSON parse error"), "{broken:?}");
-    operator.get(PATH).await.is(200, defaults());
-    assert_eq!(logged(&server).await, Vec::<Value>::new());
+    operator.get(PATH).await.expect_reply(200, defaults());
+    assert_eq!(log_entries(&server).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
 async fn file_extensions_are_lower_case_letters_and_digits() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let operator = operator(&server);
     let send = async |value: Value| operator.patch(PATH, json!({"allowed_file_extensions": value, "roles": 3})).await;
     let told = |text: &str| json!({"allowed_file_extensions": [text]});
@@ -264,7 +264,7 @@ async fn file_extensions_are_lower_case_letters_and_digits() {
     send(json!(true)).await.refuses(told("Expected a list of items but got type bool."));
     send(json!(null)).await.refuses(told("This field may not be null."));
     send(json!(vec!["a"; 501])).await.refuses(told("Up to 500 items allowed."));
-    operator.get(PATH).await.is(200, defaults());
+    operator.get(PATH).await.expect_reply(200, defaults());
     let all: Vec<String> = (0..500).map(|n| format!("abc{n}")).collect();
     assert_eq!(send(json!(all)).await.ok()["allowed_file_extensions"], json!(all));
     assert_eq!(send(json!(["abcdefghij", "7"])).await.ok()["allowed_file_extensions"], json!(["abcdefghij", "7"]));
@@ -272,7 +272,7 @@ async fn file_extensions_are_lower_case_letters_and_digits() {
 
 #[tokio::test]
 async fn a_value_beyond_the_bounds_may_be_sent_back_unchanged() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let operator = operator(&server);
     let mut body = defaults();
     for value in body.as_object_mut().unwrap().values_mut().filter(|value| value.is_object()) {
@@ -281,8 +281,8 @@ async fn a_value_beyond_the_bounds_may_be_sent_back_unchanged() {
     body["object_class_forms"] = json!(7);
     let mut expected = defaults();
     expected["object_class_forms"] = json!(7);
-    operator.patch(PATH, body).await.is(200, expected);
-    assert_eq!(logged(&server).await, [json!(["object_class_forms", {"object_class_forms": [100, 7]}])]);
+    operator.patch(PATH, body).await.expect_reply(200, expected);
+    assert_eq!(log_entries(&server).await, [json!(["object_class_forms", {"object_class_forms": [100, 7]}])]);
     // Smaller ones are taken, and then there is no way back through the API.
     operator.patch(PATH, json!({"object_records_per_object_class": 32_767})).await.ok();
     let told = json!({"object_records_per_object_class": ["Ensure this value is less than or equal to 32767."]});
@@ -291,7 +291,7 @@ async fn a_value_beyond_the_bounds_may_be_sent_back_unchanged() {
 
 #[tokio::test]
 async fn a_body_of_unknown_keys_costs_little() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let many: serde_json::Map<String, Value> = (0..150_000).map(|n| (format!("k{n}"), json!(0))).collect();
     let started = Instant::now();
     let reply = operator(&server).patch(PATH, Value::Object(many)).await;
@@ -312,13 +312,13 @@ fn the_page_about_limits_names_each_key_with_its_default() {
 }
 
 /// The number of items that a schema document tells.
-async fn told(client: &Client, path: &str) -> Value {
+async fn schema_limit(client: &ApiClient, path: &str) -> Value {
     client.options(path).await.ok()["restrictions"]["limit_items"].clone()
 }
 
 #[tokio::test]
 async fn a_changed_limit_holds_where_it_bounds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (api, operator) = (server.admin().await, operator(&server));
     let body = json!({
         "roles": 1, "user_groups": 2, "authentication_object": 1, "single_sign_on": 1, "users_internal": 1,
@@ -338,16 +338,16 @@ async fn a_changed_limit_holds_where_it_bounds() {
             body
         };
         for n in 0..count {
-            api.post(path, with(n)).await.created();
+            api.post(path, with(n)).await.expect_created();
         }
-        api.post(path, with(count)).await.refuses(message::exceeded(text));
-        assert_eq!(told(&api, path).await, count, "{path}");
+        api.post(path, with(count)).await.refuses(message::limit_exceeded(text));
+        assert_eq!(schema_limit(&api, path).await, count, "{path}");
     }
     let sso = |name: &str| json!({"name": name, "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
-    api.post("/api/single-sign-on/", sso("One")).await.created();
+    api.post("/api/single-sign-on/", sso("One")).await.expect_created();
     let refused = json!({"detail": ["Limit of 1 SSO configurations has been exceeded."]});
     api.post("/api/single-sign-on/", sso("Two")).await.refuses(refused);
-    assert_eq!(told(&api, "/api/single-sign-on/").await, 1);
+    assert_eq!(schema_limit(&api, "/api/single-sign-on/").await, 1);
     let user = |name: &str| {
         json!({
             "username": format!("{name}@example.com"), "account_type": "internal", "first_name": "A", "last_name": "B",
@@ -355,14 +355,14 @@ async fn a_changed_limit_holds_where_it_bounds() {
         })
     };
     let ann = api.post("/api/users/", user("ann")).await.id();
-    api.post("/api/users/", user("bob")).await.refuses(message::exceeded("1 internal accounts"));
+    api.post("/api/users/", user("bob")).await.refuses(message::limit_exceeded("1 internal accounts"));
     api.post("/api/user-groups/1/permission-sets/", name("Third"))
         .await
-        .refuses(message::exceeded("2 User Group Permission Sets"));
-    assert_eq!(told(&api, "/api/user-groups/1/permission-sets/").await, 2);
+        .refuses(message::limit_exceeded("2 User Group Permission Sets"));
+    assert_eq!(schema_limit(&api, "/api/user-groups/1/permission-sets/").await, 2);
     for below in ["members/users/", "owners/users/"] {
         let path = format!("/api/user-groups/1/{below}");
-        assert_eq!(told(&api, &path).await, 1, "{path}");
+        assert_eq!(schema_limit(&api, &path).await, 1, "{path}");
         let reply = api.post(&path, json!([1, ann])).await;
         assert_eq!((reply.status, &reply["error_code"]), (400, &json!("ERR_LIMIT_EXCEEDED")), "{path} {reply:?}");
     }
@@ -370,14 +370,14 @@ async fn a_changed_limit_holds_where_it_bounds() {
     operator.patch(PATH, json!({"user_groups": 1})).await.ok();
     let groups = operator.get(PATH).await.ok()["user_groups"].clone();
     assert_eq!(groups, json!({"count": 2, "limit": 1}));
-    api.post("/api/user-groups/", name("One more")).await.refuses(message::exceeded("1 User Groups"));
+    api.post("/api/user-groups/", name("One more")).await.refuses(message::limit_exceeded("1 User Groups"));
     operator.patch(PATH, json!({"user_groups": 3})).await.ok();
-    api.post("/api/user-groups/", name("One more")).await.created();
+    api.post("/api/user-groups/", name("One more")).await.expect_created();
 }
 
 #[tokio::test]
 async fn a_changed_limit_bounds_the_address_ranges_of_a_user() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (api, operator) = (server.admin().await, operator(&server));
     let ranges = |count: usize| (0..count).map(|n| format!("10.{n}.0.0/16")).collect::<Vec<_>>();
     let sent = |count: usize| json!({"allowed_ip_ranges": ranges(count)});
@@ -411,7 +411,7 @@ async fn a_changed_limit_bounds_the_address_ranges_of_a_user() {
 
 #[tokio::test]
 async fn the_schema_document_tells_the_bounds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = operator(&server).options(PATH).await.ok();
     let schema = document["details"]["schema"].as_array().unwrap();
     assert_eq!(schema.len(), defaults().as_object().unwrap().len());
@@ -434,7 +434,7 @@ async fn the_schema_document_tells_the_bounds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_changes_leave_a_log_without_a_gap() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let changes = (1..=20).map(|value| {
         let operator = operator(&server);
         tokio::spawn(async move { operator.patch(PATH, json!({"roles": value})).await.ok() })
@@ -443,7 +443,7 @@ async fn parallel_changes_leave_a_log_without_a_gap() {
         change.await.unwrap();
     }
     let mut before = json!(100);
-    let told = logged(&server).await;
+    let told = log_entries(&server).await;
     assert_eq!(told.len(), 20);
     for entry in told.iter().rev() {
         assert_eq!(entry[1]["roles"][0], before, "{told:?}");
@@ -525,24 +525,24 @@ async fn a_changed_limit_holds_in_every_process_within_a_second() {
     let two = second.as_ref().unwrap_or(&one);
     let operator = one.client("nowhere.example").with_header("x-api-key", API_KEY);
     let api = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    assert_eq!(told(&api, "/api/roles/").await, 100);
+    assert_eq!(schema_limit(&api, "/api/roles/").await, 100);
     let ranges = json!({"allowed_ip_ranges": ["10.0.0.0/8", "11.0.0.0/8"]});
     api.patch("/api/users/1/", ranges.clone()).await.ok();
     let path = "/api/builds/localhost/limits/";
     operator.patch(path, json!({"roles": 1, "users_ip_restrictions": 1})).await.ok();
     other_processes_notice().await;
-    assert_eq!(told(&api, "/api/roles/").await, 1);
+    assert_eq!(schema_limit(&api, "/api/roles/").await, 1);
     assert_eq!(api.get(SUMMARY).await.ok()["roles"], json!({"count": 0, "limit": 1}));
     let over = json!({"allowed_ip_ranges": ["Limit of 1 IP restrictions has been exceeded."]});
     api.patch("/api/users/1/", ranges.clone()).await.refuses(over);
-    api.post("/api/roles/", json!({"name": "One"})).await.created();
+    api.post("/api/roles/", json!({"name": "One"})).await.expect_created();
     api.post("/api/roles/", json!({"name": "Two"})).await.expect(400);
     // The command line is a process, too.
     lines(&installation, &["roles", "2"]);
     lines(&installation, &["users_ip_restrictions", "default"]);
     other_processes_notice().await;
-    assert_eq!(told(&api, "/api/roles/").await, 2);
-    api.post("/api/roles/", json!({"name": "Two"})).await.created();
+    assert_eq!(schema_limit(&api, "/api/roles/").await, 2);
+    api.post("/api/roles/", json!({"name": "Two"})).await.expect_created();
     api.patch("/api/users/1/", ranges).await.ok();
 }
 
@@ -552,10 +552,10 @@ async fn without_a_key_of_the_deployment_nobody_is_an_operator() {
     let installation = Installation::embedded(BINARY).and_build();
     let path = "/api/builds/localhost/limits/";
     let process = installation.serve_api();
-    process.client("localhost").get(path).await.is(401, message::unauthenticated());
+    process.client("localhost").get(path).await.expect_reply(401, message::unauthenticated());
     for key in ["", "any", API_KEY] {
         let client = process.client("localhost").with_header("x-api-key", key);
-        client.get(path).await.is(403, message::forbidden());
+        client.get(path).await.expect_reply(403, message::forbidden());
     }
     process.stop();
     let keys = installation.succeeds(&["keys"]);
@@ -566,7 +566,7 @@ async fn without_a_key_of_the_deployment_nobody_is_an_operator() {
 }
 
 /// A build's log, and what its operators see.
-async fn state(tenant: &Tenant) -> (Value, Value) {
+async fn state(tenant: &TestBuild) -> (Value, Value) {
     let path = format!("/api/builds/{}/limits/", tenant.build.domain);
     let limits = tenant.anonymous().with_header("x-api-key", API_KEY).get(&path).await.ok();
     (limits, tenant.admin().await.get(LOG).await.ok())
@@ -574,11 +574,11 @@ async fn state(tenant: &Tenant) -> (Value, Value) {
 
 #[tokio::test]
 async fn the_build_is_the_one_of_the_path_on_any_host() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await;
     for (host, value) in [(DOMAIN, 11), ("b.example", 12), ("nowhere.example", 13)] {
         let before = state(&other).await;
-        let operator = Client::new(server.address, host).with_header("x-api-key", API_KEY);
+        let operator = ApiClient::new(server.address, host).with_header("x-api-key", API_KEY);
         assert_eq!(operator.patch(PATH, json!({"roles": value})).await.ok()["roles"]["limit"], value);
         assert_eq!(operator.get(PATH).await.ok()["roles"]["limit"], value);
         assert_eq!(operator.get("/api/builds/b.example/limits/").await.ok()["roles"]["limit"], 100);
@@ -587,7 +587,7 @@ async fn the_build_is_the_one_of_the_path_on_any_host() {
     let operator = operator(&server);
     for unknown in ["c.example", "a", "A.EXAMPLE.", "%00", "1", &"x".repeat(300)] {
         let path = format!("/api/builds/{unknown}/limits/");
-        operator.get(&path).await.is(404, message::not_found());
-        operator.patch(&path, json!({"roles": 1})).await.is(404, message::not_found());
+        operator.get(&path).await.expect_reply(404, message::not_found());
+        operator.patch(&path, json!({"roles": 1})).await.expect_reply(404, message::not_found());
     }
 }

@@ -1,12 +1,12 @@
 //! Every limit holds: set to what exists, the next create is refused with the message of the documents, and with one more it
 //! is not (`docs/reference/limits.md`). Those that bound nothing are named here, too, so that none is forgotten.
 
-use crate::Server;
+use crate::TestServer;
 use crate::{message, shown};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use store::{Conn, Error, Sql};
-use testkit::{API_KEY, Client, DOMAIN, Reply, docx, eventually};
+use store::{Conn, Sql, StoreError};
+use testkit::{API_KEY, ApiClient, DOMAIN, Reply, docx, eventually};
 
 /// What is stored without effect (`docs/reference/limits.md`).
 const WITHOUT_EFFECT: &[&str] = &[
@@ -17,9 +17,9 @@ const WITHOUT_EFFECT: &[&str] = &[
 ];
 
 /// A build in which the limits are tried one after the other.
-struct Walk {
-    api: Client,
-    operator: Client,
+struct LimitsWalk {
+    api: ApiClient,
+    operator: ApiClient,
     limits: String,
     walked: BTreeSet<String>,
     /// Two users and two groups: on PostgreSQL a refused create takes a number.
@@ -27,7 +27,7 @@ struct Walk {
     groups: [i64; 2],
 }
 
-impl Walk {
+impl LimitsWalk {
     async fn set(&self, key: &str, value: i64) {
         self.operator.patch(&self.limits, json!({ key: value })).await.ok();
     }
@@ -56,11 +56,11 @@ impl Walk {
 
     /// A create that is refused as those of most resources are: "Limit of 1 Roles has been exceeded."
     async fn exceeds(&mut self, key: &str, exists: i64, many: &str, path: &str, body: Value) -> Reply {
-        self.refuses(key, exists, message::exceeded(&format!("{exists} {many}")), "POST", path, body).await
+        self.refuses(key, exists, message::limit_exceeded(&format!("{exists} {many}")), "POST", path, body).await
     }
 }
 
-fn named(name: &str) -> Value {
+fn body_with_name(name: &str) -> Value {
     json!({"name": name})
 }
 
@@ -76,11 +76,12 @@ fn options(count: usize) -> Value {
 
 #[tokio::test]
 async fn every_limit_holds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let operator = server.anonymous().with_header("x-api-key", API_KEY);
     let limits = format!("/api/builds/{DOMAIN}/limits/");
-    let mut walk = Walk { api: api.clone(), operator, limits, walked: BTreeSet::new(), users: [0; 2], groups: [0; 2] };
+    let mut walk =
+        LimitsWalk { api: api.clone(), operator, limits, walked: BTreeSet::new(), users: [0; 2], groups: [0; 2] };
 
     administration(&mut walk).await;
     accounts(&mut walk).await;
@@ -99,30 +100,30 @@ async fn every_limit_holds() {
     assert_eq!(all, known, "each limit is walked, or said to bound nothing");
 }
 
-async fn administration(walk: &mut Walk) {
+async fn administration(walk: &mut LimitsWalk) {
     let object = |name: &str| json!({"name": name, "provider": "basic"});
-    walk.api.post("/api/authentication-objects/", object("One")).await.created();
+    walk.api.post("/api/authentication-objects/", object("One")).await.expect_created();
     let path = "/api/authentication-objects/";
     walk.exceeds("authentication_object", 1, "Authentication Objects", path, object("Two")).await;
     let sso = |name: &str| json!({"name": name, "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
-    walk.api.post("/api/single-sign-on/", sso("One")).await.created();
+    walk.api.post("/api/single-sign-on/", sso("One")).await.expect_created();
     let refused = json!({"detail": ["Limit of 1 SSO configurations has been exceeded."]});
     walk.refuses("single_sign_on", 1, refused, "POST", "/api/single-sign-on/", sso("Two")).await;
-    walk.api.post("/api/roles/", named("One")).await.created();
-    walk.exceeds("roles", 1, "Roles", "/api/roles/", named("Two")).await;
+    walk.api.post("/api/roles/", body_with_name("One")).await.expect_created();
+    walk.exceeds("roles", 1, "Roles", "/api/roles/", body_with_name("Two")).await;
     let [one, two] = ["a.csv", "b.csv"].map(|name| walk.api.upload(name, "a;b"));
     let [one, two] = [one.await, two.await].map(|token| json!({"token": token}));
-    walk.api.post("/api/files/public-storage/", one).await.created();
+    walk.api.post("/api/files/public-storage/", one).await.expect_created();
     walk.exceeds("public_files", 1, "Public Files", "/api/files/public-storage/", two).await;
-    walk.api.post("/ui-config/one/", json!({"content": "1"})).await.created();
+    walk.api.post("/ui-config/one/", json!({"content": "1"})).await.expect_created();
     walk.exceeds("ui_config", 1, "UI Config", "/ui-config/two/", json!({"content": "1"})).await;
     let preference = |key: &str| format!("/api/users/me/preferences/{key}/");
-    walk.api.call("PUT", &preference("one")).json(&json!({"value": 1})).send().await.created();
-    let refused = message::exceeded("1 User Preferences");
+    walk.api.call("PUT", &preference("one")).json(&json!({"value": 1})).send().await.expect_created();
+    let refused = message::limit_exceeded("1 User Preferences");
     walk.refuses("user_preferences", 1, refused, "PUT", &preference("two"), json!({"value": 1})).await;
 }
 
-async fn accounts(walk: &mut Walk) {
+async fn accounts(walk: &mut LimitsWalk) {
     let one = walk.api.post("/api/users/", user("u2", "internal")).await.id();
     let two = walk.exceeds("users_internal", 1, "internal accounts", "/api/users/", user("u3", "internal")).await.id();
     walk.users = [one, two];
@@ -135,7 +136,7 @@ async fn accounts(walk: &mut Walk) {
             }
             body
         };
-        walk.api.post("/api/users/", account("one")).await.created();
+        walk.api.post("/api/users/", account("one")).await.expect_created();
         walk.exceeds(&format!("users_{kind}"), 1, &format!("{kind} accounts"), "/api/users/", account("two")).await;
     }
     let refused = json!({"allowed_ip_ranges": ["Limit of 1 IP restrictions has been exceeded."]});
@@ -143,20 +144,20 @@ async fn accounts(walk: &mut Walk) {
     walk.refuses("users_ip_restrictions", 1, refused, "PATCH", &format!("/api/users/{one}/"), ranges).await;
 }
 
-async fn groups(walk: &mut Walk) {
-    walk.api.post("/api/user-groups/", named("One")).await.created();
-    let two = walk.exceeds("user_groups", 1, "User Groups", "/api/user-groups/", named("Two")).await.id();
+async fn groups(walk: &mut LimitsWalk) {
+    walk.api.post("/api/user-groups/", body_with_name("One")).await.expect_created();
+    let two = walk.exceeds("user_groups", 1, "User Groups", "/api/user-groups/", body_with_name("Two")).await.id();
     walk.groups = [1, two];
     let [first, second] = walk.users;
     let group = "/api/user-groups/1/";
-    walk.api.post(&format!("{group}members/users/"), json!([first])).await.created();
+    walk.api.post(&format!("{group}members/users/"), json!([first])).await.expect_created();
     let members = format!("{group}members/users/");
     walk.exceeds("user_group_members", 1, "User Group Members", &members, json!([second])).await;
     // Its maker is the first one.
     walk.exceeds("user_group_owners", 1, "User Group Owners", &format!("{group}owners/users/"), json!([first])).await;
     let sets = format!("{group}permission-sets/");
     let exist = walk.api.get(&sets).await["total_count"].as_i64().unwrap();
-    walk.exceeds("user_group_permission_set", exist, "User Group Permission Sets", &sets, named("Own")).await;
+    walk.exceeds("user_group_permission_set", exist, "User Group Permission Sets", &sets, body_with_name("Own")).await;
     let set = *walk.api.get(&sets).await.ids().last().unwrap();
     let assignees = ["users", "user-groups"].map(|which| format!("{sets}{set}/assignees/{which}/"));
     let keys = ["users_group_permission_set_assignees_users", "users_group_permission_set_assignees_user_groups"];
@@ -164,21 +165,21 @@ async fn groups(walk: &mut Walk) {
 }
 
 /// Assigns the users, and the groups, to a permission set, whose limits have these keys.
-async fn assign(walk: &mut Walk, [users, groups]: [String; 2], many: &str, keys: [&str; 2]) {
+async fn assign(walk: &mut LimitsWalk, [users, groups]: [String; 2], many: &str, keys: [&str; 2]) {
     for (key, path, [one, two]) in [(keys[0], users, walk.users), (keys[1], groups, walk.groups)] {
-        walk.api.post(&path, json!([one])).await.created();
+        walk.api.post(&path, json!([one])).await.expect_created();
         walk.exceeds(key, 1, many, &path, json!([two])).await;
     }
 }
 
 /// Leaves class 1 with the field `title`, a text, and others.
-async fn classes(walk: &mut Walk) {
-    walk.api.post("/api/object-classes/", named("One")).await.created();
-    walk.exceeds("object_classes", 1, "Object Classes", "/api/object-classes/", named("Two")).await;
+async fn classes(walk: &mut LimitsWalk) {
+    walk.api.post("/api/object-classes/", body_with_name("One")).await.expect_created();
+    walk.exceeds("object_classes", 1, "Object Classes", "/api/object-classes/", body_with_name("Two")).await;
     let class = "/api/object-classes/1/";
     let fields = &format!("{class}fields/");
     let field = |label: &str, kind: &str| json!({"label": label, "type": kind});
-    walk.api.post(fields, field("Title", "string")).await.created();
+    walk.api.post(fields, field("Title", "string")).await.expect_created();
     walk.exceeds("object_class_fields", 1, "Object Class Fields", fields, field("Number", "integer")).await;
 
     // Bounds inside the declarations of fields.
@@ -197,18 +198,19 @@ async fn classes(walk: &mut Walk) {
         .await;
     let sets = format!("{class}permission-sets/");
     let exist = walk.api.get(&sets).await["total_count"].as_i64().unwrap();
-    walk.exceeds("object_class_permission_set", exist, "Object Class Permission Sets", &sets, named("Own")).await;
+    walk.exceeds("object_class_permission_set", exist, "Object Class Permission Sets", &sets, body_with_name("Own"))
+        .await;
     let set = *walk.api.get(&sets).await.ids().last().unwrap();
     let assignees = ["users", "user-groups"].map(|which| format!("{sets}{set}/assignees/{which}/"));
     let keys = ["object_class_permission_set_assignees", "object_class_permission_set_users_groups_assignees"];
     assign(walk, assignees, "Permission Set Assignees", keys).await;
     let sets = format!("{class}record-permission-sets/");
     let set = |name: &str| json!({"name": name, "permissions": {"object_records": ["view"]}});
-    walk.api.post(&sets, set("One")).await.created();
+    walk.api.post(&sets, set("One")).await.expect_created();
     walk.exceeds("records_permission_set", 1, "Object Class Permission Sets", &sets, set("Two")).await;
 
     let form = |name: &str| json!({"name": name, "object_class": 1, "type": "create", "configuration": {}});
-    walk.api.post("/api/object-class-forms/", form("One")).await.created();
+    walk.api.post("/api/object-class-forms/", form("One")).await.expect_created();
     let many = "standalone forms for the class";
     walk.exceeds("object_class_forms", 1, many, "/api/object-class-forms/", form("Two")).await;
     let templates = format!("{class}document-templates/");
@@ -218,20 +220,20 @@ async fn classes(walk: &mut Walk) {
         bodies.push(json!({"name": name, "template_file": token}));
     }
     let two = bodies.pop().unwrap();
-    walk.api.post(&templates, bodies.pop().unwrap()).await.created();
+    walk.api.post(&templates, bodies.pop().unwrap()).await.expect_created();
     walk.exceeds("object_class_document_templates", 1, "Document Templates", &templates, two).await;
 }
 
 /// Three classes, of which the first points at the second one, and that at the third one.
-async fn relations(walk: &mut Walk) {
+async fn relations(walk: &mut LimitsWalk) {
     let mut made = Vec::new();
     for name in ["Low", "Middle", "High"] {
-        made.push(walk.api.post("/api/object-classes/", named(name)).await.id());
+        made.push(walk.api.post("/api/object-classes/", body_with_name(name)).await.id());
     }
     let [low, middle, high] = made[..] else { panic!("three are made") };
     let fields = |class: i64| format!("/api/object-classes/{class}/fields/");
     let to = |label: &str, class: i64| json!({"label": label, "type": "relation", "related_object_class": class});
-    walk.api.post(&fields(low), to("One", middle)).await.created();
+    walk.api.post(&fields(low), to("One", middle)).await.expect_created();
     walk.exceeds("object_relations_top_parent", 1, "Object Relation Parents", &fields(low), to("Two", middle)).await;
     walk.exceeds("object_relations_children", 2, "Object Relation Children", &fields(low), to("Three", middle)).await;
     let refused = json!({"related_object_class": ["Limit of 2 relation levels has been exceeded."]});
@@ -239,14 +241,14 @@ async fn relations(walk: &mut Walk) {
 }
 
 /// Leaves record 1 of class 1.
-async fn records(walk: &mut Walk) {
+async fn records(walk: &mut LimitsWalk) {
     let records = "/api/object-classes/1/object-records/";
-    walk.api.post(records, json!({"fields": {"title": "One"}})).await.created();
+    walk.api.post(records, json!({"fields": {"title": "One"}})).await.expect_created();
     walk.exceeds("object_records_per_object_class", 1, "Object Records", records, json!({})).await;
     let owners = "/api/object-records/1/owners/";
     // Its maker is the one; more than one has no effect.
     walk.set("object_record_owners", 2).await;
-    walk.api.post(owners, json!([walk.users[0]])).await.refuses(message::exceeded("1 Object Record Owners"));
+    walk.api.post(owners, json!([walk.users[0]])).await.refuses(message::limit_exceeded("1 Object Record Owners"));
     walk.walked.insert("object_record_owners".to_owned());
     let set = walk.api.get("/api/object-classes/1/record-permission-sets/").await.ids()[0];
     let assignees =
@@ -266,12 +268,12 @@ async fn records(walk: &mut Walk) {
     walk.walked.insert(key.to_owned());
 }
 
-async fn tasks(walk: &mut Walk) {
+async fn tasks(walk: &mut LimitsWalk) {
     let config = json!({
         "task_type": "tt_object_record_update", "configuration": {"object_class": 1, "fields": ["title"]},
     });
     let template = |name: &str| json!({"name": name, "complete_by": "asap", "plugin_config": config});
-    walk.api.post("/api/task-templates/", template("One")).await.created();
+    walk.api.post("/api/task-templates/", template("One")).await.expect_created();
     walk.exceeds("task_templates", 1, "Task Templates", "/api/task-templates/", template("Two")).await;
     let mut task = json!({"task_template": 1, "object_record": 1, "assignees": walk.users});
     let refused = |name: &str| json!({ name: ["Up to 1 item allowed."] });
@@ -288,7 +290,7 @@ async fn tasks(walk: &mut Walk) {
 }
 
 /// Components of two repositories, which are taken to be imported.
-async fn components(walk: &mut Walk, server: &Server) {
+async fn components(walk: &mut LimitsWalk, server: &TestServer) {
     for name in ["one", "two"] {
         let body =
             json!({"repository_url": format!("https://127.0.0.1:1/{name}"), "username": "deploy", "token": "t0ken"});
@@ -299,22 +301,22 @@ async fn components(walk: &mut Walk, server: &Server) {
     let imported = |conn: &mut Conn| {
         conn.exec(&Sql::new("UPDATE custom_component_repositories SET status = 'imported', errors = NULL"))
     };
-    server.build.db.write::<_, Error>(imported).await.unwrap();
+    server.build.db.write::<_, StoreError>(imported).await.unwrap();
     let uses = json!({
         "landing_page": true, "object_class_create_form": false, "object_class_summary_form": false,
         "object_class_standalone_form": false, "task_template_form": false,
     });
     let component = |n: i64| json!({"name": format!("Component {n}"), "repository": n, "available_use": uses});
-    walk.api.post("/api/custom-components/", component(1)).await.created();
+    walk.api.post("/api/custom-components/", component(1)).await.expect_created();
     walk.exceeds("custom_components", 1, "Custom Components", "/api/custom-components/", component(2)).await;
 }
 
 /// A file to be made public in a build that stores a byte more than a gigabyte.
-async fn storage(walk: &mut Walk, server: &Server) {
+async fn storage(walk: &mut LimitsWalk, server: &TestServer) {
     let token = walk.api.upload("c.csv", "a;b").await;
     let fill =
         |conn: &mut Conn| conn.exec(&Sql::new("UPDATE counters SET n = 1073741825 WHERE name = 'storage_bytes'"));
-    server.build.db.write::<_, Error>(fill).await.unwrap();
+    server.build.db.write::<_, StoreError>(fill).await.unwrap();
     let path = "/api/files/public-storage/";
     walk.exceeds("storage_gigabytes", 1, "GB of storage", path, json!({"token": token})).await;
 }

@@ -1,16 +1,16 @@
 //! What becomes of messages: the mail server that a build has settings for, the queue before it, and the test of the
 //! settings (`docs/reference/mail.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::{BINARY, message};
 use platform::kit::secret::Context;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::{
-    ADMIN, Authority, Client, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME, MailOptions,
-    MailServer, Mode, PASSWORD, SECOND, Tenant, eventually, quiet_period, takes_all,
+    ADMIN, ApiClient, Authority, DAY, FakeServer, Installation, MAIL_PASSWORD, MAIL_TOKEN, MAIL_USERNAME,
+    MailEncryption, MailOptions, MailServer, PASSWORD, SECOND, TestBuild, eventually, quiet_period, takes_all,
 };
 
 const SETTINGS: &str = "/api/administration/smtp-settings/";
@@ -22,13 +22,13 @@ const SECURE: &str = "the connection could not be secured";
 const SIGN_IN: &str = "the sign-in was refused";
 const RECIPIENT: &str = "a recipient was refused";
 
-fn refused(reason: &str) -> Value {
+fn test_refusal(reason: &str) -> Value {
     message::detail(&format!(
         "Please check the username, the authentication object and the mail API settings: {reason}"
     ))
 }
 
-fn sent() -> Value {
+fn test_success() -> Value {
     json!({"status": "success", "msg": "Test message sent."})
 }
 
@@ -39,7 +39,7 @@ fn settings(host: &str, port: u16, tls: bool) -> Value {
     })
 }
 
-fn with(mut body: Value, field: &str, value: Value) -> Value {
+fn with_field(mut body: Value, field: &str, value: Value) -> Value {
     body[field] = value;
     body
 }
@@ -67,7 +67,7 @@ async fn mail_goes_by_starttls_and_sign_in() {
 
     // Before it is stored: everything is in the body, and nothing is stored by it.
     let body = settings("localhost", mail.port, true);
-    api.post(TEST, body.clone()).await.is(200, sent());
+    api.post(TEST, body.clone()).await.expect_reply(200, test_success());
     assert_eq!(api.get(SETTINGS).await.ok()["host"], "");
     let test = &mail.wait_for(1).await[0];
     assert_eq!(
@@ -80,13 +80,13 @@ async fn mail_goes_by_starttls_and_sign_in() {
 
     // Stored: the password is not needed, and a test may send to others.
     api.patch(SETTINGS, body.clone()).await.ok();
-    api.post(TEST, json!({"failure_email": "eve@a.example"})).await.is(200, sent());
+    api.post(TEST, json!({"failure_email": "eve@a.example"})).await.expect_reply(200, test_success());
     assert_eq!(mail.wait_for(2).await[1].to, ["eve@a.example"]);
 
     // What requests cause goes the same way, with the company's details.
     api.patch("/api/administration/company-details/", json!({"admin_last_name": "Bérg"})).await.ok();
     let made = api.post("/api/users/", anna("anna@example.com")).await;
-    assert_eq!(made.created()["_meta"]["is_mail_set_up"], true);
+    assert_eq!(made.expect_created()["_meta"]["is_mail_set_up"], true);
     let activation = &mail.wait_for(3).await[2];
     assert_eq!(
         (&activation.to[..], activation.header("To")),
@@ -98,19 +98,26 @@ async fn mail_goes_by_starttls_and_sign_in() {
     eventually(async || !api.get(&anna).await.ok()["link_sent_at"].is_null()).await;
     assert_eq!(api.get(&anna).await.header("etag"), made.header("etag"));
     assert!(activation.is_secured && activation.is_signed_in);
-    assert!(testkit::Mail::all(&installation.data(), "localhost").is_empty(), "nothing is written as a file any more");
+    assert!(
+        testkit::MailFile::read_all(&installation.data(), "localhost").is_empty(),
+        "nothing is written as a file any more"
+    );
     assert!(mail.sign_ins().iter().all(|sign_in| *sign_in == ("PLAIN".to_owned(), true)), "{:?}", mail.sign_ins());
 
     // Refusals, each with its reason.
-    let wrong = api.post(TEST, with(body.clone(), "password", json!("wrong"))).await;
-    wrong.is(400, refused(SIGN_IN));
-    api.post(TEST, with(body.clone(), "username", json!("eve@a.example"))).await.is(400, refused(SIGN_IN));
-    api.post(TEST, json!({"failure_email": "ops@a.example,refused@a.example"})).await.is(400, refused(RECIPIENT));
+    let wrong = api.post(TEST, with_field(body.clone(), "password", json!("wrong"))).await;
+    wrong.expect_reply(400, test_refusal(SIGN_IN));
+    api.post(TEST, with_field(body.clone(), "username", json!("eve@a.example")))
+        .await
+        .expect_reply(400, test_refusal(SIGN_IN));
+    api.post(TEST, json!({"failure_email": "ops@a.example,refused@a.example"}))
+        .await
+        .expect_reply(400, test_refusal(RECIPIENT));
     // Without encryption this server takes nothing.
-    api.post(TEST, with(body.clone(), "tls", json!(false))).await.is(400, refused(SIGN_IN));
+    api.post(TEST, with_field(body.clone(), "tls", json!(false))).await.expect_reply(400, test_refusal(SIGN_IN));
     // Its certificate names the host that was meant.
-    api.post(TEST, with(body.clone(), "host", json!("127.0.0.1"))).await.is(200, sent());
-    api.post(TEST, with(body.clone(), "host", json!("127.1"))).await.is(400, refused(SECURE));
+    api.post(TEST, with_field(body.clone(), "host", json!("127.0.0.1"))).await.expect_reply(200, test_success());
+    api.post(TEST, with_field(body.clone(), "host", json!("127.1"))).await.expect_reply(400, test_refusal(SECURE));
 
     let log = process.stderr();
     for secret in [MAIL_PASSWORD, "wrong\"", PASSWORD] {
@@ -127,9 +134,9 @@ async fn login_serves_where_plain_is_missing() {
     let installation = installation(&authority, certificates.path());
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    api.post(TEST, settings("localhost", mail.port, true)).await.is(200, sent());
+    api.post(TEST, settings("localhost", mail.port, true)).await.expect_reply(200, test_success());
     assert_eq!(mail.sign_ins(), [("LOGIN".to_owned(), true)]);
-    api.post(TEST, settings("localhost", token_only.port, true)).await.is(400, refused(SIGN_IN));
+    api.post(TEST, settings("localhost", token_only.port, true)).await.expect_reply(400, test_refusal(SIGN_IN));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +149,7 @@ async fn a_certificate_must_be_valid_and_name_the_host() {
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     for server in [&strange, &misnamed] {
-        api.post(TEST, settings("localhost", server.port, true)).await.is(400, refused(SECURE));
+        api.post(TEST, settings("localhost", server.port, true)).await.expect_reply(400, test_refusal(SECURE));
         assert!(server.sign_ins().is_empty(), "nothing is told to somebody else");
     }
 }
@@ -159,18 +166,18 @@ async fn xoauth2_signs_in_with_a_token_of_the_vendor() {
         "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD,
         "token_url": token_url("/token"), "scope": "mail.send offline",
     });
-    api.post(OBJECTS, vendor).await.created();
+    api.post(OBJECTS, vendor).await.expect_created();
     let mut body = settings("localhost", mail.port, true);
     body.as_object_mut().unwrap().remove("password");
     body["authorization_method"] = json!("vendor_client_credentials");
     body["authentication_object"] = json!(1);
 
-    api.post(TEST, body.clone()).await.is(200, sent());
+    api.post(TEST, body.clone()).await.expect_reply(200, test_success());
     assert_eq!(mail.sign_ins(), [("XOAUTH2".to_owned(), true)]);
     let form = json!({"grant_type": "client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD, "scope": "mail.send offline"});
     assert_eq!(mail.token_requests(), [json!({"path": "/token", "form": form})]);
     api.patch(SETTINGS, body.clone()).await.ok();
-    api.post("/api/users/", anna("anna@example.com")).await.created();
+    api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert_eq!(mail.wait_for(2).await[1].to, ["anna@example.com"]);
 
     let object = "/api/authentication-objects/1/";
@@ -189,16 +196,16 @@ async fn xoauth2_signs_in_with_a_token_of_the_vendor() {
         let reply = api.post(TEST, json!({})).await;
         if reason == "secured or sent" {
             // Addresses of the web are normalised: this one is 127.0.0.1, which the certificate names.
-            reply.is(200, sent());
+            reply.expect_reply(200, test_success());
         } else {
-            assert_eq!(reply, (400, refused(reason)), "{url} {secret}");
+            assert_eq!(reply, (400, test_refusal(reason)), "{url} {secret}");
         }
     }
     // A redirect is not followed.
     assert!(mail.token_requests().iter().filter(|request| request["path"] == "/redirect").count() == 1);
     // A token that the mail server does not take.
     api.patch(object, json!({"token_url": token_url("/token"), "client_secret": MAIL_PASSWORD})).await.ok();
-    api.post(TEST, json!({"username": "eve@a.example"})).await.is(400, refused(SIGN_IN));
+    api.post(TEST, json!({"username": "eve@a.example"})).await.expect_reply(400, test_refusal(SIGN_IN));
     let log = process.stderr();
     for secret in [MAIL_TOKEN, "client_secret", "\"wrong"] {
         assert!(!log.contains(secret), "{secret} is in the log");
@@ -217,7 +224,7 @@ async fn stored_settings_without_tls_are_sent_with_it() {
         "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client", "client_secret": MAIL_PASSWORD,
         "token_url": format!("https://localhost:{}/token", mail.token_port),
     });
-    api.post(OBJECTS, vendor).await.created();
+    api.post(OBJECTS, vendor).await.expect_created();
     let mut body = settings("localhost", mail.port, true);
     body["authorization_method"] = json!("vendor_client_credentials");
     body["authentication_object"] = json!(1);
@@ -231,7 +238,7 @@ async fn stored_settings_without_tls_are_sent_with_it() {
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     assert_eq!(api.get(SETTINGS).await.ok()["tls"], false);
-    api.post("/api/users/", anna("anna@example.com")).await.created();
+    api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert!(mail.wait_for(1).await[0].is_secured);
     assert_eq!(mail.sign_ins(), [("XOAUTH2".to_owned(), true)]);
     let warning = "the mail settings have no tls, which their method requires; mail is sent with it";
@@ -245,10 +252,10 @@ async fn stored_settings_without_tls_are_sent_with_it() {
     let store = installation.store().await;
     store.database("build_1").write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
     let asked = mail.token_requests().len();
-    api.post("/api/users/", anna("bea@example.com")).await.created();
+    api.post("/api/users/", anna("bea@example.com")).await.expect_created();
     eventually(async || process.stderr().contains(&format!("{SECURE}\""))).await;
     assert_eq!(mail.token_requests().len(), asked);
-    assert!(open.heard().iter().all(|line| !line.starts_with("AUTH")), "{:?}", open.heard());
+    assert!(open.received_lines().iter().all(|line| !line.starts_with("AUTH")), "{:?}", open.received_lines());
     store.close().await;
 }
 
@@ -261,16 +268,16 @@ async fn on_port_465_a_connection_is_secured_from_its_first_byte() {
         return;
     }
     let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
-    let options = MailOptions { mode: Mode::Implicit, address, port: 465, ..MailOptions::default() };
+    let options = MailOptions { mode: MailEncryption::Implicit, address, port: 465, ..MailOptions::default() };
     let mail = MailServer::start(&authority, &options);
     let installation = installation(&authority, certificates.path());
     let process = installation.serve();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    api.post(TEST, settings(address, 465, true)).await.is(200, sent());
+    api.post(TEST, settings(address, 465, true)).await.expect_reply(200, test_success());
     assert!(mail.wait_for(1).await[0].is_secured);
     // Without `tls` the port is one like the others: no greeting comes.
     let begin = Instant::now();
-    api.post(TEST, settings(address, 465, false)).await.is(400, refused(CONNECT));
+    api.post(TEST, settings(address, 465, false)).await.expect_reply(400, test_refusal(CONNECT));
     assert!(begin.elapsed() < Duration::from_secs(40));
 }
 
@@ -285,9 +292,9 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
     let hanging = FakeServer::start("220 mail.test\r\n", |_| None).await;
     api.patch(SETTINGS, settings("localhost", hanging.address.port(), true)).await.ok();
     for n in 1..=3 {
-        api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.created();
+        api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.expect_created();
     }
-    eventually(async || hanging.heard().len() >= 2).await;
+    eventually(async || hanging.received_lines().len() >= 2).await;
     process.kill();
     drop(hanging);
 
@@ -305,12 +312,14 @@ async fn a_crash_between_queueing_and_sending_loses_no_mail() {
 // ---- Servers that behave badly -------------------------------------------------------------------------------------
 
 /// A server that may connect to this machine.
-async fn server() -> Server {
-    Server::with(|config| config.outbound_allow = platform::kit::address::Ranges::parse_list("127.0.0.0/8").unwrap())
-        .await
+async fn server() -> TestServer {
+    TestServer::start_with(|config| {
+        config.outbound_allow = platform::kit::address::Ranges::parse_list("127.0.0.0/8").unwrap()
+    })
+    .await
 }
 
-fn at(fake: &FakeServer, tls: bool) -> Value {
+fn settings_for(fake: &FakeServer, tls: bool) -> Value {
     settings("127.0.0.1", fake.address.port(), tls)
 }
 
@@ -321,16 +330,16 @@ async fn nobody_there_or_no_mail_server() {
     let closed = FakeServer::closed_port().await;
     for host in ["127.0.0.1", "localhost", "127.1", "no-such-host.invalid", "not a host", "a..b", "[", "]"] {
         let reply = api.post(TEST, settings(host, closed, false)).await;
-        assert_eq!(reply, (400, refused(CONNECT)), "{host}");
+        assert_eq!(reply, (400, test_refusal(CONNECT)), "{host}");
     }
     for greeting in ["554 go away\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-x\r\n", "421 later\r\n"] {
         let fake = FakeServer::start(greeting, |_| None).await;
         for tls in [false, true] {
-            api.post(TEST, at(&fake, tls)).await.is(400, refused(CONNECT));
+            api.post(TEST, settings_for(&fake, tls)).await.expect_reply(400, test_refusal(CONNECT));
         }
-        assert!(fake.heard().iter().all(|line| line == "connected"), "{:?}", fake.heard());
+        assert!(fake.received_lines().iter().all(|line| line == "connected"), "{:?}", fake.received_lines());
     }
-    api.post(TEST, settings("127.0.0.1", 0, false)).await.is(400, refused(CONNECT));
+    api.post(TEST, settings("127.0.0.1", 0, false)).await.expect_reply(400, test_refusal(CONNECT));
 }
 
 #[tokio::test]
@@ -350,17 +359,18 @@ async fn whoever_hangs_is_left_after_ten_seconds() {
         async move {
             let begin = Instant::now();
             let reply = api.post(TEST, body.clone()).await;
-            assert_eq!(reply, (400, refused(reason)), "{body}");
+            assert_eq!(reply, (400, test_refusal(reason)), "{body}");
             begin.elapsed()
         }
     };
     // A build tests four servers at a time; the fifth would wait for a place.
     let (a, b, c) = tokio::join!(
-        test(at(&silent, false), CONNECT),
-        test(at(&greets, true), SECURE),
-        test(at(&offers, true), SECURE),
+        test(settings_for(&silent, false), CONNECT),
+        test(settings_for(&greets, true), SECURE),
+        test(settings_for(&offers, true), SECURE),
     );
-    let (d, e) = tokio::join!(test(at(&offers, false), SIGN_IN), test(at(&signs_in, false), RECIPIENT));
+    let (d, e) =
+        tokio::join!(test(settings_for(&offers, false), SIGN_IN), test(settings_for(&signs_in, false), RECIPIENT));
     for elapsed in [a, b, c, d, e] {
         // Ten seconds, and what a busy machine adds: the test is whether it ends, not how exactly.
         assert!((Duration::from_secs(9)..Duration::from_secs(40)).contains(&elapsed), "{elapsed:?}");
@@ -386,18 +396,18 @@ async fn whoever_strips_starttls_hears_nothing() {
     })
     .await;
     for fake in [&stripped, &refusing, &injecting] {
-        api.post(TEST, at(fake, true)).await.is(400, refused(SECURE));
-        let told = fake.heard();
+        api.post(TEST, settings_for(fake, true)).await.expect_reply(400, test_refusal(SECURE));
+        let told = fake.received_lines();
         assert!(
             told.iter().all(|line| ["connected", "EHLO a.example", "STARTTLS"].contains(&line.as_str())),
             "{told:?}"
         );
     }
     // The queue is as careful.
-    api.patch(SETTINGS, at(&stripped, true)).await.ok();
-    api.post("/api/users/", anna("anna@example.com")).await.created();
+    api.patch(SETTINGS, settings_for(&stripped, true)).await.ok();
+    api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert_eq!(failure(&server).await, (1, "the connection could not be secured".to_owned()));
-    assert!(stripped.heard().iter().all(|line| !line.starts_with("AUTH") && !line.starts_with("MAIL")));
+    assert!(stripped.received_lines().iter().all(|line| !line.starts_with("AUTH") && !line.starts_with("MAIL")));
 }
 
 #[tokio::test]
@@ -409,14 +419,14 @@ async fn a_server_that_never_stops_talking_is_left() {
     let fake = FakeServer::start(LONG.as_str(), |_| None).await;
     for tls in [false, true] {
         let begin = Instant::now();
-        api.post(TEST, at(&fake, tls)).await.is(400, refused(CONNECT));
+        api.post(TEST, settings_for(&fake, tls)).await.expect_reply(400, test_refusal(CONNECT));
         assert!(begin.elapsed() < Duration::from_secs(40));
     }
 }
 
 #[tokio::test]
 async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
     for host in [
@@ -439,14 +449,14 @@ async fn an_address_that_is_not_allowed_could_not_be_connected_to() {
     ] {
         let begin = Instant::now();
         let reply = api.post(TEST, settings(host, fake.address.port(), false)).await;
-        assert_eq!(reply, (400, refused(CONNECT)), "{host}");
+        assert_eq!(reply, (400, test_refusal(CONNECT)), "{host}");
         assert!(begin.elapsed() < Duration::from_secs(40), "{host}");
     }
     // Neither does a message go there.
-    api.patch(SETTINGS, at(&fake, false)).await.ok();
-    api.post("/api/users/", anna("anna@example.com")).await.created();
+    api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
+    api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert_eq!(failure(&server).await, (1, CONNECT.to_owned()));
-    assert_eq!(fake.heard(), [""; 0]);
+    assert_eq!(fake.received_lines(), [""; 0]);
 }
 
 // ---- The queue -----------------------------------------------------------------------------------------------------
@@ -460,7 +470,7 @@ async fn a_message_that_cannot_be_unsealed_waits() {
     );
     let sql = sql.arg(server.clock.now());
     server.build.db.write(move |conn: &mut Conn| conn.exec(&sql)).await.unwrap();
-    server.admin().await.post("/api/users/", anna("anna@example.com")).await.created();
+    server.admin().await.post("/api/users/", anna("anna@example.com")).await.expect_created();
     assert_eq!(failure(&server).await, (1, "it could not be unsealed".to_owned()));
 }
 
@@ -477,7 +487,7 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
              VALUES ($1, 'r', $2, $3, $3, $4, $5, 0)",
         );
         let sql = sql.arg(id).arg(sealed).arg(server.clock.now()).arg(key.map(str::to_owned)).arg(claimed_until);
-        server.build.db.write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+        server.build.db.write::<_, StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
         wake(&server);
     };
     former(1, Some("k"), None, true).await;
@@ -497,35 +507,36 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
     former(3, None, None, false).await;
     let read = |conn: &mut Conn| {
         let sql = Sql::new("SELECT last_error FROM mail_jobs WHERE id = 3 AND attempts = 1");
-        conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))
+        conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))
     };
-    let error = eventually(async || server.build.db.read::<_, Error>(read).await.unwrap()).await;
+    let error = eventually(async || server.build.db.read::<_, StoreError>(read).await.unwrap()).await;
     assert_eq!(error, "the message could not be unsealed");
 }
 
 /// Attempts and last error of the first message that waits, once there is an error.
-async fn failure(tenant: &Tenant) -> (i64, String) {
+async fn failure(tenant: &TestBuild) -> (i64, String) {
     failure_after(tenant, 0).await
 }
 
 /// As [`failure`], after more than so many attempts.
-async fn failure_after(tenant: &Tenant, attempts: i64) -> (i64, String) {
+async fn failure_after(tenant: &TestBuild, attempts: i64) -> (i64, String) {
     let sql = Sql::new("SELECT attempts, last_error FROM jobs WHERE attempts > $1 ORDER BY id LIMIT 1").arg(attempts);
     eventually(async || {
         let sql = sql.clone();
-        let read =
-            move |conn: &mut Conn| conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.unwrap_or("").to_owned())));
-        tenant.build.db.read::<_, Error>(read).await.unwrap()
+        let read = move |conn: &mut Conn| {
+            conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_text(1)?.unwrap_or("").to_owned())))
+        };
+        tenant.build.db.read::<_, StoreError>(read).await.unwrap()
     })
     .await
 }
 
-fn wake(tenant: &Tenant) {
+fn wake(tenant: &TestBuild) {
     platform::kit::jobs::wake(&tenant.app, &tenant.build);
 }
 
-async fn queued(tenant: &Tenant, api: &Client, username: &str) {
-    api.post("/api/users/", anna(username)).await.created();
+async fn queued(tenant: &TestBuild, api: &ApiClient, username: &str) {
+    api.post("/api/users/", anna(username)).await.expect_created();
     failure(tenant).await;
 }
 
@@ -550,9 +561,9 @@ async fn what_cannot_be_sent_is_tried_again_after_growing_delays() {
 
     // Better settings are tried at once.
     let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
-    api.patch(SETTINGS, at(&fake, false)).await.ok();
+    api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
     assert_eq!(server.mails().await, [], "sent, and none of it as a file");
-    assert!(fake.heard().contains(&"RCPT TO:<anna@example.com>".to_owned()), "{:?}", fake.heard());
+    assert!(fake.received_lines().contains(&"RCPT TO:<anna@example.com>".to_owned()), "{:?}", fake.received_lines());
 }
 
 #[tokio::test]
@@ -571,9 +582,9 @@ async fn a_message_that_was_given_up_is_told_to_the_failure_addresses() {
     assert_eq!(failure(&server).await.0, 1, "the word itself waits now");
     let api = server.admin().await;
     let fake = FakeServer::start("220 mail.test\r\n", takes_all).await;
-    api.patch(SETTINGS, at(&fake, false)).await.ok();
+    api.patch(SETTINGS, settings_for(&fake, false)).await.ok();
     assert_eq!(server.mails().await, []);
-    let heard = fake.heard();
+    let heard = fake.received_lines();
     assert_eq!(heard.iter().filter(|line| told(line)).count(), 2, "{heard:?}");
     assert!(heard.contains(&"Subject: A message of a.example was not delivered".to_owned()), "{heard:?}");
     assert!(heard.iter().all(|line| !line.contains("token=") && line != "RCPT TO:<anna@example.com>"), "{heard:?}");
@@ -605,10 +616,10 @@ async fn a_receiver_that_there_is_not_is_given_up_at_once_and_one_for_later_is_n
         _ => takes_all(line),
     })
     .await;
-    api.patch(SETTINGS, at(&picky, false)).await.ok();
-    api.post("/api/users/", anna("gone@example.com")).await.created();
+    api.patch(SETTINGS, settings_for(&picky, false)).await.ok();
+    api.post("/api/users/", anna("gone@example.com")).await.expect_created();
     assert_eq!(server.mails().await, []);
-    let heard = picky.heard();
+    let heard = picky.received_lines();
     assert!(heard.contains(&"RCPT TO:<ops@a.example>".to_owned()), "{heard:?}");
     assert!(heard.join("\n").contains("was given up: a recipient was refused (550)."), "{heard:?}");
 
@@ -625,13 +636,13 @@ async fn the_failure_addresses_that_take_a_message_get_it() {
         _ => takes_all(line),
     })
     .await;
-    api.patch(SETTINGS, at(&picky, false)).await.ok();
-    api.post("/api/users/", anna("gone@example.com")).await.created();
+    api.patch(SETTINGS, settings_for(&picky, false)).await.ok();
+    api.post("/api/users/", anna("gone@example.com")).await.expect_created();
     assert_eq!(server.mails().await, []);
-    let heard = picky.heard();
+    let heard = picky.received_lines();
     assert_eq!(heard.iter().filter(|line| *line == "DATA").count(), 1, "{heard:?}");
     // A test tells that one of them is wrong.
-    api.post(TEST, json!({})).await.is(400, refused(RECIPIENT));
+    api.post(TEST, json!({})).await.expect_reply(400, test_refusal(RECIPIENT));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -648,7 +659,7 @@ async fn processes_that_share_a_queue_send_each_message_once() {
     first.patch(SETTINGS, settings("localhost", mail.port, true)).await.ok();
     for n in 0..20 {
         let api = if n % 2 == 0 { &first } else { &second };
-        api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.created();
+        api.post("/api/users/", anna(&format!("u{n}@example.com"))).await.expect_created();
     }
     mail.wait_for(20).await;
     // A message that both processes send would arrive a second time by then.
@@ -662,33 +673,35 @@ async fn processes_that_share_a_queue_send_each_message_once() {
 #[tokio::test]
 async fn resets_that_cannot_be_sent_do_not_pile_up() {
     let outbound = platform::kit::address::Ranges::parse_list("127.0.0.0/8").unwrap();
-    let server = Server::with(|config| (config.outbound_allow, config.identity.address_attempts) = (outbound, 0)).await;
+    let server =
+        TestServer::start_with(|config| (config.outbound_allow, config.identity.address_attempts) = (outbound, 0))
+            .await;
     let api = server.admin().await;
     let (silent, taking) =
         (FakeServer::start("421 later\r\n", |_| None).await, FakeServer::start("220 mail.test\r\n", takes_all).await);
-    api.patch(SETTINGS, at(&silent, false)).await.ok();
+    api.patch(SETTINGS, settings_for(&silent, false)).await.ok();
     let waiting = async || {
         let sql = Sql::new(
             "SELECT count(*), (SELECT count(*) FROM link_tokens), (SELECT count(*) FROM mailed_links) FROM jobs",
         );
-        let read = move |conn: &mut Conn| conn.one(&sql, |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]));
-        server.build.db.read::<_, Error>(read).await.unwrap()
+        let read = move |conn: &mut Conn| conn.query_one(&sql, |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]));
+        server.build.db.read::<_, StoreError>(read).await.unwrap()
     };
-    let tried = || silent.heard().iter().filter(|line| *line == "connected").count();
+    let tried = || silent.received_lines().iter().filter(|line| *line == "connected").count();
     eventually(async || {
         server.advance(10 * SECOND);
         for username in [ADMIN, "Admin@Example.com"] {
-            server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+            server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.expect_empty();
         }
         tried() >= 5
     })
     .await;
     assert_eq!(waiting().await, [1, 1, 1]);
 
-    api.patch(SETTINGS, with(at(&taking, false), "password", json!(MAIL_PASSWORD))).await.ok();
+    api.patch(SETTINGS, with_field(settings_for(&taking, false), "password", json!(MAIL_PASSWORD))).await.ok();
     server.mails().await;
     assert_eq!(waiting().await, [0, 1, 1]);
-    assert_eq!(taking.heard().iter().filter(|line| line.starts_with("RCPT")).count(), 1);
+    assert_eq!(taking.received_lines().iter().filter(|line| line.starts_with("RCPT")).count(), 1);
 }
 
 #[tokio::test]
@@ -696,17 +709,18 @@ async fn what_waits_is_sealed_and_holds_up_no_request() {
     let server = server().await;
     let api = server.admin().await;
     let silent = FakeServer::start("", |_| None).await;
-    api.patch(SETTINGS, at(&silent, false)).await.ok();
+    api.patch(SETTINGS, settings_for(&silent, false)).await.ok();
     let begin = Instant::now();
-    api.post("/api/users/", anna("anna@example.com")).await.created();
+    api.post("/api/users/", anna("anna@example.com")).await.expect_created();
     server
         .anonymous()
         .post("/api/auth/password-reset/", json!({"username": "secret-name@example.com"}))
         .await
-        .is_empty();
+        .expect_empty();
     assert!(begin.elapsed() < Duration::from_secs(40));
-    let read = |conn: &mut Conn| conn.all(&Sql::new("SELECT payload FROM jobs"), |row| Ok(row.text(0)?.to_owned()));
-    let sealed = server.build.db.read::<_, Error>(read).await.unwrap();
+    let read =
+        |conn: &mut Conn| conn.query_all(&Sql::new("SELECT payload FROM jobs"), |row| Ok(row.text(0)?.to_owned()));
+    let sealed = server.build.db.read::<_, StoreError>(read).await.unwrap();
     assert_eq!(sealed.len(), 2);
     assert!(sealed.iter().all(|text| !text.contains("secret-name") && !text.contains("anna")), "{sealed:?}");
 }

@@ -17,7 +17,7 @@ mod network;
 mod served;
 mod smtp_settings;
 
-use served::Server;
+use served::TestServer;
 use testkit::{message, shown};
 
 /// The binary under test.

@@ -1,6 +1,6 @@
 //! `/api/administration/messages/preview/` (`docs/reference/mail.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const PATH: &str = "/api/administration/messages/preview/";
 
 #[tokio::test]
 async fn each_message_is_shown_as_it_will_look() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (name, subject, text) in [
         (
@@ -42,13 +42,13 @@ async fn each_message_is_shown_as_it_will_look() {
              The link is for you alone. It works until the task has ended, or is assigned to somebody else.\n",
         ),
     ] {
-        api.post(PATH, json!({"name": name})).await.is(200, json!({"subject": subject, "text": text}));
+        api.post(PATH, json!({"name": name})).await.expect_reply(200, json!({"subject": subject, "text": text}));
     }
 }
 
 #[tokio::test]
 async fn the_company_details_stand_below() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let details = json!({
         "admin_first_name": "Ada", "admin_last_name": "{link}", "admin_email_signature": "Yours\nthe registry",
@@ -65,7 +65,7 @@ async fn the_company_details_stand_below() {
 
 #[tokio::test]
 async fn other_names_are_refused_and_so_is_who_may_not_view_the_details() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (body, wrong) in [
         (json!({}), "This field is required."),
@@ -77,5 +77,5 @@ async fn other_names_are_refused_and_so_is_who_may_not_view_the_details() {
     }
     server.with_role(json!({"company_details": ["view"]})).await.post(PATH, json!({"name": "test"})).await.ok();
     let stranger = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
-    stranger.post(PATH, json!({"name": "test"})).await.is(403, message::forbidden());
+    stranger.post(PATH, json!({"name": "test"})).await.expect_reply(403, message::forbidden());
 }

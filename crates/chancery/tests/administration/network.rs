@@ -2,7 +2,7 @@
 //! spellings of an address (`docs/operations.md`, `CHANCERY_OUTBOUND_ALLOW`).
 
 use crate::BINARY;
-use crate::Server;
+use crate::TestServer;
 use platform::identity::single_sign_on::Providers;
 use platform::kit::address::Ranges;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::{
-    ADMIN, Authority, Client, Forger, Installation, MAIL_PASSWORD, MAIL_USERNAME, MailOptions, MailServer, PASSWORD,
+    ADMIN, ApiClient, Authority, Forger, Installation, MAIL_PASSWORD, MAIL_USERNAME, MailOptions, MailServer, PASSWORD,
     eventually, quiet_period,
 };
 
@@ -69,13 +69,13 @@ const CLOSED: &[&str] = &[
 ];
 
 /// Hears whoever connects to one port, whatever the address of this machine, but for the allowed one.
-struct Ear {
+struct PortListener {
     port: u16,
     heard: Arc<AtomicUsize>,
 }
 
-impl Ear {
-    fn start() -> Ear {
+impl PortListener {
+    fn start() -> PortListener {
         let heard = Arc::new(AtomicUsize::new(0));
         let first = TcpListener::bind("127.0.0.2:0").unwrap();
         let port = first.local_addr().unwrap().port();
@@ -93,7 +93,7 @@ impl Ear {
                 }
             });
         }
-        Ear { port, heard }
+        PortListener { port, heard }
     }
 }
 
@@ -105,10 +105,10 @@ const CALLERS: &[&str] =
 
 /// The servers that a test calls through.
 struct Network {
-    api: Client,
+    api: ApiClient,
     mail: MailServer,
     forger: Forger,
-    server: Server,
+    server: TestServer,
     /// The address of a webhook.
     webhook: String,
 }
@@ -131,17 +131,17 @@ impl Network {
                     let object = json!({"token_url": url(scheme), "client_secret": "s"});
                     let object = self.api.patch("/api/authentication-objects/1/", object).await;
                     // What is no address is refused before.
-                    refuses &= object.status == 400 || self.could_not_connect(by_token(&self.mail)).await;
+                    refuses &= object.status == 400 || self.could_not_connect(settings_with_token(&self.mail)).await;
                 }
                 refuses
             }
             "keys of a provider" => {
                 self.forger.state().discovery = json!({"jwks_uri": url("http")});
-                self.providers().of(&self.forger.issuer()).keys(&self.server.clock, None).await.is_err()
+                self.providers().provider(&self.forger.issuer()).keys(&self.server.clock, None).await.is_err()
             }
             "user info of a provider" => {
                 self.forger.state().discovery = json!({"userinfo_endpoint": url("http")});
-                self.providers().of(&self.forger.issuer()).user_info(&self.server.clock, "token").await.is_err()
+                self.providers().provider(&self.forger.issuer()).user_info(&self.server.clock, "token").await.is_err()
             }
             "webhook" => {
                 let changed = json!({"url": url("https"), "secret": "sixteen letters!"});
@@ -149,7 +149,7 @@ impl Network {
                     return true;
                 }
                 let sent = self.api.post(&format!("{}test/", self.webhook), json!({})).await.ok();
-                let tried = self.settled(async || {
+                let tried = self.wait_until_stable(async || {
                     let deliveries = self.api.get(&format!("{}deliveries/", self.webhook)).await.ok();
                     let deliveries = deliveries["results"].as_array().unwrap().clone();
                     deliveries.into_iter().find(|delivery| delivery["event_id"] == sent["event_id"]).unwrap()
@@ -164,8 +164,8 @@ impl Network {
                     return true;
                 }
                 let path = format!("{REPOSITORIES}{}/", made.id());
-                let imported = self.settled(async || self.api.get(&path).await.ok()).await;
-                self.api.delete(&path).await.is_empty();
+                let imported = self.wait_until_stable(async || self.api.get(&path).await.ok()).await;
+                self.api.delete(&path).await.expect_empty();
                 imported["status"] == "failed" && imported["errors"]["repository_url"].is_array()
             }
             _ => panic!("{caller} is new: say here how it calls"),
@@ -173,7 +173,7 @@ impl Network {
     }
 
     /// What something is when it waits and works no longer.
-    async fn settled(&self, look: impl AsyncFn() -> Value) -> Value {
+    async fn wait_until_stable(&self, look: impl AsyncFn() -> Value) -> Value {
         eventually(async || {
             let found = look().await;
             let is_settled = found["status"] != "pending" && found["status"] != "processing";
@@ -204,7 +204,7 @@ fn settings(of_server: Value) -> Value {
 }
 
 /// A mail server that may be called, at which a token signs in.
-fn by_token(mail: &MailServer) -> Value {
+fn settings_with_token(mail: &MailServer) -> Value {
     json!({
         "host": "127.0.0.1", "port": mail.port, "authorization_method": "vendor_client_credentials",
         "authentication_object": 1,
@@ -223,16 +223,16 @@ async fn nobody_connects_where_the_deployment_does_not_allow() {
         "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "client", "client_secret": "s",
         "token_url": "https://localhost/",
     });
-    api.post("/api/authentication-objects/", vendor).await.created();
+    api.post("/api/authentication-objects/", vendor).await.expect_created();
     let mail = MailServer::start(&authority, &MailOptions::default());
     let webhook = json!({
         "type": "webhook", "name": "Webhook", "is_enabled": true, "url": "https://receiver.example/",
         "secret": "sixteen letters!",
     });
-    let webhook = api.post("/api/integrations/", webhook).await.created();
+    let webhook = api.post("/api/integrations/", webhook).await.expect_created();
     let webhook = format!("/api/integrations/{}/", webhook["uuid"].as_str().unwrap());
-    let network = Network { api, mail, forger: Forger::start().await, server: Server::start().await, webhook };
-    let ear = Ear::start();
+    let network = Network { api, mail, forger: Forger::start().await, server: TestServer::start().await, webhook };
+    let ear = PortListener::start();
     std::net::TcpStream::connect(("127.0.0.2", ear.port)).unwrap();
     eventually(async || ear.heard.load(Ordering::Relaxed) > 0).await;
 
@@ -247,10 +247,10 @@ async fn nobody_connects_where_the_deployment_does_not_allow() {
     // Nor does a server that may be called lead there.
     network.forger.state().redirects_to = Some(format!("http://127.0.0.2:{}", ear.port));
     let issuer = network.forger.issuer();
-    assert!(network.providers().of(&issuer).discovery(&network.server.clock).await.is_err());
+    assert!(network.providers().provider(&issuer).discovery(&network.server.clock).await.is_err());
     let object = json!({"token_url": format!("{issuer}/token"), "client_secret": "s"});
     network.api.patch("/api/authentication-objects/1/", object).await.ok();
-    let reply = network.api.post(TEST, settings(by_token(&network.mail))).await;
+    let reply = network.api.post(TEST, settings(settings_with_token(&network.mail))).await;
     assert_eq!(reply.status, 400, "{reply:?}");
     assert_eq!(network.forger.state().calls["/token"], 1, "the allowed server is called");
 

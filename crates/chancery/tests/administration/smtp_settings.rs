@@ -1,17 +1,17 @@
 //! `/api/administration/smtp-settings/` (`docs/reference/mail.md`). What becomes of the messages is in `mail.rs`.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::Client;
+use store::{Conn, Sql, StoreError};
+use testkit::ApiClient;
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST: &str = "/api/administration/smtp-settings/test/";
 const OBJECTS: &str = "/api/authentication-objects/";
 const SECRET: &str = " the mail password ";
 
-fn unset() -> Value {
+fn default_settings() -> Value {
     json!({
         "username": "", "port": 25, "tls": false, "host": "", "from_email": "", "failure_email": "",
         "authorization_method": "username_and_password", "authentication_object": null,
@@ -33,13 +33,13 @@ fn with_password(mut body: Value) -> Value {
 }
 
 /// Objects 1 and 2: one that mail can be sent with, and one that it cannot.
-async fn objects(api: &Client) {
+async fn objects(api: &ApiClient) {
     let vendor = json!({
         "name": "Vendor", "provider": "vendor_client_credentials", "client_id": "c", "client_secret": "s",
         "token_url": "https://login.example/token",
     });
-    api.post(OBJECTS, vendor).await.created();
-    api.post(OBJECTS, json!({"name": "Basic", "provider": "basic"})).await.created();
+    api.post(OBJECTS, vendor).await.expect_created();
+    api.post(OBJECTS, json!({"name": "Basic", "provider": "basic"})).await.expect_created();
 }
 
 fn required(fields: &[&str]) -> Value {
@@ -48,9 +48,9 @@ fn required(fields: &[&str]) -> Value {
 
 #[tokio::test]
 async fn they_are_empty_until_all_that_is_needed_is_sent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.get(PATH).await.is(200, unset());
+    api.get(PATH).await.expect_reply(200, default_settings());
     api.patch(PATH, json!({})).await.refuses(required(&[
         "username",
         "port",
@@ -65,7 +65,7 @@ async fn they_are_empty_until_all_that_is_needed_is_sent() {
         "from_email",
         "failure_email",
     ]));
-    api.get(PATH).await.is(200, unset());
+    api.get(PATH).await.expect_reply(200, default_settings());
 
     // What is not required has the value that it had.
     let mut body = with_password(set());
@@ -74,18 +74,18 @@ async fn they_are_empty_until_all_that_is_needed_is_sent() {
     }
     let mut first = set();
     first["tls"] = json!(false);
-    api.patch(PATH, body).await.is(200, first);
-    api.patch(PATH, with_password(set())).await.is(200, set());
-    api.get(PATH).await.is(200, set());
-    api.patch(PATH, json!({})).await.is(200, set());
+    api.patch(PATH, body).await.expect_reply(200, first);
+    api.patch(PATH, with_password(set())).await.expect_reply(200, set());
+    api.get(PATH).await.expect_reply(200, set());
+    api.patch(PATH, json!({})).await.expect_reply(200, set());
     let mut changed = set();
     changed["from_email"] = json!("other@a.example");
-    api.patch(PATH, json!({"from_email": "other@a.example", "planet": "Mars"})).await.is(200, changed);
+    api.patch(PATH, json!({"from_email": "other@a.example", "planet": "Mars"})).await.expect_reply(200, changed);
 }
 
 #[tokio::test]
 async fn each_field_has_its_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     objects(&api).await;
     api.patch(PATH, with_password(set())).await.ok();
@@ -156,7 +156,7 @@ async fn each_field_has_its_rules() {
             assert_eq!(reply, (400, json!({field: messages})), "{field} {sent}");
         }
     }
-    api.get(PATH).await.is(200, set());
+    api.get(PATH).await.expect_reply(200, set());
     for (field, sent) in [
         ("username", json!(long(254))),
         ("port", json!(0)),
@@ -174,7 +174,7 @@ async fn each_field_has_its_rules() {
 
 #[tokio::test]
 async fn all_wrong_fields_are_told_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let wrong = json!({
         "host": "", "port": "x", "tls": 0, "from_email": "x", "failure_email": "y", "password": "",
@@ -202,7 +202,7 @@ async fn all_wrong_fields_are_told_at_once() {
 
 #[tokio::test]
 async fn a_stored_password_serves_for_its_place_and_name_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     api.patch(PATH, with_password(set())).await.ok();
     for body in [
@@ -224,7 +224,7 @@ async fn a_stored_password_serves_for_its_place_and_name_alone() {
 
 #[tokio::test]
 async fn a_stored_password_does_not_follow_by_way_of_the_other_method() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     objects(&api).await;
     api.patch(PATH, with_password(set())).await.ok();
@@ -243,7 +243,7 @@ async fn a_stored_password_does_not_follow_by_way_of_the_other_method() {
 
 #[tokio::test]
 async fn vendor_client_credentials_need_an_object_of_their_provider() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     objects(&api).await;
     let mut body = set();
@@ -259,21 +259,21 @@ async fn vendor_client_credentials_need_an_object_of_their_provider() {
         api.post(TEST, body.clone()).await.refuses(errors);
     }
     body["authentication_object"] = json!(1);
-    api.patch(PATH, body.clone()).await.is(200, body.clone());
+    api.patch(PATH, body.clone()).await.expect_reply(200, body.clone());
     api.patch(PATH, json!({"authentication_object": null})).await.refuses(required(&["authentication_object"]));
     api.patch(PATH, json!({"host": "elsewhere.example"})).await.ok();
 }
 
 #[tokio::test]
 async fn where_mail_goes_is_for_super_admins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     objects(&api).await;
     let editor = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
     // What is there before the first PATCH is nobody's: it sets them.
     for body in [with_password(set()), json!({}), json!({"from_email": "x@a.example"}), json!({"port": 25})] {
-        editor.patch(PATH, body.clone()).await.is(403, message::forbidden());
-        editor.post(TEST, body).await.is(403, message::forbidden());
+        editor.patch(PATH, body.clone()).await.expect_reply(403, message::forbidden());
+        editor.post(TEST, body).await.expect_reply(403, message::forbidden());
     }
     api.patch(PATH, with_password(set())).await.ok();
 
@@ -318,7 +318,7 @@ async fn where_mail_goes_is_for_super_admins() {
 
 #[tokio::test]
 async fn a_token_of_the_vendor_goes_over_tls_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     objects(&api).await;
     let required = json!({"tls": ["TLS is required for this authorization method."]});
@@ -345,7 +345,7 @@ async fn a_token_of_the_vendor_goes_over_tls_alone() {
         body.clone()
     })
     .await
-    .is(200, body.clone());
+    .expect_reply(200, body.clone());
     api.patch(PATH, json!({"tls": false})).await.refuses(required.clone());
     api.post(TEST, json!({"tls": false})).await.refuses(required.clone());
     let by_password = json!({"tls": false, "authorization_method": "username_and_password", "password": "x"});
@@ -355,7 +355,7 @@ async fn a_token_of_the_vendor_goes_over_tls_alone() {
 
 #[tokio::test]
 async fn a_test_without_settings_needs_all_of_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     api.post(TEST, json!({})).await.refuses(required(&[
         "username",
@@ -365,12 +365,12 @@ async fn a_test_without_settings_needs_all_of_them() {
         "failure_email",
         "password",
     ]));
-    api.get(PATH).await.is(200, unset());
+    api.get(PATH).await.expect_reply(200, default_settings());
 }
 
 #[tokio::test]
 async fn each_method_asks_for_its_permission() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let viewer = server.with_role(json!({"outbound_mail_setup": ["view"]})).await;
     let editor = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
     for (caller, view, edit) in [
@@ -390,13 +390,13 @@ async fn each_method_asks_for_its_permission() {
         assert_eq!(caller.post(TEST, json!({"host": null})).await.status, edit, "{}", caller.username);
     }
     let api = server.admin().await;
-    api.get(TEST).await.is(405, message::detail("Method \"GET\" not allowed."));
-    api.delete(PATH).await.is(405, message::detail("Method \"DELETE\" not allowed."));
+    api.get(TEST).await.expect_reply(405, message::detail("Method \"GET\" not allowed."));
+    api.delete(PATH).await.expect_reply(405, message::detail("Method \"DELETE\" not allowed."));
 }
 
 #[tokio::test]
 async fn a_password_is_never_shown_and_rests_sealed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut replies = vec![api.patch(PATH, with_password(set())).await, api.get(PATH).await];
     replies.push(api.patch(PATH, with_password(json!({"port": 2}))).await);
@@ -411,40 +411,40 @@ async fn a_password_is_never_shown_and_rests_sealed() {
     assert_eq!(log["results"][1]["changes"], json!({"port": [587, 2], "password": ["***", "***"]}));
 
     let stored = |conn: &mut Conn| {
-        conn.one(&Sql::new("SELECT password, row_key FROM smtp_settings"), |row| {
+        conn.query_one(&Sql::new("SELECT password, row_key FROM smtp_settings"), |row| {
             Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()])
         })
     };
-    let row = server.build.db.read::<_, Error>(stored).await.unwrap();
+    let row = server.build.db.read::<_, StoreError>(stored).await.unwrap();
     assert!(row.iter().all(|text| !text.contains(SECRET.trim()) && text.len() > 20), "{row:?}");
 }
 
 #[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let tag = api.get(PATH).await.header("etag").to_owned();
     let late = api.with_header("if-match", &tag);
     late.patch(PATH, with_password(set())).await.ok();
-    late.patch(PATH, json!({"port": 1})).await.is(412, message::detail("Object has been changed."));
+    late.patch(PATH, json!({"port": 1})).await.expect_reply(412, message::detail("Object has been changed."));
 }
 
 #[tokio::test]
 async fn each_build_has_its_own() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await;
     let (api, neighbour) = (server.admin().await, other.admin().await);
     objects(&neighbour).await;
     api.patch(PATH, with_password(set())).await.ok();
-    neighbour.get(PATH).await.is(200, unset());
+    neighbour.get(PATH).await.expect_reply(200, default_settings());
     let foreign = api.patch(PATH, json!({"authentication_object": 1})).await;
     foreign.refuses(json!({"authentication_object": ["Invalid pk 1 - object does not exist."]}));
 }
 
 #[tokio::test]
 async fn options_tell_what_each_method_needs() {
-    let server = Server::start().await;
-    server.anonymous().options(PATH).await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options(PATH).await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options(PATH).await.ok();
     let aliases: Vec<&str> = document["details"]["schema"]
         .as_array()
@@ -479,5 +479,5 @@ async fn options_tell_what_each_method_needs() {
             }],
         })
     );
-    server.admin().await.options(TEST).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
+    server.admin().await.options(TEST).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
 }

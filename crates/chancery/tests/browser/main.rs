@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use testkit::{
-    ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, Mail, PASSWORD, Process, eventually,
-    npm, test_database,
+    ADMIN, ApiClient, Authority, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, MailFile, PASSWORD, Process,
+    eventually, npm, test_database,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chancery");
@@ -55,7 +55,7 @@ fn run(script: &str, settings: Value) {
 fn run_asking(script: &str, mut settings: Value, mut asked: impl FnMut(&str)) {
     settings["screenshots"] = std::env::var("SCREENSHOTS").map_or(Value::Null, Value::from);
     settings["everyLook"] = Value::from(every_look());
-    let program = npm::installed("browser", &SOURCES).join(script);
+    let program = npm::ensure_installed("browser", &SOURCES).join(script);
     let mut node = Command::new("node");
     node.arg(program).arg(settings.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut node = node.spawn().unwrap_or_else(|error| panic!("node does not start (it must be installed): {error}"));
@@ -90,9 +90,9 @@ async fn people_sign_in_activate_and_reset() {
     admin.patch("/api/administration/company-details/", details).await.ok();
     let ann =
         json!({"username": "ann@example.com", "account_type": "internal", "first_name": "Ann", "last_name": "Berg"});
-    admin.post("/api/users/", ann).await.created();
-    admin.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
-    let mails = || Mail::all(&installation.data(), "localhost");
+    admin.post("/api/users/", ann).await.expect_created();
+    admin.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.expect_empty();
+    let mails = || MailFile::read_all(&installation.data(), "localhost");
     eventually(async || mails().len() == 2).await;
     let token = |receiver| mails().iter().find(|mail| mail.to == receiver).unwrap().token();
     let (activation, reset) = (token("ann@example.com"), token(ADMIN));
@@ -123,7 +123,7 @@ async fn a_one_time_account_completes_a_task() {
     let template = json!({"name": "Visit", "complete_by": "asap", "plugin_config": config});
     let template = admin.post("/api/task-templates/", template).await.id();
     let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
-    let mails = || Mail::all(&installation.data(), "localhost");
+    let mails = || MailFile::read_all(&installation.data(), "localhost");
     eventually(async || mails().len() == 1).await;
     run("task.mjs", json!({"api": address(&server), "link": mails()[0].token()}));
     let done = admin.get(&format!("/api/tasks/{task}/")).await.ok();
@@ -152,7 +152,7 @@ async fn the_descriptions_are_searched_and_tried_out() {
         builds[0]["history"]["client_id"].as_str().map(str::to_owned)
     };
     let client_id = &eventually(async || tenant()).await;
-    let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
+    let history = ApiClient::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", client_id);
     eventually(async || history.get("/api/system-events").await["total_count"].as_i64() > Some(0)).await;
     run(
@@ -172,7 +172,7 @@ async fn the_console_is_for_everybody() {
     let installation = Installation::embedded(BINARY).and_build();
     let server = installation.serve();
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    let mut settings = everywhere::fill(&server, &admin).await;
+    let mut settings = everywhere::fill_build(&server, &admin).await;
     for (name, value) in [("api", &address(&server)[..]), ("username", ADMIN), ("password", PASSWORD)] {
         settings[name] = value.into();
     }
@@ -220,15 +220,15 @@ async fn the_console_loses_nothing_that_was_typed() {
             "username": format!("person{number}@example.com"), "account_type": "internal", "delay_activation": true,
             "first_name": "Person", "last_name": format!("Number {number}"),
         });
-        admin.post("/api/users/", person).await.created();
+        admin.post("/api/users/", person).await.expect_created();
     }
     let second = "second@example.com";
     let person = json!({"username": second, "account_type": "internal", "first_name": "Second", "last_name": "Person"});
-    admin.post("/api/users/", person).await.created();
-    let mails = || Mail::all(&installation.data(), "localhost");
+    admin.post("/api/users/", person).await.expect_created();
+    let mails = || MailFile::read_all(&installation.data(), "localhost");
     eventually(async || mails().len() == 1).await;
     let activation = json!({"token": mails()[0].token(), "password": PASSWORD});
-    admin.anonymous().post("/api/auth/activate/", activation).await.is_empty();
+    admin.anonymous().post("/api/auth/activate/", activation).await.expect_empty();
     let settings =
         json!({"api": format!("http://{listen}"), "username": ADMIN, "password": PASSWORD, "second": second});
     let mut running = Some(server);
@@ -247,12 +247,12 @@ async fn the_console_shows_what_is_so() {
     let installation = Installation::embedded(BINARY).and_build();
     let server = installation.serve();
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    office::fill(&admin).await;
-    let mails = || Mail::all(&installation.data(), "localhost");
+    office::fill_build(&admin).await;
+    let mails = || MailFile::read_all(&installation.data(), "localhost");
     eventually(async || mails().len() == 2).await;
     for mail in mails() {
         let activation = json!({"token": mail.token(), "password": PASSWORD});
-        admin.anonymous().post("/api/auth/activate/", activation).await.is_empty();
+        admin.anonymous().post("/api/auth/activate/", activation).await.expect_empty();
     }
     run(
         "console_office.mjs",
@@ -268,7 +268,7 @@ fn long_name(number: usize) -> String {
 }
 
 /// Makes what is numbered from 1 to `count`, a few at once.
-async fn many<F: Future<Output = ()> + Send + 'static>(count: usize, make: impl Fn(usize) -> F) {
+async fn create_numbered<F: Future<Output = ()> + Send + 'static>(count: usize, make: impl Fn(usize) -> F) {
     let mut making = tokio::task::JoinSet::new();
     for number in 1..=count {
         if making.len() == 16 {
@@ -294,14 +294,14 @@ async fn the_console_shows_a_large_build_in_pages() {
         let admin = admin.clone();
         move |number| {
             let admin = admin.clone();
-            async move { drop(admin.post(path, body(number)).await.created()) }
+            async move { drop(admin.post(path, body(number)).await.expect_created()) }
         }
     };
     // As many as there may be, or a page and a half.
     let most = if every_look() { 500 } else { 150 };
-    many(most, create("/api/object-classes/", |number| json!({"name": long_name(number)}))).await;
-    many(200, create("/api/roles/", |number| json!({"name": long_name(number)}))).await;
-    many(
+    create_numbered(most, create("/api/object-classes/", |number| json!({"name": long_name(number)}))).await;
+    create_numbered(200, create("/api/roles/", |number| json!({"name": long_name(number)}))).await;
+    create_numbered(
         most,
         create(
             "/api/object-classes/1/fields/",
@@ -320,7 +320,7 @@ async fn the_console_shows_a_large_build_in_pages() {
         field.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
         field
     };
-    many(most, create("/api/object-classes/2/fields/", choosing)).await;
+    create_numbered(most, create("/api/object-classes/2/fields/", choosing)).await;
     admin.patch("/api/object-classes/1/", json!({"label_field": "field_1"})).await.ok();
     let alias = admin.get("/api/object-classes/1/").await.ok()["alias"].take();
     let fields = json!({"field_1": long_name(1), format!("field_{most}"): "last"});
@@ -340,9 +340,9 @@ async fn the_console_shows_a_large_build_in_pages() {
         builds[0]["history"]["client_id"].as_str().map(str::to_owned)
     };
     let client_id = eventually(async || tenant()).await;
-    let history = Client::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
+    let history = ApiClient::new(server.history(), "127.0.0.1").with_header("x-api-key", api_key.trim());
     let history = history.with_header("x-client-id", &client_id);
-    many(if every_look() { 10_000 } else { 1000 }, |number| {
+    create_numbered(if every_look() { 10_000 } else { 1000 }, |number| {
         let history = history.clone();
         async move {
             let value = json!({"field_id": 1, "field_type": "string", "field_value": number.to_string(), "field_name": "field_1"});
@@ -355,7 +355,7 @@ async fn the_console_shows_a_large_build_in_pages() {
                     "event_data": [value.to_string()],
                 },
             });
-            history.post("/api/event-bridge/create-event", event).await.created();
+            history.post("/api/event-bridge/create-event", event).await.expect_created();
         }
     })
     .await;
@@ -409,13 +409,13 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
     let server = installation.serve();
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let body = json!({"repository_url": git.url("app.git"), "username": GIT_USERNAME, "token": GIT_TOKEN});
-    admin.post("/api/custom-components/repository/", body).await.created();
+    admin.post("/api/custom-components/repository/", body).await.expect_created();
     let uses = json!({
         "landing_page": true, "object_class_create_form": false, "object_class_summary_form": false,
         "object_class_standalone_form": false, "task_template_form": false,
     });
     let body = json!({"name": "App", "repository": 1, "is_enabled": true, "available_use": uses});
-    admin.post("/api/custom-components/", body).await.created();
+    admin.post("/api/custom-components/", body).await.expect_created();
     let one = "/api/custom-components/1/";
     eventually(async || admin.get(one).await["status"] == "installed").await;
     let shown = admin.get(one).await.ok();
@@ -425,29 +425,29 @@ async fn a_custom_component_reaches_nothing_of_its_viewers() {
 
     git.commit("console.git", &CONSOLE_COMPONENT.map(|(path, text)| (path, text.as_bytes())));
     let body = json!({"repository_url": git.url("console.git"), "username": GIT_USERNAME, "token": GIT_TOKEN});
-    admin.post("/api/custom-components/repository/", body).await.created();
+    admin.post("/api/custom-components/repository/", body).await.expect_created();
     let uses = json!({
         "landing_page": true, "object_class_create_form": true, "object_class_summary_form": false,
         "object_class_standalone_form": true, "task_template_form": false,
     });
     let body = json!({"name": "In the console", "repository": 2, "is_enabled": true, "available_use": uses});
-    admin.post("/api/custom-components/", body).await.created();
+    admin.post("/api/custom-components/", body).await.expect_created();
     let two = "/api/custom-components/2/";
     eventually(async || admin.get(two).await["status"] == "installed").await;
-    admin.post("/api/object-classes/", json!({"name": "Berth"})).await.created();
-    admin.post("/api/object-classes/1/fields/", json!({"label": "Place", "type": "string"})).await.created();
-    admin.post("/api/object-classes/1/fields/", json!({"label": "Price", "type": "string"})).await.created();
+    admin.post("/api/object-classes/", json!({"name": "Berth"})).await.expect_created();
+    admin.post("/api/object-classes/1/fields/", json!({"label": "Place", "type": "string"})).await.expect_created();
+    admin.post("/api/object-classes/1/fields/", json!({"label": "Price", "type": "string"})).await.expect_created();
     let record = json!({"fields": {"place": "Quay", "price": "not for the component"}});
-    admin.post("/api/object-classes/1/object-records/", record).await.created();
+    admin.post("/api/object-classes/1/object-records/", record).await.expect_created();
     let content = json!({"version": 1, "summary": {"component": 2, "parameters": {"zoom": 3}, "fields": ["place"]}});
     let beside = json!({"content": content.to_string(), "custom_components": [2]});
-    admin.post("/ui-config/record-1/", beside).await.created();
+    admin.post("/ui-config/record-1/", beside).await.expect_created();
     let configuration = json!({"version": 1, "sections": [{"items": [{"component": 2, "field": "place"}]}]});
     let form = json!({
         "name": "New berth", "object_class": 1, "type": "create", "configuration": configuration, "is_enabled": true,
         "custom_components": [2],
     });
-    let form = admin.post("/api/object-class-forms/", form).await.created()["uuid"].take();
+    let form = admin.post("/api/object-class-forms/", form).await.expect_created()["uuid"].take();
     run(
         "console_component.mjs",
         json!({"api": address(&server), "username": ADMIN, "password": PASSWORD, "component": 2, "silent": 1, "form": form}),
@@ -466,9 +466,9 @@ async fn a_person_lets_an_agent_work_for_him() {
     let agents = json!({
         "type": "ai_mcp", "name": "Agents", "is_enabled": true, "redirect_uris": ["http://127.0.0.1/callback"],
     });
-    let integration = admin.post("/api/integrations/", agents).await.created()["uuid"].clone();
+    let integration = admin.post("/api/integrations/", agents).await.expect_created()["uuid"].clone();
     let body = json!({"name": "Assistant", "integration": integration});
-    let connector = admin.post("/api/mcp/connectors/", body).await.created();
+    let connector = admin.post("/api/mcp/connectors/", body).await.expect_created();
     run(
         "agent.mjs",
         json!({

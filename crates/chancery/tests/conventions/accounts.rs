@@ -1,28 +1,28 @@
 //! What accounts hold and how they sign in, over all modules.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use platform::table;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many events wait for the history service.
-async fn sign_in_events(server: &Server) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
-    server.build.db.read::<i64, Error>(count).await.unwrap()
+async fn sign_in_events(server: &TestServer) -> i64 {
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(count).await.unwrap()
 }
 
 /// Every route whose failures count is refused to an address that has failed too often, before its body is looked at,
 /// and leaves no event.
 #[tokio::test]
 async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
-    let server = Server::with(|config| config.identity.address_attempts = 3).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
     let anyone = server.anonymous();
     for _ in 0..3 {
         anyone
             .login("nobody@example.com", "wrong")
             .await
-            .is(401, message::detail("Unable to sign in with the credentials given."));
+            .expect_reply(401, message::detail("Unable to sign in with the credentials given."));
     }
     let before = sign_in_events(&server).await;
     let mut paths = Vec::new();
@@ -56,7 +56,7 @@ async fn beyond_the_bound_no_way_of_signing_in_reads_what_is_sent() {
 
 #[tokio::test]
 async fn each_account_type_holds_its_permissions() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let path = "/api/users/permissions/";
     let all = |users: [bool; 5], crud: bool, groups: [bool; 6], rest: bool| {
         let crud = json!({"list": crud, "view": crud, "create": crud, "edit": crud, "delete": crud});
@@ -94,7 +94,7 @@ async fn each_account_type_holds_its_permissions() {
     let everything = all([true; 5], true, [true; 6], true);
     let standard = all([true, true, false, false, false], false, [true, false, false, false, false, false], false);
     let nothing = all([false; 5], false, [false; 6], false);
-    server.anonymous().get(path).await.is(401, message::unauthenticated());
+    server.anonymous().get(path).await.expect_reply(401, message::unauthenticated());
     for (account_type, held) in [
         ("super_admin", &everything),
         ("service_internal", &everything),
@@ -112,19 +112,19 @@ async fn each_account_type_holds_its_permissions() {
     let clerk = server.with_role(json!({"users": ["delete"], "standard_authentication": ["edit"]})).await;
     held["users"]["delete"] = json!(true);
     held["standard_authentication"] = json!({"list": true, "edit": true});
-    clerk.get(path).await.is(200, held.clone());
+    clerk.get(path).await.expect_reply(200, held.clone());
     let api = server.admin().await;
     let role = api.post("/api/roles/", json!({"name": "More", "permissions": {"user_groups": ["create"]}})).await.id();
     let roles = api.get(&format!("/api/users/{}/", clerk.id)).await.ok()["roles"].clone();
     api.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [roles[0], role]})).await.ok();
     held["user_groups"]["view"] = json!(true);
     held["user_groups"]["create"] = json!(true);
-    clerk.get(path).await.is(200, held);
+    clerk.get(path).await.expect_reply(200, held);
 }
 
 #[tokio::test]
 async fn permissions_are_told_by_resource_and_action() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let caller = server.with_role(json!({"users": ["edit"], "company_details": ["view"]})).await;
 
     let told = caller.get("/api/users/permissions/").await.ok();

@@ -1,22 +1,22 @@
 //! `…/autocomplete/` (`docs/reference/conventions.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::page;
 use serde_json::{Value, json};
-use testkit::Client;
+use testkit::ApiClient;
 
 /// The labels that a text finds, in the order answered.
-async fn labels(caller: &Client, path: &str) -> Vec<Value> {
+async fn labels(caller: &ApiClient, path: &str) -> Vec<Value> {
     caller.get(path).await.column("text")
 }
 
 #[tokio::test]
 async fn users_by_a_part_of_their_names() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let internal = server.as_type("internal").await;
     let full = server.as_type("full").await;
-    internal.get("/api/users/autocomplete/").await.is(
+    internal.get("/api/users/autocomplete/").await.expect_reply(
         200,
         page(json!([
             {"value": 1, "text": "admin Super Admin"},
@@ -25,7 +25,7 @@ async fn users_by_a_part_of_their_names() {
         ])),
     );
     let found = internal.get("/api/users/autocomplete/?text__icontains=FULL").await;
-    found.is(
+    found.expect_reply(
         200,
         json!({
             "limit": 25, "offset": 0, "total_count": 3, "filtered_count": 1, "next": null, "previous": null,
@@ -39,10 +39,10 @@ async fn users_by_a_part_of_their_names() {
 
 #[tokio::test]
 async fn letters_are_compared_ignoring_case_in_all_of_unicode() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["Straße", "ÅNGSTRÖM", "100%_\\"] {
-        api.post("/api/roles/", json!({"name": name})).await.created();
+        api.post("/api/roles/", json!({"name": name})).await.expect_created();
     }
     for (text, found) in [
         ("STRASSE", vec!["Straße"]),
@@ -57,14 +57,14 @@ async fn letters_are_compared_ignoring_case_in_all_of_unicode() {
 
 #[tokio::test]
 async fn pages_keep_the_text() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["Reds", "Blues", "Greens"] {
-        api.post("/api/user-groups/", json!({"name": name})).await.created();
+        api.post("/api/user-groups/", json!({"name": name})).await.expect_created();
     }
     let reply = api.get("/api/user-groups/autocomplete/?text__icontains=e&limit=1&offset=1").await;
     let address = "http://a.example/api/user-groups/autocomplete/";
-    reply.is(
+    reply.expect_reply(
         200,
         json!({
             "limit": 1, "offset": 1, "total_count": 3, "filtered_count": 3,
@@ -80,26 +80,26 @@ async fn pages_keep_the_text() {
 
 #[tokio::test]
 async fn only_what_the_caller_may_list_is_found() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let (internal, external) = (server.as_type("internal").await, server.as_type("external").await);
     let colleague = server.as_type("external").await;
-    api.post("/api/roles/", json!({"name": "Clerks"})).await.created();
-    api.post("/api/user-groups/", json!({"name": "Team"})).await.created();
-    api.post("/api/user-groups/", json!({"name": "Others"})).await.created();
-    api.post("/api/user-groups/1/members/users/", json!([external.id, colleague.id])).await.created();
+    api.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();
+    api.post("/api/user-groups/", json!({"name": "Team"})).await.expect_created();
+    api.post("/api/user-groups/", json!({"name": "Others"})).await.expect_created();
+    api.post("/api/user-groups/1/members/users/", json!([external.id, colleague.id])).await.expect_created();
 
     // Everyone may list all groups with `user_groups.list`, and all users with `users.list`.
     assert_eq!(labels(&internal, "/api/user-groups/autocomplete/").await, ["Team", "Others"]);
     assert_eq!(internal.get("/api/users/autocomplete/").await["total_count"], 4);
-    internal.get("/api/roles/autocomplete/").await.is(200, page(json!([])));
+    internal.get("/api/roles/autocomplete/").await.expect_reply(200, page(json!([])));
     let lister = server.with_role(json!({"roles": ["list"]})).await;
     assert_eq!(labels(&lister, "/api/roles/autocomplete/?text__icontains=clerk").await, ["Clerks"]);
 
     // An external account sees the groups that it may view, and who is in them.
     assert_eq!(labels(&external, "/api/user-groups/autocomplete/").await, ["Team"]);
     let seen = external.get("/api/users/autocomplete/").await;
-    seen.is(
+    seen.expect_reply(
         200,
         page(json!([
             {"value": external.id, "text": "external External"},
@@ -107,15 +107,15 @@ async fn only_what_the_caller_may_list_is_found() {
         ])),
     );
     let stranger = server.as_type("external").await;
-    stranger.get("/api/user-groups/autocomplete/").await.is(200, page(json!([])));
+    stranger.get("/api/user-groups/autocomplete/").await.expect_reply(200, page(json!([])));
     assert_eq!(labels(&stranger, "/api/users/autocomplete/").await, ["external-3 External"]);
-    stranger.get("/api/roles/autocomplete/").await.is(200, page(json!([])));
+    stranger.get("/api/roles/autocomplete/").await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn everyone_is_asked_to_sign_in() {
-    let server = Server::start().await;
-    server.admin().await.post("/api/object-classes/", json!({"name": "Class"})).await.created();
+    let server = TestServer::start().await;
+    server.admin().await.post("/api/object-classes/", json!({"name": "Class"})).await.expect_created();
     for path in [
         "/api/users/autocomplete/",
         "/api/user-groups/autocomplete/",
@@ -123,19 +123,19 @@ async fn everyone_is_asked_to_sign_in() {
         "/api/object-classes/autocomplete/",
         "/api/object-classes/1/object-records/autocomplete/",
     ] {
-        server.anonymous().get(path).await.is(401, message::unauthenticated());
+        server.anonymous().get(path).await.expect_reply(401, message::unauthenticated());
         let reply = server.admin().await.post(path, json!({})).await;
-        reply.is(405, message::detail("Method \"POST\" not allowed."));
+        reply.expect_reply(405, message::detail("Method \"POST\" not allowed."));
         assert_eq!(reply.header("allow"), "GET, HEAD");
     }
 }
 
 #[tokio::test]
 async fn the_address_that_assignees_name_leaves_out_one_time_accounts() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     server.account("one_time_completion").await;
     assert_eq!(api.get("/api/users/autocomplete/").await["total_count"], 2);
     let path = "/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains=";
-    api.get(path).await.is(200, page(json!([{"value": 1, "text": "admin Super Admin"}])));
+    api.get(path).await.expect_reply(200, page(json!([{"value": 1, "text": "admin Super Admin"}])));
 }

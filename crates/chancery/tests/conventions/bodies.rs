@@ -1,10 +1,10 @@
 //! What a body may cost: bytes, depth, values and types, for strangers and for those who are signed in
 //! (`docs/reference/conventions.md`). `reliability/bodies` measures the memory.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use http::Method;
-use platform::kit::caller::Access;
+use platform::kit::caller::RouteAccess;
 use platform::kit::html::escape;
 use platform::kit::route::{Route, Schema};
 use platform::table;
@@ -14,18 +14,18 @@ use testkit::Reply;
 const JSON: &str = "application/json";
 
 fn public_posts() -> Vec<&'static Route> {
-    let is_public_post = |route: &&Route| route.access == Access::Public && route.method == Method::POST;
+    let is_public_post = |route: &&Route| route.access == RouteAccess::Public && route.method == Method::POST;
     table().routes().filter(is_public_post).collect()
 }
 
 /// Checks that a refusal has this detail, on a page where the route answers pages.
 #[track_caller]
-pub fn is_refused(route: &Route, reply: &Reply, status: u16, detail: &str) {
+pub fn expect_refusal(route: &Route, reply: &Reply, status: u16, detail: &str) {
     if route.answers_pages() {
         let told = format!("<h1>Not possible</h1><p role=\"alert\">{}</p>", escape(detail));
         assert!(reply.status == status && reply.text.contains(&told), "{}: {reply:?}", route.path);
     } else {
-        reply.is(status, message::detail(detail));
+        reply.expect_reply(status, message::detail(detail));
     }
 }
 
@@ -36,39 +36,39 @@ fn nested(depth: usize) -> String {
 
 #[tokio::test]
 async fn a_stranger_sends_16_kib_of_at_most_1000_values() {
-    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let stranger = server.anonymous();
     for route in public_posts() {
         let post = |body: String| stranger.call("POST", route.path).body(JSON, body).send();
         if matches!(route.body, Schema::Multipart(_)) {
             // A form that is read in a stream, within the same bound until its token was found good: `tests/api/one_time_multipart.rs` of `tasks`.
             let detail = "Unsupported media type \"application/json\" in request.";
-            is_refused(route, &post("{}".to_owned()).await, 415, detail);
+            expect_refusal(route, &post("{}".to_owned()).await, 415, detail);
             continue;
         }
         let padded = |bytes: usize| format!("{{\"pad\": \"{}\"}}", "x".repeat(bytes - 11));
-        is_refused(route, &post(padded(16 * 1024 + 1)).await, 413, "Request body is too large.");
+        expect_refusal(route, &post(padded(16 * 1024 + 1)).await, 413, "Request body is too large.");
         assert_ne!(post(padded(16 * 1024)).await.status, 413, "{}", route.path);
         let list = |values: usize| format!("{{\"pad\": [{}]}}", vec!["0"; values - 2].join(","));
-        is_refused(route, &post(list(1001)).await, 400, "JSON parse error - too many values.");
+        expect_refusal(route, &post(list(1001)).await, 400, "JSON parse error - too many values.");
         assert!(!post(list(1000)).await.text.contains("too many values."), "{}", route.path);
-        is_refused(route, &post(nested(101)).await, 400, "JSON parse error - too deep.");
+        expect_refusal(route, &post(nested(101)).await, 400, "JSON parse error - too deep.");
     }
 }
 
 #[tokio::test]
 async fn who_is_signed_in_sends_2_mib_of_any_number_of_values_100_deep() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let post = |body: String| admin.call("POST", "/api/roles/").body(JSON, body).send();
 
     post(nested(101)).await.refuses(message::detail("JSON parse error - too deep."));
-    post(format!("{{\"name\": \"a\", \"pad\": {}}}", nested(99))).await.created();
+    post(format!("{{\"name\": \"a\", \"pad\": {}}}", nested(99))).await.expect_created();
     post(nested(100_000)).await.refuses(message::detail("JSON parse error - too deep."));
     // What nobody declared is read and costs nothing; what is declared says what it takes.
     for (name, pad) in [("b", "[[0],[0],[0],[0]]"), ("c", "[0,0,0,0,0,0,0,0]"), ("d", "{\"\":0,\"\":{}}   ")] {
         let many = vec![pad; 100_000].join(",");
-        post(format!("{{\"name\": \"{name}\", \"pad\": [{many}]}}")).await.created();
+        post(format!("{{\"name\": \"{name}\", \"pad\": [{many}]}}")).await.expect_created();
         let reply = post(format!("{{\"name\": [{many}], \"description\": \"\\n\", \"name\": \"{name}\"}}")).await;
         reply.refuses(json!({"name": ["This field must be unique."]}));
         let reply = post(format!("{{\"name\": \"x{name}\", \"permissions\": {{\"users\": [{many}]}}}}")).await;
@@ -81,21 +81,21 @@ async fn who_is_signed_in_sends_2_mib_of_any_number_of_values_100_deep() {
 
 #[tokio::test]
 async fn refusals_come_in_their_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let large = |depth: usize| format!("{}{}", " ".repeat(2 * 1024 * 1024), nested(depth));
     let call = |token: &str| server.anonymous().with_token(token).call("POST", "/api/roles/").body(JSON, large(101));
-    call("garbage").send().await.is(401, message::bad_token());
-    call(&server.as_type("external").await.token).send().await.is(403, message::forbidden());
+    call("garbage").send().await.expect_reply(401, message::bad_token());
+    call(&server.as_type("external").await.token).send().await.expect_reply(403, message::forbidden());
     let admin = server.admin().await;
-    call(&admin.token).send().await.is(413, message::detail("Request body is too large."));
-    admin.patch("/api/roles/9/", json!({})).await.is(404, message::not_found());
+    call(&admin.token).send().await.expect_reply(413, message::detail("Request body is too large."));
+    admin.patch("/api/roles/9/", json!({})).await.expect_reply(404, message::not_found());
     let broken = admin.call("PATCH", "/api/roles/9/").body(JSON, nested(101)).send().await;
-    broken.is(404, message::not_found());
+    broken.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_public_body_is_json_or_what_the_page_sends() {
-    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let stranger = server.anonymous();
     for route in public_posts() {
         for kind in ["text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded"] {
@@ -108,7 +108,7 @@ async fn a_public_body_is_json_or_what_the_page_sends() {
             if is_form {
                 assert_ne!(reply.status, 415, "{} {kind}: {reply:?}", route.path);
             } else {
-                is_refused(route, &reply, 415, &format!("Unsupported media type \"{kind}\" in request."));
+                expect_refusal(route, &reply, 415, &format!("Unsupported media type \"{kind}\" in request."));
             }
         }
         let untyped = raw::post(&server, route.path, "", "{\"username\": \"x\"}").await;
@@ -120,12 +120,12 @@ async fn a_public_body_is_json_or_what_the_page_sends() {
 
 /// Requests as no library would send them.
 pub mod raw {
-    use crate::Server;
+    use crate::TestServer;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
     /// What is answered to these bytes.
-    pub async fn send(server: &Server, text: &str) -> String {
+    pub async fn send(server: &TestServer, text: &str) -> String {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -134,7 +134,7 @@ pub mod raw {
     }
 
     /// A POST with these header lines, each with its line end.
-    pub async fn post(server: &Server, path: &str, headers: &str, body: &str) -> String {
+    pub async fn post(server: &TestServer, path: &str, headers: &str, body: &str) -> String {
         let length = body.len();
         let head =
             format!("POST {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {length}\r\n");

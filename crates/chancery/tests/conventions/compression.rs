@@ -1,11 +1,11 @@
 //! Answers are compressed for whoever accepts it, unless they hold a secret.
 
-use crate::Server;
+use crate::TestServer;
 use crate::streams::serve_table;
 use flate2::read::GzDecoder;
 use http::Method;
 use platform::kit::answer::{Answer, Outcome};
-use platform::kit::caller::Access;
+use platform::kit::caller::RouteAccess;
 use platform::kit::request::Request;
 use platform::kit::route::{Handler, Route, Schema};
 use platform::kit::table::Table;
@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Read};
 use std::sync::LazyLock;
 use std::time::Duration;
-use testkit::{Client, Reply};
+use testkit::{ApiClient, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const USERS: &str = "/api/users/";
 
-async fn get(client: &Client, path: &str, accepted: &str) -> Reply {
+async fn get(client: &ApiClient, path: &str, accepted: &str) -> Reply {
     client.call("GET", path).header("accept-encoding", accepted).send().await
 }
 
@@ -34,12 +34,12 @@ fn decoded(reply: &Reply) -> String {
     text
 }
 
-async fn server_with_users() -> (Server, Client) {
-    let server = Server::start().await;
+async fn server_with_users() -> (TestServer, ApiClient) {
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for n in 0..5 {
         let user = json!({"username": format!("user{n}@example.com"), "account_type": "full", "first_name": "x", "last_name": "y"});
-        admin.post(USERS, user).await.created();
+        admin.post(USERS, user).await.expect_created();
     }
     (server, admin)
 }
@@ -86,7 +86,7 @@ async fn a_list_is_compressed_as_it_is_accepted() {
 
 #[tokio::test]
 async fn a_tag_is_the_same_whether_compressed_or_not() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = json!({"username": "user@example.com", "account_type": "full", "first_name": "x", "last_name": "y"});
     let created = admin.call("POST", USERS).header("accept-encoding", "gzip").json(&user).send().await;
@@ -105,7 +105,7 @@ async fn a_tag_is_the_same_whether_compressed_or_not() {
 
 #[tokio::test]
 async fn a_short_answer_is_sent_as_it_is() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let reply = get(&admin, "/api/roles/", "gzip, zstd").await;
     assert!(reply.text.len() < 1024 && reply.header("content-encoding").is_empty());
@@ -181,7 +181,7 @@ fn with_header(name: http::HeaderName, value: &'static str) -> Outcome {
 
 #[tokio::test]
 async fn long_answers_streams_and_files_are_compressed_while_they_are_sent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = serve_table(&server, &server.admin().await, &TABLE).await;
     for path in ["/api/test/whole/", "/api/test/pieces/", "/api/test/file/"] {
         for accepted in ["gzip", "zstd"] {
@@ -199,7 +199,7 @@ async fn long_answers_streams_and_files_are_compressed_while_they_are_sent() {
 
 #[tokio::test]
 async fn what_is_compressed_already_or_sent_in_ranges_or_secret_is_left_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = serve_table(&server, &server.admin().await, &TABLE).await;
     for name in ["image", "archive", "encoded", "ranges", "secret"] {
         let reply = get(&client, &format!("/api/test/{name}/"), "gzip, zstd").await;
@@ -224,7 +224,7 @@ fn chunks(answer: &[u8]) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn a_piece_is_sent_when_the_next_one_lets_wait() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = serve_table(&server, &server.admin().await, &TABLE).await;
     for accepted in ["gzip", "zstd"] {
         let mut stream = TcpStream::connect(client.address()).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_piece_is_sent_when_the_next_one_lets_wait() {
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_seen_to_be_incomplete() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = serve_table(&server, &server.admin().await, &TABLE).await;
     for accepted in ["gzip", "zstd"] {
         let reply = client.call("GET", "/api/test/broken/").header("accept-encoding", accepted).try_send().await;
@@ -258,7 +258,7 @@ async fn a_stream_that_breaks_off_is_seen_to_be_incomplete() {
 
 #[tokio::test]
 async fn no_token_is_compressed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"username": testkit::ADMIN, "password": testkit::PASSWORD, "more": "x".repeat(2000)});
     let call = server.anonymous().call("POST", "/api/auth/login/").header("accept-encoding", "identity;q=0, gzip");
     let reply = call.json(&body).send().await;
@@ -298,7 +298,7 @@ fn every_answer_with_a_secret_says_so_and_so_does_what_comes_compressed() {
         let secrets: Vec<_> = names.iter().filter(|name| names_a_secret(name)).collect();
         // What the fields of a configuration are called; the value is no secret.
         let is_plain = |name: &str| match name {
-            "logout_url" => route.access != Access::Public,
+            "logout_url" => route.access != RouteAccess::Public,
             "url" => route.path.starts_with("/api/integrations/"),
             // The name under which a user keeps something.
             "key" => route.path.starts_with("/api/users/me/preferences/"),

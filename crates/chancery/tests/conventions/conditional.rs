@@ -1,20 +1,20 @@
 //! `If-None-Match` on reads, and `If-Match` on writes (RFC 9110, section 13.1).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
-use crate::routes::fill;
+use crate::routes::create_rows;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::json;
-use testkit::{Client, Reply};
+use testkit::{ApiClient, Reply};
 
 const KNOWN: &str = "\"0123456789abcdef\"";
 
-async fn get_unless(client: &Client, path: &str, known: &str) -> Reply {
+async fn get_unless(client: &ApiClient, path: &str, known: &str) -> Reply {
     client.call("GET", path).header("if-none-match", known).send().await
 }
 
 #[track_caller]
-fn is_not_modified(reply: &Reply, shown: &Reply) {
+fn expect_not_modified(reply: &Reply, shown: &Reply) {
     assert_eq!((reply.status, reply.text.as_str(), reply.header("content-type")), (304, "", ""), "{reply:?}");
     for header in ["etag", "vary", "cache-control"] {
         assert_eq!(reply.header(header), shown.header(header), "{header}");
@@ -24,10 +24,10 @@ fn is_not_modified(reply: &Reply, shown: &Reply) {
 
 #[tokio::test]
 async fn a_list_or_an_instance_that_the_client_knows_is_answered_with_304() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Clerks"})).await.created();
-    fill(&server, 1).await;
+    admin.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();
+    create_rows(&server, 1).await;
     for path in [
         "/api/object-classes/1/",
         "/api/object-classes/",
@@ -53,10 +53,10 @@ async fn a_list_or_an_instance_that_the_client_knows_is_answered_with_304() {
             let shown = admin.get(path).await;
             let tag = shown.header("etag");
             for known in [tag, &format!("W/{tag}"), &format!("{KNOWN}, {tag}"), &format!("{KNOWN} ,W/{tag}"), "*"] {
-                is_not_modified(&get_unless(&admin, path, known).await, &shown);
+                expect_not_modified(&get_unless(&admin, path, known).await, &shown);
             }
             let head = admin.call("HEAD", path).header("if-none-match", tag).send().await;
-            is_not_modified(&head, &shown);
+            expect_not_modified(&head, &shown);
             for unknown in [KNOWN, tag.trim_matches('"'), "", ",", "\"", "W/", "w/\"\"", "é", "**"] {
                 let reply = get_unless(&admin, path, unknown).await;
                 assert_eq!((reply.status, &reply.text), (200, &shown.text), "{path} {unknown}");
@@ -68,9 +68,9 @@ async fn a_list_or_an_instance_that_the_client_knows_is_answered_with_304() {
 
 #[tokio::test]
 async fn what_was_changed_is_shown_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Clerks"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();
     for path in ["/api/roles/1/", "/api/roles/"] {
         let known = admin.get(path).await.header("etag").to_owned();
         admin.patch("/api/roles/1/", json!({"description": path})).await.ok();
@@ -82,13 +82,13 @@ async fn what_was_changed_is_shown_again() {
 
 #[tokio::test]
 async fn only_whoever_may_read_learns_that_nothing_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Clerks"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();
     let tag = admin.get("/api/roles/1/").await.header("etag").to_owned();
     let nobody = server.as_type("full").await;
     for known in [tag.as_str(), "*"] {
-        get_unless(&server.anonymous(), "/api/roles/1/", known).await.is(401, message::unauthenticated());
+        get_unless(&server.anonymous(), "/api/roles/1/", known).await.expect_reply(401, message::unauthenticated());
         get_unless(&nobody, "/api/roles/1/", known).await.expect(403);
         get_unless(&nobody, "/api/roles/", known).await.expect(403);
         get_unless(&admin, "/api/roles/2/", known).await.expect(404);
@@ -98,7 +98,7 @@ async fn only_whoever_may_read_learns_that_nothing_changed() {
 
 #[tokio::test]
 async fn if_none_match_is_for_reads() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let patch = admin.call("PATCH", "/api/users/me/").header("if-none-match", "*").json(&json!({"job_title": "x"}));
     assert_eq!(patch.send().await.ok()["job_title"], "x");
@@ -106,14 +106,14 @@ async fn if_none_match_is_for_reads() {
 
 #[tokio::test]
 async fn a_weak_tag_never_matches_in_if_match() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let tag = admin.post("/api/roles/", json!({"name": "x"})).await.header("etag").to_owned();
     let patch = |known: String| {
         admin.call("PATCH", "/api/roles/1/").header("if-match", &known).json(&json!({"description": "y"})).send()
     };
     for known in [format!("W/{tag}"), format!("{KNOWN}, W/{tag}"), String::new(), "é".to_owned(), "W/*".to_owned()] {
-        patch(known).await.is(412, message::detail("Object has been changed."));
+        patch(known).await.expect_reply(412, message::detail("Object has been changed."));
     }
     patch(format!("W/{tag}, {tag}")).await.ok();
 }

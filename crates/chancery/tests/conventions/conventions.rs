@@ -1,18 +1,18 @@
 //! What every endpoint has in common (`docs/reference/conventions.md`), shown on users and roles.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use http::Method;
 use serde_json::{Value, json};
-use store::{Error, Sql};
-use testkit::{Client, Reply, SECOND, at_once, statuses};
+use store::{Sql, StoreError};
+use testkit::{ApiClient, Reply, SECOND, send_concurrently, statuses};
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
 
 /// Roles `Role 1`, `Role 2`, …, whose ids are the same numbers.
-async fn roles(admin: &Client, count: i64) {
+async fn roles(admin: &ApiClient, count: i64) {
     for n in 1..=count {
-        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
     }
 }
 
@@ -25,7 +25,7 @@ fn envelope(reply: &Reply) -> Value {
 
 #[tokio::test]
 async fn a_list_is_an_envelope_of_25_items() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     roles(&admin, 26).await;
 
@@ -47,7 +47,7 @@ async fn a_list_is_an_envelope_of_25_items() {
 
 #[tokio::test]
 async fn next_and_previous_lead_through_the_pages_and_keep_the_other_parameters() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     roles(&admin, 7).await;
 
@@ -78,7 +78,7 @@ fn path_of(address: &Value) -> &str {
 
 #[tokio::test]
 async fn pages_begin_anywhere_and_may_be_empty() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     roles(&admin, 3).await;
 
@@ -100,7 +100,7 @@ async fn pages_begin_anywhere_and_may_be_empty() {
 
 #[tokio::test]
 async fn a_wrong_limit_or_offset_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (query, errors) in [
         ("limit=0", json!({"limit": ["Ensure this value is greater than or equal to 1."]})),
@@ -124,15 +124,15 @@ async fn a_wrong_limit_or_offset_is_refused() {
 
 #[tokio::test]
 async fn lists_are_sorted_by_one_or_several_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     // Two of them in the same moment.
     for name in ["b", "A"] {
-        admin.post("/api/roles/", json!({"name": name})).await.created();
+        admin.post("/api/roles/", json!({"name": name})).await.expect_created();
     }
     server.advance(SECOND);
     for name in ["Ä", "ß", "C", "st"] {
-        admin.post("/api/roles/", json!({"name": name})).await.created();
+        admin.post("/api/roles/", json!({"name": name})).await.expect_created();
     }
     for (ordering, ids) in [
         ("", [1, 2, 3, 4, 5, 6]),
@@ -154,7 +154,7 @@ async fn lists_are_sorted_by_one_or_several_fields() {
 
 #[tokio::test]
 async fn the_first_wrong_ordering_is_named() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (ordering, value) in [
         ("colour", "colour"),
@@ -171,7 +171,7 @@ async fn the_first_wrong_ordering_is_named() {
 
 #[tokio::test]
 async fn pages_of_equal_values_do_not_overlap() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     roles(&admin, 7).await;
     for ordering in ["created_at", "-created_at", "-modified_at,created_at"] {
@@ -188,7 +188,7 @@ async fn pages_of_equal_values_do_not_overlap() {
 
 /// Users 2 to 5, each a second later than the one before: an internal one, whose link was sent, an external one, a full
 /// one with both roles, and a service account. The super admin of the build is user 1.
-async fn people(server: &Server) -> Client {
+async fn create_people(server: &TestServer) -> ApiClient {
     let admin = server.admin().await;
     roles(&admin, 2).await;
     for user in [
@@ -198,18 +198,18 @@ async fn people(server: &Server) -> Client {
         json!({"username": "svc@example.com", "account_type": "service_external", "first_name": "100%", "last_name": "a_b", "password": "long enough"}),
     ] {
         server.advance(SECOND);
-        admin.post("/api/users/", user).await.created();
+        admin.post("/api/users/", user).await.expect_created();
     }
     // As after a mail server has accepted the link, which the build of a test has none of.
     let sent = Sql::new("UPDATE users SET link_sent_at = created_at WHERE link_sent_by = 1");
-    server.build.db.write::<_, Error>(move |conn| conn.exec(&sent).map(drop)).await.unwrap();
+    server.build.db.write::<_, StoreError>(move |conn| conn.exec(&sent).map(drop)).await.unwrap();
     admin
 }
 
 #[tokio::test]
 async fn every_predicate_of_every_type_selects() {
-    let server = Server::start().await;
-    let admin = people(&server).await;
+    let server = TestServer::start().await;
+    let admin = create_people(&server).await;
     for (query, ids) in [
         // Texts: with case as written, or ignoring it in the whole of Unicode.
         ("full_name=Ann+Ärmel", vec![2]),
@@ -294,8 +294,8 @@ async fn every_predicate_of_every_type_selects() {
 
 #[tokio::test]
 async fn nulls_sort_before_every_value() {
-    let server = Server::start().await;
-    let admin = people(&server).await;
+    let server = TestServer::start().await;
+    let admin = create_people(&server).await;
     // The super admin has signed in, the service account has a password, and one link was sent.
     for (ordering, ids) in [
         ("last_login", [2, 3, 4, 5, 1]),
@@ -312,7 +312,7 @@ async fn nulls_sort_before_every_value() {
 
 #[tokio::test]
 async fn a_wrong_filter_is_refused_and_named() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let choice = |value: &str| format!("Select a valid choice. {value} is not one of the available choices.");
     for (query, message) in [
@@ -358,7 +358,7 @@ async fn a_wrong_filter_is_refused_and_named() {
 
 #[tokio::test]
 async fn neither_secrets_nor_unlisted_columns_can_be_guessed_by_filters() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for column in
         ["password", "password_hash", "password_salt", "first_name", "failed_attempts", "is_deleted", "username_fold"]
@@ -384,7 +384,7 @@ async fn neither_secrets_nor_unlisted_columns_can_be_guessed_by_filters() {
 
 #[tokio::test]
 async fn json_types_are_strict() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let body = json!({
         "username": 5,
@@ -423,7 +423,7 @@ async fn json_types_are_strict() {
 
 #[tokio::test]
 async fn integers_are_neither_texts_nor_fractions() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (sent, message) in [
         (json!("5"), "A valid integer is required."),
@@ -444,7 +444,7 @@ async fn integers_are_neither_texts_nor_fractions() {
 
 #[tokio::test]
 async fn ids_in_a_body_are_integers_that_exist() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     roles(&admin, 1).await;
     let user = json!({"username": "x@example.com", "account_type": "full", "first_name": "X", "last_name": "Y"});
@@ -483,7 +483,7 @@ async fn ids_in_a_body_are_integers_that_exist() {
 
 #[tokio::test]
 async fn every_wrong_field_is_listed_with_all_its_messages() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     roles(&admin, 1).await;
 
@@ -499,12 +499,13 @@ async fn every_wrong_field_is_listed_with_all_its_messages() {
 
 #[tokio::test]
 async fn texts_are_trimmed_before_they_are_checked() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    let role = admin.post("/api/roles/", json!({"name": " \t Ärzte\u{a0}\n", "description": "  "})).await.created();
+    let role =
+        admin.post("/api/roles/", json!({"name": " \t Ärzte\u{a0}\n", "description": "  "})).await.expect_created();
     assert_eq!((&role["name"], &role["description"]), (&json!("Ärzte"), &json!("")));
     let long = format!("  {}  ", "ß".repeat(100));
-    assert_eq!(admin.post("/api/roles/", json!({"name": long})).await.created()["name"], "ß".repeat(100));
+    assert_eq!(admin.post("/api/roles/", json!({"name": long})).await.expect_created()["name"], "ß".repeat(100));
 
     for (name, message) in [
         (json!(" \n "), "This field may not be blank."),
@@ -529,7 +530,7 @@ async fn texts_are_trimmed_before_they_are_checked() {
 
 #[tokio::test]
 async fn a_body_must_be_a_json_object() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (body, kind) in
         [("[]", "list"), ("5", "int"), ("5.5", "float"), ("\"x\"", "str"), ("true", "bool"), ("null", "NoneType")]
@@ -558,7 +559,7 @@ async fn a_body_must_be_a_json_object() {
 
 #[tokio::test]
 async fn other_content_types_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for kind in [
         "text/plain",
@@ -568,27 +569,27 @@ async fn other_content_types_are_refused() {
         "nonsense",
     ] {
         let reply = admin.call("POST", "/api/roles/").body(kind, "{\"name\": \"x\"}").send().await;
-        reply.is(415, message::detail(&format!("Unsupported media type \"{kind}\" in request.")));
+        reply.expect_reply(415, message::detail(&format!("Unsupported media type \"{kind}\" in request.")));
     }
     let reply =
         admin.call("POST", "/api/roles/").body("Application/JSON; charset=utf-8", "{\"name\": \"x\"}").send().await;
-    assert_eq!(reply.created()["name"], "x");
+    assert_eq!(reply.expect_created()["name"], "x");
 }
 
 #[tokio::test]
 async fn a_body_over_two_mebibytes_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let body = |bytes: usize| format!("{{\"name\": \"x\", \"pad\": \"{}\"}}", "x".repeat(bytes - 24));
     assert_eq!(body(100).len(), 100);
     let reply = admin.call("POST", "/api/roles/").body("application/json", body(2 * 1024 * 1024 + 1)).send().await;
-    reply.is(413, message::detail("Request body is too large."));
-    admin.call("POST", "/api/roles/").body("application/json", body(2 * 1024 * 1024)).send().await.created();
+    reply.expect_reply(413, message::detail("Request body is too large."));
+    admin.call("POST", "/api/roles/").body("application/json", body(2 * 1024 * 1024)).send().await.expect_created();
 }
 
 #[tokio::test]
 async fn read_only_and_unknown_fields_are_ignored() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let role = admin
         .post(
@@ -596,7 +597,7 @@ async fn read_only_and_unknown_fields_are_ignored() {
             json!({"name": "x", "id": 77, "created_by": 5, "created_at": 1, "colour": "red", "_meta": 1}),
         )
         .await
-        .created();
+        .expect_created();
     assert_eq!(
         (&role["id"], &role["created_by"]["id"], &role["created_at"]),
         (&json!(1), &json!(1), &json!("2026-01-31T09:30:00.000000Z"))
@@ -610,7 +611,7 @@ async fn read_only_and_unknown_fields_are_ignored() {
 
 #[tokio::test]
 async fn unknown_paths_and_ids_are_not_found() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for path in [
         "/api/",
@@ -625,36 +626,46 @@ async fn unknown_paths_and_ids_are_not_found() {
         "/API/users/",
         "/api/users/0/",
     ] {
-        admin.get(path).await.is(404, message::not_found());
+        admin.get(path).await.expect_reply(404, message::not_found());
     }
-    server.anonymous().get("/api/planets/").await.is(404, message::not_found());
-    server.anonymous().with_header("host", "nobody.example").get("/api/security/").await.is(404, message::not_found());
+    server.anonymous().get("/api/planets/").await.expect_reply(404, message::not_found());
+    server
+        .anonymous()
+        .with_header("host", "nobody.example")
+        .get("/api/security/")
+        .await
+        .expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_host_is_compared_ignoring_case_and_port() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for host in ["a.example", "A.Example", "a.example:8000", "A.EXAMPLE:1"] {
         server.anonymous().with_header("host", host).get("/api/security/").await.ok();
     }
     for host in ["a.example.", "www.a.example", "example", "a.example@evil"] {
-        server.anonymous().with_header("host", host).get("/api/security/").await.is(404, message::not_found());
+        server
+            .anonymous()
+            .with_header("host", host)
+            .get("/api/security/")
+            .await
+            .expect_reply(404, message::not_found());
     }
 }
 
 #[tokio::test]
 async fn a_host_that_matches_no_build_is_served_by_the_fallback_build() {
-    let server = Server::with(|config| config.fallback_build = Some("a.example".to_owned())).await;
+    let server = TestServer::start_with(|config| config.fallback_build = Some("a.example".to_owned())).await;
     let other = server.build("b.example").await;
     let anyone = server.anonymous().with_header("host", "203.0.113.7:8000");
     let admin = anyone.sign_in(testkit::ADMIN, testkit::PASSWORD).await;
     assert_eq!(admin.with_header("host", "a.example").get("/api/users/me/").await.ok()["id"], 1);
-    other.anonymous().with_token(&admin.token).get("/api/users/me/").await.is(401, message::bad_token());
+    other.anonymous().with_token(&admin.token).get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
 async fn head_answers_like_get_without_a_body() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let head = admin.call("HEAD", "/api/users/1/").send().await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
@@ -665,7 +676,7 @@ async fn head_answers_like_get_without_a_body() {
 
 #[tokio::test]
 async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let with = |value: String| server.anonymous().with_header("authorization", &value);
     for value in [
@@ -675,7 +686,7 @@ async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
         "Basic YTpi".to_owned(),
         format!("JWTX {}", admin.token),
     ] {
-        with(value).get("/api/users/me/").await.is(401, message::unauthenticated());
+        with(value).get("/api/users/me/").await.expect_reply(401, message::unauthenticated());
     }
     for value in [
         "JWT".to_owned(),
@@ -683,7 +694,7 @@ async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
         format!("JWT {}x", admin.token),
         format!("JWT {} {}", admin.token, admin.token),
     ] {
-        with(value).get("/api/users/me/").await.is(401, message::bad_token());
+        with(value).get("/api/users/me/").await.expect_reply(401, message::bad_token());
     }
     for scheme in ["jwt", "Bearer", "bearer"] {
         with(format!("{scheme} {}", admin.token)).get("/api/users/me/").await.ok();
@@ -692,7 +703,7 @@ async fn the_scheme_of_the_authorization_header_is_jwt_or_bearer() {
 
 #[tokio::test]
 async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let nobody = server.as_type("full").await;
     let other = server.build("b.example").await.admin().await;
@@ -719,7 +730,7 @@ async fn bearer_means_the_same_as_jwt_on_every_endpoint() {
 
 #[tokio::test]
 async fn an_instance_has_a_tag_that_changes_with_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let created = admin.post("/api/roles/", json!({"name": "x"})).await;
     let tag = created.header("etag").to_owned();
@@ -735,9 +746,9 @@ async fn an_instance_has_a_tag_that_changes_with_it() {
 
 #[tokio::test]
 async fn if_match_refuses_to_change_what_was_changed_meanwhile() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "x"})).await.created();
+    admin.post("/api/roles/", json!({"name": "x"})).await.expect_created();
     for path in ["/api/roles/1/", "/api/users/1/", "/api/users/me/", "/api/security/"] {
         let old = admin.get(path).await.header("etag").to_owned();
         let change = match path {
@@ -749,8 +760,8 @@ async fn if_match_refuses_to_change_what_was_changed_meanwhile() {
         let current = patch(&old).await;
         assert_eq!(current.status, 200, "{path}: {current:?}");
 
-        patch(&old).await.is(412, message::detail("Object has been changed."));
-        patch("\"nonsense\"").await.is(412, message::detail("Object has been changed."));
+        patch(&old).await.expect_reply(412, message::detail("Object has been changed."));
+        patch("\"nonsense\"").await.expect_reply(412, message::detail("Object has been changed."));
         assert_eq!(
             admin.get(path).await.header("etag"),
             current.header("etag"),
@@ -761,19 +772,19 @@ async fn if_match_refuses_to_change_what_was_changed_meanwhile() {
         patch("*").await.ok();
     }
     let delete = |tag: &str| admin.call("DELETE", "/api/roles/1/").header("if-match", tag).send();
-    delete("\"nonsense\"").await.is(412, message::detail("Object has been changed."));
+    delete("\"nonsense\"").await.expect_reply(412, message::detail("Object has been changed."));
     let tag = admin.get("/api/roles/1/").await.header("etag").to_owned();
-    delete(&tag).await.is_empty();
+    delete(&tag).await.expect_empty();
 }
 
 #[tokio::test]
 async fn two_changes_from_one_state_at_once_have_one_winner() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let tag = admin.post("/api/roles/", json!({"name": "x"})).await.header("etag").to_owned();
     let body = |n: u32| json!({"description": n.to_string()});
     let change = |n| admin.call("PATCH", "/api/roles/1/").header("if-match", &tag).json(&body(n));
-    let statuses = statuses(&at_once((0..20).map(change)).await);
+    let statuses = statuses(&send_concurrently((0..20).map(change)).await);
     assert_eq!((statuses[0], &statuses[1..]), (200, &[412; 19][..]));
 }
 
@@ -781,7 +792,7 @@ async fn two_changes_from_one_state_at_once_have_one_winner() {
 
 #[tokio::test]
 async fn every_answer_has_a_request_id() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (reply, status) in [
         (admin.get("/api/users/").await, 200),
@@ -808,38 +819,38 @@ async fn every_answer_has_a_request_id() {
 
 #[tokio::test]
 async fn forwarded_headers_count_from_trusted_proxies_only() {
-    let forwarded = |client: Client| {
+    let forwarded = |client: ApiClient| {
         let client = client.with_header("x-forwarded-proto", "https").with_header("x-forwarded-host", "a.example");
         client.with_header("x-forwarded-for", "198.51.100.7, 203.0.113.9").with_header("host", "10.0.0.1:8000")
     };
-    let server = Server::with(|config| config.trusted_proxies = "127.0.0.0/8".parse_as_proxies()).await;
+    let server = TestServer::start_with(|config| config.trusted_proxies = "127.0.0.0/8".parse_as_proxies()).await;
     let admin = forwarded(server.anonymous()).sign_in(testkit::ADMIN, testkit::PASSWORD).await;
-    admin.post("/api/roles/", json!({"name": "x"})).await.created();
-    admin.post("/api/roles/", json!({"name": "y"})).await.created();
+    admin.post("/api/roles/", json!({"name": "x"})).await.expect_created();
+    admin.post("/api/roles/", json!({"name": "y"})).await.expect_created();
     assert_eq!(admin.get("/api/roles/?limit=1").await["next"], "https://a.example/api/roles/?limit=1&offset=1");
     assert_eq!(admin.get("/api/users/me/sessions/").await.column("ip"), ["203.0.113.9"]);
 
-    let server = Server::with(|config| config.fallback_build = Some("a.example".to_owned())).await;
+    let server = TestServer::start_with(|config| config.fallback_build = Some("a.example".to_owned())).await;
     let admin = forwarded(server.anonymous()).sign_in(testkit::ADMIN, testkit::PASSWORD).await;
-    admin.post("/api/roles/", json!({"name": "x"})).await.created();
-    admin.post("/api/roles/", json!({"name": "y"})).await.created();
+    admin.post("/api/roles/", json!({"name": "x"})).await.expect_created();
+    admin.post("/api/roles/", json!({"name": "y"})).await.expect_created();
     assert_eq!(admin.get("/api/roles/?limit=1").await["next"], "http://10.0.0.1:8000/api/roles/?limit=1&offset=1");
     assert_eq!(admin.get("/api/users/me/sessions/").await.column("ip"), ["127.0.0.1"]);
 }
 
 trait Proxies {
-    fn parse_as_proxies(&self) -> platform::kit::address::Trusted;
+    fn parse_as_proxies(&self) -> platform::kit::address::TrustedProxies;
 }
 
 impl Proxies for str {
-    fn parse_as_proxies(&self) -> platform::kit::address::Trusted {
-        platform::kit::address::Trusted::parse(self).unwrap()
+    fn parse_as_proxies(&self) -> platform::kit::address::TrustedProxies {
+        platform::kit::address::TrustedProxies::parse(self).unwrap()
     }
 }
 
 #[tokio::test]
 async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
-    let server = Server::with(|config| config.cors_origins = vec!["https://app.example".to_owned()]).await;
+    let server = TestServer::start_with(|config| config.cors_origins = vec!["https://app.example".to_owned()]).await;
     let preflight = |origin: &str| {
         let call = server.anonymous().call("OPTIONS", "/api/users/").header("origin", origin);
         call.header("access-control-request-method", "POST")
@@ -859,13 +870,13 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
     assert_eq!(allowed.header("vary"), "Origin");
 
     let refused = preflight("https://evil.example").await;
-    refused.is(401, message::unauthenticated());
+    refused.expect_reply(401, message::unauthenticated());
     assert_eq!(refused.header("access-control-allow-origin"), "");
     let vary: Vec<_> = refused.headers.get_all("vary").iter().collect();
     assert_eq!(vary, ["accept-encoding", "Origin"]);
 
     let schema = server.anonymous().call("OPTIONS", "/api/users/").header("origin", "https://app.example").send().await;
-    schema.is(401, message::unauthenticated());
+    schema.expect_reply(401, message::unauthenticated());
     assert_eq!(
         schema.header("access-control-allow-origin"),
         "https://app.example",
@@ -877,17 +888,17 @@ async fn configured_origins_may_call_and_their_preflight_needs_no_sign_in() {
 
 #[tokio::test]
 async fn without_configured_origins_nothing_is_said_of_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let call = server.anonymous().call("OPTIONS", "/api/users/").header("origin", "https://app.example");
     let reply = call.header("access-control-request-method", "GET").send().await;
-    reply.is(401, message::unauthenticated());
+    reply.expect_reply(401, message::unauthenticated());
     assert_eq!((reply.header("access-control-allow-origin"), reply.header("vary")), ("", "accept-encoding"));
     assert_eq!(reply.headers.get_all("vary").iter().count(), 1);
 }
 
 #[tokio::test]
 async fn answers_are_neither_kept_nor_sniffed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let reply = server.admin().await.get("/api/users/").await;
     assert_eq!(reply.header("content-type"), "application/json");
     assert_eq!(reply.header("x-content-type-options"), "nosniff");

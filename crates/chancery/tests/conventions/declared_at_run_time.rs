@@ -2,7 +2,7 @@
 //! of field through validation, filters, ordering, OPTIONS and OpenAPI, on a real database; and over
 //! routes that know no declaration, while it changes.
 
-use crate::Server;
+use crate::TestServer;
 use crate::streams::serve_table;
 use http::{Method, StatusCode};
 use platform::kit::answer::{Answer, Outcome};
@@ -11,55 +11,61 @@ use platform::kit::openapi as document;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
 use platform::kit::route::{Handler, Route, Schema};
-use platform::kit::rows::{self, CALLER, Declaration, NOW, Scope, Shape};
+use platform::kit::rows::{self, CALLER, Declaration, NOW, RowShape, Scope};
 use platform::kit::table::Table;
-use resource::json::{Form, Writer};
-use resource::{Body, Choice, Field, Kind, Resource, Target, openapi, options};
+use resource::json::{JsonWriter, RowForm};
+use resource::{EnumOption, Field, FieldKind, JsonBody, ReferenceTarget, Resource, openapi, options};
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::NOW as START;
 
 /// A class with a field of every type; the columns are named by number, as a tenant's would be.
 fn invoices() -> Resource {
     let choices =
-        |values: &[&'static str]| values.iter().map(|value| Choice::new(*value, value.to_uppercase())).collect();
-    let references =
-        |table: &'static str| Kind::Reference { target: Target { table: table.into(), autocomplete: None } };
+        |values: &[&'static str]| values.iter().map(|value| EnumOption::new(*value, value.to_uppercase())).collect();
+    let references = |table: &'static str| FieldKind::Reference {
+        target: ReferenceTarget { table: table.into(), autocomplete: None },
+    };
     let fields = [
         Field::id(),
-        Field::new("title".to_owned(), Kind::text(20)).column("f1").required().unique("invoices_f1").filter().sort(),
-        Field::new("notes", Kind::text(65_000)).column("f2").nullable().filter().isnull(),
-        Field::new("pages", Kind::Integer { min: 0, max: 500 }).column("f3").nullable().filter().sort().isnull(),
-        Field::new("total", Kind::Decimal { precision: 8, scale: 2 }).column("f4").nullable().filter().sort(),
-        Field::new("is_paid", Kind::Boolean).column("f5").default(false).filter().sort(),
-        Field::new("due", Kind::Date).column("f6").nullable().filter().sort(),
-        Field::new("sent_at", Kind::DateTime).column("f7").nullable().filter().sort(),
-        Field::new("priority", Kind::Enum { choices: choices(&["low", "high"]) })
+        Field::new("title".to_owned(), FieldKind::text(20))
+            .column("f1")
+            .required()
+            .unique("invoices_f1")
+            .filter()
+            .sort(),
+        Field::new("notes", FieldKind::text(65_000)).column("f2").nullable().filter().isnull(),
+        Field::new("pages", FieldKind::Integer { min: 0, max: 500 }).column("f3").nullable().filter().sort().isnull(),
+        Field::new("total", FieldKind::Decimal { precision: 8, scale: 2 }).column("f4").nullable().filter().sort(),
+        Field::new("is_paid", FieldKind::Boolean).column("f5").default(false).filter().sort(),
+        Field::new("due", FieldKind::Date).column("f6").nullable().filter().sort(),
+        Field::new("sent_at", FieldKind::DateTime).column("f7").nullable().filter().sort(),
+        Field::new("priority", FieldKind::Enum { choices: choices(&["low", "high"]) })
             .column("f8")
             .nullable()
             .filter()
             .sort()
             .isnull(),
-        Field::new("tags", Kind::Set { choices: choices(&["red", "green", "blue"]), max_items: 3 })
+        Field::new("tags", FieldKind::Set { choices: choices(&["red", "green", "blue"]), max_items: 3 })
             .column("f9")
             .nullable()
             .filter()
             .isnull(),
-        Field::new("status", Kind::Enum { choices: choices(&["draft", "done"]) })
+        Field::new("status", FieldKind::Enum { choices: choices(&["draft", "done"]) })
             .column("f10")
             .default("draft")
             .filter()
             .sort(),
         Field::new("clerk", references("users")).column("f11").nullable().filter().sort(),
-        Field::new("site", Kind::Url { max: 200 }).column("f12").nullable().filter(),
-        Field::new("contact", Kind::Email { max: 100 }).column("f13").nullable().filter(),
-        Field::new("scans", Kind::Files { max_items: 2 }).column("f14").nullable().filter().isnull(),
+        Field::new("site", FieldKind::Url { max: 200 }).column("f12").nullable().filter(),
+        Field::new("contact", FieldKind::Email { max: 100 }).column("f13").nullable().filter(),
+        Field::new("scans", FieldKind::Files { max_items: 2 }).column("f14").nullable().filter().isnull(),
         Field::new("parent", references("invoices")).column("f15").nullable().filter().sort(),
     ];
     // Texts keep their folded copies beside them, in columns that are named by number as well.
     let fields = fields.into_iter().map(|mut field| {
-        if let (true, resource::Source::Column(column)) = (field.is_text(), &field.source) {
+        if let (true, resource::ColumnSource::Column(column)) = (field.is_text(), &field.source) {
             field.folded = Some(format!("{column}_fold").into());
         }
         field
@@ -68,7 +74,7 @@ fn invoices() -> Resource {
 }
 
 /// The table of a declaration. Texts that sort do so by code points, whatever the server's own order is.
-fn make_table(conn: &mut Conn, is_embedded: bool) -> Result<(), Error> {
+fn make_table(conn: &mut Conn, is_embedded: bool) -> Result<(), StoreError> {
     conn.exec(&Sql::new(if is_embedded { table!("TEXT") } else { table!("TEXT COLLATE \"C\"") }))?;
     conn.exec(&Sql::new("CREATE UNIQUE INDEX invoices_f1 ON invoices(f1_fold)")).map(|_| ())
 }
@@ -94,17 +100,17 @@ macro_rules! table {
 use table;
 
 struct Invoices {
-    server: Server,
+    server: TestServer,
     resource: Arc<Resource>,
 }
 
 impl Invoices {
     async fn start() -> Invoices {
-        Invoices::of(invoices()).await
+        Invoices::start_with_resource(invoices()).await
     }
 
-    async fn of(resource: Resource) -> Invoices {
-        let invoices = Invoices { server: Server::start().await, resource: Arc::new(resource) };
+    async fn start_with_resource(resource: Resource) -> Invoices {
+        let invoices = Invoices { server: TestServer::start().await, resource: Arc::new(resource) };
         let is_embedded = invoices.server.app.store.is_embedded();
         invoices.server.build.db.write(move |conn| make_table(conn, is_embedded)).await.unwrap();
         invoices
@@ -117,10 +123,10 @@ impl Invoices {
 
     /// Checks a body and inserts what it makes.
     async fn create(&self, id: i64, body: Json) -> Result<(), Json> {
-        let body = Body::of(&body);
+        let body = JsonBody::from_json(&body);
         let (request, resource) = (self.request("").await, self.resource.clone());
         let script = move |conn: &mut Conn| -> Result<(), Refusal> {
-            let accepted = rows::accepted(conn, &resource, &body.sent().as_object(|_| true).unwrap(), None)?;
+            let accepted = rows::check_body(conn, &resource, &body.as_value().as_object(|_| true).unwrap(), None)?;
             if !accepted.errors.is_empty() {
                 return Err(accepted.errors.into());
             }
@@ -132,10 +138,10 @@ impl Invoices {
     /// The list that a query selects.
     async fn list(&self, query: &str) -> Result<Json, Json> {
         let request = self.request(query).await;
-        let shape = Shape::plain(Declaration::Owned(self.resource.clone()));
-        let script = move |conn: &mut Conn| rows::list(&request, conn, &shape, Scope::of("1 = 1"));
+        let shape = RowShape::from_declaration(Declaration::Owned(self.resource.clone()));
+        let script = move |conn: &mut Conn| rows::list(&request, conn, &shape, Scope::matching("1 = 1"));
         let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;
-        Ok(serde_json::from_slice(answer.body.whole()).unwrap())
+        Ok(serde_json::from_slice(answer.body.in_memory_bytes()).unwrap())
     }
 
     /// The ids that a query selects, in order.
@@ -318,7 +324,7 @@ fn options_and_openapi_describe_it() {
         json!({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 500}, {"type": "null"}]})
     );
     assert_eq!(
-        openapi::response(&resource, resource::json::Form::List)["properties"]["tags"]["type"],
+        openapi::response(&resource, resource::json::RowForm::List)["properties"]["tags"]["type"],
         json!(["array", "null"])
     );
     assert!(openapi::parameters(&resource).iter().any(|parameter| parameter["name"] == "total__range"));
@@ -331,7 +337,7 @@ fn grouped() -> Resource {
 
 #[tokio::test]
 async fn a_group_of_fields_is_sent_and_shown_as_an_object() {
-    let invoices = Invoices::of(grouped()).await;
+    let invoices = Invoices::start_with_resource(grouped()).await;
     let body = json!({"fields": {"title": "a", "pages": 12}, "title": "ignored"});
     assert_eq!(invoices.create(1, body).await, Ok(()));
     let page = invoices.list("title=a&ordering=-pages").await.unwrap();
@@ -364,7 +370,7 @@ async fn a_group_of_fields_is_sent_and_shown_as_an_object() {
 async fn a_class_without_fields_shows_an_empty_group() {
     let fields = [Field::id()].into_iter().chain(Field::audit());
     let empty = Resource::new("invoices", "Invoice", "invoices", fields).group("fields", 1..1);
-    let invoices = Invoices::of(empty).await;
+    let invoices = Invoices::start_with_resource(empty).await;
     assert_eq!(invoices.create(1, json!({"fields": {}})).await, Ok(()));
     assert_eq!(invoices.list("").await.unwrap()["results"][0]["fields"], json!({}));
 }
@@ -377,9 +383,9 @@ fn openapi_describes_a_group() {
     assert_eq!((&body["required"], fields), (&json!(["fields"]), openapi::request(&flat, true)));
     assert_eq!(body["properties"].as_object().unwrap().len(), 1);
     assert_eq!(openapi::request(&resource, false).get("required"), None);
-    let answer = openapi::response(&resource, Form::Detail);
+    let answer = openapi::response(&resource, RowForm::Detail);
     assert_eq!(answer["required"], json!(["id", "fields", "created_at", "created_by", "modified_at", "modified_by"]));
-    let pages = &openapi::response(&flat, Form::Detail)["properties"]["pages"];
+    let pages = &openapi::response(&flat, RowForm::Detail)["properties"]["pages"];
     assert_eq!(&answer["properties"]["fields"]["properties"]["pages"], pages);
     assert_eq!(answer["properties"].as_object().unwrap().len(), 6);
     assert_eq!(openapi::parameters(&resource), openapi::parameters(&flat));
@@ -388,17 +394,17 @@ fn openapi_describes_a_group() {
 #[tokio::test]
 async fn the_log_leaves_out_what_is_not_logged() {
     for (resource, entries) in [(invoices(), 1), (invoices().unlogged(), 0)] {
-        let invoices = Invoices::of(resource).await;
+        let invoices = Invoices::start_with_resource(resource).await;
         let count = async || {
             let sql = Sql::new("SELECT count(*) FROM administration_log WHERE resource = 'invoices'");
-            let read = move |conn: &mut Conn| -> Result<i64, Error> { conn.one(&sql, |row| row.int(0)) };
+            let read = move |conn: &mut Conn| -> Result<i64, StoreError> { conn.query_one(&sql, |row| row.int(0)) };
             invoices.server.build.db.read(read).await.unwrap()
         };
         assert_eq!(invoices.create(1, json!({"title": "a"})).await, Ok(()));
         assert_eq!(count().await, entries);
         let (request, resource) = (invoices.request("").await, invoices.resource.clone());
         let script = move |conn: &mut Conn| -> Result<(), Refusal> {
-            let shape = Shape::plain(Declaration::Owned(resource.clone()));
+            let shape = RowShape::from_declaration(Declaration::Owned(resource.clone()));
             let before = rows::load(conn, &shape, 1)?.ok_or_else(Refusal::not_found)?;
             let mut changes = resource::Changes::new();
             changes.insert("title", "b".into());
@@ -423,8 +429,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The shape of the class as it stands in the database now: which of its fields there are.
-fn declared(conn: &mut Conn) -> Result<Shape, Error> {
-    let names = conn.all(&Sql::new("SELECT name FROM class_fields"), |row| Ok(row.text(0)?.to_owned()))?;
+fn load_shape(conn: &mut Conn) -> Result<RowShape, StoreError> {
+    let names = conn.query_all(&Sql::new("SELECT name FROM class_fields"), |row| Ok(row.text(0)?.to_owned()))?;
     let all = invoices().fields.into_iter();
     let fields: Vec<Field> =
         all.filter(|field| field.name == "id" || names.contains(&field.name.to_string())).collect();
@@ -432,7 +438,7 @@ fn declared(conn: &mut Conn) -> Result<Shape, Error> {
     let resource = Arc::new(Resource::new("invoices", "Invoice", "invoices", fields).group("fields", 1..end));
     let mut extra = Sql::new("CAST(");
     extra.bind(class).push(" AS BIGINT), CAST(").bind(CALLER).push(" AS BIGINT), CAST(").bind(NOW).push(" AS BIGINT)");
-    Ok(Shape::owned(resource, extra, move |out: &mut Writer, _, cells, at, _| {
+    Ok(RowShape::with_declaration(resource, extra, move |out: &mut JsonWriter, _, cells, at, _| {
         out.name("_meta")
             .raw("{")
             .name("class")
@@ -445,15 +451,15 @@ fn declared(conn: &mut Conn) -> Result<Shape, Error> {
 }
 
 fn list_invoices(request: &Request, conn: &mut Conn) -> Outcome {
-    let shape = declared(conn)?;
-    let mut scope = Scope::of("1 = 1");
+    let shape = load_shape(conn)?;
+    let mut scope = Scope::matching("1 = 1");
     // The moment in the extra columns is the test's own and changes nothing.
     scope.cacheable = rows::Cacheable::Until(None);
     rows::list(request, conn, &shape, scope)
 }
 
 fn view_invoice(request: &Request, conn: &mut Conn) -> Outcome {
-    let shape = declared(conn)?;
+    let shape = load_shape(conn)?;
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &shape, request.id())?))
 }
 
@@ -462,7 +468,7 @@ async fn answers_follow_the_declaration_when_it_changes() {
     let invoices = Invoices::start().await;
     let server = &invoices.server;
     let declare = async |sql: &'static str| {
-        let script = move |conn: &mut Conn| -> Result<u64, Error> { conn.exec(&Sql::new(sql)) };
+        let script = move |conn: &mut Conn| -> Result<u64, StoreError> { conn.exec(&Sql::new(sql)) };
         server.build.db.write(script).await.unwrap();
     };
     declare("CREATE TABLE class_fields (name TEXT PRIMARY KEY)").await;

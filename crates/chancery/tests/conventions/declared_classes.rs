@@ -1,18 +1,21 @@
 //! Two classes as tenants will declare them, of which one relates to the other: their fields stand in an object of their
 //! own and in two tables, and a caller may not view every related row.
 
-use crate::Server;
+use crate::TestServer;
 use http::StatusCode;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
-use platform::kit::rows::{self, Declaration, Related, Scope, Shape};
-use resource::{Body, Changes, Choice, Field, Kind, Name, Resource, Target, Value, openapi, options};
+use platform::kit::rows::{self, Declaration, RelatedResource, RowShape, Scope};
+use resource::{
+    Changes, CheckedValue, EnumOption, Field, FieldKind, JsonBody, ReferenceTarget, Resource, StaticText, openapi,
+    options,
+};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A field of a class: any row may hold null there, and lists may be filtered and sorted by it.
-fn field(name: &'static str, kind: Kind, column: &'static str) -> Field {
+fn field(name: &'static str, kind: FieldKind, column: &'static str) -> Field {
     let mut field = Field::new(name, kind).column(column).filter().sort().isnull().blank_is_null();
     if field.is_text() {
         field.folded = Some(format!("{column}_fold").into());
@@ -23,36 +26,42 @@ fn field(name: &'static str, kind: Kind, column: &'static str) -> Field {
 fn class(title: &'static str, table: &'static str, fields: Vec<Field>) -> Resource {
     let end = fields.len() + 1;
     let fields = [Field::id().also_in()].into_iter().chain(fields).chain(Field::audit());
-    let further = [Name::from(format!("{table}_1"))];
+    let further = [StaticText::from(format!("{table}_1"))];
     Resource::new("records", title, table, fields).group("fields", 1..end).further_tables(further).unlogged()
 }
 
 fn customers() -> Resource {
     let fields = vec![
-        field("name", Kind::text(50), "f7").required(),
-        field("city", Kind::text(50), "f8").nullable().in_table(1),
+        field("name", FieldKind::text(50), "f7").required(),
+        field("city", FieldKind::text(50), "f8").nullable().in_further_table(1),
     ];
     class("Customer", "r13", fields)
 }
 
 fn orders() -> Resource {
-    let target = Target { table: "r13".into(), autocomplete: Some("/api/object-classes/13/autocomplete/".into()) };
-    let states = [("new", "New"), ("done", "Done")].map(|(value, text)| Choice::new(value, text)).into();
+    let target =
+        ReferenceTarget { table: "r13".into(), autocomplete: Some("/api/object-classes/13/autocomplete/".into()) };
+    let states = [("new", "New"), ("done", "Done")].map(|(value, text)| EnumOption::new(value, text)).into();
     let fields = vec![
-        field("number", Kind::text(50), "f1").required().unique_exactly("r12_f1").fold_indexed().label("No."),
-        field("customer", Kind::Reference { target }, "f2").nullable().also_in(),
-        field("clerk", Kind::UserId, "f3").nullable().description("Who packs it"),
-        field("state", Kind::Enum { choices: states }, "f4").required().default("new"),
-        field("note", Kind::text(50), "f5").nullable().in_table(1),
-        field("code", Kind::text(50), "f6").nullable().in_table(1).unique_exactly("r12_1_f6"),
-        field("sent_at", Kind::DateTime, "f9").nullable().in_table(1).default(0),
-        Field::new("scans", Kind::Files { max_items: 2 }).column("f10").nullable().in_table(1).filter().isnull(),
+        field("number", FieldKind::text(50), "f1").required().unique_exactly("r12_f1").fold_indexed().label("No."),
+        field("customer", FieldKind::Reference { target }, "f2").nullable().also_in(),
+        field("clerk", FieldKind::UserId, "f3").nullable().description("Who packs it"),
+        field("state", FieldKind::Enum { choices: states }, "f4").required().default("new"),
+        field("note", FieldKind::text(50), "f5").nullable().in_further_table(1),
+        field("code", FieldKind::text(50), "f6").nullable().in_further_table(1).unique_exactly("r12_1_f6"),
+        field("sent_at", FieldKind::DateTime, "f9").nullable().in_further_table(1).default(0),
+        Field::new("scans", FieldKind::Files { max_items: 2 })
+            .column("f10")
+            .nullable()
+            .in_further_table(1)
+            .filter()
+            .isnull(),
     ];
     class("Order", "r12", fields)
 }
 
 /// The tables of both classes. Texts that sort do so by code points, whatever the server's own order is.
-fn make_tables(conn: &mut Conn, text: &'static str) -> Result<(), Error> {
+fn make_tables(conn: &mut Conn, text: &'static str) -> Result<(), StoreError> {
     let audit = "created_at BIGINT, created_by BIGINT, modified_at BIGINT, modified_by BIGINT";
     let tables: [(&str, &[&str], &[&str], &'static str); 4] = [
         ("r12", &["f1", "f1_fold", "f4"], &["f2", "f3"], audit),
@@ -76,16 +85,19 @@ fn make_tables(conn: &mut Conn, text: &'static str) -> Result<(), Error> {
     Ok(())
 }
 
-struct Classes {
-    server: Server,
+struct TestClasses {
+    server: TestServer,
     orders: Arc<Resource>,
     customers: Arc<Resource>,
 }
 
-impl Classes {
-    async fn start() -> Classes {
-        let classes =
-            Classes { server: Server::start().await, orders: Arc::new(orders()), customers: Arc::new(customers()) };
+impl TestClasses {
+    async fn start() -> TestClasses {
+        let classes = TestClasses {
+            server: TestServer::start().await,
+            orders: Arc::new(orders()),
+            customers: Arc::new(customers()),
+        };
         let text = if classes.server.app.store.is_embedded() { " TEXT" } else { " TEXT COLLATE \"C\"" };
         classes.server.build.db.write(move |conn| make_tables(conn, text)).await.unwrap();
         classes
@@ -104,10 +116,10 @@ impl Classes {
 
     /// Checks the fields of a new record, and inserts what they make.
     async fn create(&self, class: &Arc<Resource>, id: i64, fields: Json) -> Result<(), Json> {
-        let body = Body::of(&json!({"fields": fields}));
+        let body = JsonBody::from_json(&json!({"fields": fields}));
         let (request, class) = (self.request("").await, class.clone());
         self.write(move |conn| {
-            let accepted = rows::accepted(conn, &class, &body.sent().as_object(|_| true).unwrap(), None)?;
+            let accepted = rows::check_body(conn, &class, &body.as_value().as_object(|_| true).unwrap(), None)?;
             accepted.errors.refuse()?;
             rows::insert(&request, conn, &class, &accepted.changes, &[("id", id.into())]).map(|_| ())
         })
@@ -116,12 +128,12 @@ impl Classes {
 
     /// Checks the fields that a record is changed by, and changes it. Returns what it held before.
     async fn edit(&self, class: &Arc<Resource>, id: i64, fields: Json) -> Result<Changes, Json> {
-        let body = Body::of(&json!({"fields": fields}));
+        let body = JsonBody::from_json(&json!({"fields": fields}));
         let class = class.clone();
         self.write(move |conn| {
-            let shape = Shape::plain(Declaration::Owned(class.clone()));
+            let shape = RowShape::from_declaration(Declaration::Owned(class.clone()));
             let before = rows::load(conn, &shape, id)?.ok_or_else(Refusal::not_found)?;
-            let accepted = rows::accepted(conn, &class, &body.sent().as_object(|_| true).unwrap(), Some(id))?;
+            let accepted = rows::check_body(conn, &class, &body.as_value().as_object(|_| true).unwrap(), Some(id))?;
             accepted.errors.refuse()?;
             rows::update_row(conn, &class, id, &accepted.changes, &[], 5, None)?;
             Ok(before)
@@ -132,20 +144,21 @@ impl Classes {
     /// The orders that a query selects, for a caller who may not view the customers from 100 on.
     async fn list(&self, query: &str) -> Result<Vec<Json>, Json> {
         let request = self.request(query).await;
-        let shape = Shape::plain(Declaration::Owned(self.orders.clone()));
+        let shape = RowShape::from_declaration(Declaration::Owned(self.orders.clone()));
         let customers = self.customers.clone();
         let script = move |conn: &mut Conn| {
             let visible = Sql::new("u.id < $1").arg(100);
-            let mut scope = Scope::of("1 = 1");
+            let mut scope = Scope::matching("1 = 1");
             let mut table = Sql::new("");
             table.name(&customers.table).push(" u");
-            let related = Related { resource: customers.clone(), rows: (table, visible.clone()), visible, ids: None };
+            let related =
+                RelatedResource { resource: customers.clone(), rows: (table, visible.clone()), visible, ids: None };
             scope.relations.insert("customer".into(), related);
             rows::list(&request, conn, &shape, scope)
         };
         let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;
         assert_eq!(answer.status, StatusCode::OK);
-        let mut page: Json = serde_json::from_slice(answer.body.whole()).unwrap();
+        let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).unwrap();
         let rows = page["results"].as_array().unwrap().len();
         assert_eq!(page["filtered_count"], rows, "{query}");
         let Json::Array(rows) = page["results"].take() else { return Ok(Vec::new()) };
@@ -160,7 +173,7 @@ impl Classes {
 
 #[tokio::test]
 async fn fields_stand_in_two_tables() {
-    let classes = Classes::start().await;
+    let classes = TestClasses::start().await;
     let orders = &classes.orders;
     let body = json!({"number": "A1", "clerk": 1, "note": "b", "code": "x", "scans": [3]});
     assert_eq!(classes.create(orders, 1, body).await, Ok(()));
@@ -197,20 +210,20 @@ async fn fields_stand_in_two_tables() {
     }
 
     let before = classes.edit(orders, 3, json!({"note": "z", "code": "y", "clerk": 1})).await.unwrap();
-    assert_eq!((before.value("note"), before.value("number")), (Some(&Value::Null), Some(&"A3".into())));
+    assert_eq!((before.value("note"), before.value("number")), (Some(&CheckedValue::Null), Some(&"A3".into())));
     assert_eq!(classes.edit(orders, 1, json!({"note": "q"})).await.unwrap().value("note"), Some(&"b".into()));
     assert_eq!(classes.ids("ordering=-note").await, [2, 3, 1]);
     assert_eq!(classes.edit(orders, 9, json!({})).await, Err(json!({"detail": "Not found."})));
 
     let (request, class) = (classes.request("").await, orders.clone());
     classes.write(move |conn| rows::delete(&request, conn, &class, 1, "")).await.unwrap();
-    let count = |conn: &mut Conn| Ok(conn.one(&Sql::new("SELECT count(*) FROM r12_1"), |row| row.int(0))?);
+    let count = |conn: &mut Conn| Ok(conn.query_one(&Sql::new("SELECT count(*) FROM r12_1"), |row| row.int(0))?);
     assert_eq!((classes.write(count).await, classes.ids("").await), (Ok(2), vec![2, 3]));
 }
 
 #[tokio::test]
 async fn what_is_unique_exactly_may_differ_in_case() {
-    let classes = Classes::start().await;
+    let classes = TestClasses::start().await;
     let orders = &classes.orders;
     assert_eq!(classes.create(orders, 1, json!({"number": "a", "code": "x"})).await, Ok(()));
     assert_eq!(classes.create(orders, 2, json!({"number": "A", "code": "X"})).await, Ok(()));
@@ -234,7 +247,7 @@ async fn what_is_unique_exactly_may_differ_in_case() {
 
 #[tokio::test]
 async fn empty_texts_are_null() {
-    let classes = Classes::start().await;
+    let classes = TestClasses::start().await;
     let orders = &classes.orders;
     assert_eq!(classes.create(orders, 1, json!({"number": "1", "note": " ", "code": ""})).await, Ok(()));
     assert_eq!(classes.create(orders, 2, json!({"number": "2", "note": "B", "code": ""})).await, Ok(()));
@@ -251,7 +264,7 @@ async fn empty_texts_are_null() {
 
 #[tokio::test]
 async fn users_and_defaults_are_checked() {
-    let classes = Classes::start().await;
+    let classes = TestClasses::start().await;
     assert_eq!(
         classes.create(&classes.orders, 1, json!({"clerk": 99, "state": null, "customer": 5})).await,
         Err(json!({"fields": {
@@ -274,7 +287,7 @@ async fn users_and_defaults_are_checked() {
 
 #[tokio::test]
 async fn filters_look_into_related_rows_that_the_caller_may_view() {
-    let classes = Classes::start().await;
+    let classes = TestClasses::start().await;
     for (id, customer) in [
         (1, json!({"name": "Ärger", "city": "Bern"})),
         (2, json!({"name": "Beta"})),
@@ -369,7 +382,7 @@ fn options_describe_the_fields_of_a_class() {
 fn openapi_asks_only_for_what_must_be_sent() {
     let fields = &openapi::request(&orders(), true)["properties"]["fields"];
     assert_eq!(fields["required"], json!(["number"]));
-    let shown = &openapi::response(&orders(), resource::json::Form::List)["properties"]["fields"]["properties"];
+    let shown = &openapi::response(&orders(), resource::json::RowForm::List)["properties"]["fields"]["properties"];
     assert_eq!(shown["clerk"], json!({"type": ["integer", "null"]}));
     // Records that are older than a required field hold null.
     assert_eq!(shown["number"], json!({"type": ["string", "null"]}));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, parameters};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, Reply, parameters};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -77,26 +77,26 @@ fn shapes() -> Vec<(&'static str, Vec<u8>)> {
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"update_record","arguments":"#;
 
 /// The value of a hidden field of a page, in which only `&` is escaped here.
-fn hidden(page: &Reply, name: &str) -> String {
+fn hidden_field(page: &Reply, name: &str) -> String {
     let rest = page.text.split_once(&format!("<input name=\"{name}\" type=\"hidden\" value=\"")).unwrap().1;
     rest.split_once('"').unwrap().0.replace("&amp;", "&")
 }
 
 /// The path of a connector's server, and the token of an agent of the super admin.
-pub async fn agent(process: &Process, admin: &Client) -> (String, String) {
+pub async fn agent(process: &Process, admin: &ApiClient) -> (String, String) {
     const CALLBACK: &str = "https://agent.example/callback";
     // A verifier and its challenge (RFC 7636).
     const VERIFIER: &str = "a-verifier-of-43-characters-at-least-0123456789";
     const CHALLENGE: &str = "OxMXhuY6OY0ynrxoYA9X_dVrrN-jG5wV3XHj98ltTyY";
     let integration = json!({"type": "ai_mcp", "name": "Agents", "is_enabled": true, "redirect_uris": [CALLBACK]});
-    let integration = admin.post("/api/integrations/", integration).await.created()["uuid"].clone();
+    let integration = admin.post("/api/integrations/", integration).await.expect_created()["uuid"].clone();
     let connector = json!({"name": "Assistant", "integration": integration, "allowed_tools": ["update_record"]});
-    let made = admin.post("/api/mcp/connectors/", connector).await.created();
+    let made = admin.post("/api/mcp/connectors/", connector).await.expect_created();
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
     let client = process.client("localhost");
     let cookie = |reply: &Reply| reply.header("set-cookie").split(';').next().unwrap().to_owned();
     let send = async |path: &str, page: &Reply, cookie: &str, more: &[(&str, &str)]| {
-        let (request, token) = (hidden(page, "request"), hidden(page, "token"));
+        let (request, token) = (hidden_field(page, "request"), hidden_field(page, "token"));
         let form = [&[("request", request.as_str()), ("token", &token)], more].concat();
         client.call("POST", path).header("cookie", cookie).form(&form).send().await
     };
@@ -126,7 +126,7 @@ pub async fn agent(process: &Process, admin: &Client) -> (String, String) {
 }
 
 /// The beginnings of the requests that a body is sent in, without its length.
-fn heads(caller: &Client, (path, token): &(String, String)) -> Vec<String> {
+fn request_heads(caller: &ApiClient, (path, token): &(String, String)) -> Vec<String> {
     let head = |method: &str, path: &str, more: &str| {
         format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}")
     };
@@ -155,7 +155,7 @@ async fn send(address: SocketAddr, head: Arc<String>, body: Arc<Vec<u8>>, patien
 }
 
 /// Honest calls, one after the other, until the others are done: how long each took.
-pub async fn honest(client: Client, done: watch::Receiver<bool>) -> Vec<Duration> {
+pub async fn honest(client: ApiClient, done: watch::Receiver<bool>) -> Vec<Duration> {
     let mut times = Vec::new();
     while !*done.borrow() {
         for method in ["GET", "PATCH"] {
@@ -172,7 +172,7 @@ pub async fn honest(client: Client, done: watch::Receiver<bool>) -> Vec<Duration
 }
 
 /// What came of the bodies of one shape.
-struct Seen {
+struct ShapeResult {
     honest: Vec<Duration>,
     /// How often each status was answered.
     statuses: BTreeMap<u16, usize>,
@@ -182,11 +182,11 @@ struct Seen {
 /// halves to all of them at once, of which the rest never comes.
 async fn attack(
     process: &Process,
-    (caller, heads): (&Client, &[String]),
+    (caller, heads): (&ApiClient, &[String]),
     count: usize,
     body: Vec<u8>,
     held: Option<Duration>,
-) -> Seen {
+) -> ShapeResult {
     let (tell, done) = watch::channel(false);
     let honest = tokio::spawn(honest(caller.clone(), done));
     let body = Arc::new(body);
@@ -208,7 +208,7 @@ async fn attack(
         *statuses.entry(status).or_insert(0) += 1;
     }
     tell.send_replace(true);
-    Seen { honest: honest.await.unwrap(), statuses }
+    ShapeResult { honest: honest.await.unwrap(), statuses }
 }
 
 async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Duration>) {
@@ -216,14 +216,14 @@ async fn attack_with_each_shape(count: usize, held: Duration) -> (u64, Vec<Durat
     let process = installation.serve();
     let caller = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     caller.patch("/api/users/me/", json!({"phone": "1"})).await.ok();
-    caller.post("/api/object-classes/", json!({"name": "Class"})).await.created();
+    caller.post("/api/object-classes/", json!({"name": "Class"})).await.expect_created();
     let options = json!([{"value": "a", "text": "A"}]);
     for field in
         [json!({"label": "Title", "type": "text"}), json!({"label": "Kinds", "type": "set", "options": options})]
     {
-        caller.post("/api/object-classes/1/fields/", field).await.created();
+        caller.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
-    let heads = heads(&caller, &agent(&process, &caller).await);
+    let heads = request_heads(&caller, &agent(&process, &caller).await);
     let before = process.peak_memory();
     let mut times = Vec::new();
     let shapes = shapes().into_iter().map(|(shape, body)| (shape, body, None));

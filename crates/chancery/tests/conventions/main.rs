@@ -30,7 +30,7 @@ mod tenancy;
 mod unread_answers;
 mod viewer;
 
-use served::Server;
+use served::TestServer;
 use testkit::{message, shown};
 
 /// The binary under test.

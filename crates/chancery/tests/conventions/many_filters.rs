@@ -1,13 +1,13 @@
 //! Filters without number (`docs/reference/conventions.md`), on every list; and what else makes a statement long within
 //! an address that the listener takes.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
-use crate::routes::{fill, with_ids};
+use crate::routes::{create_rows, with_ids};
 use http::Method;
 use platform::kit::route::Route;
 use platform::table;
-use resource::Kind;
+use resource::FieldKind;
 
 /// Every list that takes filters, with its filters' names in an address.
 fn lists() -> impl Iterator<Item = (&'static Route, Vec<String>)> {
@@ -29,8 +29,8 @@ fn parameters(names: &[String], count: usize, value: &str) -> String {
 
 #[tokio::test]
 async fn the_51st_filter_is_refused_by_every_list() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await;
     let mut count = 0;
     for (route, filters) in lists() {
@@ -55,8 +55,8 @@ async fn the_51st_filter_is_refused_by_every_list() {
 
 #[tokio::test]
 async fn filters_with_thousands_of_values_are_answered() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await;
     let numbers: Vec<String> = (1..).map(|n: i64| n.to_string()).take(5900).collect();
     let values = [numbers.join(","), vec!["1"; 14_000].join(","), "x".repeat(29_000), ",".repeat(29_000)];
@@ -74,12 +74,12 @@ async fn filters_with_thousands_of_values_are_answered() {
 
 #[tokio::test]
 async fn a_choice_counts_once_however_often_it_is_sent() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await;
     for (route, filters) in lists() {
         for field in &route.selects.unwrap().fields {
-            let (Kind::Set { choices, .. } | Kind::Enum { choices }) = &field.kind else { continue };
+            let (FieldKind::Set { choices, .. } | FieldKind::Enum { choices }) = &field.kind else { continue };
             for name in filters.iter().filter(|name| **name == format!("{}__in", field.name)) {
                 let once: Vec<&str> = choices.iter().map(|choice| choice.value.as_ref()).collect();
                 let choices = format!("{},", once.join(","));
@@ -95,7 +95,7 @@ async fn a_choice_counts_once_however_often_it_is_sent() {
     }
 }
 
-/// Filters on records of the class that [`fill`] makes, each once.
+/// Filters on records of the class that [`create_rows`] makes, each once.
 const OF_RECORDS: [&str; 9] = [
     "id__in",
     "owner",
@@ -110,8 +110,8 @@ const OF_RECORDS: [&str; 9] = [
 
 #[tokio::test]
 async fn the_21st_filter_is_refused_by_lists_of_records() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await;
     let filters = OF_RECORDS.map(str::to_owned);
     for path in ["/api/object-classes/1/object-records/", "/api/object-classes/1/object-records/export/"] {
@@ -132,8 +132,8 @@ async fn the_21st_filter_is_refused_by_lists_of_records() {
 
 #[tokio::test]
 async fn filters_of_records_with_thousands_of_values_are_answered() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await;
     let numbers: Vec<String> = (1..).map(|n: i64| n.to_string()).take(5900).collect();
     let values = [numbers.join(","), vec!["1"; 14_000].join(","), "x".repeat(29_000), ",".repeat(29_000)];

@@ -1,14 +1,14 @@
 //! No input is answered with a server error: every endpoint with wrong values in each place that takes one
 //! (security promise "no bad input gives a 5xx").
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::routes::with_ids;
 use http::Method;
 use platform::kit::route::{Route, Schema};
 use platform::table;
 use serde_json::{Value, json};
-use testkit::{Client, Reply};
+use testkit::{ApiClient, Reply};
 
 /// What a body's members are filled with.
 fn values() -> Vec<Value> {
@@ -71,7 +71,7 @@ const TEXTS: [&str; 24] = [
 ];
 
 #[track_caller]
-fn is_answered(reply: &Reply, what: &str) {
+fn expect_answer(reply: &Reply, what: &str) {
     // No history service is there.
     let is_of_history = ["/history/", "/sign-ins/"].iter().any(|part| what.contains(part));
     let is_without_history = is_of_history && *reply == (503, message::detail("History is unavailable."));
@@ -83,10 +83,10 @@ fn properties(schema: &Schema) -> Vec<String> {
     schema["properties"].as_object().map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
-async fn try_bodies(client: &Client, route: &Route, path: &str) {
+async fn try_bodies(client: &ApiClient, route: &Route, path: &str) {
     let send = async |body: &Value| {
         let reply = client.call(route.method.as_str(), path).json(body).send().await;
-        is_answered(&reply, &format!("{} {path} {:.200}", route.method, body.to_string()));
+        expect_answer(&reply, &format!("{} {path} {:.200}", route.method, body.to_string()));
     };
     let names = properties(&route.body);
     for value in values() {
@@ -104,26 +104,26 @@ async fn try_bodies(client: &Client, route: &Route, path: &str) {
         "{\"name\": \"\u{7f}\"}",
     ] {
         let reply = client.call(route.method.as_str(), path).body("application/json", raw).send().await;
-        is_answered(&reply, &format!("{} {path} {raw}", route.method));
+        expect_answer(&reply, &format!("{} {path} {raw}", route.method));
     }
 }
 
-async fn try_forms(client: &Client, route: &Route, fields: &[&str]) {
+async fn try_forms(client: &ApiClient, route: &Route, fields: &[&str]) {
     for text in ["", "\0", "x\0y@example.com", "'\";--$1", "\u{10ffff}", &"x".repeat(10_000)] {
         let form: Vec<(&str, &str)> = fields.iter().map(|field| (*field, text)).collect();
-        is_answered(
+        expect_answer(
             &client.call("POST", route.path).form(&form).send().await,
             &format!("POST {} {text:.20?}", route.path),
         );
     }
 }
 
-async fn try_parameters(client: &Client, route: &Route, path: &str) {
+async fn try_parameters(client: &ApiClient, route: &Route, path: &str) {
     let declared = route.selects.map(|declared| resource::openapi::parameters(declared)).unwrap_or_default();
     let names = declared.iter().filter_map(|parameter| parameter["name"].as_str()).chain(["token", "limit", "\u{1}"]);
     for name in names {
         for text in TEXTS {
-            is_answered(&client.get(&format!("{path}?{name}={text}")).await, &format!("GET {path}?{name}={text}"));
+            expect_answer(&client.get(&format!("{path}?{name}={text}")).await, &format!("GET {path}?{name}={text}"));
         }
     }
 }
@@ -135,9 +135,11 @@ fn routes(methods: &[Method]) -> impl Iterator<Item = &'static Route> {
 #[tokio::test]
 async fn no_body_is_answered_with_a_server_error() {
     // Sign-in itself is not what is guessed at here, nor are people locked out by it.
-    let server =
-        Server::with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1_000_000)).await;
-    crate::routes::fill(&server, 3).await;
+    let server = TestServer::start_with(|config| {
+        (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1_000_000)
+    })
+    .await;
+    crate::routes::create_rows(&server, 3).await;
     for route in routes(&[Method::POST, Method::PATCH, Method::PUT, Method::DELETE]) {
         // Whoever is signed out by a route is signed in again for the next.
         let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
@@ -150,8 +152,8 @@ async fn no_body_is_answered_with_a_server_error() {
 
 #[tokio::test]
 async fn no_parameter_is_answered_with_a_server_error() {
-    let server = Server::start().await;
-    crate::routes::fill(&server, 3).await;
+    let server = TestServer::start().await;
+    crate::routes::create_rows(&server, 3).await;
     let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
     for route in routes(&[Method::GET]) {
         try_parameters(&admin, route, &with_ids(route.path, &[1])).await;
@@ -159,7 +161,7 @@ async fn no_parameter_is_answered_with_a_server_error() {
 }
 
 /// A class with a field of every type, and a record of it; the aliases are the names of the types.
-async fn class_of_every_type(admin: &Client) -> (String, String) {
+async fn class_of_every_type(admin: &ApiClient) -> (String, String) {
     let options = json!([{"value": "a", "text": "A"}, {"value": "0", "text": "Zero"}]);
     let class = admin.post("/api/object-classes/", json!({"name": "Everything"})).await.id();
     let class_path = format!("/api/object-classes/{class}/");
@@ -171,7 +173,7 @@ async fn class_of_every_type(admin: &Client) -> (String, String) {
             "relation" => field["related_object_class"] = json!(class),
             _ => {}
         }
-        admin.post(&format!("{class_path}fields/"), field).await.created();
+        admin.post(&format!("{class_path}fields/"), field).await.expect_created();
     }
     let record = admin.post(&format!("{class_path}object-records/"), json!({})).await.id();
     (class_path, format!("/api/object-records/{record}/"))
@@ -185,14 +187,14 @@ const TYPES: [&str; 15] = [
 
 #[tokio::test]
 async fn no_value_of_a_field_of_a_record_is_answered_with_a_server_error() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let (class, record) = class_of_every_type(&admin).await;
     let records = format!("{class}object-records/");
     let batch = format!("{records}batch/");
     let send = async |method: &str, path: &str, body: Value| {
         let reply = admin.call(method, path).json(&body).send().await;
-        is_answered(&reply, &format!("{method} {path} {:.200}", body.to_string()));
+        expect_answer(&reply, &format!("{method} {path} {:.200}", body.to_string()));
     };
     for value in values() {
         for kind in TYPES {
@@ -217,9 +219,9 @@ async fn no_value_of_a_field_of_a_record_is_answered_with_a_server_error() {
                 field["related_object_class"] = json!(1);
                 field[name] = value.clone();
                 let reply = admin.post(&format!("{class}fields/"), field.clone()).await;
-                is_answered(&reply, &format!("{field:.200}"));
+                expect_answer(&reply, &format!("{field:.200}"));
                 if reply.status == 201 {
-                    admin.delete(&format!("{class}fields/{}/", reply["id"])).await.is_empty();
+                    admin.delete(&format!("{class}fields/{}/", reply["id"])).await.expect_empty();
                 }
             }
         }
@@ -228,7 +230,7 @@ async fn no_value_of_a_field_of_a_record_is_answered_with_a_server_error() {
 
 #[tokio::test]
 async fn no_parameter_of_a_list_of_records_is_answered_with_a_server_error() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let (class, _) = class_of_every_type(&admin).await;
     let predicates = [
@@ -253,15 +255,18 @@ async fn no_parameter_of_a_list_of_records_is_answered_with_a_server_error() {
     for path in [format!("{class}object-records/"), format!("{class}object-records/export/")] {
         for text in TEXTS {
             for query in ["search", "fields", "ordering", "limit", "offset", "format"] {
-                is_answered(&admin.get(&format!("{path}?{query}={text}")).await, &format!("GET {path}?{query}={text}"));
+                expect_answer(
+                    &admin.get(&format!("{path}?{query}={text}")).await,
+                    &format!("GET {path}?{query}={text}"),
+                );
             }
             for kind in TYPES {
                 let filters = predicates.map(|predicate| format!("a_{kind}__{predicate}={text}"));
                 for filter in &filters {
-                    is_answered(&admin.get(&format!("{path}?{filter}")).await, &format!("GET {path}?{filter}"));
+                    expect_answer(&admin.get(&format!("{path}?{filter}")).await, &format!("GET {path}?{filter}"));
                 }
                 let related = filters.map(|filter| format!("a_relation.{filter}")).join("&");
-                is_answered(&admin.get(&format!("{path}?{related}")).await, &format!("GET {path}?{related}"));
+                expect_answer(&admin.get(&format!("{path}?{related}")).await, &format!("GET {path}?{related}"));
             }
         }
     }
@@ -269,7 +274,7 @@ async fn no_parameter_of_a_list_of_records_is_answered_with_a_server_error() {
 
 #[tokio::test]
 async fn no_path_is_answered_with_a_server_error() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await.with_header("x-api-key", testkit::API_KEY);
     for text in TEXTS {
         for path in [
@@ -281,16 +286,17 @@ async fn no_path_is_answered_with_a_server_error() {
             format!("/api/object-records/{text}/"),
             format!("/api/builds/{text}/limits/"),
         ] {
-            is_answered(&admin.get(&path).await, &path);
+            expect_answer(&admin.get(&path).await, &path);
         }
     }
 }
 
 #[tokio::test]
 async fn no_header_is_answered_with_a_server_error() {
-    let server =
-        Server::with(|config| config.trusted_proxies = platform::kit::address::Trusted::parse("127.0.0.1").unwrap())
-            .await;
+    let server = TestServer::start_with(|config| {
+        config.trusted_proxies = platform::kit::address::TrustedProxies::parse("127.0.0.1").unwrap()
+    })
+    .await;
     let admin = server.admin().await;
     let names = [
         "if-match",
@@ -323,14 +329,14 @@ async fn no_header_is_answered_with_a_server_error() {
             &"x".repeat(5000),
         ] {
             let reply = admin.with_header(name, value).patch("/api/users/me/", json!({})).await;
-            is_answered(&reply, &format!("{name}: {value:.20}"));
+            expect_answer(&reply, &format!("{name}: {value:.20}"));
             let reply = admin.with_header(name, value).get("/api/users/").await;
-            is_answered(&reply, &format!("{name}: {value:.20}"));
+            expect_answer(&reply, &format!("{name}: {value:.20}"));
             let operator = admin.with_header("x-api-key", testkit::API_KEY).with_header(name, value);
             let reply = operator.patch("/api/builds/a.example/limits/", json!({})).await;
-            is_answered(&reply, &format!("{name}: {value:.20}"));
+            expect_answer(&reply, &format!("{name}: {value:.20}"));
             let reply = admin.with_header(name, value).login("admin@example.com", "wrong").await;
-            is_answered(&reply, &format!("{name}: {value:.20}"));
+            expect_answer(&reply, &format!("{name}: {value:.20}"));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `GET /api/openapi.json`: what it says of every endpoint, and how clients will call it.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
-use crate::routes::{compare, fill, routes, with_ids_of};
+use crate::routes::{compare, create_rows, routes, with_ids_of};
 use http::Method;
 use platform::kit::openapi::{self, Audience};
 use platform::kit::route::Route;
@@ -38,7 +38,7 @@ const HEALTH: [&str; 2] = ["GET /healthz", "GET /readyz"];
 
 #[tokio::test]
 async fn health_is_described_as_it_is_answered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = openapi::document(table(), Audience::All);
     let schemas = &document["components"]["schemas"];
     for (path, schema) in [("/healthz", "Health"), ("/readyz", "Readiness")] {
@@ -81,8 +81,8 @@ fn operation<'a>(document: &'a Value, route: &Route) -> &'a Value {
 
 #[tokio::test]
 async fn reads_with_an_etag_are_described_with_it_and_with_304() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
     let document = openapi::document(table(), Audience::All);
     let mut tagged = 0;
@@ -113,8 +113,8 @@ async fn reads_with_an_etag_are_described_with_it_and_with_304() {
 
 #[tokio::test]
 async fn where_412_is_described_another_state_is_answered_with_it() {
-    let server = Server::start().await;
-    fill(&server, 2).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 2).await;
     let admin = server.admin().await;
     let session = admin.get("/api/users/me/sessions/").await.ok()["results"][0]["id"].as_i64().unwrap();
     let sets = admin.get("/api/user-groups/2/permission-sets/").await.ok();
@@ -143,7 +143,7 @@ async fn where_412_is_described_another_state_is_answered_with_it() {
     // A session has no address of its own to read, and so no state to name.
     assert!(!conditional.contains(&"DELETE /api/users/me/sessions/{id}/".to_owned()));
     let end = admin.call("DELETE", &format!("/api/users/me/sessions/{session}/")).header("if-match", "\"x\"");
-    end.send().await.is_empty();
+    end.send().await.expect_empty();
 }
 
 #[test]
@@ -399,14 +399,15 @@ fn everything_is_explained() {
 
 #[tokio::test]
 async fn the_description_is_served_to_anyone_with_the_address_of_the_request() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let served = server.anonymous().get("/api/openapi.json").await.ok();
     assert_eq!(served, openapi::document(table(), Audience::All));
     assert_eq!(served["servers"][0]["url"], "/");
     let for_clients = server.anonymous().get("/api/openapi.json?audience=clients").await.ok();
     assert_eq!(for_clients, openapi::document(table(), Audience::Clients));
     let unknown = server.anonymous().get("/api/openapi.json?audience=robots").await;
-    unknown.is(400, json!({"audience": ["Select a valid choice. robots is not one of the available choices."]}));
+    unknown
+        .expect_reply(400, json!({"audience": ["Select a valid choice. robots is not one of the available choices."]}));
 }
 
 #[test]

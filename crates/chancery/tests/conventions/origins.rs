@@ -1,16 +1,16 @@
 //! Who may call what anybody may call: the build's own pages, configured front ends and programs, and no page of
 //! another site; and by which host a build is reached (`docs/reference/conventions.md`).
 
-use crate::Server;
-use crate::bodies::{is_refused, raw};
+use crate::TestServer;
+use crate::bodies::{expect_refusal, raw};
 use crate::message;
 use http::Method;
-use platform::kit::address::Trusted;
-use platform::kit::caller::Access;
+use platform::kit::address::TrustedProxies;
+use platform::kit::caller::RouteAccess;
 use platform::kit::route::Schema;
 use platform::table;
 use serde_json::json;
-use testkit::{ADMIN, Client, DOMAIN, PASSWORD, Reply};
+use testkit::{ADMIN, ApiClient, DOMAIN, PASSWORD, Reply};
 
 /// A front end on a site of its own.
 const FRONT_END: &str = "https://front.example";
@@ -44,20 +44,20 @@ const FOREIGN: [(&str, &[(&str, &str)]); 7] = [
     ("a page that claims the own origin", &[("origin", "https://a.example"), ("sec-fetch-site", "cross-site")]),
 ];
 
-async fn server() -> Server {
-    Server::with(|config| {
+async fn server() -> TestServer {
+    TestServer::start_with(|config| {
         config.cors_origins = vec![FRONT_END.to_owned()];
         config.identity.address_attempts = 3;
     })
     .await
 }
 
-fn with(client: &Client, headers: &[(&str, &str)]) -> Client {
+fn with_headers(client: &ApiClient, headers: &[(&str, &str)]) -> ApiClient {
     headers.iter().fold(client.clone(), |client, (name, value)| client.with_header(name, value))
 }
 
 /// Signs in by the page.
-async fn by_page(client: &Client) -> Reply {
+async fn sign_in_by_page(client: &ApiClient) -> Reply {
     client.call("POST", "/sign-in/").form(&[("username", ADMIN), ("password", PASSWORD)]).send().await
 }
 
@@ -65,41 +65,41 @@ async fn by_page(client: &Client) -> Reply {
 async fn own_pages_front_ends_and_programs_sign_in() {
     let server = server().await;
     for (who, headers) in WELCOME {
-        let client = with(&server.anonymous(), headers);
+        let client = with_headers(&server.anonymous(), headers);
         let pair = client.login(ADMIN, PASSWORD).await;
         assert_eq!(pair.status, 200, "{who}: {pair:?}");
         // The page is stricter, since it can begin the session of a browser.
         let is_own = headers.iter().all(|(_, value)| ![FRONT_END, "none"].contains(value));
-        let page = by_page(&client).await;
+        let page = sign_in_by_page(&client).await;
         assert_eq!(page.status, if is_own { 200 } else { 403 }, "{who}: {page:?}");
         let refreshed = client.post("/api/auth/refresh/", json!({"refresh_token": pair["refresh_token"]})).await;
         assert_eq!(refreshed.status, 200, "{who}: {refreshed:?}");
         let body = json!({"refresh_token": refreshed["refresh_token"]});
-        client.post("/api/auth/logout/", body).await.is_empty();
+        client.post("/api/auth/logout/", body).await.expect_empty();
     }
 }
 
 #[tokio::test]
 async fn a_foreign_page_is_refused_by_every_public_post_before_anything_is_counted() {
     let server = server().await;
-    let posts = || table().routes().filter(|route| route.access == Access::Public && route.method == Method::POST);
+    let posts = || table().routes().filter(|route| route.access == RouteAccess::Public && route.method == Method::POST);
     // What these take is no visitor's: it carries the secret of the client that sends it.
     let from_any_site: Vec<_> = posts().filter(|route| route.from_any_site).map(|route| route.path).collect();
     assert_eq!(from_any_site, ["/oauth/token/", "/oauth/revoke/"]);
     for route in posts().filter(|route| !route.from_any_site) {
         for (who, headers) in FOREIGN {
-            let call = with(&server.anonymous(), headers).call("POST", route.path);
+            let call = with_headers(&server.anonymous(), headers).call("POST", route.path);
             let call = match route.body {
                 Schema::Form(_) => call.form(&[("username", ADMIN), ("password", "wrong"), ("token", "x"), ("id", "1")]),
                 _ => call.json(&json!({"username": ADMIN, "password": "wrong", "token": "x", "refresh_token": "x", "ticket": "x", "id": 1})),
             };
             let reply = call.send().await;
             assert_eq!(reply.status, 403, "{} from {who}: {reply:?}", route.path);
-            is_refused(route, &reply, 403, "You do not have permission to perform this action.");
+            expect_refusal(route, &reply, 403, "You do not have permission to perform this action.");
         }
     }
     server.admin().await.get("/api/users/1/").await.ok();
-    assert_eq!(by_page(&server.anonymous()).await.status, 200);
+    assert_eq!(sign_in_by_page(&server.anonymous()).await.status, 200);
 }
 
 #[tokio::test]
@@ -152,8 +152,8 @@ const FOREIGN_HOSTS: [&str; 8] = [
 
 #[tokio::test]
 async fn a_fallback_build_shows_itself_to_browsers_where_no_foreign_name_leads() {
-    let server = Server::with(|config| config.fallback_build = Some(DOMAIN.to_owned())).await;
-    let at = |host: &str| Client::new(server.address, host);
+    let server = TestServer::start_with(|config| config.fallback_build = Some(DOMAIN.to_owned())).await;
+    let at = |host: &str| ApiClient::new(server.address, host);
     let browser = |host: &str| at(host).with_header("accept", "text/html,*/*;q=0.8");
     let pages = [
         "/",
@@ -188,21 +188,21 @@ async fn a_fallback_build_shows_itself_to_browsers_where_no_foreign_name_leads()
 
 #[tokio::test]
 async fn no_public_post_of_a_page_reaches_a_fallback_build_by_a_foreign_name() {
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         config.fallback_build = Some(DOMAIN.to_owned());
         config.cors_origins = vec![FRONT_END.to_owned()];
     })
     .await;
-    let rebound = Client::new(server.address, "evil.example:8000");
+    let rebound = ApiClient::new(server.address, "evil.example:8000");
     let as_own: [&[(&str, &str)]; 4] = [
         &[("sec-fetch-site", "same-origin")],
         &[("origin", "http://evil.example:8000")],
         &[("origin", "http://evil.example:8000"), ("sec-fetch-site", "same-origin")],
         &[("origin", FRONT_END)],
     ];
-    for route in table().routes().filter(|route| route.access == Access::Public && route.method == Method::POST) {
+    for route in table().routes().filter(|route| route.access == RouteAccess::Public && route.method == Method::POST) {
         for headers in as_own {
-            let call = with(&rebound, headers).call("POST", route.path);
+            let call = with_headers(&rebound, headers).call("POST", route.path);
             let reply = match route.body {
                 Schema::Form(_) => call.form(&[("username", ADMIN), ("password", PASSWORD)]),
                 _ => call.json(&json!({"username": ADMIN, "password": PASSWORD})),
@@ -216,9 +216,9 @@ async fn no_public_post_of_a_page_reaches_a_fallback_build_by_a_foreign_name() {
 
 #[tokio::test]
 async fn browsers_stay_with_the_https_of_the_base_url() {
-    let proxied = Server::with(|config| {
+    let proxied = TestServer::start_with(|config| {
         config.base_url = "https://chancery.example:8443".to_owned();
-        config.trusted_proxies = Trusted::parse("127.0.0.0/8").unwrap();
+        config.trusted_proxies = TrustedProxies::parse("127.0.0.0/8").unwrap();
     })
     .await;
     let anyone = proxied.anonymous();
@@ -241,12 +241,12 @@ async fn browsers_stay_with_the_https_of_the_base_url() {
         let reply = client.get("/api/security/").await;
         assert_eq!((reply.status, reply.header("strict-transport-security")), (200, "max-age=31536000"));
     }
-    let direct = Server::start().await;
+    let direct = TestServer::start().await;
     let forged = direct.anonymous().with_header("x-forwarded-proto", "http").get("/api/security/").await;
     assert_eq!((forged.status, forged.header("strict-transport-security")), (200, "max-age=31536000"));
-    let of_http = Server::with(|config| {
+    let of_http = TestServer::start_with(|config| {
         config.base_url = "http://chancery.example".to_owned();
-        config.trusted_proxies = Trusted::parse("127.0.0.0/8").unwrap();
+        config.trusted_proxies = TrustedProxies::parse("127.0.0.0/8").unwrap();
     })
     .await;
     let plain = of_http.anonymous().with_header("x-forwarded-proto", "http").get("/api/security/").await;
@@ -255,7 +255,7 @@ async fn browsers_stay_with_the_https_of_the_base_url() {
 
 #[tokio::test]
 async fn a_request_names_one_host_and_that_in_its_first_line_wins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let get = async |first: &str, headers: &str| {
         let answer = raw::send(&server, &format!("GET {first} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n")).await;
         answer.split(' ').nth(1).unwrap_or("").to_owned()
@@ -286,7 +286,7 @@ async fn a_request_names_one_host_and_that_in_its_first_line_wins() {
 
 #[tokio::test]
 async fn the_description_is_the_same_for_everybody() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let one = server.anonymous().get("/api/openapi.json").await;
     let other = server.anonymous().with_header("host", "A.example:8000").get("/api/openapi.json").await;
     assert_eq!((one.status, &one.text), (200, &other.text));
@@ -295,8 +295,8 @@ async fn the_description_is_the_same_for_everybody() {
 
 #[tokio::test]
 async fn a_browser_at_a_host_without_a_build_gets_a_page_that_tells_an_operator_what_to_do() {
-    let server = Server::start().await;
-    let stranger = Client::new(server.address, "nowhere.example:8000");
+    let server = TestServer::start().await;
+    let stranger = ApiClient::new(server.address, "nowhere.example:8000");
     let browser = stranger.with_header("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     for path in ["/", "/sign-in/", "/api/docs/", "/nothing/"] {
         let page = browser.get(path).await;

@@ -7,14 +7,14 @@
 use crate::routes::is_of_accounts;
 use crate::{BINARY, message};
 use http::Method;
-use platform::kit::caller::Access;
+use platform::kit::caller::RouteAccess;
 use platform::kit::route::{Handler, Route, Schema};
 use platform::table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-use testkit::{ADMIN, Client, FakeServer, Forger, Installation, PASSWORD, Process, TextRow, eventually};
+use testkit::{ADMIN, ApiClient, FakeServer, Forger, Installation, PASSWORD, Process, TextRow, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -42,7 +42,7 @@ const REPOSITORIES: &str = "/api/custom-components/repository/";
 
 /// How a caller loses the right to what he has begun.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Loss {
+enum RightLoss {
     Deactivated,
     SignedOut,
     /// The command line, a process of its own, sets his password.
@@ -63,22 +63,22 @@ struct Write {
 }
 
 /// A write of which half the body was sent.
-struct HalfSent<'a> {
+struct HalfSentWrite<'a> {
     write: &'a Write,
     stream: TcpStream,
     rest: String,
 }
 
 /// A build whose super admin `caller@example.com` may do everything, and what his writes need.
-struct Scene {
+struct OutlivedScene {
     installation: Installation,
     mail: FakeServer,
     forger: Forger,
     writes: Vec<Write>,
 }
 
-impl Scene {
-    async fn set() -> Scene {
+impl OutlivedScene {
+    async fn set() -> OutlivedScene {
         let forger = Forger::start().await;
         forger.state().now = web::clock::Clock::system().now() / 1_000_000;
         let mail = FakeServer::start("220 mail.test\r\n", testkit::takes_all).await;
@@ -89,7 +89,7 @@ impl Scene {
             .set("CHANCERY_HISTORY_URL", "http://127.0.0.1:1");
         let account = ["--username", CALLER, "--account-type", "super_admin", "--password", PASSWORD];
         installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &account[..]].concat());
-        let mut scene = Scene { installation, mail, forger, writes: Vec::new() };
+        let mut scene = OutlivedScene { installation, mail, forger, writes: Vec::new() };
         let process = scene.installation.serve_api();
         let client = process.client("localhost");
         let admin = client.sign_in(ADMIN, PASSWORD).await;
@@ -108,7 +108,7 @@ impl Scene {
 
     /// What a write of a route that succeeds looks like. It has rows of its own, so that none is in another's way. Uploads
     /// are of the caller, who alone may use them.
-    async fn example(&self, route: &Route, admin: &Client, caller: &Client) -> (String, Value) {
+    async fn example(&self, route: &Route, admin: &ApiClient, caller: &ApiClient) -> (String, Value) {
         let n = self.writes.len();
         let account = |name: &str| {
             json!({
@@ -175,7 +175,7 @@ impl Scene {
                 if method == "POST" {
                     return (path.to_owned(), form);
                 }
-                let form = admin.post("/api/object-class-forms/", form).await.created();
+                let form = admin.post("/api/object-class-forms/", form).await.expect_created();
                 let body = if method == "PATCH" { json!({"name": "Changed"}) } else { json!({}) };
                 return (path.replace("{uuid}", form["uuid"].as_str().unwrap()), body);
             }
@@ -187,7 +187,7 @@ impl Scene {
                 if path == "/api/integrations/" {
                     return (path.to_owned(), integration);
                 }
-                let made = admin.post("/api/integrations/", integration).await.created();
+                let made = admin.post("/api/integrations/", integration).await.expect_created();
                 let body = if method == "PATCH" { json!({"description": "Changed"}) } else { json!({}) };
                 return (path.replace("{uuid}", made["uuid"].as_str().unwrap()), body);
             }
@@ -199,7 +199,7 @@ impl Scene {
                     "type": "ai_mcp", "name": format!("Agents {n}"),
                     "redirect_uris": ["https://agent.example/callback"],
                 });
-                let integration = admin.post("/api/integrations/", integration).await.created();
+                let integration = admin.post("/api/integrations/", integration).await.expect_created();
                 let connector = json!({"name": format!("Connector {n}"), "integration": integration["uuid"]});
                 if path == "/api/mcp/connectors/" {
                     return (path.to_owned(), connector);
@@ -211,7 +211,7 @@ impl Scene {
             ("POST", "/api/files/public-storage/") => json!({"token": caller.upload("a.csv", "a;b").await}),
             ("DELETE", "/api/files/public-storage/{uuid}/") => {
                 let token = json!({"token": admin.upload("a.csv", "a;b").await});
-                let file = admin.post("/api/files/public-storage/", token).await.created();
+                let file = admin.post("/api/files/public-storage/", token).await.expect_created();
                 return (route.path.replace("{uuid}", file["uuid"].as_str().unwrap()), json!({}));
             }
             ("POST", "/api/task-templates/") => task_template,
@@ -228,7 +228,7 @@ impl Scene {
             (method, "/api/users/me/preferences/{key}/") => {
                 let path = "/api/users/me/preferences/one/".to_owned();
                 if method == "DELETE" {
-                    caller.call("PUT", &path).json(&json!({"value": 1})).send().await.created();
+                    caller.call("PUT", &path).json(&json!({"value": 1})).send().await.expect_created();
                 }
                 return (path, json!({"value": 1}));
             }
@@ -276,7 +276,7 @@ impl Scene {
     }
 
     /// The same of a custom component, or a repository, of its own.
-    async fn example_of_component(&self, method: &str, path: &str, admin: &Client) -> (String, Value) {
+    async fn example_of_component(&self, method: &str, path: &str, admin: &ApiClient) -> (String, Value) {
         let sent = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "t"});
         if (method, path) == ("POST", REPOSITORIES) {
             return (path.to_owned(), sent);
@@ -306,7 +306,7 @@ impl Scene {
     }
 
     /// The same of a task of its own, of this template.
-    async fn example_of_task(&self, route: &Route, admin: &Client, template: i64) -> (String, Value) {
+    async fn example_of_task(&self, route: &Route, admin: &ApiClient, template: i64) -> (String, Value) {
         let below = route.path.trim_start_matches("/api/tasks/");
         if below.is_empty() {
             return (route.path.to_owned(), json!({"task_template": template}));
@@ -337,7 +337,7 @@ impl Scene {
     }
 
     /// The same below a group of its own.
-    async fn example_of_group(&self, route: &Route, admin: &Client, group: i64) -> (String, Value) {
+    async fn example_of_group(&self, route: &Route, admin: &ApiClient, group: i64) -> (String, Value) {
         let here = format!("/api/user-groups/{group}/");
         let path = route.path.replace("/api/user-groups/{group_id}/", &here);
         let sets = format!("{here}permission-sets/");
@@ -353,15 +353,15 @@ impl Scene {
         if path.ends_with(&format!("/{set}/")) {
             return (path, if is_delete { json!({}) } else { json!({"name": "Changed"}) });
         }
-        let other = self.somebody(route, admin, &format!("group {group}")).await;
+        let other = self.create_subject(route, admin, &format!("group {group}")).await;
         if is_delete {
-            admin.post(&path, json!([other])).await.created();
+            admin.post(&path, json!([other])).await.expect_created();
         }
         (path, json!([other]))
     }
 
     /// A new group where a route takes groups, else a new user.
-    async fn somebody(&self, route: &Route, admin: &Client, of: &str) -> i64 {
+    async fn create_subject(&self, route: &Route, admin: &ApiClient, of: &str) -> i64 {
         if route.path.ends_with("/user-groups/") {
             return admin.post("/api/user-groups/", json!({"name": format!("Beside {of}")})).await.id();
         }
@@ -373,7 +373,7 @@ impl Scene {
     }
 
     /// The same below a class of its own.
-    async fn example_of_class(&self, route: &Route, [admin, caller]: [&Client; 2], class: i64) -> (String, Value) {
+    async fn example_of_class(&self, route: &Route, [admin, caller]: [&ApiClient; 2], class: i64) -> (String, Value) {
         let here = format!("/api/object-classes/{class}/");
         let below = route.path.trim_start_matches("/api/object-classes/{class_id}/");
         let made = async |path: &str, body: Value| admin.post(&format!("{here}{path}"), body).await.id();
@@ -406,18 +406,18 @@ impl Scene {
                 (path, json!({"name": "Changed", "template_file": upload_template(caller).await}))
             }
             ("POST", "owners/") => {
-                (format!("{here}{below}"), json!([self.somebody(route, admin, &format!("class {class}")).await]))
+                (format!("{here}{below}"), json!([self.create_subject(route, admin, &format!("class {class}")).await]))
             }
             ("DELETE", "owners/{ownership_id}/") => {
-                let other = json!([self.somebody(route, admin, &format!("class {class}")).await]);
-                let owned = admin.post(&format!("{here}owners/"), other).await.created();
+                let other = json!([self.create_subject(route, admin, &format!("class {class}")).await]);
+                let owned = admin.post(&format!("{here}owners/"), other).await.expect_created();
                 (format!("{here}owners/{}/", owned[0]["id"]), json!({}))
             }
             (_, below) if below.contains("/assignees/") => {
                 let path = path("permission-sets/", "{set_id}", json!({"name": "Set"})).await;
-                let other = json!([self.somebody(route, admin, &format!("class {class}")).await]);
+                let other = json!([self.create_subject(route, admin, &format!("class {class}")).await]);
                 if route.method == Method::DELETE {
-                    admin.post(&path, other.clone()).await.created();
+                    admin.post(&path, other.clone()).await.expect_created();
                 }
                 (path, other)
             }
@@ -433,7 +433,7 @@ impl Scene {
             ("POST", "object-records/export/link/") => (format!("{here}{below}"), json!({"format": "ndjson"})),
             ("DELETE", "object-records/deleted/{record_id}/") => {
                 let path = path("object-records/", "{record_id}", json!({})).await;
-                admin.delete(&path.replace(&here, "/api/").replace("/deleted", "")).await.is_empty();
+                admin.delete(&path.replace(&here, "/api/").replace("/deleted", "")).await.expect_empty();
                 (path, json!({}))
             }
             (method, _) => panic!("{method} {} is new: say here how a call of it succeeds", route.path),
@@ -443,7 +443,7 @@ impl Scene {
     }
 
     /// The same below a record of its own.
-    async fn example_of_record(&self, route: &Route, admin: &Client, class: i64) -> (String, Value) {
+    async fn example_of_record(&self, route: &Route, admin: &ApiClient, class: i64) -> (String, Value) {
         if route.path.starts_with("/api/object-records/{record_id}/documents/{template_id}/") {
             let (record, template) = record_with_template(admin, class).await;
             // No job of it is there that would end it.
@@ -462,24 +462,24 @@ impl Scene {
             ("DELETE", "") => (path, json!({})),
             ("POST", "owners/") => {
                 admin.patch(&here, json!({"owner": null})).await.ok();
-                (path, json!([self.somebody(route, admin, &format!("record {record}")).await]))
+                (path, json!([self.create_subject(route, admin, &format!("record {record}")).await]))
             }
             ("DELETE", "owners/{ownership_id}/") => {
                 let ownership = admin.get(&format!("{here}owners/")).await.ids()[0];
                 (path.replace("{ownership_id}", &ownership.to_string()), json!({}))
             }
             ("POST", "restore/") => {
-                admin.delete(&here).await.is_empty();
+                admin.delete(&here).await.expect_empty();
                 (path, json!({}))
             }
             (method, below) if below.starts_with("permission-sets/{set_id}/assignees/") => {
                 let set = admin.post(&format!("{of_class}record-permission-sets/"), json!({"name": "Set"})).await.id();
                 let path = path.replace("{set_id}", &set.to_string());
-                let other = json!([self.somebody(route, admin, &format!("record {record}")).await]);
+                let other = json!([self.create_subject(route, admin, &format!("record {record}")).await]);
                 if method == "POST" {
                     return (path, other);
                 }
-                let assigned = admin.post(&path, other).await.created();
+                let assigned = admin.post(&path, other).await.expect_created();
                 (path, json!([assigned[0]["id"]]))
             }
             (method, _) => panic!("{method} {} is new: say here how a call of it succeeds", route.path),
@@ -489,7 +489,7 @@ impl Scene {
     /// Everything that is stored but who delivers events at the moment, and the rows of uploads that are on their way, with
     /// the bytes that are counted for them: they have no token yet, and are removed with what was stored of them when they
     /// do not arrive.
-    fn stored(&self) -> BTreeMap<String, Vec<TextRow>> {
+    fn stored_rows(&self) -> BTreeMap<String, Vec<TextRow>> {
         let mut tables = self.installation.tables("build_1");
         tables.remove("outbox_claim");
         tables.remove("removed_files");
@@ -511,13 +511,13 @@ impl Scene {
 
     /// The caller begins every write at one process, loses his right to them by what `admin` does there or elsewhere, and
     /// goes on.
-    async fn loses(&self, loss: Loss, process: &Process, admin: &Client, is_elsewhere: bool) {
+    async fn revoke_right(&self, loss: RightLoss, process: &Process, admin: &ApiClient, is_elsewhere: bool) {
         let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
         let counts = |write: &&Write| match loss {
             // What may be done without any right is no loss.
-            Loss::Demoted => write.route.access != Access::Authenticated,
+            RightLoss::Demoted => write.route.access != RouteAccess::Authenticated,
             // An upload that has begun goes on while its session lives (`docs/reference/files.md`; `streams.rs` holds it).
-            Loss::Expired => !matches!(write.route.handler, Handler::Upload(..)),
+            RightLoss::Expired => !matches!(write.route.handler, Handler::Upload(..)),
             _ => true,
         };
         let mut begun = Vec::new();
@@ -526,63 +526,69 @@ impl Scene {
         }
         let path = format!("/api/users/{}/", caller.id);
         match loss {
-            Loss::Deactivated => drop(admin.post(&format!("{path}deactivate/"), json!({})).await.ok()),
-            Loss::SignedOut => {
+            RightLoss::Deactivated => drop(admin.post(&format!("{path}deactivate/"), json!({})).await.ok()),
+            RightLoss::SignedOut => {
                 let token = json!({"refresh_token": caller.refresh_token});
-                admin.anonymous().post("/api/auth/logout/", token).await.is_empty();
+                admin.anonymous().post("/api/auth/logout/", token).await.expect_empty();
             }
-            Loss::NewPassword => {
+            RightLoss::NewPassword => {
                 let account = ["user", "set-password", "--build", "localhost", "--username", CALLER];
                 self.installation.succeeds(&[&account[..], &["--password", PASSWORD]].concat());
             }
             // The process has the real clock.
-            Loss::Expired => tokio::time::sleep(TOKENS_LAST).await,
-            Loss::Barred => {
+            RightLoss::Expired => tokio::time::sleep(TOKENS_LAST).await,
+            RightLoss::Barred => {
                 let elsewhere = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["203.0.113.0/24"]});
                 admin.patch(&path, elsewhere).await.ok();
             }
-            Loss::Demoted => drop(admin.patch(&path, json!({"account_type": "external"})).await.ok()),
+            RightLoss::Demoted => drop(admin.patch(&path, json!({"account_type": "external"})).await.ok()),
         }
-        let before = self.stored();
+        let before = self.stored_rows();
         let mut wrong = Vec::new();
         for half in begun {
             let (method, path) = (half.write.route.method.clone(), half.write.route.path);
             let (status, text) = half.finish().await;
             let detail: Value = serde_json::from_str(&text).unwrap_or_default();
             // A link that is begun changes nothing; its callback looks again. So it may go by what the process knows.
-            let is_begun = status == 200 && path == LINK_IDENTITY && (is_elsewhere || loss == Loss::NewPassword);
+            let is_begun = status == 200 && path == LINK_IDENTITY && (is_elsewhere || loss == RightLoss::NewPassword);
             let is_right = match loss {
                 _ if is_begun => true,
-                Loss::Barred => status == 403 && detail == message::detail("Access from this address is not allowed."),
-                Loss::Demoted if UNKNOWN_TO_HIM.contains(&path) => status == 400 && text.contains("Invalid pk "),
-                Loss::Demoted => matches!(status, 403 | 404),
+                RightLoss::Barred => {
+                    status == 403 && detail == message::detail("Access from this address is not allowed.")
+                }
+                RightLoss::Demoted if UNKNOWN_TO_HIM.contains(&path) => status == 400 && text.contains("Invalid pk "),
+                RightLoss::Demoted => matches!(status, 403 | 404),
                 _ => status == 401 && detail == message::bad_token(),
             };
             if !is_right {
                 wrong.push(format!("{method} {path}: {status} {text:.80}"));
             }
         }
-        let after = self.stored();
+        let after = self.stored_rows();
         let changed: Vec<_> = after.iter().filter(|(table, rows)| before[*table] != **rows).collect();
         assert!(wrong.is_empty(), "{loss:?} while the body was on its way, and served: {wrong:#?}");
         assert!(changed.is_empty(), "{loss:?} while the body was on its way, and changed {changed:#?}");
-        assert_eq!(self.mail.heard(), Vec::<String>::new(), "{loss:?} while the body was on its way, and sent a mail");
+        assert_eq!(
+            self.mail.received_lines(),
+            Vec::<String>::new(),
+            "{loss:?} while the body was on its way, and sent a mail"
+        );
         match loss {
-            Loss::Deactivated => drop(admin.post(&format!("{path}reactivate/"), json!({})).await.ok()),
-            Loss::Barred => drop(admin.patch(&path, json!({"is_ip_restriction_enabled": false})).await.ok()),
-            Loss::Demoted => drop(admin.patch(&path, json!({"account_type": "super_admin"})).await.ok()),
-            Loss::SignedOut | Loss::NewPassword | Loss::Expired => {}
+            RightLoss::Deactivated => drop(admin.post(&format!("{path}reactivate/"), json!({})).await.ok()),
+            RightLoss::Barred => drop(admin.patch(&path, json!({"is_ip_restriction_enabled": false})).await.ok()),
+            RightLoss::Demoted => drop(admin.patch(&path, json!({"account_type": "super_admin"})).await.ok()),
+            RightLoss::SignedOut | RightLoss::NewPassword | RightLoss::Expired => {}
         }
     }
 }
 
 /// Uploads a document without merge fields; the token.
-async fn upload_template(client: &Client) -> String {
+async fn upload_template(client: &ApiClient) -> String {
     client.upload("letter.docx", testkit::docx(["Dear Sir or Madam"])).await
 }
 
 /// Makes a record of a class, and a template of it.
-async fn record_with_template(admin: &Client, class: i64) -> (i64, i64) {
+async fn record_with_template(admin: &ApiClient, class: i64) -> (i64, i64) {
     let class = format!("/api/object-classes/{class}/");
     let template = json!({"name": "Letter", "template_file": upload_template(admin).await});
     let template = admin.post(&format!("{class}document-templates/"), template).await.id();
@@ -593,7 +599,7 @@ async fn record_with_template(admin: &Client, class: i64) -> (i64, i64) {
 const TOKENS_LAST: Duration = Duration::from_secs(6);
 
 /// Sends the header and half of the body, and returns when the server asks for the body: it has admitted the caller.
-async fn begin<'a>(address: SocketAddr, caller: &Client, write: &'a Write) -> HalfSent<'a> {
+async fn begin<'a>(address: SocketAddr, caller: &ApiClient, write: &'a Write) -> HalfSentWrite<'a> {
     let body = write.body.to_string();
     let (half, rest) = body.split_at(body.len() / 2);
     let mut path = write.path.clone();
@@ -624,10 +630,10 @@ async fn begin<'a>(address: SocketAddr, caller: &Client, write: &'a Write) -> Ha
     let said = String::from_utf8_lossy(&said);
     assert!(said.starts_with("HTTP/1.1 100 "), "{} {path}: {said}", write.route.method);
     stream.write_all(half.as_bytes()).await.unwrap();
-    HalfSent { write, stream, rest: rest.to_owned() }
+    HalfSentWrite { write, stream, rest: rest.to_owned() }
 }
 
-impl HalfSent<'_> {
+impl HalfSentWrite<'_> {
     /// The answer to the whole: its status and body.
     async fn finish(mut self) -> (u16, String) {
         // Whoever is refused already may find the connection closed.
@@ -643,19 +649,20 @@ impl HalfSent<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
-    let scene = Scene::set().await;
+    let scene = OutlivedScene::set().await;
     let process = scene.installation.serve_api();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    let losses = [Loss::Deactivated, Loss::SignedOut, Loss::NewPassword, Loss::Barred, Loss::Demoted];
+    let losses =
+        [RightLoss::Deactivated, RightLoss::SignedOut, RightLoss::NewPassword, RightLoss::Barred, RightLoss::Demoted];
     for loss in losses {
-        scene.loses(loss, &process, &admin, false).await;
+        scene.revoke_right(loss, &process, &admin, false).await;
     }
     // Whom another process deprives, this one does not hear of at once.
     if scene.installation.database_url().is_some() {
         let other = scene.installation.serve_api();
         let admin = other.client("localhost").sign_in(ADMIN, PASSWORD).await;
         for loss in losses {
-            scene.loses(loss, &process, &admin, true).await;
+            scene.revoke_right(loss, &process, &admin, true).await;
         }
         other.stop();
     }
@@ -664,19 +671,19 @@ async fn who_loses_a_right_while_his_body_is_on_its_way_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_holds_a_token_that_expires_while_his_body_is_on_its_way_changes_nothing() {
-    let mut scene = Scene::set().await;
+    let mut scene = OutlivedScene::set().await;
     let seconds = TOKENS_LAST.as_secs().to_string();
     scene.installation = scene.installation.set("CHANCERY_ACCESS_TOKEN_SECONDS", &seconds);
     let process = scene.installation.serve_api();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    scene.loses(Loss::Expired, &process, &admin, false).await;
+    scene.revoke_right(RightLoss::Expired, &process, &admin, false).await;
     process.stop();
 }
 
 /// Else the tests above would show nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_writes_take_effect_when_nothing_is_lost() {
-    let scene = Scene::set().await;
+    let scene = OutlivedScene::set().await;
     let process = scene.installation.serve_api();
     let caller = process.client("localhost").sign_in(CALLER, PASSWORD).await;
     // What goes on when it is answered comes last, but for what ends the caller's session.
@@ -686,11 +693,11 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
         route.path == GENERATE || is_of_components
     };
     writes.sort_by_key(|write| [write.route.path == OWN_SESSION, goes_on(write.route)]);
-    let mut before = scene.stored();
+    let mut before = scene.stored_rows();
     for write in writes {
         let (status, text) = begin(process.api(), &caller, write).await.finish().await;
         assert_eq!(status, write.route.status, "{} {}: {text}", write.route.method, write.path);
-        let after = scene.stored();
+        let after = scene.stored_rows();
         // It stores nothing, and jobs of the write before it may end meanwhile, or have ended.
         if write.route.path == CHECK {
             before = after;
@@ -705,7 +712,7 @@ async fn the_same_writes_take_effect_when_nothing_is_lost() {
         );
         before = after;
     }
-    assert!(scene.mail.heard().contains(&"connected".to_owned()));
+    assert!(scene.mail.received_lines().contains(&"connected".to_owned()));
     assert!(!scene.forger.state().calls.is_empty());
     process.stop();
 }

@@ -2,21 +2,21 @@
 //! (`crates/platform/src/pages.rs`).
 
 use crate::BINARY;
-use crate::Server;
+use crate::TestServer;
 use platform::kit::answer_cache::AnswerCache;
 use serde_json::{Value, json};
-use store::Engine;
-use testkit::{ADMIN, Client, DOMAIN, Installation, PASSWORD, PostgreSql, Reply};
+use store::StoreEngine;
+use testkit::{ADMIN, ApiClient, DOMAIN, Installation, PASSWORD, PostgreSql, Reply};
 
 const USERS: &str = "/api/users/?ordering=-id&limit=3";
 
 /// A server to whose database nobody else writes: on PostgreSQL, any write on its server ends what is kept.
-async fn alone() -> (Option<PostgreSql>, Server) {
+async fn start_alone() -> (Option<PostgreSql>, TestServer) {
     let postgresql = PostgreSql::start();
     let url = postgresql.as_ref().map(PostgreSql::url);
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         if let Some(url) = url {
-            config.engine = Engine::Postgres { url };
+            config.engine = StoreEngine::Postgres { url };
         }
         config.identity.lock_seconds = 60;
     });
@@ -24,7 +24,7 @@ async fn alone() -> (Option<PostgreSql>, Server) {
 }
 
 /// Asks until the answer is one that was kept.
-async fn shown_again(server: &Server, api: &Client, path: &str) -> Reply {
+async fn shown_again(server: &TestServer, api: &ApiClient, path: &str) -> Reply {
     let before = server.app.slot::<AnswerCache>().hits();
     for _ in 0..100 {
         let reply = api.get(path).await;
@@ -37,13 +37,13 @@ async fn shown_again(server: &Server, api: &Client, path: &str) -> Reply {
 
 const ROLES: &str = "/api/roles/?ordering=name";
 
-async fn names(api: &Client) -> Vec<Value> {
+async fn names(api: &ApiClient) -> Vec<Value> {
     api.get(ROLES).await.column("name")
 }
 
 #[tokio::test]
 async fn an_answer_is_kept_while_nothing_is_written() {
-    let (_postgresql, server) = alone().await;
+    let (_postgresql, server) = start_alone().await;
     let api = server.admin().await;
     let role = api.post("/api/roles/", json!({"name": "Clerks"})).await.id();
     let lists = [USERS, "/api/roles/", "/api/user-groups/", "/api/administration/log/", "/api/users/?status=active"];
@@ -64,7 +64,7 @@ async fn an_answer_is_kept_while_nothing_is_written() {
 
 #[tokio::test]
 async fn a_page_whose_rows_end_by_themselves_is_never_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for _ in 0..20 {
         api.get("/api/users/me/sessions/").await.ok();
@@ -74,7 +74,7 @@ async fn a_page_whose_rows_end_by_themselves_is_never_kept() {
 
 #[tokio::test]
 async fn every_write_is_in_the_next_page() {
-    let (_postgresql, server) = alone().await;
+    let (_postgresql, server) = start_alone().await;
     let api = server.admin().await;
     let mut expected: Vec<String> = Vec::new();
     for n in 0..20 {
@@ -94,7 +94,7 @@ async fn every_write_is_in_the_next_page() {
 
 #[tokio::test]
 async fn every_write_is_in_the_next_look_at_an_instance() {
-    let (_postgresql, server) = alone().await;
+    let (_postgresql, server) = start_alone().await;
     let api = server.admin().await;
     let maker = server.as_type("super_admin").await;
     let role = maker.post("/api/roles/", json!({"name": "Clerks"})).await.id();
@@ -114,7 +114,7 @@ async fn every_write_is_in_the_next_look_at_an_instance() {
         assert_eq!(api.get(&role).await["created_by"]["first_name"], name);
     }
     shown_again(&server, &api, &role).await;
-    api.delete(&role).await.is_empty();
+    api.delete(&role).await.expect_empty();
     api.get(&role).await.expect(404);
 }
 
@@ -124,18 +124,18 @@ const RECORDS: &str = "/api/object-classes/1/object-records/";
 /// groups, sets, owners and roles.
 #[tokio::test]
 async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
-    let (_postgresql, server) = alone().await;
+    let (_postgresql, server) = start_alone().await;
     let (api, reader) = (server.admin().await, server.as_type("full").await);
     let (group, role) = (
         api.post("/api/user-groups/", json!({"name": "Readers"})).await.id(),
         api.post("/api/roles/", json!({"name": "All", "permissions": {"object_records": ["list", "view"]}})).await.id(),
     );
-    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
-    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
+    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.expect_created();
     let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
     let set = api.post("/api/object-classes/1/record-permission-sets/", set).await.id();
     for title in ["a", "b", "c"] {
-        api.post(RECORDS, json!({"fields": {"title": title}})).await.created();
+        api.post(RECORDS, json!({"fields": {"title": title}})).await.expect_created();
     }
     let assignees = format!("/api/object-records/1/permission-sets/{set}/assignees/");
     // A list that was kept is followed by one that tells what has changed, here by the ids that are left.
@@ -148,25 +148,25 @@ async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
         assert!(server.app.slot::<AnswerCache>().hits() > before);
     };
     reader.get(RECORDS).await.expect(404);
-    let assignment = api.post(&assignees, json!([reader.id])).await.created()[0]["id"].clone();
+    let assignment = api.post(&assignees, json!([reader.id])).await.expect_created()[0]["id"].clone();
     next(&[1]).await;
     api.patch("/api/object-records/2/", json!({"owner": reader.id})).await.ok();
     next(&[1, 2]).await;
     api.patch("/api/object-records/1/", json!({"fields": {"title": "other"}})).await.ok();
     assert_eq!(reader.get(&format!("{RECORDS}?title=other")).await.ids(), [1]);
     assert_eq!(reader.get(&format!("{RECORDS}?title=a")).await.ids(), Vec::<i64>::new());
-    api.delete_all(&assignees, json!([assignment])).await.is_empty();
+    api.delete_all(&assignees, json!([assignment])).await.expect_empty();
     next(&[2]).await;
-    api.post(&format!("{assignees}user-groups/"), json!([group])).await.created();
+    api.post(&format!("{assignees}user-groups/"), json!([group])).await.expect_created();
     next(&[2]).await;
-    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([reader.id])).await.created();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([reader.id])).await.expect_created();
     next(&[1, 2]).await;
     let path = format!("/api/object-classes/1/record-permission-sets/{set}/");
     api.patch(&path, json!({"permissions": {"object_records": []}})).await.ok();
     next(&[2]).await;
     api.patch(&path, json!({"permissions": {"object_records": ["view"]}})).await.ok();
     next(&[1, 2]).await;
-    api.delete("/api/object-records/1/").await.is_empty();
+    api.delete("/api/object-records/1/").await.expect_empty();
     next(&[2]).await;
     let everyone = api.get("/api/object-classes/1/permission-sets/").await.ids()[0];
     let everyone = format!("/api/object-classes/1/permission-sets/{everyone}/");
@@ -176,12 +176,12 @@ async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
     next(&[2]).await;
     api.patch(&format!("/api/users/{}/", reader.id), json!({"roles": [role]})).await.ok();
     next(&[2, 3]).await;
-    api.post(RECORDS, json!({"fields": {"title": "d"}})).await.created();
+    api.post(RECORDS, json!({"fields": {"title": "d"}})).await.expect_created();
     assert_eq!(reader.get(RECORDS).await["total_count"], 3);
     // A field that comes or goes is another declaration.
-    api.post("/api/object-classes/1/fields/", json!({"label": "Note", "type": "text"})).await.created();
+    api.post("/api/object-classes/1/fields/", json!({"label": "Note", "type": "text"})).await.expect_created();
     assert_eq!(reader.get(RECORDS).await["results"][0]["fields"], json!({"title": "b", "note": null}));
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     assert_eq!(reader.get(RECORDS).await["results"][0]["fields"], json!({"note": null}));
     api.patch(&format!("/api/users/{}/", reader.id), json!({"roles": []})).await.ok();
     next(&[2]).await;
@@ -189,7 +189,7 @@ async fn whatever_changes_a_list_of_records_is_in_the_next_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_who_write_see_at_once_what_they_wrote() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let writers: Vec<_> = (0..8)
         .map(|writer| {
@@ -203,7 +203,7 @@ async fn many_who_write_see_at_once_what_they_wrote() {
                         assert_eq!(api.get(&path).await.ids(), [role]);
                         assert_eq!(api.get(&format!("/api/roles/{role}/")).await["name"], name);
                     }
-                    api.delete(&format!("/api/roles/{role}/")).await.is_empty();
+                    api.delete(&format!("/api/roles/{role}/")).await.expect_empty();
                     for _ in 0..5 {
                         assert_eq!(api.get(&path).await.ids(), Vec::<i64>::new());
                         api.get(&format!("/api/roles/{role}/")).await.expect(404);
@@ -232,7 +232,7 @@ async fn what_another_process_writes_is_in_the_next_page() {
             }
         }
         let (writer, reader) = if n % 2 == 0 { (&here, &there) } else { (&there, &here) };
-        writer.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        writer.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
         assert_eq!(reader.get("/api/roles/").await["total_count"], n + 2);
         let name = format!("Changed {n}");
         writer.patch(&changing, json!({"name": name})).await.ok();
@@ -258,7 +258,7 @@ async fn what_a_command_writes_is_in_the_next_page() {
 
 #[tokio::test]
 async fn a_lock_is_over_when_its_time_is_though_nothing_is_written() {
-    let (_postgresql, server) = alone().await;
+    let (_postgresql, server) = start_alone().await;
     let api = server.admin().await;
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);
@@ -283,7 +283,7 @@ async fn a_lock_is_over_when_its_time_is_though_nothing_is_written() {
 
 #[tokio::test]
 async fn each_caller_has_pages_of_his_own() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let other = server.build("b.example").await.admin().await;
     let (full, external) = (server.as_type("full").await, server.as_type("external").await);

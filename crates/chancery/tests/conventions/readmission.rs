@@ -1,12 +1,12 @@
 //! What a request may do is decided by what holds when it takes effect: each write looks first in its transaction
 //! whether its caller may still do it (`docs/reference/conventions.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::routes::is_of_accounts;
 use http::StatusCode;
 use platform::kit::answer::{Answer, Outcome};
-use platform::kit::caller::Access;
+use platform::kit::caller::RouteAccess;
 use platform::kit::commit::write;
 use platform::kit::request::Request;
 use platform::kit::route::{Handler, Route};
@@ -14,8 +14,8 @@ use platform::table;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
-use testkit::{Client, MINUTE};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, MINUTE};
 
 /// The routes that change something for somebody who is signed in, but for those that only begin to link an identity.
 fn writes() -> Vec<&'static Route> {
@@ -39,27 +39,29 @@ async fn finish(route: &Route, request: Request) -> Outcome {
 }
 
 /// The status and body of what becomes of it.
-fn told(outcome: Outcome) -> (u16, Json) {
+fn status_and_body(outcome: Outcome) -> (u16, Json) {
     match outcome {
-        Ok(answer) => (answer.status.as_u16(), serde_json::from_slice(answer.body.whole()).unwrap_or_default()),
+        Ok(answer) => {
+            (answer.status.as_u16(), serde_json::from_slice(answer.body.in_memory_bytes()).unwrap_or_default())
+        }
         Err(refusal) => (refusal.status.as_u16(), refusal.body),
     }
 }
 
 /// Everything that a build's database counts as changed: its log, its users and the version of its rights.
-async fn state(server: &Server) -> Vec<String> {
+async fn state(server: &TestServer) -> Vec<String> {
     let script = |conn: &mut Conn| {
-        conn.all(&Sql::new("SELECT CAST(count(*) AS TEXT) || ' ' || CAST((SELECT n FROM versions WHERE name = 'rights') AS TEXT) FROM administration_log UNION ALL SELECT username || status || account_type FROM users"), |row| {
+        conn.query_all(&Sql::new("SELECT CAST(count(*) AS TEXT) || ' ' || CAST((SELECT n FROM versions WHERE name = 'rights') AS TEXT) FROM administration_log UNION ALL SELECT username || status || account_type FROM users"), |row| {
             Ok(row.text(0)?.to_owned())
         })
     };
-    server.build.db.read::<_, Error>(script).await.unwrap()
+    server.build.db.read::<_, StoreError>(script).await.unwrap()
 }
 
 /// Walks over all writes: each is admitted, then something happens to its caller, then it goes on.
 async fn walk(
-    server: &Server,
-    caller: &Client,
+    server: &TestServer,
+    caller: &ApiClient,
     happens: impl AsyncFn(),
     expected: impl Fn(&Route) -> Option<(u16, Json)>,
 ) {
@@ -71,7 +73,7 @@ async fn walk(
     let before = state(server).await;
     for (route, request) in admitted {
         let Some(expected) = expected(route) else { continue };
-        assert_eq!(told(finish(route, request).await), expected, "{} {}", route.method, route.path);
+        assert_eq!(status_and_body(finish(route, request).await), expected, "{} {}", route.method, route.path);
         assert_eq!(state(server).await, before, "{} {}", route.method, route.path);
     }
 }
@@ -79,7 +81,7 @@ async fn walk(
 #[tokio::test]
 async fn a_caller_who_is_gone_writes_nothing() {
     for action in ["deactivate", "anonymize"] {
-        let server = Server::start().await;
+        let server = TestServer::start().await;
         let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
         let happens = async || {
             admin.post(&format!("/api/users/{}/{action}/", other.id), json!({})).await.ok();
@@ -90,10 +92,10 @@ async fn a_caller_who_is_gone_writes_nothing() {
 
 #[tokio::test]
 async fn a_caller_whose_session_or_token_ended_writes_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.as_type("super_admin").await;
     let happens =
-        async || other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.is_empty();
+        async || other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.expect_empty();
     walk(&server, &other, happens, |_| Some((401, message::bad_token()))).await;
 
     let late = server.sign_in(&other.username, testkit::PASSWORD).await;
@@ -102,7 +104,7 @@ async fn a_caller_whose_session_or_token_ended_writes_nothing() {
 
 #[tokio::test]
 async fn a_caller_who_is_called_from_elsewhere_now_writes_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
     let happens = async || {
         let ranges = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["192.0.2.0/24"]});
@@ -114,23 +116,25 @@ async fn a_caller_who_is_called_from_elsewhere_now_writes_nothing() {
 
 #[tokio::test]
 async fn a_caller_who_was_made_less_writes_what_he_still_may() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
     let happens = async || {
         admin.patch(&format!("/api/users/{}/", other.id), json!({"account_type": "internal"})).await.ok();
     };
-    let needs_permission = |route: &Route| matches!(route.access, Access::Permission(..));
+    let needs_permission = |route: &Route| matches!(route.access, RouteAccess::Permission(..));
     let expected = |route: &Route| needs_permission(route).then(|| (403, message::forbidden()));
     walk(&server, &other, happens, expected).await;
 }
 
 #[tokio::test]
 async fn rights_that_others_lost_are_no_reason_to_refuse() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let holder = server.with_role(json!({"user_groups": ["create"]})).await;
-    let role =
-        admin.post("/api/roles/", json!({"name": "Another", "permissions": {"users": ["edit"]}})).await.created();
+    let role = admin
+        .post("/api/roles/", json!({"name": "Another", "permissions": {"users": ["edit"]}}))
+        .await
+        .expect_created();
     let writes: Vec<_> = (0..100)
         .map(|n| {
             let holder = holder.clone();
@@ -142,20 +146,20 @@ async fn rights_that_others_lost_are_no_reason_to_refuse() {
         admin.patch(&format!("/api/roles/{}/", role["id"]), json!({"permissions": {"users": actions}})).await.ok();
     }
     for write in writes {
-        write.await.unwrap().created();
+        write.await.unwrap().expect_created();
     }
 }
 
 /// On SQLite nobody else writes meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_ends_while_a_write_waits_ends_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     if server.app.store.is_embedded() {
         return;
     }
     let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
-    admin.post("/api/roles/", json!({"name": "Role", "description": "as it was"})).await.created();
-    let route = table().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
+    admin.post("/api/roles/", json!({"name": "Role", "description": "as it was"})).await.expect_created();
+    let route = table().routes().find(|route| matches!(route.access, RouteAccess::Authenticated)).unwrap();
     let request = Arc::new(server.request(Some(&other), route, "").await);
     let writing = tokio::spawn(async move {
         let waits = |_: &Request, conn: &mut Conn| {
@@ -164,7 +168,7 @@ async fn a_right_that_ends_while_a_write_waits_ends_it() {
             std::thread::sleep(Duration::from_millis(1500));
             Ok(Answer::empty())
         };
-        told(write(&request, waits).await)
+        status_and_body(write(&request, waits).await)
     });
     // The write holds its row by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -175,15 +179,15 @@ async fn a_right_that_ends_while_a_write_waits_ends_it() {
 
 #[tokio::test]
 async fn a_handler_sees_the_rights_that_hold_now() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, other) = (server.admin().await, server.as_type("super_admin").await);
-    let route = table().routes().find(|route| matches!(route.access, Access::Authenticated)).unwrap();
+    let route = table().routes().find(|route| matches!(route.access, RouteAccess::Authenticated)).unwrap();
     let request = Arc::new(server.request(Some(&other), route, "").await);
     admin.patch(&format!("/api/users/{}/", other.id), json!({"account_type": "full"})).await.ok();
     let answer = write(&request, |request, _| {
         let caller = request.caller()?;
-        let may = [caller.is_super(), caller.may("users", "create"), caller.may("users", "list")];
+        let may = [caller.is_super(), caller.has_permission("users", "create"), caller.has_permission("users", "list")];
         Ok(Answer::json(StatusCode::OK, json!(may).to_string()))
     });
-    assert_eq!(told(answer.await), (200, json!([false, false, true])));
+    assert_eq!(status_and_body(answer.await), (200, json!([false, false, true])));
 }

@@ -1,19 +1,19 @@
 //! What holds for every endpoint, read from the table that serves them: sign-in, permissions, OPTIONS, both forms of a
 //! path, and the generated files. Ids of other builds are in `tenancy.rs`.
 
-use crate::Server;
-use crate::bodies::is_refused;
+use crate::TestServer;
+use crate::bodies::expect_refusal;
 use crate::message;
 use http::Method;
-use platform::kit::caller::Access;
+use platform::kit::caller::RouteAccess;
 use platform::kit::route::{Route, Schema};
 use platform::table;
-use resource::{Body, Field, Kind, check_value};
+use resource::{Field, FieldKind, JsonBody, check_value};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use store::{Conn, Error, Sql};
-use testkit::{API_KEY, Client, DOMAIN, PASSWORD, Reply, Tenant, UUID, docx, eventually, without_its_id};
+use store::{Conn, Sql, StoreError};
+use testkit::{API_KEY, ApiClient, DOMAIN, PASSWORD, Reply, TestBuild, UUID, docx, eventually, without_its_id};
 
 pub fn routes() -> Vec<&'static Route> {
     table().routes().collect()
@@ -32,7 +32,7 @@ fn routes_of_accounts() -> impl Iterator<Item = &'static Route> {
 }
 
 pub fn is_of_accounts(route: &Route) -> bool {
-    !matches!(route.access, Access::Public | Access::ApiKey) && route.own_admission.is_none()
+    !matches!(route.access, RouteAccess::Public | RouteAccess::ApiKey) && route.own_admission.is_none()
 }
 
 /// A path with these ids in the place of its names, the last one again when there are more names, the first build's domain
@@ -49,7 +49,7 @@ pub fn with_ids(path: &str, ids: &[i64]) -> String {
 }
 
 /// The uuids that a build has where the path of a route takes one.
-pub async fn uuids(tenant: &Tenant, path: &str) -> Vec<String> {
+pub async fn uuids(tenant: &TestBuild, path: &str) -> Vec<String> {
     let rows = match path {
         "/api/files/public-storage/{uuid}/" => "files WHERE is_public = 1",
         "/api/object-records/{record_id}/files/{uuid}/" => "files WHERE record > 0",
@@ -62,13 +62,13 @@ pub async fn uuids(tenant: &Tenant, path: &str) -> Vec<String> {
     };
     let read = move |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT uuid FROM ");
-        conn.all(sql.push(rows).push(" ORDER BY id"), |row| Ok(row.text(0)?.to_owned()))
+        conn.query_all(sql.push(rows).push(" ORDER BY id"), |row| Ok(row.text(0)?.to_owned()))
     };
-    tenant.build.db.read::<_, Error>(read).await.unwrap()
+    tenant.build.db.read::<_, StoreError>(read).await.unwrap()
 }
 
 /// As [`with_ids`], with a uuid of the build.
-pub async fn with_ids_of(tenant: &Tenant, path: &str, ids: &[i64]) -> String {
+pub async fn with_ids_of(tenant: &TestBuild, path: &str, ids: &[i64]) -> String {
     let path_with_ids = with_ids(path, ids);
     if !path.contains("{uuid}") {
         return path_with_ids;
@@ -77,7 +77,7 @@ pub async fn with_ids_of(tenant: &Tenant, path: &str, ids: &[i64]) -> String {
 }
 
 /// Calls a route with a body of the right kind.
-async fn call(client: &Client, route: &Route, path: &str) -> Reply {
+async fn call(client: &ApiClient, route: &Route, path: &str) -> Reply {
     let call = client.call(route.method.as_str(), path);
     match route.body {
         Schema::Nothing => call.send().await,
@@ -93,9 +93,11 @@ async fn call(client: &Client, route: &Route, path: &str) -> Reply {
 
 #[tokio::test]
 async fn without_a_token_every_endpoint_but_the_public_ones_answers_401() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let anonymous = server.anonymous();
-    for route in routes().into_iter().filter(|route| route.access != Access::Public && route.own_admission.is_none()) {
+    for route in
+        routes().into_iter().filter(|route| route.access != RouteAccess::Public && route.own_admission.is_none())
+    {
         let reply = call(&anonymous, route, &with_ids(route.path, &[1])).await;
         assert_eq!(reply, (401, message::unauthenticated()), "{} {}", route.method, route.path);
         assert_eq!(reply.header("www-authenticate"), "JWT", "{} {}", route.method, route.path);
@@ -104,7 +106,7 @@ async fn without_a_token_every_endpoint_but_the_public_ones_answers_401() {
 
 #[tokio::test]
 async fn a_token_that_does_not_hold_here_is_answered_with_401_everywhere() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await.admin().await;
     let admin = server.admin().await;
     let refresh_token = admin.refresh_token.clone();
@@ -120,10 +122,10 @@ async fn a_token_that_does_not_hold_here_is_answered_with_401_everywhere() {
 
 #[tokio::test]
 async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    let keyless = Server::with(|settings| settings.api_key = None).await;
-    let all: Vec<_> = routes().into_iter().filter(|route| route.access == Access::ApiKey).collect();
+    let keyless = TestServer::start_with(|settings| settings.api_key = None).await;
+    let all: Vec<_> = routes().into_iter().filter(|route| route.access == RouteAccess::ApiKey).collect();
     let names: Vec<String> = all.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
     let expected = ["GET", "PATCH", "OPTIONS"].map(|method| format!("{method} /api/builds/{{build_domain}}/limits/"));
     assert_eq!(names, expected, "a new endpoint for operators is a decision");
@@ -151,7 +153,7 @@ async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else(
             assert_eq!(reply, (403, message::forbidden()), "{what} where there is no key");
         }
         for host in [DOMAIN, "nowhere.example", "127.0.0.1"] {
-            let operator = Client::new(server.address, host).with_header("x-api-key", API_KEY);
+            let operator = ApiClient::new(server.address, host).with_header("x-api-key", API_KEY);
             assert_eq!(call(&operator, route, &path).await.status, route.status, "{what} at {host}");
             assert_eq!(call(&operator, route, &unknown).await, (404, message::not_found()), "{what} at {host}");
         }
@@ -160,10 +162,10 @@ async fn what_is_for_operators_needs_the_key_of_the_deployment_and_nothing_else(
 
 #[tokio::test]
 async fn public_endpoints_need_no_token() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let public: Vec<String> = routes()
         .into_iter()
-        .filter(|route| route.access == Access::Public)
+        .filter(|route| route.access == RouteAccess::Public)
         .map(|route| format!("{} {}", route.method, route.path))
         .collect();
     let expected = [
@@ -209,7 +211,7 @@ async fn public_endpoints_need_no_token() {
         "GET /api/files/public-storage/{uuid}/",
     ];
     assert_eq!(public, expected, "a new public endpoint is a decision");
-    for route in routes().into_iter().filter(|route| route.access == Access::Public) {
+    for route in routes().into_iter().filter(|route| route.access == RouteAccess::Public) {
         // Of what it shows one component is public.
         let path = if route.path == "/ui-config/{*component}/" { "/ui-config/theme/" } else { route.path };
         let reply = call(&server.anonymous(), route, path).await;
@@ -219,12 +221,12 @@ async fn public_endpoints_need_no_token() {
 
 #[tokio::test]
 async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything_else() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let external = server.as_type("external").await;
     // Whoever signs in holds the others (`docs/reference/object-classes.md`).
     let held = [("object_classes", "list"), ("mcp_connectors", "list")];
     let may_lack = |route: &&Route| match route.access {
-        Access::Permission(resource, action) => !held.contains(&(resource, action)),
+        RouteAccess::Permission(resource, action) => !held.contains(&(resource, action)),
         _ => false,
     };
     for route in routes().into_iter().filter(may_lack) {
@@ -241,31 +243,31 @@ async fn a_permission_that_the_caller_lacks_is_answered_with_403_before_anything
 
 /// Gives a build so many rows of everything. Classes have three fields, templates and sets of each kind, so that what is
 /// below the second one has the numbers 4 to 6, as the sets of the second group do.
-pub async fn fill(tenant: &Tenant, count: i64) {
+pub async fn create_rows(tenant: &TestBuild, count: i64) {
     let admin = tenant.admin().await;
     for n in 1..=count {
         let user = json!({"username": format!("u{n}@example.com"), "account_type": "internal", "first_name": "U", "last_name": "N"});
         let user = admin.post("/api/users/", user).await.id();
-        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
         let object = json!({"name": format!("Object {n}"), "provider": "basic"});
-        admin.post("/api/authentication-objects/", object).await.created();
+        admin.post("/api/authentication-objects/", object).await.expect_created();
         let sso = json!({"name": format!("SSO {n}"), "client_id": "c", "client_secret": "s", "tenant_id": "t", "provider": "provider_a"});
-        admin.post("/api/single-sign-on/", sso).await.created();
+        admin.post("/api/single-sign-on/", sso).await.expect_created();
         bind_identity(tenant, user).await;
         let group = admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.id();
         let sets = format!("/api/user-groups/{n}/permission-sets/");
-        admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.created();
+        admin.post(&sets, json!({"name": "Readers", "permissions": {"user_groups": ["view"]}})).await.expect_created();
         fill_class(&admin, n, user, group).await;
         let update =
             json!({"task_type": "tt_object_record_update", "configuration": {"object_class": n, "fields": ["title"]}});
         for config in [json!({"task_type": "tt_form"}), update] {
             let template = json!({"name": format!("Task {n}"), "complete_by": "asap", "plugin_config": config});
-            admin.post("/api/task-templates/", template).await.created();
+            admin.post("/api/task-templates/", template).await.expect_created();
         }
         let task = json!({
             "task_template": 2 * n, "object_record": n, "assignees": [user], "assignee_groups": [group],
         });
-        admin.post("/api/tasks/", task).await.created();
+        admin.post("/api/tasks/", task).await.expect_created();
         let task = admin.post("/api/tasks/", json!({"task_template": 2 * n - 1})).await.id();
         let answer = json!({"response": {"file": admin.upload("answer.csv", "a;b").await}});
         admin.post(&format!("/api/tasks/{task}/complete/"), answer).await.ok();
@@ -273,71 +275,74 @@ pub async fn fill(tenant: &Tenant, count: i64) {
         let form = json!({
             "name": "Form", "object_class": n, "type": "create", "configuration": {}, "custom_components": [n],
         });
-        admin.post("/api/object-class-forms/", form).await.created();
+        admin.post("/api/object-class-forms/", form).await.expect_created();
         let webhook = json!({
             "type": "webhook", "name": format!("Webhook {n}"), "object_class": n, "authentication_object": n,
             "url": "https://receiver.example/", "secret": "sixteen letters!",
         });
-        admin.post("/api/integrations/", webhook).await.created();
+        admin.post("/api/integrations/", webhook).await.expect_created();
         let agents = json!({
             "type": "ai_mcp", "name": format!("Agents {n}"), "redirect_uris": ["https://agent.example/callback"],
         });
-        let agents = admin.post("/api/integrations/", agents).await.created();
+        let agents = admin.post("/api/integrations/", agents).await.expect_created();
         let connector = json!({"name": format!("Connector {n}"), "integration": agents["uuid"]});
-        admin.post("/api/mcp/connectors/", connector).await.created();
+        admin.post("/api/mcp/connectors/", connector).await.expect_created();
         let token = admin.upload("public.csv", "a;b").await;
-        admin.post("/api/files/public-storage/", json!({"token": token})).await.created();
-        admin.post(&format!("/ui-config/{n}/"), json!({"content": "{}", "custom_components": [n]})).await.created();
+        admin.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
+        admin
+            .post(&format!("/ui-config/{n}/"), json!({"content": "{}", "custom_components": [n]}))
+            .await
+            .expect_created();
         let preference = admin.call("PUT", &format!("/api/users/me/preferences/{n}/")).json(&json!({"value": n}));
-        preference.send().await.created();
+        preference.send().await.expect_created();
         tenant.admin().await;
     }
     // What is deleted comes last, so that the records before it have the numbers of their classes; so do fields beyond three.
     for n in 1..=count {
         let field = json!({"label": "Papers", "type": "document"});
-        admin.post(&format!("/api/object-classes/{n}/fields/"), field).await.created();
+        admin.post(&format!("/api/object-classes/{n}/fields/"), field).await.expect_created();
         let papers = json!({"papers": [admin.upload("paper.csv", "a;b").await]});
         admin.patch(&format!("/api/object-records/{n}/"), json!({"fields": papers})).await.ok();
     }
     generate(&admin, 1, 3).await;
     for n in 1..=count {
         let record = admin.post(&format!("/api/object-classes/{n}/object-records/"), json!({})).await.id();
-        admin.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+        admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     }
 }
 
 /// Binds an identity to a user, as a sign-in at a provider does.
-async fn bind_identity(tenant: &Tenant, user: i64) {
+async fn bind_identity(tenant: &TestBuild, user: i64) {
     let sql = Sql::new(
         "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) \
          VALUES ('https://provider.example', $1, $2, 0, 0)",
     );
     let sql = sql.arg(user.to_string()).arg(user);
-    tenant.build.db.write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+    tenant.build.db.write::<_, StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
 }
 
 /// Makes a custom component, and its repository as if it had been imported.
-async fn fill_component(tenant: &Tenant, admin: &Client, n: i64) {
+async fn fill_component(tenant: &TestBuild, admin: &ApiClient, n: i64) {
     let repository = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "t"});
     let id = admin.post("/api/custom-components/repository/", repository).await.id();
     let imported = Sql::new(
         "UPDATE custom_component_repositories SET status = 'imported', errors = NULL, import_n = 2 WHERE id = $1",
     )
     .arg(id);
-    tenant.build.db.write::<_, Error>(move |conn| conn.exec(&imported)).await.unwrap();
+    tenant.build.db.write::<_, StoreError>(move |conn| conn.exec(&imported)).await.unwrap();
     let uses = json!({
         "landing_page": true, "object_class_create_form": true, "object_class_summary_form": true,
         "object_class_standalone_form": true, "task_template_form": true,
     });
     let component =
         json!({"name": format!("Component {n}"), "repository": id, "is_enabled": true, "available_use": uses});
-    admin.post("/api/custom-components/", component).await.created();
+    admin.post("/api/custom-components/", component).await.expect_created();
 }
 
 /// Makes a document of a record and a template.
-async fn generate(admin: &Client, record: i64, template: i64) {
+async fn generate(admin: &ApiClient, record: i64, template: i64) {
     let body = json!({"object_record": record, "document_template": template});
-    admin.post("/api/object-records/documents/", body).await.created();
+    admin.post("/api/object-records/documents/", body).await.expect_created();
     let path = format!("/api/object-records/{record}/documents/{template}/");
     eventually(async || {
         let run = admin.get(&path).await.ok()["generated_document"].take();
@@ -347,7 +352,7 @@ async fn generate(admin: &Client, record: i64, template: i64) {
 }
 
 /// Makes a class that relates to itself, and a record that this user and this group may view.
-async fn fill_class(admin: &Client, n: i64, user: i64, group: i64) {
+async fn fill_class(admin: &ApiClient, n: i64, user: i64, group: i64) {
     let class = admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.id();
     let class = format!("/api/object-classes/{class}/");
     for field in [
@@ -355,17 +360,17 @@ async fn fill_class(admin: &Client, n: i64, user: i64, group: i64) {
         json!({"label": "Person", "type": "user"}),
         json!({"label": "Above", "type": "relation", "related_object_class": n}),
     ] {
-        admin.post(&format!("{class}fields/"), field).await.created();
+        admin.post(&format!("{class}fields/"), field).await.expect_created();
     }
-    admin.post(&format!("{class}owners/"), json!([user])).await.created();
+    admin.post(&format!("{class}owners/"), json!([user])).await.expect_created();
     let sets = format!("{class}permission-sets/");
     let mut set = 0;
     for name in ["Clerks", "Auditors"] {
         let permissions = json!({"object_records": ["view"]});
         set = admin.post(&sets, json!({"name": name, "permissions": permissions})).await.id();
     }
-    admin.post(&format!("{sets}{set}/assignees/users/"), json!([user])).await.created();
-    admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!([group])).await.created();
+    admin.post(&format!("{sets}{set}/assignees/users/"), json!([user])).await.expect_created();
+    admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!([group])).await.expect_created();
     let mut given = json!({"users": [user], "user_groups": [group]});
     for name in ["Viewers", "Editors", "Deleters"] {
         let set = json!({"name": name, "permissions": {"object_records": ["view"]}});
@@ -374,15 +379,15 @@ async fn fill_class(admin: &Client, n: i64, user: i64, group: i64) {
     for name in ["Letter", "Invoice", "Reminder"] {
         let token = admin.upload(&format!("{name}.docx"), docx(["{{ title }} of {{ above.title }}"])).await;
         let template = json!({"name": name, "template_file": token});
-        admin.post(&format!("{class}document-templates/"), template).await.created();
+        admin.post(&format!("{class}document-templates/"), template).await.expect_created();
     }
     let record = json!({"fields": {"title": "Record", "person": user}, "permission_sets": [given]});
-    admin.post(&format!("{class}object-records/"), record).await.created();
+    admin.post(&format!("{class}object-records/"), record).await.expect_created();
 }
 
 #[tokio::test]
 async fn a_path_with_and_without_its_slash_is_the_same() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
     for route in routes().into_iter().filter(|route| route.method == Method::GET || route.method == Method::OPTIONS) {
         let path = with_ids(route.path, &[1]);
@@ -401,11 +406,16 @@ fn no_name_reorders_the_text_around_it() {
     for route in routes() {
         let Schema::Body(declared, true) = route.body else { continue };
         let is_name = |field: &&Field| {
-            NAMES.contains(&field.name.as_ref()) && field.is_writable() && matches!(field.kind, Kind::Text { .. })
+            NAMES.contains(&field.name.as_ref()) && field.is_writable() && matches!(field.kind, FieldKind::Text { .. })
         };
         for field in declared.fields.iter().filter(is_name) {
-            let sent = Body::of(&json!("a\u{202e}b"));
-            assert_eq!(check_value(field, sent.sent()), Err(vec!["Enter a valid value.".to_owned()]), "{}", route.path);
+            let sent = JsonBody::from_json(&json!("a\u{202e}b"));
+            assert_eq!(
+                check_value(field, sent.as_value()),
+                Err(vec!["Enter a valid value.".to_owned()]),
+                "{}",
+                route.path
+            );
             checked.insert(format!("{} {}", route.path, field.name));
         }
     }
@@ -429,8 +439,8 @@ fn needs_a_schema_document(path: &str, routes: &[&'static Route]) -> bool {
 
 #[tokio::test]
 async fn collections_and_single_instances_have_a_schema_document_and_ids_have_none() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let (admin, external) = (server.admin().await, server.as_type("external").await);
     let external = external.with_header("x-api-key", API_KEY);
     admin.patch("/api/tasks/1/", json!({"assignees": [external.id]})).await.ok();
@@ -447,12 +457,12 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
         }
         if is_instance_by_id(path) && routes.iter().all(|route| route.own_admission.is_none()) {
             let path = with_ids(path, &[1]);
-            admin.options(&path).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
-            let is_public = routes.iter().any(|route| route.access == Access::Public);
+            admin.options(&path).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
+            let is_public = routes.iter().any(|route| route.access == RouteAccess::Public);
             let refused = server.anonymous().options(&path).await;
             match is_public {
-                true => refused.is(405, message::detail("Method \"OPTIONS\" not allowed.")),
-                false => refused.is(401, message::unauthenticated()),
+                true => refused.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed.")),
+                false => refused.expect_reply(401, message::unauthenticated()),
             }
         }
     }
@@ -460,7 +470,7 @@ async fn collections_and_single_instances_have_a_schema_document_and_ids_have_no
 
 #[tokio::test]
 async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
     // Agents are told by `crates/agents/tests/api/mcp.rs`.
     for (path, routes) in
@@ -473,7 +483,7 @@ async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has()
         let method = if known.contains("PUT") { "PATCH" } else { "PUT" };
         let reply = admin.call(method, &with_ids(path, &[1])).json(&json!({})).send().await;
         let shown = routes.iter().find(|route| route.answers_pages()).unwrap_or(&routes[0]);
-        is_refused(shown, &reply, 405, &format!("Method \"{method}\" not allowed."));
+        expect_refusal(shown, &reply, 405, &format!("Method \"{method}\" not allowed."));
         let allowed: BTreeSet<&str> = reply.header("allow").split(", ").collect();
         assert_eq!(allowed, known, "{path}");
     }
@@ -481,7 +491,7 @@ async fn a_method_that_a_path_lacks_is_answered_with_405_and_those_that_it_has()
 
 #[tokio::test]
 async fn what_a_forced_password_change_leaves_open() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 1}})).await.ok();
     let user = server.as_type("internal").await;
@@ -499,7 +509,7 @@ async fn what_a_forced_password_change_leaves_open() {
         );
     }
     let again = user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
-    user.post("/api/auth/logout/", json!({"refresh_token": again["refresh_token"]})).await.is_empty();
+    user.post("/api/auth/logout/", json!({"refresh_token": again["refresh_token"]})).await.expect_empty();
 }
 
 #[test]
@@ -518,8 +528,8 @@ const OPTIONS: &str = "crates/chancery/tests/conventions/options";
 
 #[tokio::test]
 async fn the_schema_documents_are_up_to_date() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await.with_header("x-api-key", API_KEY);
     let mut files = BTreeSet::new();
     for route in routes().into_iter().filter(|route| route.method == Method::OPTIONS) {

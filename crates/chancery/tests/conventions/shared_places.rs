@@ -2,13 +2,13 @@
 //! (security, promise "builds do not feel each other"). `reliability/answers` tries it against a release build.
 
 use crate::BINARY;
-use crate::Server;
+use crate::TestServer;
 use crate::hostile_bodies::{honest, p99};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 const LARGEST: usize = 2 * 1024 * 1024;
 
 /// Sends a body of 2 MiB at 20 kB a second, and returns the status.
-async fn send_slowly(client: Client) -> u16 {
+async fn send_slowly(client: ApiClient) -> u16 {
     let mut stream = TcpStream::connect(client.address()).await.unwrap();
     let head = format!(
         "PATCH /api/users/me/ HTTP/1.1\r\nHost: {}\r\nAuthorization: JWT {}\r\nContent-Type: application/json\r\n\
@@ -48,7 +48,7 @@ async fn status(reader: &mut (impl tokio::io::AsyncRead + Unpin)) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_bodies_of_an_account_leave_room_to_others() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, user) = (server.admin().await, server.as_type("internal").await);
     let mut slow = JoinSet::new();
     for _ in 0..14 {
@@ -95,7 +95,7 @@ async fn slow_downloads_leave_descriptors_to_others() {
     let process = installation.serve();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let token = admin.upload("a.txt", vec![b'x'; 20 * 1024 * 1024]).await;
-    let made = admin.post("/api/files/public-storage/", json!({"token": token})).await.created();
+    let made = admin.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
     let path = format!("/api/files/public-storage/{}/", made["uuid"].as_str().unwrap());
     admin.patch("/api/users/me/", json!({"phone": "1"})).await.ok();
 

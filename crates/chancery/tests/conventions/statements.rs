@@ -1,16 +1,16 @@
 //! What lists cost: every list of the route table answers from at most three statements, or from a number of its own,
 //! whatever its page size.
 
-use crate::Server;
-use crate::routes::{fill, with_ids};
+use crate::TestServer;
+use crate::routes::{create_rows, with_ids};
 use http::Method;
 use platform::kit::route::{Handler, Route};
 use platform::table;
 use serde_json::{Value, json};
 use store::Conn;
-use testkit::Client;
+use testkit::ApiClient;
 
-async fn statements(server: &Server, admin: &Client, route: &'static Route, query: &str) -> u64 {
+async fn statements(server: &TestServer, admin: &ApiClient, route: &'static Route, query: &str) -> u64 {
     let Handler::Read(handler) = route.handler else { panic!("{} is no read", route.path) };
     let request = server.request(Some(admin), route, query).await;
     let script = move |conn: &mut Conn| handler(&request, conn).map(|_| conn.statements());
@@ -45,14 +45,15 @@ fn is_dearer(route: &Route) -> bool {
 
 #[tokio::test]
 async fn every_list_answers_from_three_statements() {
-    let server = Server::start().await;
-    fill(&server, 1).await;
+    let server = TestServer::start().await;
+    create_rows(&server, 1).await;
     let admin = server.admin().await;
     for n in 0..30 {
-        let role = admin.post("/api/roles/", json!({"name": format!("Role of {n}")})).await.created()["id"].take();
+        let role =
+            admin.post("/api/roles/", json!({"name": format!("Role of {n}")})).await.expect_created()["id"].take();
         let user = json!({"username": format!("user{n}@example.com"), "account_type": "full", "first_name": "U", "last_name": "N", "roles": [role, 1]});
-        admin.post("/api/users/", user).await.created();
-        admin.post("/api/user-groups/", json!({"name": format!("Group of {n}")})).await.created();
+        admin.post("/api/users/", user).await.expect_created();
+        admin.post("/api/user-groups/", json!({"name": format!("Group of {n}")})).await.expect_created();
     }
     let lists: Vec<_> = table().routes().filter(|route| route.selects.is_some() && !is_dearer(route)).collect();
     assert!(lists.len() >= 13, "{}", lists.len());
@@ -71,9 +72,9 @@ async fn every_list_answers_from_three_statements() {
 
 /// Thirty classes, of which the first relates to itself and to the second, with thirty records that all have children,
 /// labels of every kind, owners and assignees.
-async fn fill_classes(admin: &Client, assignee: i64) {
+async fn fill_classes(admin: &ApiClient, assignee: i64) {
     for n in 1..=30 {
-        admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.created();
+        admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.expect_created();
     }
     let options = json!([{"value": "a", "text": "A"}, {"value": "b", "text": "B"}]);
     for (class, fields) in [
@@ -91,10 +92,10 @@ async fn fill_classes(admin: &Client, assignee: i64) {
         ),
     ] {
         for field in fields {
-            admin.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+            admin.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
         }
         let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
-        admin.post(&format!("/api/object-classes/{class}/record-permission-sets/"), set).await.created();
+        admin.post(&format!("/api/object-classes/{class}/record-permission-sets/"), set).await.expect_created();
     }
     let make = async |class: i64, fields: Value, set: i64| {
         let given = json!([{"permission_set": set, "users": [assignee]}]);
@@ -114,19 +115,19 @@ async fn fill_classes(admin: &Client, assignee: i64) {
         });
         make(1, fields, of_one).await;
         let gone = make(1, json!({}), of_one).await;
-        admin.delete(&format!("/api/object-records/{gone}/")).await.is_empty();
+        admin.delete(&format!("/api/object-records/{gone}/")).await.expect_empty();
     }
 }
 
 #[tokio::test]
 async fn a_list_of_classes_or_records_costs_the_same_whatever_its_page() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, assignee) = (server.admin().await, server.as_type("internal").await);
     fill_classes(&admin, assignee.id).await;
     let dearer: Vec<_> = table().routes().filter(|route| route.method == Method::GET && is_dearer(route)).collect();
     for route in &dearer {
         let (_, most) = DEARER.iter().find(|(path, _)| *path == route.path).unwrap();
-        let has_right = async |caller: &Client| {
+        let has_right = async |caller: &ApiClient| {
             let path = with_ids(route.path, &[1]);
             caller.get(&path).await.status == 200
         };

@@ -1,7 +1,7 @@
 //! Bodies that come and go in pieces, over routes of their own: uploads that their handlers read, and answers that are made
 //! while they are sent. `streams_memory.rs` measures what they take.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use http::Method;
 use platform::kit::answer::{Answer, Outcome};
@@ -10,7 +10,7 @@ use platform::kit::commit;
 use platform::kit::openapi;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
-use platform::kit::route::{Handler, Pending, Route, Schema};
+use platform::kit::route::{Handler, HandlerFuture, Route, Schema};
 use platform::kit::serve;
 use platform::kit::table::Table;
 use platform::kit::upload::{Chunks, Upload, UploadError};
@@ -19,8 +19,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use store::{Conn, Error, Sql};
-use testkit::{Client, Tenant};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, TestBuild};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -33,10 +33,10 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let get =
         |path, handler| Route::new(Method::GET, path, "", Handler::NoDatabase(handler)).answers(200, Schema::Binary);
     Table::new(vec![
-        Route::upload(UPLOAD, 50 * MIB as u64, upload).needs("roles", "create").answers(201, Schema::Nothing),
+        Route::upload(UPLOAD, 50 * MIB as u64, upload).requires("roles", "create").answers(201, Schema::Nothing),
         Route::upload("/api/test/words-of-its-own/", 10, upload_with_words),
         get("/api/test/pieces/", pieces),
-        get("/api/test/left/", left),
+        get("/api/test/left/", abandoned_stream),
         get("/api/test/file/", file),
         Route::new(Method::GET, "/api/test/cached/", "", Handler::Read(cached))
             .answers(200, Schema::OneOf(|| json!({}))),
@@ -44,20 +44,20 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// A client of routes of the test's own, who is who another one is.
-pub async fn serve_table(tenant: &Tenant, of: &Client, table: &'static Table) -> Client {
+pub async fn serve_table(tenant: &TestBuild, of: &ApiClient, table: &'static Table) -> ApiClient {
     let (app, listener) = (tenant.app.clone(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
     let handler = move |request, peer| serve::answer(app.clone(), table, request, peer);
     tokio::spawn(listener::serve(listener, handler, Limits::default(), std::future::pending::<()>()));
-    of.at(address)
+    of.for_server(address)
 }
 
-async fn client(tenant: &Tenant, of: &Client) -> Client {
+async fn client(tenant: &TestBuild, of: &ApiClient) -> ApiClient {
     serve_table(tenant, of, &TABLE).await
 }
 
 /// Writes down how many bytes have come.
-fn upload(request: Arc<Request>, mut upload: Upload) -> Pending {
+fn upload(request: Arc<Request>, mut upload: Upload) -> HandlerFuture {
     Box::pin(async move {
         let (mut bytes, mut pieces) = (0, 0);
         while let Some(piece) = upload.next().await? {
@@ -73,13 +73,13 @@ fn upload(request: Arc<Request>, mut upload: Upload) -> Pending {
     })
 }
 
-fn upload_with_words(_: Arc<Request>, mut upload: Upload) -> Pending {
+fn upload_with_words(_: Arc<Request>, mut upload: Upload) -> HandlerFuture {
     Box::pin(async move {
         loop {
             match upload.next().await {
                 Ok(None) => return Ok(Answer::empty()),
                 Ok(Some(_)) => {}
-                Err(UploadError::TooLarge) => return Err(Refusal::bad("Max file size is 50.0 MB.")),
+                Err(UploadError::TooLarge) => return Err(Refusal::bad_request("Max file size is 50.0 MB.")),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -109,7 +109,7 @@ fn pieces(request: &Request) -> Outcome {
 static LEFT: Notify = Notify::const_new();
 
 /// One piece, and no other before the client is gone.
-fn left(_: &Request) -> Outcome {
+fn abandoned_stream(_: &Request) -> Outcome {
     Ok(Answer::pieces("text/plain", None, |producer| async move {
         producer.send("first").await?;
         producer.closed().await;
@@ -126,12 +126,12 @@ fn file(_: &Request) -> Outcome {
 }
 
 fn cached(_: &Request, _: &mut Conn) -> Outcome {
-    let pieces = |producer: web::content::Producer| async move { producer.send("[]").await };
+    let pieces = |producer: web::content::PieceSender| async move { producer.send("[]").await };
     Ok(Answer { cacheable_until: Some(i64::MAX), ..Answer::pieces("application/json", Some(2), pieces) })
 }
 
 /// An upload of which only the head is sent.
-async fn begin(client: &Client, path: &str, lines: &str) -> TcpStream {
+async fn begin(client: &ApiClient, path: &str, lines: &str) -> TcpStream {
     let mut stream = TcpStream::connect(client.address()).await.unwrap();
     let token = &client.token;
     let head =
@@ -156,37 +156,39 @@ async fn answer(stream: &mut TcpStream) -> String {
 }
 
 #[track_caller]
-fn is(answer: &str, status: u16, body: serde_json::Value) {
+fn assert_answer(answer: &str, status: u16, body: serde_json::Value) {
     let sent = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let is_right = answer.starts_with(&format!("HTTP/1.1 {status} ")) && serde_json::from_str(sent).ok() == Some(body);
     assert!(is_right, "{answer}");
 }
 
-async fn noted(server: &Server) -> String {
+async fn activity_text(server: &TestServer) -> String {
     let sql = Sql::new("SELECT company_name FROM users WHERE id = 1");
-    let read = move |conn: &mut Conn| -> Result<String, Error> { conn.one(&sql, |row| Ok(row.text(0)?.to_owned())) };
+    let read = move |conn: &mut Conn| -> Result<String, StoreError> {
+        conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()))
+    };
     server.build.db.read(read).await.unwrap()
 }
 
 #[tokio::test]
 async fn an_upload_comes_in_pieces() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = client(&server, &server.admin().await).await;
     let whole = client.call("POST", UPLOAD).body("image/png", vec![0; 5 * MIB]).send().await;
-    whole.is(201, json!({"bytes": 5 * MIB, "are_several": true}));
-    assert_eq!(noted(&server).await, (5 * MIB).to_string());
+    whole.expect_reply(201, json!({"bytes": 5 * MIB, "are_several": true}));
+    assert_eq!(activity_text(&server).await, (5 * MIB).to_string());
     let mut chunked = begin(&client, UPLOAD, "Transfer-Encoding: chunked\r\n").await;
     chunked.write_all(b"3\r\nabc\r\n").await.unwrap();
     // The second chunk arrives in a segment of its own.
     tokio::time::sleep(Duration::from_millis(50)).await;
     chunked.write_all(b"2\r\nde\r\n0\r\n\r\n").await.unwrap();
-    is(&answer(&mut chunked).await, 201, json!({"bytes": 5, "are_several": true}));
-    client.call("POST", UPLOAD).send().await.is(201, json!({"bytes": 0, "are_several": false}));
+    assert_answer(&answer(&mut chunked).await, 201, json!({"bytes": 5, "are_several": true}));
+    client.call("POST", UPLOAD).send().await.expect_reply(201, json!({"bytes": 0, "are_several": false}));
 }
 
 #[tokio::test]
 async fn an_upload_is_refused_before_its_first_byte() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = client(&server, &server.admin().await).await;
     let length = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", 50 * MIB);
     for (token, status, body) in [
@@ -194,21 +196,21 @@ async fn an_upload_is_refused_before_its_first_byte() {
         (server.as_type("external").await.token.as_str(), 403, message::forbidden()),
     ] {
         let mut stream = begin(&admin.with_token(token), UPLOAD, &length).await;
-        is(&answer(&mut stream).await, status, body);
+        assert_answer(&answer(&mut stream).await, status, body);
     }
     let mut large = begin(&admin, UPLOAD, &format!("Content-Length: {}\r\n", 50 * MIB + 1)).await;
-    is(&answer(&mut large).await, 413, message::detail("Request body is too large."));
+    assert_answer(&answer(&mut large).await, 413, message::detail("Request body is too large."));
 }
 
 #[tokio::test]
 async fn an_upload_that_is_too_large_incomplete_or_slow_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = client(&server, &server.admin().await).await;
     let mut slow = begin(&client, UPLOAD, "Content-Length: 1000000\r\n").await;
     slow.write_all(b"a few bytes").await.unwrap();
 
     let words = "/api/test/words-of-its-own/";
-    client.call("POST", words).body("x/y", "0123456789").send().await.is_empty();
+    client.call("POST", words).body("x/y", "0123456789").send().await.expect_empty();
     client
         .call("POST", words)
         .body("x/y", "0123456789a")
@@ -217,18 +219,18 @@ async fn an_upload_that_is_too_large_incomplete_or_slow_is_refused() {
         .refuses(message::detail("Max file size is 50.0 MB."));
     let mut chunked = begin(&client, words, "Transfer-Encoding: chunked\r\n").await;
     chunked.write_all(b"b\r\n0123456789a\r\n").await.unwrap();
-    is(&answer(&mut chunked).await, 400, message::detail("Max file size is 50.0 MB."));
+    assert_answer(&answer(&mut chunked).await, 400, message::detail("Max file size is 50.0 MB."));
     let mut broken = begin(&client, UPLOAD, "Transfer-Encoding: chunked\r\n").await;
     broken.write_all(b"3\r\nabc\r\nno length\r\n").await.unwrap();
-    is(&answer(&mut broken).await, 400, message::detail("The request body is incomplete."));
+    assert_answer(&answer(&mut broken).await, 400, message::detail("The request body is incomplete."));
 
-    is(&answer(&mut slow).await, 408, message::detail("The request body did not arrive in time."));
-    assert_eq!(noted(&server).await, "");
+    assert_answer(&answer(&mut slow).await, 408, message::detail("The request body did not arrive in time."));
+    assert_eq!(activity_text(&server).await, "");
 }
 
 #[tokio::test]
 async fn the_token_of_an_upload_counts_at_its_begin_and_the_session_at_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, other) = (server.admin().await, server.admin().await);
     let (client, of_other) = (client(&server, &admin).await, client(&server, &other).await);
     let mut long = begin(&client, UPLOAD, "Content-Length: 6\r\n").await;
@@ -237,22 +239,22 @@ async fn the_token_of_an_upload_counts_at_its_begin_and_the_session_at_its_end()
     ended.write_all(b"123").await.unwrap();
     // The upload has begun by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.is_empty();
+    other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.expect_empty();
     ended.write_all(b"4567").await.unwrap();
-    is(&answer(&mut ended).await, 401, message::bad_token());
-    assert_eq!(noted(&server).await, "");
+    assert_answer(&answer(&mut ended).await, 401, message::bad_token());
+    assert_eq!(activity_text(&server).await, "");
 
     server.advance(3_600_000_000);
-    admin.get("/api/users/me/").await.is(401, message::bad_token());
+    admin.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     long.write_all(b"456").await.unwrap();
-    is(&answer(&mut long).await, 201, json!({"bytes": 6, "are_several": true}));
-    assert_eq!(noted(&server).await, "6");
+    assert_answer(&answer(&mut long).await, 201, json!({"bytes": 6, "are_several": true}));
+    assert_eq!(activity_text(&server).await, "6");
 }
 
 /// An account has 64 uploads in flight, or fewer with fewer descriptors.
 #[tokio::test]
 async fn uploads_that_stand_still_give_their_places_to_one_that_waits() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await;
     let (client, of_other) = (client(&server, &server.admin().await).await, client(&other, &other.admin().await).await);
     let mut held = Vec::new();
@@ -266,8 +268,8 @@ async fn uploads_that_stand_still_give_their_places_to_one_that_waits() {
         let mut reply = [0; 4096];
         if let Ok(length) = held[0].try_read(&mut reply) {
             let reply = String::from_utf8_lossy(&reply[..length]);
-            is(&reply, 408, message::detail("The request body did not arrive in time."));
-            of_other.call("POST", UPLOAD).body("x/y", "123").send().await.created();
+            assert_answer(&reply, 408, message::detail("The request body did not arrive in time."));
+            of_other.call("POST", UPLOAD).body("x/y", "123").send().await.expect_created();
             return;
         }
     }
@@ -276,7 +278,7 @@ async fn uploads_that_stand_still_give_their_places_to_one_that_waits() {
 
 #[tokio::test]
 async fn an_answer_is_made_while_it_is_sent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = client(&server, &server.admin().await).await;
     for (query, length) in [("?length=1000000", "1000000"), ("", "")] {
         let before = MADE.load(Ordering::Relaxed);
@@ -296,7 +298,7 @@ async fn an_answer_is_made_while_it_is_sent() {
 
 #[tokio::test]
 async fn an_answer_that_fails_half_way_is_seen_to_be_incomplete() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = client(&server, &server.admin().await).await;
     for query in ["fail=5", "fail=5&length=1000000", "length=1000001", "length=999999"] {
         let reply = client.call("GET", &format!("/api/test/pieces/?{query}")).try_send().await;
@@ -307,7 +309,7 @@ async fn an_answer_that_fails_half_way_is_seen_to_be_incomplete() {
 
 #[tokio::test]
 async fn a_producer_learns_that_its_client_is_gone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = client(&server, &server.admin().await).await;
     let mut stream = TcpStream::connect(client.address()).await.unwrap();
     let head = format!(
@@ -329,7 +331,7 @@ async fn a_producer_learns_that_its_client_is_gone() {
 
 #[tokio::test]
 async fn an_answer_in_pieces_is_not_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let client = client(&server, &server.admin().await).await;
     let hits = server.app.slot::<AnswerCache>().hits();
     for _ in 0..5 {

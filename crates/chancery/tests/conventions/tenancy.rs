@@ -1,27 +1,27 @@
 //! Builds know nothing of one another: an id of another build is an unknown id, wherever it is sent, with the
 //! same answer, byte for byte.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
-use crate::routes::{fill, uuids, with_ids};
+use crate::routes::{create_rows, uuids, with_ids};
 use crate::shown::admin;
 use http::Method;
-use platform::kit::caller::Access;
+use platform::kit::caller::RouteAccess;
 use platform::kit::permissions::assignable;
 use platform::kit::route::{Route, Schema};
 use platform::table;
-use resource::{Field, Kind};
+use resource::{Field, FieldKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
-use testkit::{Client, Reply, Tenant, UUID, rounds, without_its_id};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, Reply, TestBuild, UUID, rounds, without_its_id};
 
 /// No build has it, nor [`UUID`].
 const UNKNOWN: i64 = 987_654;
 
 /// Role, user, group and set of the first build with numbers that the second build has not.
-struct Foreign {
+struct OtherBuildIds {
     role: i64,
     user: i64,
     group: i64,
@@ -29,15 +29,15 @@ struct Foreign {
 }
 
 /// Two builds, the second one's super admin, who has user 1, role 1 and group 1 with set 3, and what is foreign to him.
-async fn builds(server: &Server) -> (Tenant, Client, Foreign) {
+async fn builds(server: &TestServer) -> (TestBuild, ApiClient, OtherBuildIds) {
     let first = server.admin().await;
     for n in 1..=4 {
-        first.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
-        first.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+        first.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
+        first.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.expect_created();
     }
     let set = first.post("/api/user-groups/4/permission-sets/", json!({"name": "Set"})).await.id();
     let user = json!({"username": "ann@example.com", "account_type": "full", "first_name": "A", "last_name": "B"});
-    let mut foreign = Foreign { role: 4, user: 0, group: 4, set };
+    let mut foreign = OtherBuildIds { role: 4, user: 0, group: 4, set };
     for n in 1..=4 {
         let mut user = user.clone();
         user["username"] = json!(format!("ann{n}@example.com"));
@@ -45,14 +45,14 @@ async fn builds(server: &Server) -> (Tenant, Client, Foreign) {
     }
     let second = server.build("b.example").await;
     let api = second.admin().await;
-    api.post("/api/roles/", json!({"name": "Role"})).await.created();
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
-    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.created();
+    api.post("/api/roles/", json!({"name": "Role"})).await.expect_created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
+    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.expect_created();
     (second, api, foreign)
 }
 
 /// The call answers the same for a foreign id as for one that no build has, but for the number itself.
-async fn is_unknown(api: &Client, method: &str, path: &str, body: impl Fn(i64) -> Value, id: i64, status: u16) {
+async fn expect_unknown(api: &ApiClient, method: &str, path: &str, body: impl Fn(i64) -> Value, id: i64, status: u16) {
     let path_of = |id: i64| path.replace("{id}", &id.to_string());
     let foreign = api.call(method, &path_of(id)).json(&body(id)).send().await;
     let unknown = api.call(method, &path_of(UNKNOWN)).json(&body(UNKNOWN)).send().await;
@@ -63,66 +63,66 @@ async fn is_unknown(api: &Client, method: &str, path: &str, body: impl Fn(i64) -
 
 #[tokio::test]
 async fn ids_in_bodies_are_those_of_the_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (_, api, foreign) = builds(&server).await;
     let user = |roles: Value| {
         json!({
             "username": "new@example.com", "account_type": "full", "first_name": "N", "last_name": "W", "roles": roles,
         })
     };
-    is_unknown(&api, "POST", "/api/users/", |id| user(json!([id])), foreign.role, 400).await;
-    is_unknown(&api, "POST", "/api/users/", |id| user(json!([1, id])), foreign.role, 400).await;
-    is_unknown(&api, "PATCH", "/api/users/1/", |id| json!({"roles": [id]}), foreign.role, 400).await;
+    expect_unknown(&api, "POST", "/api/users/", |id| user(json!([id])), foreign.role, 400).await;
+    expect_unknown(&api, "POST", "/api/users/", |id| user(json!([1, id])), foreign.role, 400).await;
+    expect_unknown(&api, "PATCH", "/api/users/1/", |id| json!({"roles": [id]}), foreign.role, 400).await;
     for path in [
         "/api/user-groups/1/members/users/",
         "/api/user-groups/1/owners/users/",
         "/api/user-groups/1/permission-sets/3/assignees/users/",
     ] {
-        is_unknown(&api, "POST", path, |id| json!([id]), foreign.user, 400).await;
-        is_unknown(&api, "POST", path, |id| json!([1, id]), foreign.user, 400).await;
-        is_unknown(&api, "DELETE", path, |id| json!([id]), foreign.user, 400).await;
+        expect_unknown(&api, "POST", path, |id| json!([id]), foreign.user, 400).await;
+        expect_unknown(&api, "POST", path, |id| json!([1, id]), foreign.user, 400).await;
+        expect_unknown(&api, "DELETE", path, |id| json!([id]), foreign.user, 400).await;
     }
     let groups = "/api/user-groups/1/permission-sets/3/assignees/user-groups/";
-    is_unknown(&api, "POST", groups, |id| json!([id]), foreign.group, 400).await;
-    is_unknown(&api, "DELETE", groups, |id| json!([id]), foreign.group, 400).await;
+    expect_unknown(&api, "POST", groups, |id| json!([id]), foreign.group, 400).await;
+    expect_unknown(&api, "DELETE", groups, |id| json!([id]), foreign.group, 400).await;
     let refused = format!("Invalid pk {} - object does not exist.", foreign.user);
     let reply = api.post("/api/user-groups/1/members/users/", json!([foreign.user])).await;
-    reply.is(400, message::detail(&refused));
+    reply.expect_reply(400, message::detail(&refused));
 }
 
 #[tokio::test]
 async fn ids_in_paths_are_those_of_the_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (_, api, foreign) = builds(&server).await;
     let nothing = |_: i64| json!({});
     for method in ["GET", "PATCH", "DELETE"] {
-        is_unknown(&api, method, "/api/roles/{id}/", nothing, foreign.role, 404).await;
-        is_unknown(&api, method, "/api/users/{id}/", nothing, foreign.user, 404).await;
-        is_unknown(&api, method, "/api/user-groups/{id}/", nothing, foreign.group, 404).await;
+        expect_unknown(&api, method, "/api/roles/{id}/", nothing, foreign.role, 404).await;
+        expect_unknown(&api, method, "/api/users/{id}/", nothing, foreign.user, 404).await;
+        expect_unknown(&api, method, "/api/user-groups/{id}/", nothing, foreign.group, 404).await;
     }
     for action in ["send-activation-link", "deactivate", "reactivate", "unlock", "anonymize"] {
-        is_unknown(&api, "POST", &format!("/api/users/{{id}}/{action}/"), nothing, foreign.user, 404).await;
+        expect_unknown(&api, "POST", &format!("/api/users/{{id}}/{action}/"), nothing, foreign.user, 404).await;
     }
     let ids = |_: i64| json!([1]);
     for below in ["members/users/", "owners/users/", "permission-sets/"] {
-        is_unknown(&api, "GET", &format!("/api/user-groups/{{id}}/{below}"), ids, foreign.group, 404).await;
-        is_unknown(&api, "POST", &format!("/api/user-groups/{{id}}/{below}"), ids, foreign.group, 404).await;
+        expect_unknown(&api, "GET", &format!("/api/user-groups/{{id}}/{below}"), ids, foreign.group, 404).await;
+        expect_unknown(&api, "POST", &format!("/api/user-groups/{{id}}/{below}"), ids, foreign.group, 404).await;
     }
     let set = format!("/api/user-groups/{{id}}/permission-sets/{}/", foreign.set);
-    is_unknown(&api, "PATCH", &set, nothing, foreign.group, 404).await;
+    expect_unknown(&api, "PATCH", &set, nothing, foreign.group, 404).await;
     let assignees = format!("{set}assignees/users/");
-    is_unknown(&api, "GET", &assignees, nothing, foreign.group, 403).await;
-    is_unknown(&api, "POST", &assignees, ids, foreign.group, 404).await;
+    expect_unknown(&api, "GET", &assignees, nothing, foreign.group, 403).await;
+    expect_unknown(&api, "POST", &assignees, ids, foreign.group, 404).await;
     let set = "/api/user-groups/1/permission-sets/{id}/";
-    is_unknown(&api, "PATCH", set, nothing, foreign.set, 404).await;
-    is_unknown(&api, "DELETE", set, nothing, foreign.set, 404).await;
-    is_unknown(&api, "GET", &format!("{set}assignees/users/"), nothing, foreign.set, 404).await;
-    is_unknown(&api, "POST", &format!("{set}assignees/user-groups/"), ids, foreign.set, 404).await;
+    expect_unknown(&api, "PATCH", set, nothing, foreign.set, 404).await;
+    expect_unknown(&api, "DELETE", set, nothing, foreign.set, 404).await;
+    expect_unknown(&api, "GET", &format!("{set}assignees/users/"), nothing, foreign.set, 404).await;
+    expect_unknown(&api, "POST", &format!("{set}assignees/user-groups/"), ids, foreign.set, 404).await;
 }
 
 #[tokio::test]
 async fn ids_in_filters_are_those_of_the_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (_, api, foreign) = builds(&server).await;
     for (path, id) in [
         ("/api/users/?created_by={id}", foreign.user),
@@ -134,19 +134,19 @@ async fn ids_in_filters_are_those_of_the_build() {
         ("/api/administration/log/?by={id}", foreign.user),
         ("/api/administration/log/?object_id={id}", foreign.user),
     ] {
-        is_unknown(&api, "GET", path, |_| json!({}), id, 200).await;
+        expect_unknown(&api, "GET", path, |_| json!({}), id, 200).await;
     }
 }
 
 #[tokio::test]
 async fn the_same_number_means_each_builds_own() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (second, api, _) = builds(&server).await;
     let first = server.admin().await;
     let own = second.as_type("internal").await;
     // User 2 of either build, which are not the same.
     assert_eq!(own.id, 2);
-    api.post("/api/user-groups/1/members/users/", json!([2])).await.created();
+    api.post("/api/user-groups/1/members/users/", json!([2])).await.expect_created();
     let member = api.get("/api/user-groups/1/members/users/").await.column("user");
     assert_eq!(member[0]["username"], own.username);
     assert_eq!(first.get("/api/user-groups/1/members/users/").await.ids(), Vec::<i64>::new());
@@ -154,7 +154,7 @@ async fn the_same_number_means_each_builds_own() {
     api.patch("/api/security/", json!({"password_complexity": {"min_length": 9}})).await.ok();
     assert_eq!(first.get("/api/security/").await.ok()["password_complexity"]["min_length"], 8);
     // The same names, too, and a log of one's own.
-    api.post("/api/roles/", json!({"name": "Role 1"})).await.created();
+    api.post("/api/roles/", json!({"name": "Role 1"})).await.expect_created();
     let log = first.get("/api/administration/log/?ordering=id").await;
     assert!(!log.text.contains(&own.username), "{log:?}");
     assert_eq!(first.get("/api/roles/1/").await.ok()["created_by"], admin());
@@ -164,14 +164,14 @@ async fn the_same_number_means_each_builds_own() {
 
 #[tokio::test]
 async fn a_token_of_one_build_opens_no_other() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let second = server.build("b.example").await;
     let (first, other) = (server.admin().await, second.admin().await);
-    other.with_token(&first.token).get("/api/users/me/").await.is(401, message::bad_token());
-    first.with_token(&other.token).get("/api/security/").await.is(401, message::bad_token());
+    other.with_token(&first.token).get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    first.with_token(&other.token).get("/api/security/").await.expect_reply(401, message::bad_token());
     let body = json!({"refresh_token": first.refresh_token});
-    second.anonymous().post("/api/auth/refresh/", body.clone()).await.is(401, message::bad_token());
-    second.anonymous().post("/api/auth/logout/", body).await.is_empty();
+    second.anonymous().post("/api/auth/refresh/", body.clone()).await.expect_reply(401, message::bad_token());
+    second.anonymous().post("/api/auth/logout/", body).await.expect_empty();
     first.get("/api/users/me/").await.ok();
 }
 
@@ -213,7 +213,7 @@ const COLLECTIONS: [(&str, &str); 30] = [
 const HERE: &str = "HERE";
 
 /// A place of an operation that takes an id.
-struct Place {
+struct IdParameter {
     method: Method,
     path: String,
     body: Option<Value>,
@@ -243,7 +243,7 @@ fn sent_ids(route: &Route) -> &'static str {
 }
 
 /// What takes an id in calls about records, whose fields tenants declare, and inside of JSON: a query or a body, and the table
-/// of the ids. The class has the fields of [`fill`].
+/// of the ids. The class has the fields of [`create_rows`].
 fn places_of_records(route: &Route) -> Vec<(&'static str, Option<Value>, &'static str)> {
     let here = json!(HERE);
     let below = route.path.trim_start_matches("/api/object-classes/{class_id}/").trim_start_matches("/api/");
@@ -326,10 +326,10 @@ fn is_id(part: &str) -> bool {
 }
 
 /// Every place of an operation that takes an id: in its path, its body, its filters.
-fn places(route: &Route) -> Vec<Place> {
+fn places(route: &Route) -> Vec<IdParameter> {
     let place = |path: String, body: Option<Value>, table| {
         let of_uuid = None;
-        Place { method: route.method.clone(), path, body, table, of_uuid }
+        IdParameter { method: route.method.clone(), path, body, table, of_uuid }
     };
     let plain = match route.body {
         Schema::Nothing | Schema::Form(_) => None,
@@ -345,7 +345,7 @@ fn places(route: &Route) -> Vec<Place> {
         path[at] = HERE;
         let of_uuid = (*part == "{uuid}").then_some(route.path);
         let table = if of_uuid.is_some() { "files" } else { collection(&parts[..at].join("/")) };
-        places.push(Place { of_uuid, ..place(path.join("/"), plain.clone(), table) });
+        places.push(IdParameter { of_uuid, ..place(path.join("/"), plain.clone(), table) });
     }
     let here = json!(HERE);
     match &route.body {
@@ -356,12 +356,12 @@ fn places(route: &Route) -> Vec<Place> {
         }
         Schema::Body(declared, _) => {
             let is_ignored =
-                |field: &&Field| route.method == Method::PATCH && field.access == resource::Access::CreateOnly;
+                |field: &&Field| route.method == Method::PATCH && field.access == resource::FieldAccess::CreateOnly;
             for field in declared.fields.iter().filter(|field| field.is_writable() && !is_ignored(field)) {
                 let (value, table) = match &field.kind {
-                    Kind::Reference { target } => (here.clone(), collection(&target.table)),
-                    Kind::References { target, .. } => (json!([here]), collection(&target.table)),
-                    Kind::User | Kind::UserId => (here.clone(), "users"),
+                    FieldKind::Reference { target } => (here.clone(), collection(&target.table)),
+                    FieldKind::References { target, .. } => (json!([here]), collection(&target.table)),
+                    FieldKind::User | FieldKind::UserId => (here.clone(), "users"),
                     _ => continue,
                 };
                 places.push(place(own.clone(), Some(json!({field.name.as_ref(): value})), table));
@@ -381,10 +381,10 @@ fn places(route: &Route) -> Vec<Place> {
         let table = match &field.kind {
             // The name of a filter of another type.
             _ if other.is_some_and(|other| other.filter) => continue,
-            Kind::Reference { target } | Kind::References { target, .. } => collection(&target.table),
-            Kind::User | Kind::UserId => "users",
-            Kind::Integer { .. } if field.name == "id" => collection(route.path),
-            Kind::Integer { .. } if field.name == "object_id" => "users",
+            FieldKind::Reference { target } | FieldKind::References { target, .. } => collection(&target.table),
+            FieldKind::User | FieldKind::UserId => "users",
+            FieldKind::Integer { .. } if field.name == "id" => collection(route.path),
+            FieldKind::Integer { .. } if field.name == "object_id" => "users",
             _ => continue,
         };
         for predicate in field.predicates() {
@@ -399,21 +399,21 @@ fn places(route: &Route) -> Vec<Place> {
 }
 
 /// The ids of a build, by table.
-async fn ids(tenant: &Tenant) -> BTreeMap<&'static str, Vec<i64>> {
+async fn ids(tenant: &TestBuild) -> BTreeMap<&'static str, Vec<i64>> {
     let read = |conn: &mut Conn| {
         let mut all = BTreeMap::new();
         for (_, table) in COLLECTIONS {
             let mut sql = Sql::new("SELECT id FROM ");
             sql.name(table).push(" ORDER BY id");
-            all.insert(table, conn.all(&sql, |row| row.int(0))?);
+            all.insert(table, conn.query_all(&sql, |row| row.int(0))?);
         }
-        Ok::<_, Error>(all)
+        Ok::<_, StoreError>(all)
     };
     tenant.build.db.read(read).await.unwrap()
 }
 
 /// Callers of every account type that signs in, and one who holds every permission that roles give.
-async fn callers(server: &Server) -> Vec<Client> {
+async fn callers(server: &TestServer) -> Vec<ApiClient> {
     let mut callers = vec![server.admin().await, server.with_role(assignable()).await];
     for account_type in ["internal", "external", "full", "service_internal", "service_external"] {
         callers.push(server.as_type(account_type).await);
@@ -422,7 +422,7 @@ async fn callers(server: &Server) -> Vec<Client> {
 }
 
 /// Calls with an id at its place. What the answer repeats of it reads as if it were the place.
-async fn call_with(caller: &Client, place: &Place, text: &str) -> Reply {
+async fn call_with(caller: &ApiClient, place: &IdParameter, text: &str) -> Reply {
     let call = caller.call(place.method.as_str(), &place.path.replace(HERE, text));
     let call = match &place.body {
         Some(body) => {
@@ -439,10 +439,10 @@ async fn call_with(caller: &Client, place: &Place, text: &str) -> Reply {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await;
-    fill(&server, 1).await;
-    fill(&other, 9).await;
+    create_rows(&server, 1).await;
+    create_rows(&other, 9).await;
     // More sessions than the callers have.
     for _ in 0..10 {
         other.admin().await;
@@ -453,7 +453,7 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     // What is for operators goes by the build in its path (`limits.rs`), the files of a page are no build's, and agents have tokens of
     // their own (`crates/agents/tests/api/tenancy.rs`).
     let is_left_out = |route: &Route| {
-        route.access == Access::ApiKey || route.path == "/api/docs/{name}/" || route.own_admission.is_some()
+        route.access == RouteAccess::ApiKey || route.path == "/api/docs/{name}/" || route.own_admission.is_some()
     };
     for route in table().routes().filter(|route| !is_left_out(route)) {
         let places = places(route);
@@ -489,7 +489,7 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
                 let expected = if is_filter { &[200, 403, 404] } else { &[400, 403, 404] };
                 // No history service is there.
                 let is_without_history = unknown.status == 503 && place.path.ends_with("/history/");
-                let is_free = route.access == Access::Public || is_without_history;
+                let is_free = route.access == RouteAccess::Public || is_without_history;
                 assert!(expected.contains(&unknown.status) || is_free, "{who}: {unknown:?}");
                 for id in foreign {
                     assert_eq!(call_with(&caller, place, id).await, unknown, "{who}: {id}");

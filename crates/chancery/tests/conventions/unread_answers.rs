@@ -2,15 +2,15 @@
 //! bounded"). `reliability/answers` asks for 200 at once of each kind, of a release build.
 
 use crate::BINARY;
-use crate::Server;
+use crate::TestServer;
 use crate::hostile_bodies::{agent, honest, p99};
 use platform::kit::serve;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use store::{Conn, Sql, StoreError};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
@@ -26,23 +26,23 @@ const RECORDS: usize = 15;
 const SETS: usize = 20;
 
 /// A server, and callers who may ask it for much.
-struct Scene {
+struct LargeAnswersScene {
     _installation: Installation,
     process: Process,
-    admin: Client,
+    admin: ApiClient,
     /// The path of a connector's server, and the token of an agent that may edit record 1.
     agent: (String, String),
 }
 
 /// A server whose class 1 has a list of records of 26 MiB and a list of fields of 1.3 MiB.
-async fn prepared() -> Scene {
+async fn start_scene() -> LargeAnswersScene {
     let installation = Installation::with_build(BINARY).set("CHANCERY_ADDRESS_ATTEMPTS", "0");
     let process = installation.serve();
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    admin.post("/api/object-classes/", json!({"name": "Class"})).await.created();
+    admin.post("/api/object-classes/", json!({"name": "Class"})).await.expect_created();
     for n in 0..VALUES {
         let field = json!({"label": format!("T {n}"), "type": "text"});
-        admin.post("/api/object-classes/1/fields/", field).await.created();
+        admin.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
     let long = "x".repeat(LONG);
     let values = |count: usize| (0..count).map(|n| (format!("t_{n}"), json!(long))).collect::<serde_json::Map<_, _>>();
@@ -51,20 +51,20 @@ async fn prepared() -> Scene {
     admin.patch(&format!("/api/integrations/{integration}/"), json!({"object_classes": [1]})).await.ok();
     let rights = json!({"object_records": ["view", "edit"]});
     let set = json!({"name": "All", "permissions": rights});
-    admin.post("/api/object-classes/1/record-permission-sets/", set).await.created();
+    admin.post("/api/object-classes/1/record-permission-sets/", set).await.expect_created();
     let of_agents = json!({"mcp_permissions": [{"connector": 1, "permissions": rights}]});
     admin.patch("/api/object-classes/1/record-permission-sets/1/", of_agents).await.ok();
     let record = json!({"fields": values(14), "permission_sets": [{"permission_set": 1, "users": [1]}]});
-    admin.post("/api/object-classes/1/object-records/", record).await.created();
+    admin.post("/api/object-classes/1/object-records/", record).await.expect_created();
     for _ in 0..RECORDS {
-        admin.post("/api/object-classes/1/object-records/", json!({"fields": values(VALUES)})).await.created();
+        admin.post("/api/object-classes/1/object-records/", json!({"fields": values(VALUES)})).await.expect_created();
     }
     for n in 0..SETS {
         let options: Vec<_> = (0..500).map(|at| json!({"value": format!("v{at}"), "text": "y".repeat(100)})).collect();
         let field = json!({"label": format!("Set {n}"), "type": "set", "options": options});
-        admin.post("/api/object-classes/1/fields/", field).await.created();
+        admin.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
-    Scene { _installation: installation, process, admin, agent }
+    LargeAnswersScene { _installation: installation, process, admin, agent }
 }
 
 /// A request that is sent as it stands, by a client that reads a kilobyte a second of the answer.
@@ -87,7 +87,7 @@ async fn read_slowly(process_api: std::net::SocketAddr, request: String, lasts: 
     std::str::from_utf8(&head).ok().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.parse().ok()).unwrap_or(0)
 }
 
-fn get(client: &Client, path: &str, more: &str) -> String {
+fn get(client: &ApiClient, path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: JWT {}\r\n{more}\r\n", client.token)
 }
 
@@ -107,7 +107,7 @@ fn call_tool((path, token): &(String, String)) -> String {
 
 /// So many slow readers of each answer, beside honest calls.
 async fn disturb(count: usize, lasts: Duration, most_p99: Option<Duration>) {
-    let Scene { process, admin, agent, .. } = &prepared().await;
+    let LargeAnswersScene { process, admin, agent, .. } = &start_scene().await;
     let requests = [
         ("records", get(admin, "/api/object-classes/1/object-records/?limit=1000", "")),
         (
@@ -154,18 +154,18 @@ async fn disturb(count: usize, lasts: Duration, most_p99: Option<Duration>) {
 
 #[tokio::test]
 async fn a_page_of_any_list_has_at_most_32_mib() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for name in ["Clerk", "Auditor"] {
-        admin.post("/api/roles/", json!({"name": name, "permissions": {}})).await.created();
+        admin.post("/api/roles/", json!({"name": name, "permissions": {}})).await.expect_created();
     }
     // Longer than any role that can be made.
     let long = "x".repeat(17 * 1024 * 1024);
     let write = move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE roles SET description = $1").arg(long.clone()));
-    server.build.db.write::<_, Error>(write).await.unwrap();
+    server.build.db.write::<_, StoreError>(write).await.unwrap();
 
     let refused = json!({"limit": ["Ensure that the page has at most 32 MiB."]});
-    admin.get("/api/roles/").await.is(400, refused);
+    admin.get("/api/roles/").await.expect_reply(400, refused);
     // A single instance always fits.
     let page = admin.get("/api/roles/?limit=1").await.ok();
     assert_eq!(page["results"].as_array().unwrap().len(), 1);
@@ -203,12 +203,12 @@ async fn read_at_rate(address: SocketAddr, request: String, rate: usize, longest
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_below_the_lowest_rate_is_cut_off() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Clerk", "permissions": {}})).await.created();
+    admin.post("/api/roles/", json!({"name": "Clerk", "permissions": {}})).await.expect_created();
     let long = "x".repeat(8 * 1024 * 1024);
     let write = move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE roles SET description = $1").arg(long.clone()));
-    server.build.db.write::<_, Error>(write).await.unwrap();
+    server.build.db.write::<_, StoreError>(write).await.unwrap();
 
     // The kernel buffers little of an answer at this listener, so that the rate decides after seconds.
     let socket = TcpSocket::new_v4().unwrap();

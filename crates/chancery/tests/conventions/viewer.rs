@@ -1,6 +1,6 @@
 //! The page of the description, and the viewer whose files are checked in.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::routes::root;
 use flate2::Compression;
@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 
 #[tokio::test]
 async fn the_description_has_a_page_with_nothing_from_elsewhere() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = server.anonymous();
     let home = browser.get("/").await;
     assert_eq!((home.status, home.header("location")), (302, "/api/docs/"));
@@ -29,7 +29,7 @@ async fn the_description_has_a_page_with_nothing_from_elsewhere() {
         assert_eq!(file.header("cache-control"), "public, max-age=31536000, immutable");
         assert_eq!(file.header("etag").len(), 18, "{path}: {}", file.header("etag"));
     }
-    browser.get("/api/docs/page.js").await.is(404, message::detail("Not found."));
+    browser.get("/api/docs/page.js").await.expect_reply(404, message::detail("Not found."));
 }
 
 /// The files of the viewer that are checked in, each with the name of its original in the package.
@@ -46,7 +46,7 @@ fn the_viewer_is_up_to_date() {
     let folder = root().join("crates/web/viewer");
     let sources = ["package.json", "package-lock.json"];
     let texts = sources.map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
-    let installed = testkit::npm::installed("viewer", &[(sources[0], &texts[0]), (sources[1], &texts[1])]);
+    let installed = testkit::npm::ensure_installed("viewer", &[(sources[0], &texts[0]), (sources[1], &texts[1])]);
     for (ours, name) in VIEWER {
         let original = std::fs::read(installed.join("node_modules/swagger-ui-dist").join(name)).unwrap();
         let is_compressed = ours.ends_with(".gz");

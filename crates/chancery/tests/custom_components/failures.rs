@@ -1,17 +1,19 @@
 //! Repositories that are not imported, and why; and imports that are interrupted.
 
-use crate::{CONFIG, REPOSITORIES, Set, TOO_LARGE, UNREACHABLE, UNREADABLE, admin, ended, repository};
+use crate::{
+    CONFIG, ComponentsScene, REPOSITORIES, TOO_LARGE, UNREACHABLE, UNREADABLE, admin, repository, wait_for_end,
+};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use testkit::{ADMIN, Authority, GIT_TOKEN, GIT_USERNAME, GitAnswer, GitServer, PASSWORD, eventually};
 
-fn of_url(text: &str) -> Value {
+fn url_error(text: &str) -> Value {
     json!({"repository_url": [text]})
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     let (large, many, all): (Vec<u8>, Vec<String>, Vec<Vec<u8>>) = (
         vec![7; 10 * 1024 * 1024 + 1],
         (0..1999).map(|n| format!("{n}.js")).collect(),
@@ -51,15 +53,15 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
             ],
             json!({"parameters": {"0": {"parameter_name": ["This field is required."], "parameter_type": ["x is not a valid choice."]}}}),
         ),
-        ("large", with(vec![("large.bin".to_owned(), &large)]), of_url(TOO_LARGE)),
-        ("many", with(many.iter().map(|path| (path.clone(), path.as_bytes())).collect()), of_url(TOO_LARGE)),
+        ("large", with(vec![("large.bin".to_owned(), &large)]), url_error(TOO_LARGE)),
+        ("many", with(many.iter().map(|path| (path.clone(), path.as_bytes())).collect()), url_error(TOO_LARGE)),
         (
             "all",
             with(all.iter().map(|bytes| (format!("{}.bin", bytes[0]), bytes.as_slice())).collect()),
-            of_url(TOO_LARGE),
+            url_error(TOO_LARGE),
         ),
         // The same bytes in many places are as many files.
-        ("copies", with((0..2000).map(|n| (format!("{n}.js"), &b"same"[..])).collect()), of_url(TOO_LARGE)),
+        ("copies", with((0..2000).map(|n| (format!("{n}.js"), &b"same"[..])).collect()), url_error(TOO_LARGE)),
     ];
     let process = set.installation.serve();
     let api = admin(&process).await;
@@ -75,7 +77,7 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
     let errors = json!({"config.json": required, "index.html": required});
     made.push((repository(&api, &set.git.url("empty")).await, &"empty", &errors));
     for (at, name, errors) in made {
-        let found = ended(&api, &at).await;
+        let found = wait_for_end(&api, &at).await;
         assert_eq!((&found["status"], &found["errors"]), (&json!("failed"), errors), "{name}");
     }
     assert!(process.peak_memory() < 512, "{} MiB", process.peak_memory());
@@ -83,21 +85,21 @@ async fn what_a_repository_lacks_is_told_by_file_and_attribute() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_corrected_by_another_import() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     let process = set.installation.serve();
     let api = admin(&process).await;
     let body = json!({"repository_url": set.git.url("map.git"), "username": GIT_USERNAME, "token": "wr0ng-t0ken"});
     let at = format!("{REPOSITORIES}{}/", api.post(REPOSITORIES, body).await.id());
-    assert_eq!(ended(&api, &at).await["errors"], of_url(UNREACHABLE));
+    assert_eq!(wait_for_end(&api, &at).await["errors"], url_error(UNREACHABLE));
     let import = format!("{at}import/");
     api.post(&import, json!({"username": "other", "token": GIT_TOKEN})).await.ok();
-    assert_eq!(ended(&api, &at).await["errors"], of_url(UNREACHABLE));
+    assert_eq!(wait_for_end(&api, &at).await["errors"], url_error(UNREACHABLE));
     api.post(&import, json!({"username": GIT_USERNAME})).await.ok();
-    assert_eq!(ended(&api, &at).await["status"], "imported");
+    assert_eq!(wait_for_end(&api, &at).await["status"], "imported");
     // What is there no more, and what never was, cannot be told apart from what is not permitted.
     let nothing = repository(&api, &set.git.url("nothing.git")).await;
-    assert_eq!(ended(&api, &nothing).await["errors"], of_url(UNREACHABLE));
+    assert_eq!(wait_for_end(&api, &nothing).await["errors"], url_error(UNREACHABLE));
     for secret in ["wr0ng-t0ken", GIT_TOKEN] {
         assert!(!process.stderr().contains(secret), "{secret} is in the log");
         assert!(!api.get("/api/administration/log/").await.text.contains(secret));
@@ -106,13 +108,13 @@ async fn wrong_credentials_are_corrected_by_another_import() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_servers_are_left() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     let random: Vec<u8> = (0..5000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u8).collect();
     set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b""), ("random", &random)]);
     let process = set.installation.serve();
     let api = admin(&process).await;
     let at = repository(&api, &set.git.url("map.git")).await;
-    assert_eq!(ended(&api, &at).await["status"], "imported");
+    assert_eq!(wait_for_end(&api, &at).await["status"], "imported");
     let advertisement = "application/x-git-upload-pack-advertisement";
     let of_type = |media_type: &str| vec![("Content-Type", media_type.to_owned())];
     let elsewhere = set.git.url("map.git/info/refs?service=git-upload-pack");
@@ -139,39 +141,39 @@ async fn hostile_servers_are_left() {
     ] {
         set.git.answers(answer.clone());
         api.post(&format!("{at}import/"), json!({})).await.ok();
-        let found = ended(&api, &at).await;
-        assert_eq!(found["errors"], of_url(wrong), "{:.200}", format!("{answer:?}"));
+        let found = wait_for_end(&api, &at).await;
+        assert_eq!(found["errors"], url_error(wrong), "{:.200}", format!("{answer:?}"));
     }
     // Whatever it says, nobody was led elsewhere.
-    assert!(set.git.heard().iter().all(|line| line.contains("/map.git/")));
+    assert!(set.git.request_lines().iter().all(|line| line.contains("/map.git/")));
 
     // A certificate that nobody vouches for.
     let stranger = GitServer::start(&Authority::new("Other CA")).await;
     stranger.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     let at = repository(&api, &stranger.url("map.git")).await;
-    assert_eq!(ended(&api, &at).await["errors"], of_url(UNREACHABLE));
-    assert!(stranger.heard().is_empty());
+    assert_eq!(wait_for_end(&api, &at).await["errors"], url_error(UNREACHABLE));
+    assert!(stranger.request_lines().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_that_is_killed_is_done_again() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     set.git.answers(GitAnswer::Never);
     let process = set.installation.serve();
     let api = admin(&process).await;
     let at = repository(&api, &set.git.url("map.git")).await;
-    eventually(async || !set.git.heard().is_empty()).await;
+    eventually(async || !set.git.request_lines().is_empty()).await;
     process.kill();
     set.git.answers(GitAnswer::Git);
     let process = set.installation.serve();
     let api = admin(&process).await;
-    assert_eq!(ended(&api, &at).await["status"], "imported");
+    assert_eq!(wait_for_end(&api, &at).await["status"], "imported");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     let eve = ["--username", "eve@example.com", "--account-type", "super_admin", "--password", PASSWORD];
     set.installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &eve[..]].concat());
@@ -183,29 +185,29 @@ async fn whoever_asked_for_an_import_must_still_be_allowed_to() {
     let first = repository(&api, &set.git.url("map.git")).await;
     let second = repository(&eve, &set.git.url("map.git")).await;
     api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "internal"})).await.ok();
-    assert_eq!(ended(&api, &first).await["errors"], of_url(UNREACHABLE));
+    assert_eq!(wait_for_end(&api, &first).await["errors"], url_error(UNREACHABLE));
     set.git.answers(GitAnswer::Git);
-    assert_eq!(ended(&api, &second).await["errors"], of_url(UNREACHABLE));
-    assert_eq!(set.git.heard().len(), 1);
+    assert_eq!(wait_for_end(&api, &second).await["errors"], url_error(UNREACHABLE));
+    assert_eq!(set.git.request_lines().len(), 1);
     // Nor may the right end while the server is being asked.
     api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "super_admin"})).await.ok();
     let eve = process.client("localhost").sign_in("eve@example.com", PASSWORD).await;
     set.git.answers(GitAnswer::After(Duration::from_secs(3)));
     eve.post(&format!("{second}import/"), json!({})).await.ok();
-    let asked = set.git.heard().len();
-    eventually(async || set.git.heard().len() > asked).await;
+    let asked = set.git.request_lines().len();
+    eventually(async || set.git.request_lines().len() > asked).await;
     api.patch(&format!("/api/users/{}/", eve.id), json!({"account_type": "internal"})).await.ok();
-    assert_eq!(ended(&api, &second).await["errors"], of_url(UNREACHABLE));
-    assert_eq!(set.git.heard().len(), asked + 3);
+    assert_eq!(wait_for_end(&api, &second).await["errors"], url_error(UNREACHABLE));
+    assert_eq!(set.git.request_lines().len(), asked + 3);
     set.git.answers(GitAnswer::Git);
     // Another one asks, with what is stored.
     api.post(&format!("{second}import/"), json!({})).await.ok();
-    assert_eq!(ended(&api, &second).await["status"], "imported");
+    assert_eq!(wait_for_end(&api, &second).await["status"], "imported");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imports_of_a_build_leave_places_to_others() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"")]);
     set.installation.succeeds(&["build", "create", "b.example"]);
     let process = set.installation.serve();
@@ -216,11 +218,11 @@ async fn imports_of_a_build_leave_places_to_others() {
     for _ in 0..6 {
         waiting.push(repository(&first, &set.git.url("map.git")).await);
     }
-    eventually(async || !set.git.heard().is_empty()).await;
+    eventually(async || !set.git.request_lines().is_empty()).await;
     set.git.answers(GitAnswer::Git);
     let at = repository(&second, &set.git.url("map.git")).await;
     let began = Instant::now();
-    assert_eq!(ended(&second, &at).await["status"], "imported");
+    assert_eq!(wait_for_end(&second, &at).await["status"], "imported");
     println!("an import beside six of another build: {:.1?}", began.elapsed());
     // One of them has been asked for, and the others wait for its end.
     let mut statuses = Vec::new();
@@ -229,6 +231,6 @@ async fn imports_of_a_build_leave_places_to_others() {
     }
     assert_eq!(statuses, ["processing"; 6]);
     for (n, at) in waiting.iter().enumerate() {
-        assert_eq!(ended(&first, at).await["status"], if n == 0 { "failed" } else { "imported" });
+        assert_eq!(wait_for_end(&first, at).await["status"], if n == 0 { "failed" } else { "imported" });
     }
 }

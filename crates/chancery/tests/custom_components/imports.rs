@@ -1,15 +1,15 @@
 //! What is imported, how it is served, and what becomes of it.
 
-use crate::{COMPONENTS, CONFIG, Set, admin, component, ended, repository};
+use crate::{COMPONENTS, CONFIG, ComponentsScene, admin, component, repository, wait_for_end};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
-use testkit::{GIT_TOKEN, Process, S3, eventually, message};
+use testkit::{GIT_TOKEN, Process, S3Server, eventually, message};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repository_is_imported_and_served() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     let config = json!({
         "name": "Map", "version": "1.2", "publisher": "Maps Ltd", "publisher_url": "https://maps.example",
         "logo": "https://maps.example/logo.svg", "parameters": [{"parameter_name": "zoom", "parameter_type": "integer"}],
@@ -42,7 +42,7 @@ async fn a_repository_is_imported_and_served() {
     let api = admin(&process).await;
     let url = set.git.url("map.git");
     let at = repository(&api, &url).await;
-    let found = ended(&api, &at).await;
+    let found = wait_for_end(&api, &at).await;
     assert_eq!((&found["status"], &found["errors"]), (&json!("imported"), &Value::Null));
     for (name, value) in [
         ("version", json!("1.2")),
@@ -96,7 +96,7 @@ async fn a_repository_is_imported_and_served() {
         }
         // As a page of its own it could imitate one of the server's; and no cache may show it as one.
         let page = by("document").await;
-        page.is(403, message::forbidden());
+        page.expect_reply(403, message::forbidden());
         for answer in [&page, &reply] {
             assert!(answer.headers.get_all("vary").iter().any(|name| name == "sec-fetch-dest"), "{file}: {answer:?}");
         }
@@ -119,7 +119,7 @@ async fn a_repository_is_imported_and_served() {
         "index.html%00",
         "..%2findex.html",
     ] {
-        anyone.get(&format!("{base}{gone}")).await.is(404, message::not_found());
+        anyone.get(&format!("{base}{gone}")).await.expect_reply(404, message::not_found());
     }
     // As no client of ours would send it.
     for gone in [
@@ -143,34 +143,34 @@ async fn a_repository_is_imported_and_served() {
         format!("/components/{id}/{commit}/"),
         format!("/components/{id}/{commit}"),
     ] {
-        anyone.get(&path).await.is(404, message::not_found());
+        anyone.get(&path).await.expect_reply(404, message::not_found());
     }
     anyone.post(&format!("{base}index.html"), json!({})).await.expect(405);
 
     // Disabled, it is not there; enabled again, it is.
     let one = format!("{COMPONENTS}{id}/");
     api.patch(&one, json!({"is_enabled": false})).await.ok();
-    anyone.get(&format!("{base}index.html")).await.is(404, message::not_found());
+    anyone.get(&format!("{base}index.html")).await.expect_reply(404, message::not_found());
     api.patch(&one, json!({"is_enabled": true})).await.ok();
     anyone.get(&format!("{base}index.html")).await.expect(200);
 
     // Another build knows nothing of it.
     set.installation.succeeds(&["build", "create", "b.example"]);
-    process.client("b.example").get(&format!("{base}index.html")).await.is(404, message::not_found());
+    process.client("b.example").get(&format!("{base}index.html")).await.expect_reply(404, message::not_found());
 
     let log = process.stderr();
     assert!(!log.contains(GIT_TOKEN), "the token is in the log");
-    assert!(set.git.heard().iter().all(|line| !line.contains(GIT_TOKEN)));
+    assert!(set.git.request_lines().iter().all(|line| !line.contains(GIT_TOKEN)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_import_updates_and_one_that_fails_changes_nothing() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     let first = set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"first"), ("old.js", b"old")]);
     let process = set.installation.serve();
     let api = admin(&process).await;
     let at = repository(&api, &set.git.url("map.git")).await;
-    ended(&api, &at).await;
+    wait_for_end(&api, &at).await;
     let id = component(&api, &at).await;
     let file = |commit: &str, path: &str| format!("/components/{id}/{commit}/{path}");
     api.get(&file(&first, "old.js")).await.expect(200);
@@ -178,15 +178,15 @@ async fn another_import_updates_and_one_that_fails_changes_nothing() {
     let second = set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"second"), ("new.js", b"new")]);
     let import = format!("{at}import/");
     assert_eq!(api.post(&import, json!({})).await.ok()["status"], "processing");
-    assert_eq!(ended(&api, &at).await["status"], "imported");
+    assert_eq!(wait_for_end(&api, &at).await["status"], "imported");
     assert_eq!(api.get(&file(&second, "index.html")).await.text, "second");
     for gone in [file(&first, "index.html"), file(&second, "old.js"), file(&first, "old.js")] {
-        api.get(&gone).await.is(404, message::not_found());
+        api.get(&gone).await.expect_reply(404, message::not_found());
     }
 
     set.git.commit("map.git", &[("config.json", b"{}")]);
     api.post(&import, json!({})).await.ok();
-    let failed = ended(&api, &at).await;
+    let failed = wait_for_end(&api, &at).await;
     let required = json!(["This field is required."]);
     let missing = json!(["This file is required."]);
     assert_eq!(failed["errors"], json!({"index.html": missing, "version": required, "publisher": required}));
@@ -197,9 +197,9 @@ async fn another_import_updates_and_one_that_fails_changes_nothing() {
     // With the component and its repository the stored files go.
     let stored = || stored_files(&set);
     assert_eq!(stored(), 1);
-    api.delete(&format!("{COMPONENTS}{id}/")).await.is_empty();
-    api.get(&file(&second, "index.html")).await.is(404, message::not_found());
-    api.delete(&at).await.is_empty();
+    api.delete(&format!("{COMPONENTS}{id}/")).await.expect_empty();
+    api.get(&file(&second, "index.html")).await.expect_reply(404, message::not_found());
+    api.delete(&at).await.expect_empty();
     eventually(async || stored() == 0).await;
 }
 
@@ -215,7 +215,7 @@ fn status(process: &Process, path: &str) -> u16 {
 }
 
 /// How many files of builds are stored.
-fn stored_files(set: &Set) -> usize {
+fn stored_files(set: &ComponentsScene) -> usize {
     let groups = std::fs::read_dir(set.installation.data().join("files")).into_iter().flatten().flatten();
     let groups = groups.filter(|entry| entry.path().is_dir() && !entry.file_name().to_string_lossy().starts_with('.'));
     groups.map(|group| std::fs::read_dir(group.path()).unwrap().count()).sum()
@@ -223,7 +223,7 @@ fn stored_files(set: &Set) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_repository_within_the_bounds_is_imported() {
-    let set = Set::up().await;
+    let set = ComponentsScene::start_scene().await;
     // Bytes that do not compress, in files that share most of them, so that git sends deltas.
     let mut state = 1_u64;
     let mut random = |count: usize| -> Vec<u8> {
@@ -253,7 +253,7 @@ async fn a_large_repository_within_the_bounds_is_imported() {
     let idle = process.held_memory();
     let started = std::time::Instant::now();
     let at = repository(&api, &set.git.url("large.git")).await;
-    let found = ended(&api, &at).await;
+    let found = wait_for_end(&api, &at).await;
     assert_eq!((&found["status"], &found["errors"]), (&json!("imported"), &Value::Null));
     println!("2,000 files in {:?}, {} MiB above idle", started.elapsed(), process.peak_memory() - idle);
     let id = component(&api, &at).await;
@@ -269,8 +269,9 @@ async fn a_large_repository_within_the_bounds_is_imported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_on_s3_are_served_as_others() {
-    let mut set = Set::up().await;
-    let (s3, commit) = (S3::start(), set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"a map")]));
+    let mut set = ComponentsScene::start_scene().await;
+    let (s3, commit) =
+        (S3Server::start(), set.git.commit("map.git", &[("config.json", CONFIG), ("index.html", b"a map")]));
     for (name, value) in s3.environment() {
         set.installation = set.installation.set(&name, &value);
     }
@@ -278,13 +279,13 @@ async fn files_on_s3_are_served_as_others() {
     let process = set.installation.serve();
     let api = admin(&process).await;
     let at = repository(&api, &set.git.url("map.git")).await;
-    assert_eq!(ended(&api, &at).await["status"], "imported");
+    assert_eq!(wait_for_end(&api, &at).await["status"], "imported");
     let id = component(&api, &at).await;
     let index = api.get(&format!("/components/{id}/{commit}/index.html")).await;
     assert_eq!((index.text.as_str(), index.header("content-length")), ("a map", "5"));
     let stored = || s3.keys().iter().filter(|key| key.contains("/main-files/")).count();
     assert_eq!(stored(), 1);
-    api.delete(&format!("{COMPONENTS}{id}/")).await.is_empty();
-    api.delete(&at).await.is_empty();
+    api.delete(&format!("{COMPONENTS}{id}/")).await.expect_empty();
+    api.delete(&at).await.expect_empty();
     eventually(async || stored() == 0).await;
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tempfile::TempDir;
 use testkit::{
-    ADMIN, Authority, Client, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, PASSWORD, Process, eventually_within,
+    ADMIN, ApiClient, Authority, GIT_TOKEN, GIT_USERNAME, GitServer, Installation, PASSWORD, Process, eventually_within,
 };
 
 const COMPONENTS: &str = "/api/custom-components/";
@@ -20,35 +20,35 @@ const TOO_LARGE: &str = "Repository is too large. Up to 2000 files, 50 MB in all
 const CONFIG: &[u8] = br#"{"version": "1.0", "publisher": "Maps Ltd"}"#;
 
 /// The binary with a git server that it trusts and may connect to.
-struct Set {
+struct ComponentsScene {
     git: GitServer,
     installation: Installation,
     _certificates: TempDir,
 }
 
-impl Set {
-    async fn up() -> Set {
+impl ComponentsScene {
+    async fn start_scene() -> ComponentsScene {
         let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
         let root = authority.write_root(certificates.path());
         let installation = Installation::with_build(env!("CARGO_BIN_EXE_chancery"));
         let installation = installation.set("SSL_CERT_FILE", root.to_str().unwrap());
         let installation = installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8");
-        Set { git: GitServer::start(&authority).await, installation, _certificates: certificates }
+        ComponentsScene { git: GitServer::start(&authority).await, installation, _certificates: certificates }
     }
 }
 
-async fn admin(process: &Process) -> Client {
+async fn admin(process: &Process) -> ApiClient {
     process.client("localhost").sign_in(ADMIN, PASSWORD).await
 }
 
 /// Makes a repository; its address in the API.
-async fn repository(api: &Client, url: &str) -> String {
+async fn repository(api: &ApiClient, url: &str) -> String {
     let body = json!({"repository_url": url, "username": GIT_USERNAME, "token": GIT_TOKEN});
     format!("{REPOSITORIES}{}/", api.post(REPOSITORIES, body).await.id())
 }
 
 /// Waits until something is not being processed any more.
-async fn ended(api: &Client, path: &str) -> Value {
+async fn wait_for_end(api: &ApiClient, path: &str) -> Value {
     // Large repositories take longer than other jobs.
     eventually_within(Duration::from_secs(120), async || {
         let found = api.get(path).await.ok();
@@ -58,7 +58,7 @@ async fn ended(api: &Client, path: &str) -> Value {
 }
 
 /// Makes a component of a repository that is imported; its id.
-async fn component(api: &Client, repository: &str) -> i64 {
+async fn component(api: &ApiClient, repository: &str) -> i64 {
     let id: i64 = repository.trim_end_matches('/').rsplit('/').next().unwrap().parse().unwrap();
     let uses = json!({
         "landing_page": true, "object_class_create_form": false, "object_class_summary_form": false,
@@ -67,6 +67,6 @@ async fn component(api: &Client, repository: &str) -> i64 {
     let body = json!({"name": format!("Component {id}"), "repository": id, "is_enabled": true, "available_use": uses});
     let made = api.post(COMPONENTS, body).await;
     assert_eq!(made["status"], "processing");
-    assert_eq!(ended(api, &format!("{COMPONENTS}{}/", made.id())).await["status"], "installed");
+    assert_eq!(wait_for_end(api, &format!("{COMPONENTS}{}/", made.id())).await["status"], "installed");
     made.id()
 }

@@ -2,7 +2,7 @@
 //!
 //! The page decides which headers it shows and what it leaves out; everything else is the real answer.
 
-use crate::pattern::{self, Names};
+use crate::pattern::{self, Placeholders};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value as Json};
 
@@ -12,14 +12,14 @@ const WIDTH: usize = 110;
 const REST: &str = "…";
 
 /// An answer.
-pub struct Answer {
+pub struct DocumentedAnswer {
     pub status: u16,
     pub headers: HeaderMap,
     pub text: String,
 }
 
 /// The answer as a page shows it that showed it like this before; the same text where it is still true.
-pub fn shown(before: &str, answer: &Answer, names: &mut Names) -> String {
+pub fn render_answer(before: &str, answer: &DocumentedAnswer, names: &mut Placeholders) -> String {
     let (head, body) = before.split_once("\n\n").unwrap_or((before.trim_end(), ""));
     let reason = StatusCode::from_u16(answer.status).ok().and_then(|status| status.canonical_reason()).unwrap_or("");
     let mut lines = vec![format!("HTTP/1.1 {} {reason}", answer.status).trim_end().to_owned()];
@@ -32,7 +32,7 @@ pub fn shown(before: &str, answer: &Answer, names: &mut Names) -> String {
     let body = body.trim_end();
     let body = match serde_json::from_str::<Json>(&answer.text) {
         Ok(real) => {
-            let now = merged(serde_json::from_str(body).ok().as_ref(), &real, names);
+            let now = merge_answer(serde_json::from_str(body).ok().as_ref(), &real, names);
             // What the page says is as good as what would be written now.
             let is_same = serde_json::from_str::<Json>(body).is_ok_and(|before| before == now);
             if is_same { body.to_owned() } else { pretty(&now, 0, 0) }
@@ -48,7 +48,7 @@ pub fn shown(before: &str, answer: &Answer, names: &mut Names) -> String {
 }
 
 /// The real value, without what the page leaves out.
-fn merged(before: Option<&Json>, real: &Json, names: &mut Names) -> Json {
+fn merge_answer(before: Option<&Json>, real: &Json, names: &mut Placeholders) -> Json {
     match (before, real) {
         (Some(Json::String(pattern)), Json::String(text)) if pattern::matches(pattern, text, names) => {
             Json::String(pattern.clone())
@@ -60,26 +60,27 @@ fn merged(before: Option<&Json>, real: &Json, names: &mut Names) -> Json {
     }
 }
 
-fn merged_object(before: &Map<String, Json>, real: &Map<String, Json>, names: &mut Names) -> Map<String, Json> {
+fn merged_object(before: &Map<String, Json>, real: &Map<String, Json>, names: &mut Placeholders) -> Map<String, Json> {
     if !before.contains_key(REST) {
-        return real.iter().map(|(name, real)| (name.clone(), merged(before.get(name), real, names))).collect();
+        return real.iter().map(|(name, real)| (name.clone(), merge_answer(before.get(name), real, names))).collect();
     }
     let mut now = Map::new();
     for (name, before) in before {
         if name == REST {
             now.insert(name.clone(), before.clone());
         } else if let Some(real) = real.get(name) {
-            now.insert(name.clone(), merged(Some(before), real, names));
+            now.insert(name.clone(), merge_answer(Some(before), real, names));
         }
     }
     now
 }
 
 /// A list may leave out what follows its first items (`[1, 2, "…"]`).
-fn merged_array(before: &[Json], real: &[Json], names: &mut Names) -> Vec<Json> {
+fn merged_array(before: &[Json], real: &[Json], names: &mut Placeholders) -> Vec<Json> {
     let rest = before.len().checked_sub(1).filter(|last| before[*last] == REST && real.len() > *last);
     let shown = &real[..rest.unwrap_or(real.len())];
-    let mut now: Vec<Json> = shown.iter().enumerate().map(|(n, real)| merged(before.get(n), real, names)).collect();
+    let mut now: Vec<Json> =
+        shown.iter().enumerate().map(|(n, real)| merge_answer(before.get(n), real, names)).collect();
     now.extend(rest.map(|_| Json::from(REST)));
     now
 }

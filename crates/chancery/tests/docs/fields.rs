@@ -1,7 +1,7 @@
 //! Tables of fields. One that follows the line `<!-- fields of options/users.json -->` has a row for each field of that
 //! schema document; only the last column is written by hand.
 
-use crate::page::{Block, Page};
+use crate::page::{DocPage, FencedBlock};
 use crate::root;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ const MARK: &str = "<!-- fields of ";
 const HEAD: &str = "| Field | Type | Rules | Lists | Meaning |\n|---|---|---|---|---|\n";
 
 /// What differs between the tables of a page and the schema documents.
-pub fn check(page: Page) -> Vec<String> {
+pub fn check(page: DocPage) -> Vec<String> {
     let (mut changes, mut problems, mut at) = (Vec::new(), Vec::new(), 0);
     let mut lines = page.text.split_inclusive('\n').enumerate().peekable();
     while let Some((n, line)) = lines.next() {
@@ -27,7 +27,7 @@ pub fn check(page: Page) -> Vec<String> {
         for row in now.lines().filter(|row| row.ends_with("|  |")) {
             problems.push(format!("docs/reference/{}:{}: a field without a meaning: {row}", page.name, n + 2));
         }
-        changes.push((Block { language: String::new(), line: n + 2, place: start..at }, now));
+        changes.push((FencedBlock { language: String::new(), line: n + 2, place: start..at }, now));
     }
     problems.extend(page.settle(changes));
     problems
@@ -47,7 +47,7 @@ fn table(file: &str, before: &str) -> String {
     for column in columns.iter().filter(|column| !known.contains(text(column, "alias"))) {
         rows.push((
             text(column, "alias").to_owned(),
-            [text(column, "type").to_owned(), String::new(), in_lists(column)],
+            [text(column, "type").to_owned(), String::new(), list_features(column)],
         ));
     }
     let row = |(name, [kind, rules, lists]): &(String, [String; 3])| {
@@ -78,7 +78,8 @@ fn fields(schema: &Json, group: &str, columns: &[Json], rows: &mut Vec<(String, 
             fields(&field["schema"], &format!("{name}."), columns, rows);
             continue;
         }
-        let lists = columns.iter().find(|column| column["alias"] == field["alias"]).map(in_lists).unwrap_or_default();
+        let lists =
+            columns.iter().find(|column| column["alias"] == field["alias"]).map(list_features).unwrap_or_default();
         rows.push((name, [text(field, "type").to_owned(), rules(field), lists]));
     }
 }
@@ -106,19 +107,21 @@ fn rules(field: &Json) -> String {
         _ => None,
     });
     rules.extend(bound("max_items").map(|most| format!("at most {most} items")));
-    rules.extend(bound("reserved").and_then(Json::as_array).map(|names| format!("none of {}", listed(names.iter()))));
+    rules.extend(
+        bound("reserved").and_then(Json::as_array).map(|names| format!("none of {}", join_values(names.iter()))),
+    );
     // The names of all time zones would be no help.
     let values = field["values"].as_array().filter(|values| values.len() < 20);
-    rules.extend(values.map(|values| listed(values.iter().map(|value| &value["value"]))));
+    rules.extend(values.map(|values| join_values(values.iter().map(|value| &value["value"]))));
     rules.join(", ")
 }
 
-fn listed<'a>(values: impl Iterator<Item = &'a Json>) -> String {
+fn join_values<'a>(values: impl Iterator<Item = &'a Json>) -> String {
     values.map(|value| format!("`{}`", value.as_str().unwrap_or(""))).collect::<Vec<_>>().join(", ")
 }
 
 /// What a list can do with a column.
-fn in_lists(column: &Json) -> String {
+fn list_features(column: &Json) -> String {
     let filter = column["predicates"].as_array().is_some_and(|predicates| !predicates.is_empty());
     let can = [(filter, "filter"), (column["sort_ok"] == true, "sort")];
     let can: Vec<&str> = can.into_iter().filter(|(can, _)| *can).map(|(_, what)| what).collect();

@@ -15,10 +15,10 @@ mod served;
 mod session;
 
 use http::Method;
-use page::Page;
+use page::DocPage;
 use platform::table;
 use serde_json::Value as Json;
-use served::Server;
+use served::TestServer;
 use std::path::PathBuf;
 
 /// The binary under test.
@@ -40,8 +40,8 @@ async fn every_page_says_what_is_so() {
     if testkit::test_database().is_some() {
         return;
     }
-    let mut differences: Vec<String> = Page::all().into_iter().flat_map(fields::check).collect();
-    for page in Page::all() {
+    let mut differences: Vec<String> = DocPage::read_pages().into_iter().flat_map(fields::check).collect();
+    for page in DocPage::read_pages() {
         differences.extend(session::run(page).await);
     }
     assert!(differences.is_empty(), "{}\n\nUPDATE=1 writes the pages as it is now.", differences.join("\n"));
@@ -49,13 +49,13 @@ async fn every_page_says_what_is_so() {
 
 #[test]
 fn every_link_leads_somewhere() {
-    let pages = Page::all();
+    let pages = DocPage::read_pages();
     // As code hosts name the anchors of headings.
     let anchor = |heading: &str| {
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         kept.collect::<String>().to_lowercase().replace(' ', "-")
     };
-    let anchors = |page: &Page| -> Vec<String> {
+    let anchors = |page: &DocPage| -> Vec<String> {
         page.text
             .lines()
             .filter_map(|line| line.strip_prefix('#'))
@@ -85,7 +85,7 @@ fn every_link_leads_somewhere() {
 
 #[test]
 fn every_endpoint_stands_in_a_page() {
-    let pages: String = Page::all().into_iter().map(|page| page.text).collect();
+    let pages: String = DocPage::read_pages().into_iter().map(|page| page.text).collect();
     let history: Json =
         serde_json::from_str(&std::fs::read_to_string(root().join("openapi-history.json")).unwrap()).unwrap();
     let of_history = history["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {

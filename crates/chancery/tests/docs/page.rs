@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 /// A page.
-pub struct Page {
+pub struct DocPage {
     /// Its name, `users.md`.
     pub name: String,
     /// What stands in it.
@@ -14,7 +14,7 @@ pub struct Page {
 }
 
 /// A fenced block of a page.
-pub struct Block {
+pub struct FencedBlock {
     /// The word after the fence.
     pub language: String,
     /// The number of its first line, from 1.
@@ -23,13 +23,13 @@ pub struct Block {
     pub place: Range<usize>,
 }
 
-impl Page {
+impl DocPage {
     /// Every page, by name.
-    pub fn all() -> Vec<Page> {
+    pub fn read_pages() -> Vec<DocPage> {
         let entries = root().join("docs/reference").read_dir().unwrap().map(|entry| entry.unwrap().path());
         let mut paths: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
         paths.sort();
-        let page = |path: PathBuf| Page {
+        let page = |path: PathBuf| DocPage {
             name: path.file_name().unwrap().to_str().unwrap().to_owned(),
             text: std::fs::read_to_string(&path).unwrap(),
             path,
@@ -38,8 +38,8 @@ impl Page {
     }
 
     /// Its fenced blocks, from the top.
-    pub fn blocks(&self) -> Vec<Block> {
-        let (mut blocks, mut open, mut at) = (Vec::new(), None::<Block>, 0);
+    pub fn blocks(&self) -> Vec<FencedBlock> {
+        let (mut blocks, mut open, mut at) = (Vec::new(), None::<FencedBlock>, 0);
         for (n, line) in self.text.split_inclusive('\n').enumerate() {
             if let Some(language) = line.trim_end().strip_prefix("```") {
                 match open.take() {
@@ -49,7 +49,7 @@ impl Page {
                     }
                     None => {
                         let start = at + line.len();
-                        open = Some(Block { language: language.to_owned(), line: n + 2, place: start..start });
+                        open = Some(FencedBlock { language: language.to_owned(), line: n + 2, place: start..start });
                     }
                 }
             }
@@ -60,7 +60,7 @@ impl Page {
     }
 
     /// Writes what changed, when that is asked for; else returns what differs, by line.
-    pub fn settle(mut self, changes: Vec<(Block, String)>) -> Vec<String> {
+    pub fn settle(mut self, changes: Vec<(FencedBlock, String)>) -> Vec<String> {
         let changed: Vec<_> =
             changes.into_iter().filter(|(block, now)| self.text[block.place.clone()] != *now).collect();
         if is_update() && !changed.is_empty() {
@@ -70,7 +70,7 @@ impl Page {
             std::fs::write(&self.path, &self.text).unwrap();
             return Vec::new();
         }
-        let differs = |(block, now): &(Block, String)| {
+        let differs = |(block, now): &(FencedBlock, String)| {
             let page = &self.text[block.place.clone()];
             format!("docs/reference/{}:{}: the page says\n\n{page}\nbut it is now\n\n{now}", self.name, block.line)
         };

@@ -3,34 +3,34 @@
 use std::collections::HashMap;
 
 /// What names stand for.
-pub type Names = HashMap<String, String>;
+pub type Placeholders = HashMap<String, String>;
 
-enum Part<'a> {
+enum PatternPart<'a> {
     Text(&'a str),
     Anything,
     Name(&'a str),
 }
 
-fn parts(pattern: &str) -> Vec<Part<'_>> {
+fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
     let (mut parts, mut rest, mut from) = (Vec::new(), pattern, 0);
     while from < rest.len() {
         let (hole, length) = match &rest[from..] {
-            here if here.starts_with('…') => (Some(Part::Anything), '…'.len_utf8()),
+            here if here.starts_with('…') => (Some(PatternPart::Anything), '…'.len_utf8()),
             here => match name_at(here) {
-                Some(name) => (Some(Part::Name(name)), name.len() + 2),
+                Some(name) => (Some(PatternPart::Name(name)), name.len() + 2),
                 None => (None, here.chars().next().map_or(1, char::len_utf8)),
             },
         };
         match hole {
             None => from += length,
             Some(hole) => {
-                parts.push(Part::Text(&rest[..from]));
+                parts.push(PatternPart::Text(&rest[..from]));
                 parts.push(hole);
                 (rest, from) = (&rest[from + length..], 0);
             }
         }
     }
-    parts.push(Part::Text(rest));
+    parts.push(PatternPart::Text(rest));
     parts
 }
 
@@ -43,7 +43,8 @@ fn name_at(text: &str) -> Option<&str> {
 
 /// Every name that stands in a text.
 pub fn names(text: &str) -> Vec<&str> {
-    let names = parts(text).into_iter().filter_map(|part| if let Part::Name(name) = part { Some(name) } else { None });
+    let names =
+        parts(text).into_iter().filter_map(|part| if let PatternPart::Name(name) = part { Some(name) } else { None });
     names.collect()
 }
 
@@ -53,17 +54,17 @@ pub fn has_holes(text: &str) -> bool {
 }
 
 /// The text with what its names stand for; a name that stands for nothing stays.
-pub fn filled(text: &str, names: &Names) -> String {
-    let part = |part: Part| match part {
-        Part::Text(text) => text.to_owned(),
-        Part::Anything => "…".to_owned(),
-        Part::Name(name) => names.get(name).cloned().unwrap_or_else(|| format!("{{{name}}}")),
+pub fn filled(text: &str, names: &Placeholders) -> String {
+    let part = |part: PatternPart| match part {
+        PatternPart::Text(text) => text.to_owned(),
+        PatternPart::Anything => "…".to_owned(),
+        PatternPart::Name(name) => names.get(name).cloned().unwrap_or_else(|| format!("{{{name}}}")),
     };
     parts(text).into_iter().map(part).collect()
 }
 
 /// Whether a text is as the pattern says. New names stand for what they met from here on.
-pub fn matches(pattern: &str, text: &str, names: &mut Names) -> bool {
+pub fn matches(pattern: &str, text: &str, names: &mut Placeholders) -> bool {
     let parts = parts(pattern);
     let mut met = Vec::new();
     let is_match = rest_matches(&parts, text, names, &mut met);
@@ -73,19 +74,19 @@ pub fn matches(pattern: &str, text: &str, names: &mut Names) -> bool {
     is_match
 }
 
-fn rest_matches(parts: &[Part], text: &str, names: &Names, met: &mut Vec<(String, String)>) -> bool {
-    let literal = |text: &str, literal: &str, rest: &[Part], met: &mut Vec<_>| {
+fn rest_matches(parts: &[PatternPart], text: &str, names: &Placeholders, met: &mut Vec<(String, String)>) -> bool {
+    let literal = |text: &str, literal: &str, rest: &[PatternPart], met: &mut Vec<_>| {
         text.strip_prefix(literal).is_some_and(|text| rest_matches(rest, text, names, met))
     };
     match parts {
         [] => text.is_empty(),
-        [Part::Text(part), rest @ ..] => literal(text, part, rest, met),
-        [Part::Name(name), rest @ ..] if names.contains_key(*name) => literal(text, &names[*name], rest, met),
+        [PatternPart::Text(part), rest @ ..] => literal(text, part, rest, met),
+        [PatternPart::Name(name), rest @ ..] if names.contains_key(*name) => literal(text, &names[*name], rest, met),
         [hole, rest @ ..] => {
             let ends = text.char_indices().map(|(end, _)| end).chain([text.len()]);
             for end in ends {
                 let before = met.len();
-                if let Part::Name(name) = hole {
+                if let PatternPart::Name(name) = hole {
                     met.push(((*name).to_owned(), text[..end].to_owned()));
                 }
                 if rest_matches(rest, &text[end..], names, met) {

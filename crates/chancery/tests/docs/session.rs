@@ -1,16 +1,18 @@
 //! Runs a page from its top to its end, against servers of its own.
 
 use crate::BINARY;
-use crate::Server;
-use crate::answers::{self, Answer};
-use crate::page::Page;
-use crate::pattern::{self, Names};
+use crate::TestServer;
+use crate::answers::{self, DocumentedAnswer};
+use crate::page::DocPage;
+use crate::pattern::{self, Placeholders};
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue};
 use platform::events::history_client::HistoryAddress;
 use std::time::Duration;
-use store::Engine;
-use testkit::{API_KEY, Client, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, Settings};
+use store::StoreEngine;
+use testkit::{
+    API_KEY, ApiClient, DOMAIN, Forger, HISTORY_KEY, HistoryServer, Installation, Reply, SECRET_KEY, TestSettings,
+};
 
 /// What requests to the history service have as their `Host`.
 const HISTORY: &str = "history.example";
@@ -22,16 +24,16 @@ const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
 
 /// What a page talks to.
-struct Session {
-    server: Server,
+struct PageSession {
+    server: TestServer,
     history: HistoryServer,
     provider: Forger,
-    engine: Engine,
-    names: Names,
+    engine: StoreEngine,
+    names: Placeholders,
 }
 
 /// A request of a page.
-struct Call {
+struct PageRequest {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
@@ -39,8 +41,8 @@ struct Call {
 }
 
 /// What the page says otherwise than the servers.
-pub async fn run(page: Page) -> Vec<String> {
-    let (mut session, mut changes, mut sent) = (Session::start().await, Vec::new(), None::<Call>);
+pub async fn run(page: DocPage) -> Vec<String> {
+    let (mut session, mut changes, mut sent) = (PageSession::start().await, Vec::new(), None::<PageRequest>);
     for block in page.blocks() {
         let text = &page.text[block.place.clone()];
         let at = || format!("docs/reference/{}:{}", page.name, block.line);
@@ -64,25 +66,25 @@ pub async fn run(page: Page) -> Vec<String> {
     page.settle(changes)
 }
 
-impl Session {
-    async fn start() -> Session {
+impl PageSession {
+    async fn start() -> PageSession {
         let (history, provider, mut engine) = (HistoryServer::start().await, Forger::start().await, None);
-        let change = |settings: &mut Settings| {
+        let change = |settings: &mut TestSettings| {
             engine = Some(settings.engine.clone());
             settings.identity.sso_provider_a_issuer = Some(provider.issuer_setting());
             settings.identity.sso_provider_b_issuer = Some(provider.issuer_setting());
             let url = format!("http://{}", history.address);
             settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() });
         };
-        let server = Server::with(change).await;
+        let server = TestServer::start_with(change).await;
         let admin = server.admin().await;
         let names = [("admin", admin.token.as_str()), ("api_key", API_KEY), ("history_key", HISTORY_KEY)];
         let names = names.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Session { server, history, provider, engine: engine.unwrap(), names }
+        PageSession { server, history, provider, engine: engine.unwrap(), names }
     }
 
     /// A request as it is sent. A name that is an account type's is the token of an account of that type.
-    async fn call(&mut self, text: &str, at: &str) -> Call {
+    async fn call(&mut self, text: &str, at: &str) -> PageRequest {
         for name in pattern::names(text) {
             if TYPES.contains(&name) && !self.names.contains_key(name) {
                 let token = self.server.as_type(name).await.token;
@@ -100,19 +102,19 @@ impl Session {
             (name.to_owned(), value.to_owned())
         };
         let headers = lines.map(header).collect();
-        Call { method: method.to_owned(), target: target.to_owned(), headers, body: body.trim_end().to_owned() }
+        PageRequest { method: method.to_owned(), target: target.to_owned(), headers, body: body.trim_end().to_owned() }
     }
 
     /// The answer to a request. One of the history service, to which events come in the background, and one about a document
     /// are asked for again for a while.
-    async fn answer(&mut self, call: &Call, before: &str) -> String {
+    async fn answer(&mut self, call: &PageRequest, before: &str) -> String {
         let host = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let is_history = host.is_some_and(|(_, host)| host == HISTORY);
         let is_later = is_history || IN_THE_BACKGROUND.iter().any(|path| call.target.contains(path));
         let attempts = if is_later && call.method == "GET" { 10 } else { 1 };
         for attempt in 1.. {
             let (mut names, answer) = (self.names.clone(), self.send(call, is_history).await);
-            let now = answers::shown(before, &answer, &mut names);
+            let now = answers::render_answer(before, &answer, &mut names);
             if now == before || attempt == attempts {
                 self.names = names;
                 return now;
@@ -123,13 +125,13 @@ impl Session {
         unreachable!("it ends with the last attempt")
     }
 
-    async fn send(&self, call: &Call, is_history: bool) -> Answer {
+    async fn send(&self, call: &PageRequest, is_history: bool) -> DocumentedAnswer {
         if call.target.starts_with("http") {
             return self.provider_answers(&call.target);
         }
         let address = if is_history { self.history.address } else { self.server.address };
         let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
-        let mut client = Client::new(address, DOMAIN);
+        let mut client = ApiClient::new(address, DOMAIN);
         for (name, value) in call.headers.iter().filter(|(name, _)| !is_type(name)) {
             client = client.with_header(name, value);
         }
@@ -141,16 +143,16 @@ impl Session {
             None => request.body(content_type, call.body.clone()),
         };
         let Reply { status, headers, text, .. } = request.send().await;
-        Answer { status, headers, text }
+        DocumentedAnswer { status, headers, text }
     }
 
     /// What a provider does at which somebody signs in: it sends the browser back with a code.
-    fn provider_answers(&self, authorization: &str) -> Answer {
+    fn provider_answers(&self, authorization: &str) -> DocumentedAnswer {
         let query = testkit::parameters(authorization);
         let code = self.provider.authorize(authorization);
         let location = format!("{}?code={code}&state={}", query["redirect_uri"], query["state"]);
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(&location).unwrap())]);
-        Answer { status: 302, headers, text: String::new() }
+        DocumentedAnswer { status: 302, headers, text: String::new() }
     }
 
     /// The last mail to the one in `To:`.
@@ -184,8 +186,8 @@ impl Session {
             .set("CHANCERY_DATA", self.server.data().to_str().unwrap())
             .set("CHANCERY_SECRET_KEY", SECRET_KEY);
         let installation = match &self.engine {
-            Engine::Postgres { url } => installation.set("CHANCERY_DATABASE_URL", url),
-            Engine::Sqlite { .. } => installation,
+            StoreEngine::Postgres { url } => installation.set("CHANCERY_DATABASE_URL", url),
+            StoreEngine::Sqlite { .. } => installation,
         };
         let command = |line: &str| {
             let filled = pattern::filled(line, &self.names);

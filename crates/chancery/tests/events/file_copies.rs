@@ -1,12 +1,12 @@
 //! The main API puts the copy of a document into the history service, before the event that names it.
 
-use crate::Server;
-use crate::record_history::{delivered, put, with};
+use crate::TestServer;
+use crate::record_history::{commit_events, delivered, start_with_history};
 use platform::events::file_copies::{CopyFailure, MAX_BYTES, put_copy};
-use platform::events::record_events::{Event, GeneratedDocument, Source};
+use platform::events::record_events::{EventSource, GeneratedDocument, RecordChangeEvent};
 use std::fs::File;
 use std::io::Write;
-use testkit::{Behaviour, Client, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3, eventually};
+use testkit::{ApiClient, Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, S3Server, eventually};
 
 /// A temporary file without a name.
 fn file(content: &[u8]) -> File {
@@ -15,14 +15,14 @@ fn file(content: &[u8]) -> File {
     file
 }
 
-async fn copied(server: &Server, content: &[u8]) -> Result<Option<String>, CopyFailure> {
+async fn copy_content(server: &TestServer, content: &[u8]) -> Result<Option<String>, CopyFailure> {
     put_copy(&server.app, &server.build, file(content), content.len() as u64).await
 }
 
 /// A server that delivers to a fake service.
-async fn with_fake(history: &FakeHistory) -> Server {
+async fn with_fake(history: &FakeHistory) -> TestServer {
     let service = history.service();
-    Server::with(|config| config.events.history = service).await
+    TestServer::start_with(|config| config.events.history = service).await
 }
 
 fn failure(why: &str, may_retry: bool) -> Result<Option<String>, CopyFailure> {
@@ -31,17 +31,17 @@ fn failure(why: &str, may_retry: bool) -> Result<Option<String>, CopyFailure> {
 
 /// Puts a copy, writes its event, and gets the file of the event.
 async fn a_copy_comes_back(service: &HistoryServer) {
-    let server = with(service).await;
+    let server = start_with_history(service).await;
     let content: Vec<u8> = (0..3_000_001_u32).map(|number| (number / 7) as u8).collect();
-    let file_id = copied(&server, &content).await.unwrap().unwrap();
+    let file_id = copy_content(&server, &content).await.unwrap().unwrap();
     let document = GeneratedDocument { document_template_id: 5, field_id: 0, file_id: &file_id };
-    let event = Event::DocumentGenerated(document).of(12, &Source::system(), NOW);
+    let event = RecordChangeEvent::DocumentGenerated(document).to_history_event(12, &EventSource::system(), NOW);
     let event_id = event.event_id;
-    put(&server, vec![event]).await;
+    commit_events(&server, vec![event]).await;
     delivered(&server).await;
 
     let tenant = platform::events::history_tenants::find(&server.app, &server.build.uid).await.unwrap().unwrap();
-    let client = Client::new(service.address, "history.example")
+    let client = ApiClient::new(service.address, "history.example")
         .with_header("x-api-key", HISTORY_KEY)
         .with_header("x-client-id", &tenant.client_id);
     let reply = client.get(&format!("/api/history/events/{event_id}/file")).await;
@@ -58,20 +58,20 @@ async fn a_copy_goes_to_the_history_service_and_its_event_leads_to_it() {
 
 #[tokio::test]
 async fn a_copy_goes_to_the_bucket_of_the_history_service() {
-    let s3 = S3::start();
+    let s3 = S3Server::start();
     a_copy_comes_back(&HistoryServer::with_files(Some(&s3)).await).await;
 }
 
 #[tokio::test]
 async fn without_a_history_service_there_is_no_copy() {
-    let server = Server::start().await;
-    assert_eq!(copied(&server, b"%PDF").await, Ok(None));
+    let server = TestServer::start().await;
+    assert_eq!(copy_content(&server, b"%PDF").await, Ok(None));
 }
 
 #[tokio::test]
 async fn fifty_megabytes_are_copied_and_more_is_refused_before_it_is_sent() {
     let service = HistoryServer::start().await;
-    let server = with(&service).await;
+    let server = start_with_history(&service).await;
     let of_size = |size: u64| {
         let file = file(b"");
         file.set_len(size).unwrap();
@@ -92,7 +92,7 @@ async fn fifty_megabytes_are_copied_and_more_is_refused_before_it_is_sent() {
 async fn a_failure_says_whether_a_retry_may_help_and_tells_no_secret() {
     let history = FakeHistory::start().await;
     let server = with_fake(&history).await;
-    assert!(matches!(copied(&server, b"%PDF").await, Ok(Some(_))));
+    assert!(matches!(copy_content(&server, b"%PDF").await, Ok(Some(_))));
     for (status, shown, may_retry) in [
         (400, "400 Bad Request", false),
         (404, "404 Not Found", false),
@@ -105,16 +105,16 @@ async fn a_failure_says_whether_a_retry_may_help_and_tells_no_secret() {
     ] {
         history.answers_uploads_with(status);
         let why = format!("the upload of the file was answered with {shown}");
-        assert_eq!(copied(&server, b"%PDF").await, failure(&why, may_retry), "{status}");
+        assert_eq!(copy_content(&server, b"%PDF").await, failure(&why, may_retry), "{status}");
     }
     assert_eq!(history.uploads(), 9);
 
     history.answers_uploads_with(201);
-    history.is(Behaviour::Refuses);
+    history.set_behaviour(Behaviour::Refuses);
     let away = r#"503 Service Unavailable: {"detail":"ClickHouse temporarily unavailable"}"#;
-    assert_eq!(copied(&server, b"%PDF").await, failure(away, true));
-    history.is(Behaviour::Serves);
-    assert!(matches!(copied(&server, b"%PDF").await, Ok(Some(_))));
+    assert_eq!(copy_content(&server, b"%PDF").await, failure(away, true));
+    history.set_behaviour(Behaviour::Serves);
+    assert!(matches!(copy_content(&server, b"%PDF").await, Ok(Some(_))));
 
     // A file that is shorter than it was said to be is not stored as a whole one.
     let short = put_copy(&server.app, &server.build, file(b"%PDF"), 1_000_000).await.unwrap_err();
@@ -126,11 +126,11 @@ async fn a_failure_says_whether_a_retry_may_help_and_tells_no_secret() {
 async fn nothing_is_put_into_another_history_service() {
     let history = FakeHistory::start().await;
     let server = with_fake(&history).await;
-    assert!(matches!(copied(&server, b"%PDF").await, Ok(Some(_))));
-    history.has_id(Some("0b9d2f4e-8a55-4c39-9a2f-3d5c0e6b7a11"));
-    let foreign = copied(&server, b"%PDF").await.unwrap_err();
+    assert!(matches!(copy_content(&server, b"%PDF").await, Ok(Some(_))));
+    history.set_id(Some("0b9d2f4e-8a55-4c39-9a2f-3d5c0e6b7a11"));
+    let foreign = copy_content(&server, b"%PDF").await.unwrap_err();
     assert!(foreign.may_retry && foreign.why.contains("another history service"), "{foreign}");
-    let foreign = copied(&server, b"%PDF").await.unwrap_err();
+    let foreign = copy_content(&server, b"%PDF").await.unwrap_err();
     assert!(foreign.may_retry && foreign.why.contains("not the history service of this database"), "{foreign}");
     assert_eq!(history.uploads(), 1);
 }
@@ -139,7 +139,7 @@ async fn nothing_is_put_into_another_history_service() {
 async fn a_service_that_does_not_answer_may_answer_later() {
     let history = FakeHistory::start().await;
     let server = with_fake(&history).await;
-    assert!(matches!(copied(&server, b"%PDF").await, Ok(Some(_))));
+    assert!(matches!(copy_content(&server, b"%PDF").await, Ok(Some(_))));
     drop(history);
-    eventually(async || matches!(copied(&server, b"%PDF").await, Err(CopyFailure { may_retry: true, .. }))).await;
+    eventually(async || matches!(copy_content(&server, b"%PDF").await, Err(CopyFailure { may_retry: true, .. }))).await;
 }

@@ -2,7 +2,7 @@
 
 use crate::BINARY;
 use serde_json::{Value as Json, json};
-use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, eventually};
+use testkit::{ADMIN, ApiClient, HISTORY_KEY, Installation, PASSWORD, Process, eventually};
 
 fn installation() -> Installation {
     let installation = Installation::embedded(BINARY)
@@ -15,17 +15,17 @@ fn installation() -> Installation {
 }
 
 /// A caller of the history service with the tenant of a build, which `build list` tells.
-pub fn tenant(installation: &Installation, process: &Process, domain: &str) -> Client {
+pub fn tenant(installation: &Installation, process: &Process, domain: &str) -> ApiClient {
     let listed = installation.succeeds(&["build", "list"]);
     let line = listed.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
     let client_id = line.split('\t').nth(4).unwrap();
-    Client::new(process.history(), "history.example")
+    ApiClient::new(process.history(), "history.example")
         .with_header("x-api-key", HISTORY_KEY)
         .with_header("x-client-id", client_id)
 }
 
 /// The first list of system events that is long enough.
-pub async fn events(history: &Client, count: usize) -> Vec<Json> {
+pub async fn events(history: &ApiClient, count: usize) -> Vec<Json> {
     eventually(async || {
         let listed = history.get("/api/system-events").await.ok();
         let results = listed["results"].as_array().unwrap().clone();
@@ -34,7 +34,7 @@ pub async fn events(history: &Client, count: usize) -> Vec<Json> {
     .await
 }
 
-fn shown(events: &[Json]) -> Vec<(Json, Json)> {
+fn event_pairs(events: &[Json]) -> Vec<(Json, Json)> {
     events.iter().map(|event| (event["event_type"].clone(), event["source_id"].clone())).collect()
 }
 
@@ -48,10 +48,10 @@ async fn sign_ins_arrive_in_the_history_of_their_build() {
     here.login(ADMIN, PASSWORD).await.ok();
     there.login("nobody@example.com", PASSWORD).await.expect(401);
     let of_localhost = events(&tenant(&installation, &process, "localhost"), 2).await;
-    assert_eq!(shown(&of_localhost), [(json!("login_success"), json!(1)), (json!("login_failed"), json!(1))]);
+    assert_eq!(event_pairs(&of_localhost), [(json!("login_success"), json!(1)), (json!("login_failed"), json!(1))]);
     assert_eq!(of_localhost[1]["source_ip"], "127.0.0.1");
     let of_the_other = events(&tenant(&installation, &process, "b.example"), 1).await;
-    assert_eq!(shown(&of_the_other), [(json!("login_failed"), json!(0))]);
+    assert_eq!(event_pairs(&of_the_other), [(json!("login_failed"), json!(0))]);
     process.stop();
 }
 
@@ -88,7 +88,7 @@ async fn a_backup_has_the_history() {
             "source_type_id": 1, "event_data": [data],
         },
     });
-    history.post("/api/event-bridge/create-event", event).await.created();
+    history.post("/api/event-bridge/create-event", event).await.expect_created();
     let reply = history.get(&format!("/api/history/events/{id}/file")).await;
     let address = reply.header("location").split_once("/api/").unwrap().1.to_owned();
     assert_eq!(history.get(&format!("/api/{address}")).await.text, "content");
@@ -138,9 +138,9 @@ fn full_batch(number: usize) -> String {
 async fn four_full_batches_at_once_take_less_than_200_mib() {
     let installation = installation();
     let process = installation.serve_history();
-    let api = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    let api = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     let wanted = json!({"database_name": "large", "client_label": "large"});
-    let made = api.post("/api/initialize-tenant", wanted).await.created();
+    let made = api.post("/api/initialize-tenant", wanted).await.expect_created();
     let api = api.with_header("x-client-id", made["client_id"].as_str().unwrap());
     let tasks: Vec<_> = (0..4)
         .map(|number| {
@@ -151,7 +151,7 @@ async fn four_full_batches_at_once_take_less_than_200_mib() {
         })
         .collect();
     for task in tasks {
-        task.await.unwrap().is(201, json!({"inserted": 10_000}));
+        task.await.unwrap().expect_reply(201, json!({"inserted": 10_000}));
     }
     let mebibytes = process.peak_memory();
     assert!(mebibytes < 200, "{mebibytes} MiB");

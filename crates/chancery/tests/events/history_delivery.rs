@@ -1,9 +1,9 @@
 //! The main API delivers its events to the history service: none lost, none twice, system events in their order
 //! (`docs/reference/history.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::{BINARY, message};
-use platform::events::outbox::{self, HistoryEvent, Uuid};
+use platform::events::outbox::{self, OutboxHistoryEvent, Uuid};
 use platform::events::relay;
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
@@ -16,15 +16,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use testkit::{
-    ADMIN, Behaviour, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, MINUTE, NOW, PASSWORD, SECOND,
-    Tenant, eventually,
+    ADMIN, ApiClient, Behaviour, FakeHistory, FakeServer, HISTORY_KEY, Installation, MINUTE, NOW, PASSWORD, SECOND,
+    TestBuild, eventually,
 };
 
-async fn with(history: &FakeHistory) -> Server {
+async fn start_with_history(history: &FakeHistory) -> TestServer {
     let service = history.service();
-    Server::with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await
+    TestServer::start_with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await
 }
 
 /// The kinds of the events.
@@ -32,16 +32,16 @@ fn kinds(events: &[Json]) -> Vec<i64> {
     events.iter().map(|event| event["event_type"].as_i64().unwrap()).collect()
 }
 
-pub async fn number(tenant: &Tenant, sql: &'static str) -> i64 {
-    tenant.build.db.read::<_, Error>(move |conn| conn.one(&Sql::new(sql), |row| row.int(0))).await.unwrap()
+pub async fn number(tenant: &TestBuild, sql: &'static str) -> i64 {
+    tenant.build.db.read::<_, StoreError>(move |conn| conn.query_one(&Sql::new(sql), |row| row.int(0))).await.unwrap()
 }
 
-pub async fn waiting(tenant: &Tenant) -> i64 {
+pub async fn count_waiting(tenant: &TestBuild) -> i64 {
     number(tenant, "SELECT count(*) FROM outbox").await
 }
 
 /// A row of the outbox as if it had been there for long, with some bytes in it.
-async fn put_old(tenant: &Tenant, id: &str, bytes: usize) {
+async fn put_old(tenant: &TestBuild, id: &str, bytes: usize) {
     let id = id.to_owned();
     let body = json!({
         "id": id, "event_timestamp": "1970-01-01T00:00:00.000000Z", "category": 1, "event_type": 1, "source_id": 1,
@@ -52,10 +52,10 @@ async fn put_old(tenant: &Tenant, id: &str, bytes: usize) {
         let sql = Sql::new("INSERT INTO outbox(id, kind, size, created_at, body) VALUES ($1, 'system', $2, 0, $3)");
         conn.exec(&sql.arg(&id).arg(body.len() as i64).arg(&body))
     };
-    tenant.build.db.write::<u64, Error>(insert).await.unwrap();
+    tenant.build.db.write::<u64, StoreError>(insert).await.unwrap();
 }
 
-async fn fail(client: &Client, username: &str) {
+async fn fail(client: &ApiClient, username: &str) {
     client.login(username, "wrong").await.expect(401);
 }
 
@@ -64,7 +64,7 @@ async fn fail(client: &Client, username: &str) {
 #[tokio::test]
 async fn a_build_has_its_tenant_as_soon_as_it_is_made() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let other = server.build("3-b.example").await;
     let tenants = history.tenants();
     assert_eq!(tenants.len(), 2, "{tenants:?}");
@@ -77,8 +77,9 @@ async fn a_build_has_its_tenant_as_soon_as_it_is_made() {
     }
     // The secret is kept, and not readable.
     let sql = Sql::new("SELECT client_id, client_secret FROM history_tenants ORDER BY created_at, domain DESC");
-    let read = move |conn: &mut Conn| conn.all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]));
-    let rows = server.app.store.control().read::<_, Error>(read).await.unwrap();
+    let read =
+        move |conn: &mut Conn| conn.query_all(&sql, |row| Ok([row.text(0)?.to_owned(), row.text(1)?.to_owned()]));
+    let rows = server.app.store.control().read::<_, StoreError>(read).await.unwrap();
     let ids: HashSet<&str> = rows.iter().map(|[id, _]| id.as_str()).collect();
     assert_eq!(ids, tenants.iter().map(|tenant| tenant.client_id.as_str()).collect());
     assert!(rows.iter().all(|[_, secret]| secret.len() > 40 && !secret.contains("secret")), "{rows:?}");
@@ -87,7 +88,7 @@ async fn a_build_has_its_tenant_as_soon_as_it_is_made() {
 #[tokio::test]
 async fn a_build_is_made_without_the_service_and_its_tenant_later() {
     let port = FakeServer::closed_port().await;
-    let server = Server::with(|config| config.events.history = FakeHistory::service_at(port)).await;
+    let server = TestServer::start_with(|config| config.events.history = FakeHistory::service_at(port)).await;
     server.admin().await;
     let anyone = server.anonymous();
     eventually(async || {
@@ -95,26 +96,26 @@ async fn a_build_is_made_without_the_service_and_its_tenant_later() {
         ready["history"] == json!({"waiting": 1, "lag_seconds": 0, "is_reachable": false, "refused": 0})
     })
     .await;
-    let history = FakeHistory::at(port).await;
-    assert_eq!(kinds(&history.arrived(1).await), [1]);
+    let history = FakeHistory::start_on_port(port).await;
+    assert_eq!(kinds(&history.wait_for_events(1).await), [1]);
     assert_eq!(history.tenants().len(), 1);
 }
 
 #[tokio::test]
 async fn a_tenant_whose_answer_was_lost_is_followed_by_another() {
     let history = FakeHistory::start().await;
-    history.is(Behaviour::LosesAnswers);
-    let server = with(&history).await;
+    history.set_behaviour(Behaviour::LosesAnswers);
+    let server = start_with_history(&history).await;
     server.admin().await;
-    history.called(2).await;
-    history.is(Behaviour::Serves);
-    history.arrived(1).await;
+    history.wait_for_calls(2).await;
+    history.set_behaviour(Behaviour::Serves);
+    history.wait_for_events(1).await;
     let tenants = history.tenants();
     assert!(tenants.len() >= 2, "{tenants:?}");
     // What is kept is the last one, and it stays.
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     server.admin().await;
-    history.arrived(2).await;
+    history.wait_for_events(2).await;
     assert_eq!(history.tenants(), tenants);
 }
 
@@ -123,13 +124,13 @@ async fn a_tenant_whose_answer_was_lost_is_followed_by_another() {
 #[tokio::test]
 async fn outcomes_of_sign_ins_arrive_in_order() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let client = server.anonymous();
     client.sign_in(ADMIN, PASSWORD).await;
     fail(&client, ADMIN).await;
     fail(&client, "nobody@example.com").await;
-    client.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
-    let events = history.arrived(4).await;
+    client.post("/api/auth/password-reset/", json!({"username": ADMIN})).await.expect_empty();
+    let events = history.wait_for_events(4).await;
     assert_eq!(kinds(&events), [1, 2, 2, 7]);
     let mut second = events[1].clone();
     assert!(Uuid::parse_str(second["id"].take().as_str().unwrap()).is_ok());
@@ -138,23 +139,23 @@ async fn outcomes_of_sign_ins_arrive_in_order() {
         "source_type": 1, "source_info": "", "source_ip": "127.0.0.1", "event_data": r#"{"reason":"wrong_password"}"#,
     });
     assert_eq!(second, expected);
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(history.repeated(), 0);
 }
 
 #[tokio::test]
 async fn an_event_arrives_at_once() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let mut times = Vec::new();
     for n in 1..=10 {
         server
             .anonymous()
             .post("/api/auth/password-reset/", json!({"username": "nobody@example.com"}))
             .await
-            .is_empty();
+            .expect_empty();
         let started = Instant::now();
-        history.arrived(n).await;
+        history.wait_for_events(n).await;
         times.push(started.elapsed());
     }
     // The fastest of them, since a machine may be busy with something else for a while.
@@ -162,13 +163,13 @@ async fn an_event_arrives_at_once() {
 }
 
 /// A request of the first super admin, for what later resources will do in theirs.
-pub async fn request(server: &Server, admin: &Client) -> Arc<Request> {
+pub async fn request(server: &TestServer, admin: &ApiClient) -> Arc<Request> {
     let route = table().routes().find(|route| matches!(route.handler, Handler::Write(_))).unwrap();
     Arc::new(server.request(Some(admin), route, "").await)
 }
 
-pub fn created(record_id: i64) -> HistoryEvent {
-    HistoryEvent {
+pub fn record_created_event(record_id: i64) -> OutboxHistoryEvent {
+    OutboxHistoryEvent {
         event_id: Uuid::new_v4(),
         event_time: NOW + record_id,
         event_type_id: 1,
@@ -195,17 +196,17 @@ fn records(envelopes: &[Json]) -> Vec<i64> {
 #[tokio::test]
 async fn history_of_records_arrives_in_its_envelope() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let admin = server.admin().await;
     let request = request(&server, &admin).await;
-    let events: Vec<HistoryEvent> = (1..=30).map(created).collect();
+    let events: Vec<OutboxHistoryEvent> = (1..=30).map(record_created_event).collect();
     for events in events.chunks(10) {
         let events = events.to_vec();
         let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
         platform::kit::commit::write(&request, put).await.unwrap();
         fail(&server.anonymous(), "nobody@example.com").await;
     }
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     let envelopes = envelopes(&history);
     assert_eq!(records(&envelopes), (1..=30).collect::<Vec<_>>());
     let expected = json!({
@@ -222,30 +223,30 @@ async fn history_of_records_arrives_in_its_envelope() {
     assert_eq!(kinds(&history.system_events()), [1, 2, 2, 2]);
     // What is undone leaves nothing.
     let undone = |request: &Request, conn: &mut Conn| {
-        outbox::put_history(request, conn, &[created(31)])?;
+        outbox::put_history(request, conn, &[record_created_event(31)])?;
         Err::<(), _>(platform::kit::refusal::Refusal::not_found())
     };
     assert_eq!(platform::kit::commit::write(&request, undone).await.unwrap_err().status, 404);
-    assert_eq!(waiting(&server).await, 0);
+    assert_eq!(count_waiting(&server).await, 0);
 }
 
 #[tokio::test]
 async fn an_outage_delays_and_loses_nothing() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let client = server.anonymous();
     client.sign_in(ADMIN, PASSWORD).await;
-    history.arrived(1).await;
-    history.is(Behaviour::Refuses);
+    history.wait_for_events(1).await;
+    history.set_behaviour(Behaviour::Refuses);
     let before = history.calls();
     for _ in 0..20 {
         fail(&client, "nobody@example.com").await;
     }
-    history.called(before + 3).await;
+    history.wait_for_calls(before + 3).await;
     // New events do not shorten the pauses.
     assert!(history.calls() < before + 10, "{} calls", history.calls() - before);
     client.sign_in(ADMIN, PASSWORD).await;
-    assert_eq!(waiting(&server).await, 21);
+    assert_eq!(count_waiting(&server).await, 21);
     server.advance(3600 * SECOND);
     // What is committed when the process begins to count may show at its next count alone.
     eventually(async || {
@@ -253,8 +254,8 @@ async fn an_outage_delays_and_loses_nothing() {
             == json!({"waiting": 21, "lag_seconds": 3600, "is_reachable": false, "refused": 0})
     })
     .await;
-    history.is(Behaviour::Serves);
-    let events = history.arrived(22).await;
+    history.set_behaviour(Behaviour::Serves);
+    let events = history.wait_for_events(22).await;
     assert_eq!(kinds(&events), [vec![1], vec![2; 20], vec![1]].concat());
     eventually(async || {
         client.get("/readyz").await.ok()["history"]
@@ -267,17 +268,17 @@ async fn an_outage_delays_and_loses_nothing() {
 #[tokio::test]
 async fn lost_answers_make_no_duplicates() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let client = server.anonymous();
-    history.is(Behaviour::LosesAnswers);
+    history.set_behaviour(Behaviour::LosesAnswers);
     for _ in 0..5 {
         fail(&client, "nobody@example.com").await;
     }
-    history.arrived(5).await;
-    history.is(Behaviour::Serves);
+    history.wait_for_events(5).await;
+    history.set_behaviour(Behaviour::Serves);
     fail(&client, ADMIN).await;
-    let events = history.arrived(6).await;
-    eventually(async || waiting(&server).await == 0).await;
+    let events = history.wait_for_events(6).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     let ids: HashSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!((ids.len(), history.system_events().len()), (6, 6));
     assert!(history.repeated() >= 1, "the test shows something only if something was sent twice");
@@ -286,8 +287,8 @@ async fn lost_answers_make_no_duplicates() {
 #[tokio::test]
 async fn more_than_a_batch_arrives_in_order() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
-    history.is(Behaviour::Refuses);
+    let server = start_with_history(&history).await;
+    history.set_behaviour(Behaviour::Refuses);
     let ids: Vec<String> = (0..2500).map(|_| Uuid::new_v4().to_string()).collect();
     let rows = ids.clone();
     let insert = move |conn: &mut Conn| {
@@ -298,10 +299,10 @@ async fn more_than_a_batch_arrives_in_order() {
         }
         Ok(0)
     };
-    server.build.db.write::<u64, Error>(insert).await.unwrap();
+    server.build.db.write::<u64, StoreError>(insert).await.unwrap();
     fail(&server.anonymous(), ADMIN).await;
-    history.is(Behaviour::Serves);
-    let events = history.arrived(2501).await;
+    history.set_behaviour(Behaviour::Serves);
+    let events = history.wait_for_events(2501).await;
     let arrived: Vec<&str> = events.iter().take(2500).map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!(arrived, ids);
     assert_eq!(history.repeated(), 0);
@@ -310,35 +311,35 @@ async fn more_than_a_batch_arrives_in_order() {
 #[tokio::test]
 async fn wrong_events_do_not_hold_up_the_rest() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let request = request(&server, &server.admin().await).await;
-    history.arrived(1).await;
+    history.wait_for_events(1).await;
     history.poison("poison");
-    history.is(Behaviour::Refuses);
+    history.set_behaviour(Behaviour::Refuses);
     for n in 0..20 {
         let id = if n == 13 { "poison".to_owned() } else { Uuid::new_v4().to_string() };
         put_old(&server, &id, 0).await;
     }
     let put = |request: &Request, conn: &mut Conn| {
-        let wrong = HistoryEvent { source_info: "poison".to_owned(), ..created(2) };
-        outbox::put_history(request, conn, &[created(1), wrong, created(3)])
+        let wrong = OutboxHistoryEvent { source_info: "poison".to_owned(), ..record_created_event(2) };
+        outbox::put_history(request, conn, &[record_created_event(1), wrong, record_created_event(3)])
     };
     platform::kit::commit::write(&request, put).await.unwrap();
     fail(&server.anonymous(), ADMIN).await;
-    history.is(Behaviour::Serves);
-    let events = history.arrived(21).await;
+    history.set_behaviour(Behaviour::Serves);
+    let events = history.wait_for_events(21).await;
     assert_eq!(kinds(&events), [vec![1; 20], vec![2]].concat());
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), [1, 3]);
     let sql = Sql::new("SELECT kind, reason, body FROM outbox_refused ORDER BY refused_at, kind DESC");
     let read = move |conn: &mut Conn| {
-        conn.all(&sql, |row| {
+        conn.query_all(&sql, |row| {
             assert!(row.text(1)?.starts_with("422 Unprocessable Entity: {"), "{}", row.text(1)?);
             let body: Json = serde_json::from_str(row.text(2)?).unwrap();
             Ok((row.text(0)?.to_owned(), body["id"].clone(), body["source_info"].clone()))
         })
     };
-    let refused = server.build.db.read::<_, Error>(read).await.unwrap();
+    let refused = server.build.db.read::<_, StoreError>(read).await.unwrap();
     let expected = [("system", json!("poison"), json!("")), ("history", Json::Null, json!("poison"))];
     assert_eq!(refused, expected.map(|(kind, id, info)| (kind.to_owned(), id, info)));
     assert_eq!(history.repeated(), 0, "what was refused was not stored");
@@ -347,44 +348,44 @@ async fn wrong_events_do_not_hold_up_the_rest() {
 #[tokio::test]
 async fn a_batch_that_is_too_large_goes_in_parts() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     history.max_body(10_000);
-    history.is(Behaviour::Refuses);
+    history.set_behaviour(Behaviour::Refuses);
     let ids: Vec<String> = (0..15).map(|_| Uuid::new_v4().to_string()).collect();
     for id in &ids {
         put_old(&server, id, 3000).await;
     }
     put_old(&server, "one that is too large by itself", 12_000).await;
     fail(&server.anonymous(), ADMIN).await;
-    history.is(Behaviour::Serves);
-    let events = history.arrived(16).await;
+    history.set_behaviour(Behaviour::Serves);
+    let events = history.wait_for_events(16).await;
     let arrived: Vec<&str> = events.iter().take(15).map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!(arrived, ids);
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 1);
 }
 
 #[tokio::test]
 async fn an_unknown_tenant_loses_nothing() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     server.admin().await;
-    history.arrived(1).await;
-    eventually(async || waiting(&server).await == 0).await;
-    history.forget(&history.tenants()[0].client_id);
+    history.wait_for_events(1).await;
+    eventually(async || count_waiting(&server).await == 0).await;
+    history.remove_tenant(&history.tenants()[0].client_id);
     let calls = history.calls();
     server.admin().await;
-    history.called(calls + 1).await;
+    history.wait_for_calls(calls + 1).await;
     let client = server.anonymous();
     eventually(async || client.get("/readyz").await.ok()["history"]["is_reachable"] == json!(false)).await;
-    assert_eq!((waiting(&server).await, history.system_events().len()), (1, 1));
+    assert_eq!((count_waiting(&server).await, history.system_events().len()), (1, 1));
 }
 
 // ---- Many history events at once -----------------------------------------------------------------------------------
 
 /// Commits events of these records in one transaction.
-async fn put(request: &Arc<Request>, records: std::ops::RangeInclusive<i64>) -> Result<(), Refusal> {
-    let events: Vec<HistoryEvent> = records.map(created).collect();
+async fn commit_events(request: &Arc<Request>, records: std::ops::RangeInclusive<i64>) -> Result<(), Refusal> {
+    let events: Vec<OutboxHistoryEvent> = records.map(record_created_event).collect();
     let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
     platform::kit::commit::write(request, put).await
 }
@@ -392,15 +393,15 @@ async fn put(request: &Arc<Request>, records: std::ops::RangeInclusive<i64>) -> 
 #[tokio::test]
 async fn many_lost_answers_make_no_duplicates() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let request = request(&server, &server.admin().await).await;
-    history.arrived(1).await;
-    eventually(async || waiting(&server).await == 0).await;
-    history.is(Behaviour::LosesAnswers);
-    put(&request, 1..=200).await.unwrap();
+    history.wait_for_events(1).await;
+    eventually(async || count_waiting(&server).await == 0).await;
+    history.set_behaviour(Behaviour::LosesAnswers);
+    commit_events(&request, 1..=200).await.unwrap();
     eventually(async || history.envelopes().len() >= 64).await;
-    history.is(Behaviour::Serves);
-    eventually(async || waiting(&server).await == 0).await;
+    history.set_behaviour(Behaviour::Serves);
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=200).collect::<Vec<_>>());
     assert!(history.repeated() >= 64, "{} were sent twice", history.repeated());
 }
@@ -408,21 +409,21 @@ async fn many_lost_answers_make_no_duplicates() {
 #[tokio::test]
 async fn an_outage_costs_one_call_at_a_time() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let request = request(&server, &server.admin().await).await;
-    history.arrived(1).await;
-    eventually(async || waiting(&server).await == 0).await;
-    history.is(Behaviour::Refuses);
+    history.wait_for_events(1).await;
+    eventually(async || count_waiting(&server).await == 0).await;
+    history.set_behaviour(Behaviour::Refuses);
     let before = history.calls();
-    put(&request, 1..=500).await.unwrap();
-    eventually(async || !relay::lag(&server.app).is_reachable).await;
+    commit_events(&request, 1..=500).await.unwrap();
+    eventually(async || !relay::delivery_lag(&server.app).is_reachable).await;
     let first = history.calls() - before;
     assert!(first <= 64, "{first}");
     // Each further try: which service it is, or one event.
-    history.called(before + first + 4).await;
+    history.wait_for_calls(before + first + 4).await;
     assert!(history.calls() - before <= first + 10, "{first}, then {}", history.calls() - before);
-    history.is(Behaviour::Serves);
-    eventually(async || waiting(&server).await == 0).await;
+    history.set_behaviour(Behaviour::Serves);
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=500).collect::<Vec<_>>());
     assert_eq!(history.repeated(), 0);
 }
@@ -430,46 +431,46 @@ async fn an_outage_costs_one_call_at_a_time() {
 #[tokio::test]
 async fn many_wrong_events_do_not_hold_up_the_rest() {
     let history = FakeHistory::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let request = request(&server, &server.admin().await).await;
     history.poison("poison");
     let put = |request: &Request, conn: &mut Conn| {
         let of = |n: i64| match n % 10 {
-            0 => HistoryEvent { source_info: "poison".to_owned(), ..created(n) },
-            _ => created(n),
+            0 => OutboxHistoryEvent { source_info: "poison".to_owned(), ..record_created_event(n) },
+            _ => record_created_event(n),
         };
         outbox::put_history(request, conn, &(1..=200).map(of).collect::<Vec<_>>())
     };
     platform::kit::commit::write(&request, put).await.unwrap();
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=200).filter(|n| n % 10 != 0).collect::<Vec<_>>());
     assert_eq!(number(&server, "SELECT count(*) FROM outbox_refused").await, 20);
-    assert_eq!(relay::lag(&server.app).refused, 20);
+    assert_eq!(relay::delivery_lag(&server.app).refused, 20);
 }
 
 #[tokio::test]
 async fn events_of_a_batch_wait_together_or_not_at_all() {
     let history = FakeHistory::start().await;
     let service = history.service();
-    let change = |config: &mut testkit::Settings| {
+    let change = |config: &mut testkit::TestSettings| {
         (config.events.history, config.events.outbox_bytes) = (service, 100_000);
         config.identity.address_attempts = 0;
     };
-    let server = Server::with(change).await;
+    let server = TestServer::start_with(change).await;
     let request = request(&server, &server.admin().await).await;
-    history.arrived(1).await;
-    eventually(async || waiting(&server).await == 0).await;
-    history.is(Behaviour::Refuses);
-    put(&request, 1..=100).await.unwrap();
+    history.wait_for_events(1).await;
+    eventually(async || count_waiting(&server).await == 0).await;
+    history.set_behaviour(Behaviour::Refuses);
+    commit_events(&request, 1..=100).await.unwrap();
     // It would fit in part.
-    let refusal = put(&request, 101..=300).await.unwrap_err();
+    let refusal = commit_events(&request, 101..=300).await.unwrap_err();
     assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
-    assert_eq!(waiting(&server).await, 100);
-    history.is(Behaviour::Serves);
-    eventually(async || waiting(&server).await == 0).await;
+    assert_eq!(count_waiting(&server).await, 100);
+    history.set_behaviour(Behaviour::Serves);
+    eventually(async || count_waiting(&server).await == 0).await;
     // What is larger than the bound has all of it.
-    put(&request, 101..=600).await.unwrap();
-    eventually(async || waiting(&server).await == 0).await;
+    commit_events(&request, 101..=600).await.unwrap();
+    eventually(async || count_waiting(&server).await == 0).await;
     assert_eq!(records(&envelopes(&history)), (1..=600).collect::<Vec<_>>());
 }
 
@@ -478,31 +479,31 @@ async fn a_batch_waits_for_its_turn_while_much_is_on_its_way() {
     let history = FakeHistory::start().await;
     let service = history.service();
     let change =
-        |config: &mut testkit::Settings| (config.events.history, config.events.outbox_bytes) = (service, 800_000);
-    let server = Server::with(change).await;
+        |config: &mut testkit::TestSettings| (config.events.history, config.events.outbox_bytes) = (service, 800_000);
+    let server = TestServer::start_with(change).await;
     let request = request(&server, &server.admin().await).await;
-    history.arrived(1).await;
-    eventually(async || waiting(&server).await == 0).await;
+    history.wait_for_events(1).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     // A sixteenth waits, on its way to a service that does not answer yet.
-    history.is(Behaviour::Hangs);
+    history.set_behaviour(Behaviour::Hangs);
     let calls = history.calls();
-    put(&request, 1..=200).await.unwrap();
-    history.called(calls + 1).await;
+    commit_events(&request, 1..=200).await.unwrap();
+    history.wait_for_calls(calls + 1).await;
     // A delivery that found nothing just before may have set the estimate to zero; none does while this one hangs.
     let mut next = 201;
-    while outbox::backlog(&server.build).waiting().bytes <= 800_000 / 16 {
-        put(&request, next..=next + 199).await.unwrap();
+    while outbox::backlog(&server.build).current_estimate().bytes <= 800_000 / 16 {
+        commit_events(&request, next..=next + 199).await.unwrap();
         next += 200;
     }
     let turn = || Box::pin(outbox::turn(&server.app, &server.build));
     assert!(ready_within(5, &mut turn()).await.is_none());
     // Once the service is known to be away, batches do not wait for it.
-    history.is(Behaviour::Refuses);
-    eventually(async || !relay::lag(&server.app).is_reachable).await;
+    history.set_behaviour(Behaviour::Refuses);
+    eventually(async || !relay::delivery_lag(&server.app).is_reachable).await;
     assert!(ready_within(1, &mut turn()).await.is_some());
-    history.is(Behaviour::Serves);
-    eventually(async || waiting(&server).await == 0).await;
-    eventually(async || outbox::backlog(&server.build).waiting().bytes == 0).await;
+    history.set_behaviour(Behaviour::Serves);
+    eventually(async || count_waiting(&server).await == 0).await;
+    eventually(async || outbox::backlog(&server.build).current_estimate().bytes == 0).await;
     // Few batches at a time.
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -534,39 +535,39 @@ async fn ready_within<F: Future + Unpin>(polls: usize, future: &mut F) -> Option
 async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     let history = FakeHistory::start().await;
     let service = history.service();
-    let change = |config: &mut testkit::Settings| {
+    let change = |config: &mut testkit::TestSettings| {
         (config.events.history, config.events.outbox_bytes) = (service, 100_000);
         (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1000);
     };
-    let server = Server::with(change).await;
+    let server = TestServer::start_with(change).await;
     let client = server.anonymous();
-    history.is(Behaviour::Refuses);
+    history.set_behaviour(Behaviour::Refuses);
     // A third: failures of the same account and address share a row, successes do not.
     put_old(&server, "00000000-0000-4000-8000-000000000001", 33_000).await;
     client.sign_in(ADMIN, PASSWORD).await;
-    eventually(async || outbox::backlog(&server.build).waiting().bytes > 33_000).await;
+    eventually(async || outbox::backlog(&server.build).current_estimate().bytes > 33_000).await;
     for _ in 0..3 {
         fail(&client, ADMIN).await;
         fail(&client, "nobody@example.com").await;
     }
     client.sign_in(ADMIN, PASSWORD).await;
-    assert_eq!(waiting(&server).await, 5);
+    assert_eq!(count_waiting(&server).await, 5);
     // All of it.
     put_old(&server, "00000000-0000-4000-8000-000000000002", 80_000).await;
-    eventually(async || outbox::backlog(&server.build).waiting().bytes > 100_000).await;
-    client.login(ADMIN, PASSWORD).await.is(503, message::detail("History is unavailable."));
+    eventually(async || outbox::backlog(&server.build).current_estimate().bytes > 100_000).await;
+    client.login(ADMIN, PASSWORD).await.expect_reply(503, message::detail("History is unavailable."));
     assert_eq!(client.login(ADMIN, PASSWORD).await.header("retry-after"), "1");
     for _ in 0..4 {
         fail(&client, ADMIN).await;
         server.advance(MINUTE);
         fail(&client, "nobody@example.com").await;
     }
-    assert_eq!(waiting(&server).await, 7);
+    assert_eq!(count_waiting(&server).await, 7);
     let folded = Sql::new("SELECT body FROM outbox WHERE fold_key = '2'");
     let read = move |conn: &mut Conn| {
-        conn.one(&folded, |row| Ok(serde_json::from_str::<Json>(row.text(0)?).unwrap_or_default()))
+        conn.query_one(&folded, |row| Ok(serde_json::from_str::<Json>(row.text(0)?).unwrap_or_default()))
     };
-    let folded = server.build.db.read::<_, Error>(read).await.unwrap();
+    let folded = server.build.db.read::<_, StoreError>(read).await.unwrap();
     let data: Json = serde_json::from_str(folded["event_data"].as_str().unwrap()).unwrap();
     assert_eq!(
         (&data["count"], &data["last_at"], &folded["source_id"]),
@@ -575,8 +576,8 @@ async fn a_full_outbox_refuses_what_it_cannot_tell_and_folds_failures() {
     // What needs no event goes on, and so does everything once there is place.
     client.get("/api/security/").await.ok();
     server.advance(MINUTE);
-    history.is(Behaviour::Serves);
-    history.arrived(7).await;
+    history.set_behaviour(Behaviour::Serves);
+    history.wait_for_events(7).await;
     eventually(async || client.login(ADMIN, PASSWORD).await.status == 200).await;
 }
 
@@ -604,15 +605,15 @@ async fn what_was_committed_before_a_crash_arrives_after_it() {
     let process = installation.serve_api();
     let client = process.client("localhost");
     client.sign_in(ADMIN, PASSWORD).await;
-    history.arrived(1).await;
-    history.is(Behaviour::Hangs);
+    history.wait_for_events(1).await;
+    history.set_behaviour(Behaviour::Hangs);
     for _ in 0..5 {
         fail(&client, "nobody@example.com").await;
     }
     process.kill();
-    history.is(Behaviour::Serves);
+    history.set_behaviour(Behaviour::Serves);
     let process = installation.serve_api();
-    assert_eq!(kinds(&history.arrived(6).await), [1, 2, 2, 2, 2, 2]);
+    assert_eq!(kinds(&history.wait_for_events(6).await), [1, 2, 2, 2, 2, 2]);
     assert_eq!(history.tenants().len(), 1);
     process.stop();
 }
@@ -631,11 +632,15 @@ async fn insert(installation: &Installation, records: std::ops::RangeInclusive<i
         })
         .collect();
     let insert = move |conn: &mut Conn| {
-        let rows = bodies.iter().map(|(id, body)| [Value::Text(id), Value::Text("history"), Value::Text(body)]);
-        let rows: Vec<_> = rows.map(|[id, kind, body]| [id, kind, Value::Int(500), Value::Int(0), body]).collect();
+        let rows = bodies.iter().map(|(id, body)| {
+            [BorrowedArgument::Text(id), BorrowedArgument::Text("history"), BorrowedArgument::Text(body)]
+        });
+        let rows: Vec<_> = rows
+            .map(|[id, kind, body]| [id, kind, BorrowedArgument::Int(500), BorrowedArgument::Int(0), body])
+            .collect();
         conn.insert_rows("outbox", &["id", "kind", "size", "created_at", "body"], &rows, "")
     };
-    store.database("build_1").write::<_, Error>(insert).await.unwrap();
+    store.database("build_1").write::<_, StoreError>(insert).await.unwrap();
     store.close().await;
 }
 
@@ -645,11 +650,11 @@ async fn many_history_events_survive_a_crash_while_they_are_sent() {
     let installation = installation(history.address.port());
     insert(&installation, 1..=1000).await;
     // Answers that are lost with the process: the events have arrived, and are in the outbox still.
-    history.is(Behaviour::LosesAnswers);
+    history.set_behaviour(Behaviour::LosesAnswers);
     let process = installation.serve_api();
     eventually(async || history.envelopes().len() >= 64).await;
     process.kill();
-    history.is(Behaviour::Serves);
+    history.set_behaviour(Behaviour::Serves);
     let process = installation.serve_api();
     eventually(async || history.envelopes().len() == 1000).await;
     assert_eq!(records(&envelopes(&history)), (1..=1000).collect::<Vec<_>>());
@@ -698,7 +703,7 @@ async fn several_processes_deliver_each_event_once() {
     for task in tasks {
         task.await.unwrap();
     }
-    let events = history.arrived(80).await;
+    let events = history.wait_for_events(80).await;
     let ids: HashSet<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
     assert_eq!((ids.len(), history.repeated(), history.tenants().len()), (80, 0, 1));
 }
@@ -717,19 +722,19 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
 
     // What did not arrive in time is told.
     installation.succeeds(&["build", "create", "c.example"]);
-    history.is(Behaviour::Refuses);
+    history.set_behaviour(Behaviour::Refuses);
     let process = installation.serve_api();
     fail(&process.client("c.example"), ADMIN).await;
     let gone = installation.succeeds(&["build", "delete", "c.example", "--yes"]);
     assert!(gone.ends_with(".\n1 events had not arrived there, and are gone.\n"), "{gone}");
-    history.is(Behaviour::Serves);
+    history.set_behaviour(Behaviour::Serves);
     process.stop();
 
     // The same domain again is another tenant.
     installation.succeeds(&["build", "create", "b.example"]);
     let second = history.tenants()[3].clone();
     assert_ne!(first.database_name, second.database_name);
-    history.is(Behaviour::Refuses);
+    history.set_behaviour(Behaviour::Refuses);
     let refused = installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
     let nothing = "chancery: b.example: nothing was deleted, since its history was not: CHANCERY_HISTORY_URL: ";
     let expected = format!("{nothing}http://{}: 503 Service Unavailable: ", history.address);
@@ -737,9 +742,9 @@ async fn history_stays_when_a_build_goes_unless_it_is_to_go() {
     assert!(installation.succeeds(&["build", "list"]).contains("b.example\tactive"));
 
     // As if an earlier attempt had come half-way.
-    history.is(Behaviour::LosesAnswers);
+    history.set_behaviour(Behaviour::LosesAnswers);
     installation.fails(&["build", "delete", "b.example", "--yes", "--with-history"]);
-    history.is(Behaviour::Serves);
+    history.set_behaviour(Behaviour::Serves);
     let gone = installation.succeeds(&["build", "delete", "b.example", "--yes", "--with-history"]);
     let unknown = format!("database {}, client id {}", second.database_name, second.client_id);
     let told = format!("The build b.example was deleted.\nIts history service knows no history of it: {unknown}.\n");

@@ -1,12 +1,12 @@
 //! How much waits for the real history service, and for how long, while records are made by the thousand. These tests take
 //! minutes (`reliability/history`).
 
-use crate::Server;
-use crate::history_delivery::{created, request, waiting};
-use crate::record_history::{put, with};
+use crate::TestServer;
+use crate::history_delivery::{count_waiting, record_created_event, request};
+use crate::record_history::{commit_events, start_with_history};
 use platform::events::history_client::{HistoryAddress, HistoryClient};
-use platform::events::outbox::{self, HistoryEvent};
-use platform::events::record_events::{Event, FieldValue, Person, Source};
+use platform::events::outbox::{self, OutboxHistoryEvent};
+use platform::events::record_events::{EventPerson, EventSource, FieldValue, RecordChangeEvent};
 use platform::events::relay;
 use platform::kit::commit;
 use platform::kit::refusal::Refusal;
@@ -21,8 +21,8 @@ use testkit::{HISTORY_KEY, HistoryServer, NOW, eventually};
 const BOUND: i64 = 256 << 20;
 
 /// The three events of each of 1,000 new records with ten fields.
-fn batch(first: i64) -> Vec<HistoryEvent> {
-    let source = Source::user(3, "Ada Lovelace");
+fn batch(first: i64) -> Vec<OutboxHistoryEvent> {
+    let source = EventSource::user(3, "Ada Lovelace");
     let value = |field_id| FieldValue {
         field_id,
         field_type: "string",
@@ -30,16 +30,16 @@ fn batch(first: i64) -> Vec<HistoryEvent> {
         field_value: json!("a value of some length"),
     };
     let record = |id| {
-        let created = Event::RecordCreated((1..=10).map(value).collect());
-        let status = Event::StatusInitialized(value(11));
-        let owner = Event::OwnerInitialized(Person::user(3, "Ada Lovelace"));
-        [created, status, owner].map(|event| event.of(id, &source, NOW))
+        let created = RecordChangeEvent::RecordCreated((1..=10).map(value).collect());
+        let status = RecordChangeEvent::StatusInitialized(value(11));
+        let owner = RecordChangeEvent::OwnerInitialized(EventPerson::user(3, "Ada Lovelace"));
+        [created, status, owner].map(|event| event.to_history_event(id, &source, NOW))
     };
     (first..first + 1000).flat_map(record).collect()
 }
 
 /// Commits a batch in its turn.
-async fn put_batch(server: &Server, request: &Arc<Request>, first: i64) -> Result<(), Refusal> {
+async fn put_batch(server: &TestServer, request: &Arc<Request>, first: i64) -> Result<(), Refusal> {
     let events = batch(first);
     let _turn = outbox::turn(&server.app, &server.build).await;
     let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
@@ -50,12 +50,12 @@ async fn put_batch(server: &Server, request: &Arc<Request>, first: i64) -> Resul
 #[ignore = "it measures"]
 async fn three_thousand_events_at_once() {
     let history = HistoryServer::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     for round in 0..3 {
-        eventually(async || waiting(&server).await == 0).await;
+        eventually(async || count_waiting(&server).await == 0).await;
         let started = Instant::now();
-        put(&server, (0..3000).map(|n| created(round * 3000 + n)).collect()).await;
-        eventually(async || waiting(&server).await == 0).await;
+        commit_events(&server, (0..3000).map(|n| record_created_event(round * 3000 + n)).collect()).await;
+        eventually(async || count_waiting(&server).await == 0).await;
         eprintln!("3,000 events were delivered after {:?}", started.elapsed());
     }
 }
@@ -64,15 +64,15 @@ async fn three_thousand_events_at_once() {
 #[ignore = "it takes minutes"]
 async fn batches_of_a_hundred_thousand_records_leave_most_of_the_outbox_free() {
     let history = HistoryServer::start().await;
-    let server = with(&history).await;
+    let server = start_with_history(&history).await;
     let request = request(&server, &server.admin().await).await;
     let (started, mut most) = (Instant::now(), 0);
     for n in 0..100 {
         put_batch(&server, &request, n * 1000).await.unwrap();
-        most = most.max(outbox::backlog(&server.build).waiting().bytes);
+        most = most.max(outbox::backlog(&server.build).current_estimate().bytes);
     }
     let written = started.elapsed();
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     eprintln!("written in {written:?}, delivered after {:?}; at most {} MiB waited", started.elapsed(), most >> 20);
     assert!(most < BOUND / 8, "{most} bytes waited");
 }
@@ -80,7 +80,7 @@ async fn batches_of_a_hundred_thousand_records_leave_most_of_the_outbox_free() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it takes minutes"]
 async fn what_an_outage_left_is_delivered_while_more_is_written() {
-    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let request = request(&server, &server.admin().await).await;
     // As much as there is room for: ten minutes of 450 events a second.
     let mut batches = 0;
@@ -90,7 +90,7 @@ async fn what_an_outage_left_is_delivered_while_more_is_written() {
             Err(refusal) => break refusal.status,
         }
     };
-    let left = outbox::backlog(&server.build).waiting();
+    let left = outbox::backlog(&server.build).current_estimate();
     assert_eq!((refused.as_u16(), left.bytes > BOUND - (4 << 20), left.bytes <= BOUND), (503, true, true), "{left:?}");
     // The service is there again, and records are made all the time.
     let history = HistoryServer::start().await;
@@ -98,13 +98,17 @@ async fn what_an_outage_left_is_delivered_while_more_is_written() {
     platform::events::connect(&server.app, HistoryClient::new(&address).unwrap());
     relay::wake(&server.app, &server.build);
     let started = Instant::now();
-    eventually(async || outbox::backlog(&server.build).waiting().rows < left.rows).await;
-    while outbox::backlog(&server.build).waiting().bytes > BOUND / 8 {
+    eventually(async || outbox::backlog(&server.build).current_estimate().rows < left.rows).await;
+    while outbox::backlog(&server.build).current_estimate().bytes > BOUND / 8 {
         put_batch(&server, &request, batches * 1000).await.unwrap();
         batches += 1;
-        assert!(started.elapsed() < Duration::from_secs(600), "{:?}", outbox::backlog(&server.build).waiting());
+        assert!(
+            started.elapsed() < Duration::from_secs(600),
+            "{:?}",
+            outbox::backlog(&server.build).current_estimate()
+        );
     }
     let elapsed = started.elapsed();
-    eventually(async || waiting(&server).await == 0).await;
+    eventually(async || count_waiting(&server).await == 0).await;
     eprintln!("{} events, and those of {batches} batches in all, were delivered after {elapsed:?}", left.rows);
 }

@@ -1,16 +1,16 @@
 //! Background work (`kit::jobs`): what becomes of jobs of kinds that are made up here.
 
-use crate::Server;
+use crate::TestServer;
 use platform::kit::app::App;
 use platform::kit::build::Build;
 use platform::kit::commit;
-use platform::kit::jobs::{self, Job, JobFailure, JobKind, NewJob, Pending, Settings, State};
+use platform::kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, JobSettings, JobState, NewJob};
 use platform::kit::request::Request;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Conn, Error, Sql};
-use testkit::{HOUR, NOW, SECOND, Tenant, eventually, quiet_period};
+use store::{Conn, Sql, StoreError};
+use testkit::{HOUR, NOW, SECOND, TestBuild, eventually, quiet_period};
 
 const LEASE: Duration = Duration::from_millis(300);
 
@@ -38,7 +38,7 @@ static KINDS: [&JobKind; 5] = [&ONE, &ONCE_MORE, &NARROW, &PAIRED, &HASTY];
 static RAN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 static RELEASED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
+fn run(_: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>> {
     Box::pin(async move {
         RAN.lock().unwrap().push((build.uid.clone(), job.payload["name"].as_str().unwrap().to_owned()));
         match job.payload["does"].as_str().unwrap() {
@@ -51,9 +51,9 @@ fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
             "takes a moment" => tokio::time::sleep(Duration::from_millis(20)).await,
             "tells and lasts" => {
                 job.progress(3, 10).await?;
-                lasts(&build).await;
+                wait_for_release(&build).await;
             }
-            "lasts" => lasts(&build).await,
+            "lasts" => wait_for_release(&build).await,
             _ => {}
         }
         Ok(())
@@ -61,50 +61,50 @@ fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
 }
 
 /// Until the build is released.
-async fn lasts(build: &Build) {
+async fn wait_for_release(build: &Build) {
     while !RELEASED.lock().unwrap().contains(&build.uid) {
         // The future of a job is `Send`, which that of `testkit::eventually` is not.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-fn given_up(_: &App, build: &Build, _: &mut Conn, job: &Job, failure: &JobFailure) -> Result<(), Error> {
+fn given_up(_: &App, build: &Build, _: &mut Conn, job: &Job, failure: &JobFailure) -> Result<(), StoreError> {
     let told = format!("{} was given up: {} {}", job.payload["name"], failure.reason, failure.details);
     RAN.lock().unwrap().push((build.uid.clone(), told));
     Ok(())
 }
 
-async fn server() -> Server {
-    let settings = Settings { kinds: &KINDS, lease: LEASE };
-    Server::with(|config| config.domains = config.domains.clone().with(settings)).await
+async fn server() -> TestServer {
+    let settings = JobSettings { kinds: &KINDS, lease: LEASE };
+    TestServer::start_with(|config| config.domains = config.domains.clone().with_settings(settings)).await
 }
 
 /// What ran in a build.
-fn ran(tenant: &Tenant) -> Vec<String> {
+fn executed_jobs(tenant: &TestBuild) -> Vec<String> {
     let ran = RAN.lock().unwrap();
     ran.iter().filter(|(uid, _)| *uid == tenant.build.uid).map(|(_, name)| name.clone()).collect()
 }
 
-fn release(tenant: &Tenant) {
+fn release(tenant: &TestBuild) {
     RELEASED.lock().unwrap().push(tenant.build.uid.clone());
 }
 
-fn wake(tenant: &Tenant) {
+fn wake(tenant: &TestBuild) {
     jobs::wake(&tenant.app, &tenant.build);
 }
 
 /// A request of nobody's, for its transaction.
-async fn request(tenant: &Tenant) -> Request {
+async fn request(tenant: &TestBuild) -> Request {
     let route = platform::table().routes().next().unwrap();
     tenant.request(None, route, "").await
 }
 
-async fn put(tenant: &Tenant, kind: &'static JobKind, name: &str, does: &str) -> i64 {
+async fn enqueue_job(tenant: &TestBuild, kind: &'static JobKind, name: &str, does: &str) -> i64 {
     put_later(tenant, kind, name, does, None, 0).await
 }
 
 async fn put_later(
-    tenant: &Tenant,
+    tenant: &TestBuild,
     kind: &'static JobKind,
     name: &str,
     does: &str,
@@ -115,99 +115,103 @@ async fn put_later(
     let request = Arc::new(request(tenant).await);
     let write = move |request: &_, conn: &mut Conn| {
         let not_before = NOW + delay;
-        Ok(jobs::put(request, conn, &NewJob { kind, payload: payload.clone(), key, not_before })?)
+        Ok(jobs::enqueue(request, conn, &NewJob { kind, payload: payload.clone(), key, not_before })?)
     };
     commit::write(&request, write).await.unwrap()
 }
 
-async fn cancel(tenant: &Tenant, id: i64) {
+async fn cancel(tenant: &TestBuild, id: i64) {
     let request = Arc::new(request(tenant).await);
     commit::write(&request, move |request, conn| Ok(jobs::cancel(request, conn, id)?)).await.unwrap();
 }
 
-async fn state(tenant: &Tenant, id: i64) -> Option<State> {
-    tenant.build.db.read::<_, Error>(move |conn| jobs::state(conn, id)).await.unwrap()
+async fn state(tenant: &TestBuild, id: i64) -> Option<JobState> {
+    tenant.build.db.read::<_, StoreError>(move |conn| jobs::state(conn, id)).await.unwrap()
 }
 
 /// The state of a job once it is as wanted.
-async fn until(tenant: &Tenant, id: i64, is_wanted: impl Fn(&Option<State>) -> bool) -> Option<State> {
+async fn wait_for_state(
+    tenant: &TestBuild,
+    id: i64,
+    is_wanted: impl Fn(&Option<JobState>) -> bool,
+) -> Option<JobState> {
     eventually(async || {
         let state = state(tenant, id).await;
-        if is_wanted(&state) { Ok(state) } else { Err(format!("{state:?}; these ran: {:?}", ran(tenant))) }
+        if is_wanted(&state) { Ok(state) } else { Err(format!("{state:?}; these ran: {:?}", executed_jobs(tenant))) }
     })
     .await
 }
 
-async fn failed(tenant: &Tenant, id: i64, attempts: i64) -> State {
-    until(tenant, id, |state| state.as_ref().is_some_and(|state| state.attempts == attempts)).await.unwrap()
+async fn wait_for_failures(tenant: &TestBuild, id: i64, attempts: i64) -> JobState {
+    wait_for_state(tenant, id, |state| state.as_ref().is_some_and(|state| state.attempts == attempts)).await.unwrap()
 }
 
-async fn gone(tenant: &Tenant, id: i64) {
-    until(tenant, id, Option::is_none).await;
+async fn wait_for_removal(tenant: &TestBuild, id: i64) {
+    wait_for_state(tenant, id, Option::is_none).await;
 }
 
-async fn running(tenant: &Tenant, id: i64) -> State {
-    until(tenant, id, |state| state.as_ref().is_some_and(|state| state.is_running)).await.unwrap()
+async fn running(tenant: &TestBuild, id: i64) -> JobState {
+    wait_for_state(tenant, id, |state| state.as_ref().is_some_and(|state| state.is_running)).await.unwrap()
 }
 
-async fn sql(tenant: &Tenant, sql: Sql) {
-    tenant.build.db.write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+async fn sql(tenant: &TestBuild, sql: Sql) {
+    tenant.build.db.write::<_, StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_job_is_done_once_and_its_number_is_no_former_message_s() {
     let server = server().await;
-    let id = put(&server, &ONE, "a", "nothing").await;
-    gone(&server, id).await;
-    assert_eq!(ran(&server), ["a"]);
+    let id = enqueue_job(&server, &ONE, "a", "nothing").await;
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server), ["a"]);
     assert!(id >= 1 << 40, "{id}");
 }
 
 #[tokio::test]
 async fn a_job_that_fails_is_tried_again_after_growing_delays() {
     let server = server().await;
-    let id = put(&server, &ONE, "a", "fails").await;
+    let id = enqueue_job(&server, &ONE, "a", "fails").await;
     let mut due = NOW;
     for (attempts, delay) in [(1, 10), (2, 20), (3, 40), (4, 80)] {
         due += delay * SECOND;
-        let state = failed(&server, id, attempts).await;
+        let state = wait_for_failures(&server, id, attempts).await;
         assert_eq!((state.next_at, state.last_error.as_deref()), (due, Some("it cannot be done")));
         server.advance((delay - 1) * SECOND);
         wake(&server);
         quiet_period().await;
-        assert_eq!(ran(&server).len(), attempts as usize, "not before its time");
+        assert_eq!(executed_jobs(&server).len(), attempts as usize, "not before its time");
         server.advance(SECOND);
         wake(&server);
     }
-    failed(&server, id, 5).await;
+    wait_for_failures(&server, id, 5).await;
     server.advance(HOUR);
     wake(&server);
-    gone(&server, id).await;
-    assert_eq!(ran(&server)[5..], ["a", r#""a" was given up: it cannot be done null"#]);
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server)[5..], ["a", r#""a" was given up: it cannot be done null"#]);
 }
 
 #[tokio::test]
 async fn what_no_later_try_can_do_is_given_up_at_once() {
     let server = server().await;
-    let id = put(&server, &ONE, "a", "fails for good").await;
-    gone(&server, id).await;
-    assert_eq!(ran(&server), ["a", r#""a" was given up: never "why""#]);
+    let id = enqueue_job(&server, &ONE, "a", "fails for good").await;
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server), ["a", r#""a" was given up: never "why""#]);
 }
 
 #[tokio::test]
 async fn a_job_that_panics_or_takes_too_long_has_failed() {
     let server = server().await;
-    let id = put(&server, &ONE, "a", "panics").await;
-    let error = failed(&server, id, 1).await.last_error.unwrap();
+    let id = enqueue_job(&server, &ONE, "a", "panics").await;
+    let error = wait_for_failures(&server, id, 1).await.last_error.unwrap();
     assert!(error.starts_with("it ended early: "), "{error}");
-    let id = put(&server, &HASTY, "b", "lasts").await;
-    assert_eq!(failed(&server, id, 1).await.last_error.unwrap(), "it took too long");
+    let id = enqueue_job(&server, &HASTY, "b", "lasts").await;
+    assert_eq!(wait_for_failures(&server, id, 1).await.last_error.unwrap(), "it took too long");
 }
 
 #[tokio::test]
 async fn a_lease_is_renewed_for_as_long_as_its_job_runs() {
     let server = server().await;
-    let id = put(&server, &ONE, "a", "lasts").await;
+    let id = enqueue_job(&server, &ONE, "a", "lasts").await;
     running(&server, id).await;
     // Five times as long as a lease.
     for _ in 0..10 {
@@ -218,33 +222,33 @@ async fn a_lease_is_renewed_for_as_long_as_its_job_runs() {
     }
     assert!(state(&server, id).await.unwrap().is_running);
     release(&server);
-    gone(&server, id).await;
-    assert_eq!(ran(&server), ["a"]);
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server), ["a"]);
 }
 
 #[tokio::test]
 async fn a_job_of_a_process_that_died_is_taken_when_its_lease_has_run_out() {
     let server = server().await;
     // A process that is alone ends all leases at its first look at a build.
-    let first = put(&server, &ONE, "first", "nothing").await;
-    gone(&server, first).await;
+    let first = enqueue_job(&server, &ONE, "first", "nothing").await;
+    wait_for_removal(&server, first).await;
     let id = put_later(&server, &ONE, "a", "nothing", None, HOUR).await;
     let left = Sql::new("UPDATE jobs SET holder = 'dead', held_until = $1, next_at = $2 WHERE id = $3");
     sql(&server, left.arg(NOW + 60 * SECOND).arg(NOW).arg(id)).await;
     server.advance(59 * SECOND);
     wake(&server);
     quiet_period().await;
-    assert_eq!(ran(&server), ["first"]);
+    assert_eq!(executed_jobs(&server), ["first"]);
     server.advance(SECOND);
     wake(&server);
-    gone(&server, id).await;
-    assert_eq!(ran(&server), ["first", "a"]);
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server), ["first", "a"]);
 }
 
 #[tokio::test]
 async fn a_job_whose_lease_another_process_took_is_left_to_it() {
     let server = server().await;
-    let id = put(&server, &ONE, "a", "lasts").await;
+    let id = enqueue_job(&server, &ONE, "a", "lasts").await;
     running(&server, id).await;
     sql(&server, Sql::new("UPDATE jobs SET holder = 'other', held_until = $1").arg(NOW + HOUR)).await;
     // The process finds out when it renews its lease.
@@ -261,10 +265,10 @@ async fn a_job_is_canceled_before_it_runs_and_while_it_does() {
     cancel(&server, waits).await;
     assert_eq!(state(&server, waits).await, None);
 
-    let runs = put(&server, &ONE, "runs", "lasts").await;
+    let runs = enqueue_job(&server, &ONE, "runs", "lasts").await;
     running(&server, runs).await;
     cancel(&server, runs).await;
-    gone(&server, runs).await;
+    wait_for_removal(&server, runs).await;
     assert_eq!(server.anonymous().get("/readyz").await.ok()["jobs"]["running"], 0);
     // Another process learns of it when it renews its lease, and one that died has left it marked.
     let left = put_later(&server, &ONE, "left", "nothing", None, HOUR).await;
@@ -273,8 +277,8 @@ async fn a_job_is_canceled_before_it_runs_and_while_it_does() {
     cancel(&server, left).await;
     server.advance(SECOND);
     wake(&server);
-    gone(&server, left).await;
-    assert_eq!(ran(&server), ["runs"]);
+    wait_for_removal(&server, left).await;
+    assert_eq!(executed_jobs(&server), ["runs"]);
 }
 
 #[tokio::test]
@@ -284,11 +288,11 @@ async fn a_job_sleeps_until_its_moment() {
     server.advance(HOUR - 1);
     wake(&server);
     quiet_period().await;
-    assert_eq!(ran(&server), [""; 0]);
+    assert_eq!(executed_jobs(&server), [""; 0]);
     server.advance(1);
     wake(&server);
-    gone(&server, id).await;
-    assert_eq!(ran(&server), ["a"]);
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server), ["a"]);
 }
 
 #[tokio::test]
@@ -301,8 +305,8 @@ async fn of_jobs_with_one_key_there_is_one() {
     let other = put_later(&server, &ONCE_MORE, "other", "nothing", Some("k"), HOUR).await;
     assert_ne!(other, id);
     assert_eq!(put_later(&server, &ONE, "now", "nothing", Some("k"), 0).await, id);
-    gone(&server, id).await;
-    assert_eq!(ran(&server), ["first"], "the one that waited");
+    wait_for_removal(&server, id).await;
+    assert_eq!(executed_jobs(&server), ["first"], "the one that waited");
 }
 
 #[tokio::test]
@@ -317,14 +321,14 @@ async fn a_job_whose_cause_comes_again_while_it_runs_is_done_once_more_where_its
     release(&server);
     until_ran(&server, 3).await;
     quiet_period().await;
-    let mut ran = ran(&server);
+    let mut ran = executed_jobs(&server);
     ran.sort();
     assert_eq!(ran, ["once more", "once more", "probe"]);
 }
 
-async fn until_ran(tenant: &Tenant, count: usize) {
+async fn until_ran(tenant: &TestBuild, count: usize) {
     eventually(async || {
-        let ran = ran(tenant);
+        let ran = executed_jobs(tenant);
         if ran.len() >= count { Ok(()) } else { Err(ran) }
     })
     .await;
@@ -335,13 +339,13 @@ async fn a_build_with_many_jobs_does_not_keep_another_waiting() {
     let server = server().await;
     let other = server.build("b.example").await;
     for n in 0..50 {
-        put(&server, &NARROW, &n.to_string(), "takes a moment").await;
+        enqueue_job(&server, &NARROW, &n.to_string(), "takes a moment").await;
     }
     until_ran(&server, 1).await;
-    let before = ran(&server).len();
-    let id = put(&other, &NARROW, "the other's", "nothing").await;
-    gone(&other, id).await;
-    let between = ran(&server).len() - before;
+    let before = executed_jobs(&server).len();
+    let id = enqueue_job(&other, &NARROW, "the other's", "nothing").await;
+    wait_for_removal(&other, id).await;
+    let between = executed_jobs(&server).len() - before;
     assert!(between <= 10, "{between} jobs of the first build ran meanwhile");
     assert!(before + between < 50);
 }
@@ -354,41 +358,41 @@ async fn of_jobs_put_together_as_many_begin_as_their_kind_says() {
     let write = |request: &Request, conn: &mut Conn| {
         let put = |name| {
             let payload = json!({"name": name, "does": "lasts"});
-            jobs::put(request, conn, &NewJob { kind: &PAIRED, payload, key: None, not_before: NOW })
+            jobs::enqueue(request, conn, &NewJob { kind: &PAIRED, payload, key: None, not_before: NOW })
         };
-        Ok(["a", "b", "c"].map(put).into_iter().collect::<Result<Vec<_>, Error>>()?)
+        Ok(["a", "b", "c"].map(put).into_iter().collect::<Result<Vec<_>, StoreError>>()?)
     };
     let ids = commit::write(&request, write).await.unwrap();
     until_ran(&server, 1).await;
     // Sooner than the next count of what waits.
     quiet_period().await;
-    assert_eq!(ran(&server), ["a", "b"]);
+    assert_eq!(executed_jobs(&server), ["a", "b"]);
     release(&server);
     for id in ids {
-        gone(&server, id).await;
+        wait_for_removal(&server, id).await;
     }
-    assert_eq!(ran(&server), ["a", "b", "c"]);
+    assert_eq!(executed_jobs(&server), ["a", "b", "c"]);
 }
 
 #[tokio::test]
 async fn kinds_of_a_build_do_not_wait_for_each_other() {
     let server = server().await;
-    let long = put(&server, &ONE, "long", "lasts").await;
+    let long = enqueue_job(&server, &ONE, "long", "lasts").await;
     running(&server, long).await;
-    let short = put(&server, &ONCE_MORE, "short", "nothing").await;
-    gone(&server, short).await;
-    assert_eq!(ran(&server), ["long", "short"]);
+    let short = enqueue_job(&server, &ONCE_MORE, "short", "nothing").await;
+    wait_for_removal(&server, short).await;
+    assert_eq!(executed_jobs(&server), ["long", "short"]);
 }
 
 #[tokio::test]
 async fn progress_is_stored_and_health_tells_what_waits_runs_and_fails() {
     let server = server().await;
     let jobs = async || -> Value { server.anonymous().get("/readyz").await.ok()["jobs"].clone() };
-    put(&server, &ONCE_MORE, "fails", "fails").await;
+    enqueue_job(&server, &ONCE_MORE, "fails", "fails").await;
     put_later(&server, &ONE, "sleeps", "nothing", None, HOUR).await;
-    let id = put(&server, &ONE, "lasts", "tells and lasts").await;
-    let told = |state: &Option<State>| state.as_ref().is_some_and(|state| state.total.is_some());
-    let state = until(&server, id, told).await.unwrap();
+    let id = enqueue_job(&server, &ONE, "lasts", "tells and lasts").await;
+    let told = |state: &Option<JobState>| state.as_ref().is_some_and(|state| state.total.is_some());
+    let state = wait_for_state(&server, id, told).await.unwrap();
     assert_eq!((state.done, state.total), (3, Some(10)));
     let wanted = json!({"waiting": 2, "running": 1, "failed": 1});
     eventually(async || {

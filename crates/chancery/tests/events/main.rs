@@ -15,7 +15,7 @@ mod record_history;
 mod served;
 mod system_events;
 
-use served::Server;
+use served::TestServer;
 use testkit::message;
 
 /// The binary under test.

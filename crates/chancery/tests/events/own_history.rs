@@ -2,11 +2,11 @@
 //! one or deleted there, and commands find their own by themselves.
 
 use crate::BINARY;
-use crate::Server;
+use crate::TestServer;
 use crate::history::{events, tenant};
 use serde_json::{Value as Json, json};
 use std::path::Path;
-use testkit::{ADMIN, Client, FakeHistory, FakeServer, HISTORY_KEY, Installation, PASSWORD, Process, eventually};
+use testkit::{ADMIN, ApiClient, FakeHistory, FakeServer, HISTORY_KEY, Installation, PASSWORD, Process, eventually};
 
 const ANOTHER: &str = "0b9d2f4e-8a55-4c39-9a2f-3d5c0e6b7a11";
 const WHAT_TO_DO: &str =
@@ -18,7 +18,7 @@ fn embedded() -> Installation {
 }
 
 /// With the key that the other tests of history use, too.
-fn keyed() -> Installation {
+fn installation_with_key() -> Installation {
     embedded().set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
 }
 
@@ -26,7 +26,7 @@ fn keyed() -> Installation {
 fn copy(original: &Installation, url: &str) -> Installation {
     original.succeeds(&["backup", "copy"]);
     let data = original.home().join("copy");
-    keyed().set("CHANCERY_DATA", data.to_str().unwrap()).set("CHANCERY_HISTORY_URL", url)
+    installation_with_key().set("CHANCERY_DATA", data.to_str().unwrap()).set("CHANCERY_HISTORY_URL", url)
 }
 
 fn url_of(process: &Process) -> String {
@@ -48,7 +48,7 @@ async fn readiness(process: &Process) -> Json {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_deletes_its_own_history_and_leaves_that_of_the_original() {
-    let original = keyed();
+    let original = installation_with_key();
     let process = original.serve();
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
     let history = tenant(&original, &process, "localhost");
@@ -71,7 +71,7 @@ async fn a_copy_deletes_its_own_history_and_leaves_that_of_the_original() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_delivers_nothing_to_the_history_service_of_the_original_until_an_operator_says_so() {
-    let original = keyed();
+    let original = installation_with_key();
     let process = original.serve();
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
     let history = tenant(&original, &process, "localhost");
@@ -119,12 +119,12 @@ async fn a_copy_delivers_nothing_to_the_history_service_of_the_original_until_an
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_has_its_own_history_service_from_its_first_start_on() {
-    let original = keyed();
+    let original = installation_with_key();
     let process = original.serve();
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
     let before = events(&tenant(&original, &process, "localhost"), 1).await;
     let id = |process: &Process| {
-        let service = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+        let service = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
         async move { service.get("/api/service").await.ok()["id"].as_str().unwrap().to_owned() }
     };
     let of_original = id(&process).await;
@@ -189,13 +189,13 @@ async fn commands_use_the_embedded_history_while_no_server_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_not_the_databases_own_is_refused_by_commands() {
     let (own, other) = (FakeHistory::start().await, FakeHistory::start().await);
-    other.has_id(Some(ANOTHER));
+    other.set_id(Some(ANOTHER));
     let (own_url, other_url) = (format!("http://{}", own.address), format!("http://{}", other.address));
-    let installation = keyed().set("CHANCERY_HISTORY_URL", &own_url);
+    let installation = installation_with_key().set("CHANCERY_HISTORY_URL", &own_url);
     installation.succeeds(&["build", "create", "localhost"]);
     let process = installation.serve_api();
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
-    own.arrived(1).await;
+    own.wait_for_events(1).await;
     process.stop();
 
     let not_own = format!("not the history service of this database, which was last reached at {own_url}");
@@ -219,7 +219,7 @@ async fn a_service_that_is_not_the_databases_own_is_refused_by_commands() {
 
     // A tenant that is not there is not said to be deleted.
     let tenant = own.tenants()[1].clone();
-    own.forget(&tenant.client_id);
+    own.remove_tenant(&tenant.client_id);
     let gone = installation.succeeds(&["build", "delete", "b.example", "--yes", "--with-history"]);
     let unknown = format!("database {}, client id {}", tenant.database_name, tenant.client_id);
     assert_eq!(
@@ -231,7 +231,7 @@ async fn a_service_that_is_not_the_databases_own_is_refused_by_commands() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_not_reached_is_named_with_its_setting() {
     let url = format!("http://127.0.0.1:{}", FakeServer::closed_port().await);
-    let installation = keyed().set("CHANCERY_HISTORY_URL", &url);
+    let installation = installation_with_key().set("CHANCERY_HISTORY_URL", &url);
     let made = installation.run(&["build", "create", "b.example"]);
     assert_eq!((made.code, made.stdout.as_str()), (0, "The build b.example was made.\n"));
     let lines: Vec<&str> = made.stderr.lines().collect();
@@ -270,12 +270,12 @@ async fn a_server_that_makes_the_key_of_another_history_service_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_takes_the_place_of_a_lost_one_gets_new_tenants() {
     let (lost, new) = (FakeHistory::start().await, FakeHistory::start().await);
-    new.has_id(Some(ANOTHER));
+    new.set_id(Some(ANOTHER));
     let at = |history: &FakeHistory| format!("http://{}", history.address);
-    let installation = keyed().set("CHANCERY_HISTORY_URL", &at(&lost));
+    let installation = installation_with_key().set("CHANCERY_HISTORY_URL", &at(&lost));
     let process = installation.serve_api();
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
-    lost.arrived(1).await;
+    lost.wait_for_events(1).await;
     process.stop();
 
     let installation = installation.set("CHANCERY_HISTORY_URL", &at(&new));
@@ -284,7 +284,7 @@ async fn a_service_that_takes_the_place_of_a_lost_one_gets_new_tenants() {
     assert_eq!(client_id(&installation, "localhost"), "");
     let process = installation.serve_api();
     process.client("localhost").login(ADMIN, PASSWORD).await.ok();
-    new.arrived(1).await;
+    new.wait_for_events(1).await;
     assert_eq!((lost.tenants().len(), new.tenants().len()), (1, 1));
     assert_ne!(lost.tenants()[0].database_name, new.tenants()[0].database_name);
     process.stop();
@@ -296,11 +296,12 @@ async fn a_service_that_takes_the_place_of_a_lost_one_gets_new_tenants() {
 async fn another_service_at_the_address_gets_nothing_and_nothing_is_lost() {
     let history = FakeHistory::start().await;
     let service = history.service();
-    let server = Server::with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await;
+    let server =
+        TestServer::start_with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await;
     server.admin().await;
-    history.arrived(1).await;
+    history.wait_for_events(1).await;
 
-    history.has_id(Some(ANOTHER));
+    history.set_id(Some(ANOTHER));
     server.admin().await;
 
     let anyone = server.anonymous();
@@ -310,24 +311,25 @@ async fn another_service_at_the_address_gets_nothing_and_nothing_is_lost() {
     })
     .await;
     assert_eq!((history.system_events().len(), history.tenants().len()), (1, 1));
-    history.has_id(Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"));
-    assert_eq!(history.arrived(2).await.len(), 2);
+    history.set_id(Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"));
+    assert_eq!(history.wait_for_events(2).await.len(), 2);
     eventually(async || anyone.get("/readyz").await.ok()["history"]["warning"] == Json::Null).await;
 }
 
 #[tokio::test]
 async fn a_service_of_a_former_version_is_taken_while_none_is_noted() {
     let history = FakeHistory::start().await;
-    history.has_id(None);
+    history.set_id(None);
     let service = history.service();
-    let server = Server::with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await;
+    let server =
+        TestServer::start_with(|config| (config.events.history, config.identity.address_attempts) = (service, 0)).await;
     server.admin().await;
-    history.arrived(1).await;
+    history.wait_for_events(1).await;
     let notes = async || platform::events::own_history::notes(&server.app.store).await.unwrap();
     assert_eq!(notes().await.id, None);
 
     // It is upgraded: what it tells then is noted.
-    history.has_id(Some(ANOTHER));
+    history.set_id(Some(ANOTHER));
     eventually(async || {
         server.admin().await;
         notes().await.id.as_deref() == Some(ANOTHER)

@@ -1,11 +1,13 @@
 //! The history of a record: the events that the main API tells, read back from the real history service.
 
-use crate::Server;
-use crate::history_delivery::{number, request, waiting};
+use crate::TestServer;
+use crate::history_delivery::{count_waiting, number, request};
 use crate::message;
 use platform::events::history_client::HistoryAddress;
-use platform::events::outbox::{self, HistoryEvent, Uuid};
-use platform::events::record_events::{Assignee, Event, FieldValue, GeneratedDocument, Person, SetName, Source};
+use platform::events::outbox::{self, OutboxHistoryEvent, Uuid};
+use platform::events::record_events::{
+    Assignee, EventPerson, EventSource, FieldValue, GeneratedDocument, RecordChangeEvent, SetName,
+};
 use platform::events::record_history::{self, RecordHistory};
 use platform::kit::refusal::Refusal;
 use platform::kit::request::Request;
@@ -16,40 +18,41 @@ use store::Conn;
 use testkit::{Behaviour, FakeHistory, HISTORY_KEY, HistoryServer, NOW, SECOND, eventually};
 
 /// A server that delivers to a real history service.
-pub async fn with(history: &HistoryServer) -> Server {
+pub async fn start_with_history(history: &HistoryServer) -> TestServer {
     let service = HistoryAddress { url: format!("http://{}", history.address), api_key: HISTORY_KEY.to_owned() };
-    Server::with(|config| (config.events.history, config.identity.address_attempts) = (Some(service), 0)).await
+    TestServer::start_with(|config| (config.events.history, config.identity.address_attempts) = (Some(service), 0))
+        .await
 }
 
 /// Commits events in one transaction.
-pub async fn put(server: &Server, events: Vec<HistoryEvent>) {
+pub async fn commit_events(server: &TestServer, events: Vec<OutboxHistoryEvent>) {
     let request = request(server, &server.admin().await).await;
     let put = move |request: &Request, conn: &mut Conn| outbox::put_history(request, conn, &events);
     platform::kit::commit::write(&request, put).await.unwrap();
 }
 
-pub async fn delivered(server: &Server) {
-    eventually(async || waiting(server).await == 0).await;
+pub async fn delivered(server: &TestServer) {
+    eventually(async || count_waiting(server).await == 0).await;
     assert_eq!(number(server, "SELECT count(*) FROM outbox_refused").await, 0);
 }
 
 /// The history of a record, as an endpoint would ask for it.
-async fn history(server: &Server, record_id: i64, query: &str) -> Result<RecordHistory, Refusal> {
+async fn history(server: &TestServer, record_id: i64, query: &str) -> Result<RecordHistory, Refusal> {
     let route = table().routes().find(|route| route.path == "/api/users/").unwrap();
     let request = server.request(None, route, query).await;
     record_history::history_of_record(&request, record_id).await
 }
 
 /// The answer to a request that succeeds.
-async fn answer(server: &Server, record_id: i64, query: &str) -> Json {
+async fn answer(server: &TestServer, record_id: i64, query: &str) -> Json {
     let history = history(server, record_id, query).await.unwrap();
-    let shown: Json = serde_json::from_slice(history.answer.body.whole()).unwrap();
+    let shown: Json = serde_json::from_slice(history.answer.body.in_memory_bytes()).unwrap();
     assert_eq!(shown["total_count"], history.total_count);
     shown
 }
 
 /// The types of the events that a request lists.
-async fn types(server: &Server, query: &str) -> Vec<Json> {
+async fn types(server: &TestServer, query: &str) -> Vec<Json> {
     let listed = answer(server, 12, query).await;
     assert_eq!(
         (&listed["total_count"], &listed["filtered_count"]),
@@ -59,41 +62,46 @@ async fn types(server: &Server, query: &str) -> Vec<Json> {
 }
 
 /// Three events of the record 12, a second after each other.
-fn three() -> Vec<HistoryEvent> {
+fn three() -> Vec<OutboxHistoryEvent> {
     vec![
-        Event::RecordCreated(Vec::new()).of(12, &Source::user(3, "Ada Lovelace"), NOW),
-        Event::OwnersAdded(vec![Person::user(4, "Alan Turing")]).of(12, &Source::system(), NOW + SECOND),
-        Event::RecordDeleted.of(12, &Source::user(4, "Alan Turing"), NOW + 2 * SECOND),
+        RecordChangeEvent::RecordCreated(Vec::new()).to_history_event(12, &EventSource::user(3, "Ada Lovelace"), NOW),
+        RecordChangeEvent::OwnersAdded(vec![EventPerson::user(4, "Alan Turing")]).to_history_event(
+            12,
+            &EventSource::system(),
+            NOW + SECOND,
+        ),
+        RecordChangeEvent::RecordDeleted.to_history_event(12, &EventSource::user(4, "Alan Turing"), NOW + 2 * SECOND),
     ]
 }
 
 #[tokio::test]
 async fn each_event_is_read_back_in_its_shape() {
     let service = HistoryServer::start().await;
-    let server = with(&service).await;
+    let server = start_with_history(&service).await;
     let field =
         |value: Json| FieldValue { field_id: 31, field_type: "string", field_name: "State", field_value: value };
-    let owner = || Person::user(4, "Alan Turing");
+    let owner = || EventPerson::user(4, "Alan Turing");
     let set = || SetName { id: 7, name: "Readers" };
     let file_id = "0b5f1d5e-8a67-4f5c-9c1f-6d5f3f0f2a11";
     let events = [
-        Event::RecordCreated(vec![field(json!("Größe \0 \"1\""))]),
-        Event::OwnerInitialized(owner()),
-        Event::OwnersAdded(vec![owner()]),
-        Event::OwnersRemoved(vec![owner()]),
-        Event::AssigneesAdded(vec![
+        RecordChangeEvent::RecordCreated(vec![field(json!("Größe \0 \"1\""))]),
+        RecordChangeEvent::OwnerInitialized(owner()),
+        RecordChangeEvent::OwnersAdded(vec![owner()]),
+        RecordChangeEvent::OwnersRemoved(vec![owner()]),
+        RecordChangeEvent::AssigneesAdded(vec![
             Assignee { person: owner(), permission_set: set() },
-            Assignee { person: Person::user_group(9, "Auditors"), permission_set: set() },
+            Assignee { person: EventPerson::user_group(9, "Auditors"), permission_set: set() },
         ]),
-        Event::AssigneesRemoved(vec![Assignee { person: owner(), permission_set: set() }]),
-        Event::FieldValuesChanged(vec![field(json!(["a", 1.5, null]))]),
-        Event::RecordDeleted,
-        Event::DocumentGenerated(GeneratedDocument { document_template_id: 5, field_id: 0, file_id }),
-        Event::StatusInitialized(field(json!("new"))),
+        RecordChangeEvent::AssigneesRemoved(vec![Assignee { person: owner(), permission_set: set() }]),
+        RecordChangeEvent::FieldValuesChanged(vec![field(json!(["a", 1.5, null]))]),
+        RecordChangeEvent::RecordDeleted,
+        RecordChangeEvent::DocumentGenerated(GeneratedDocument { document_template_id: 5, field_id: 0, file_id }),
+        RecordChangeEvent::StatusInitialized(field(json!("new"))),
     ];
-    let source = Source::mcp(3, Some("Ada Lovelace".to_owned()), "assistant 1.0");
-    let of = |(at, event): (usize, &Event<'_>)| event.of(12, &source, NOW - at as i64 * SECOND);
-    put(&server, events.iter().enumerate().map(of).collect()).await;
+    let source = EventSource::mcp(3, Some("Ada Lovelace".to_owned()), "assistant 1.0");
+    let of =
+        |(at, event): (usize, &RecordChangeEvent<'_>)| event.to_history_event(12, &source, NOW - at as i64 * SECOND);
+    commit_events(&server, events.iter().enumerate().map(of).collect()).await;
     delivered(&server).await;
     let listed = answer(&server, 12, "").await;
     let shown: Vec<(&Json, &Json)> = listed["results"]
@@ -127,11 +135,11 @@ async fn each_event_is_read_back_in_its_shape() {
 #[tokio::test]
 async fn the_history_of_a_record_is_a_list_of_the_main_api() {
     let service = HistoryServer::start().await;
-    let server = with(&service).await;
+    let server = start_with_history(&service).await;
     let events = three();
     let id = events[1].event_id;
-    let of_another = Event::RecordDeleted.of(13, &Source::system(), NOW);
-    put(&server, [events, vec![of_another]].concat()).await;
+    let of_another = RecordChangeEvent::RecordDeleted.to_history_event(13, &EventSource::system(), NOW);
+    commit_events(&server, [events, vec![of_another]].concat()).await;
     delivered(&server).await;
     let expected = json!({
         "limit": 1, "offset": 1, "total_count": 3, "filtered_count": 2,
@@ -163,8 +171,8 @@ async fn the_history_of_a_record_is_a_list_of_the_main_api() {
 #[tokio::test]
 async fn each_filter_and_its_opposite_divide_the_events() {
     let service = HistoryServer::start().await;
-    let server = with(&service).await;
-    put(&server, three()).await;
+    let server = start_with_history(&service).await;
+    commit_events(&server, three()).await;
     delivered(&server).await;
     let all = [json!("record_deleted"), json!("owners_added"), json!("record_created")];
     // The events that meet each, by their places in the list.
@@ -199,7 +207,7 @@ async fn each_filter_and_its_opposite_divide_the_events() {
 #[tokio::test]
 async fn wrong_parameters_are_told_as_in_every_list() {
     let history_service = FakeHistory::start().await;
-    let server = Server::with(|config| config.events.history = history_service.service()).await;
+    let server = TestServer::start_with(|config| config.events.history = history_service.service()).await;
     let refused = async |query: &str| {
         let refusal = history(&server, 12, query).await.err().unwrap();
         (refusal.status.as_u16(), refusal.body)
@@ -228,37 +236,37 @@ async fn a_service_that_is_away_or_slow_is_told_in_time() {
         let refusal = outcome.err().unwrap();
         assert_eq!((refusal.status.as_u16(), refusal.body), (503, message::detail("History is unavailable.")));
     };
-    let nowhere = Server::with(|config| config.events.history = None).await;
+    let nowhere = TestServer::start_with(|config| config.events.history = None).await;
     unavailable(history(&nowhere, 12, "").await);
     let fake = FakeHistory::start().await;
-    let server = Server::with(|config| config.events.history = fake.service()).await;
+    let server = TestServer::start_with(|config| config.events.history = fake.service()).await;
     server.admin().await;
-    fake.arrived(1).await;
+    fake.wait_for_events(1).await;
     for behaviour in [Behaviour::Refuses, Behaviour::Hangs] {
-        fake.is(behaviour);
+        fake.set_behaviour(behaviour);
         let started = Instant::now();
         unavailable(history(&server, 12, "").await);
         assert!(started.elapsed() < Duration::from_secs(8), "{behaviour:?}: {:?}", started.elapsed());
     }
     // Another service has taken the address.
-    fake.is(Behaviour::Serves);
-    fake.has_id(Some("11111111-1111-4111-8111-111111111111"));
+    fake.set_behaviour(Behaviour::Serves);
+    fake.set_id(Some("11111111-1111-4111-8111-111111111111"));
     unavailable(history(&server, 12, "").await);
 }
 
 #[tokio::test]
 async fn a_page_that_is_too_large_is_refused_and_a_smaller_one_shown() {
     let service = HistoryServer::start().await;
-    let server = with(&service).await;
+    let server = start_with_history(&service).await;
     let text = "x".repeat(2 << 20);
     let changed = |n: i64| {
         let value = FieldValue { field_id: 1, field_type: "text", field_name: "Text", field_value: json!(text) };
-        HistoryEvent {
+        OutboxHistoryEvent {
             event_id: Uuid::from_u128(n as u128),
-            ..Event::FieldValuesChanged(vec![value]).of(12, &Source::system(), NOW + n)
+            ..RecordChangeEvent::FieldValuesChanged(vec![value]).to_history_event(12, &EventSource::system(), NOW + n)
         }
     };
-    put(&server, (0..17).map(changed).collect()).await;
+    commit_events(&server, (0..17).map(changed).collect()).await;
     delivered(&server).await;
     let refusal = history(&server, 12, "").await.err().unwrap();
     let expected = json!({"limit": ["Ensure that the page has at most 32 MiB."]});

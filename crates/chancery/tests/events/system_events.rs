@@ -1,12 +1,12 @@
 //! System events (`docs/reference/history.md`): what becomes of each sign-in is one of ten events, in the outbox.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Event, MINUTE, PASSWORD, Tenant, events};
+use store::{Conn, Sql, StoreError};
+use testkit::{ADMIN, MINUTE, PASSWORD, TestBuild, WaitingSystemEvent, events};
 
 /// The kinds, sources and reasons of the events.
-async fn told(tenant: &Tenant) -> Vec<(i64, i64, Value)> {
+async fn waiting_events(tenant: &TestBuild) -> Vec<(i64, i64, Value)> {
     events(tenant)
         .await
         .into_iter()
@@ -14,20 +14,21 @@ async fn told(tenant: &Tenant) -> Vec<(i64, i64, Value)> {
         .collect()
 }
 
-async fn run(tenant: &Tenant, sql: &'static str) {
-    tenant.build.db.write::<u64, Error>(move |conn| conn.exec(&Sql::new(sql))).await.unwrap();
+async fn run(tenant: &TestBuild, sql: &'static str) {
+    tenant.build.db.write::<u64, StoreError>(move |conn| conn.exec(&Sql::new(sql))).await.unwrap();
 }
 
 #[tokio::test]
 async fn one_401_and_an_event_that_tells_why() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let internal = server.account("internal").await;
     let client = server.anonymous();
     let api = client.sign_in(ADMIN, PASSWORD).await;
     let mut expected = vec![(1, 1, json!("password"))];
     let refused = json!({"detail": "Unable to sign in with the credentials given."});
-    let attempt =
-        async |username: &str, password: &str| client.login(username, password).await.is(401, refused.clone());
+    let attempt = async |username: &str, password: &str| {
+        client.login(username, password).await.expect_reply(401, refused.clone())
+    };
     attempt("nobody@example.com", "wrong").await;
     expected.push((2, 0, json!("unknown_account")));
     attempt(&internal, "wrong").await;
@@ -55,7 +56,7 @@ async fn one_401_and_an_event_that_tells_why() {
     }
     attempt(&internal, PASSWORD).await;
     expected.push((2, 2, json!("locked")));
-    assert_eq!(told(&server).await, expected);
+    assert_eq!(waiting_events(&server).await, expected);
     let events = events(&server).await;
     assert!(
         events.iter().all(|event| event.ip == "127.0.0.1" && (0..2).contains(&(event.at - testkit::NOW))),
@@ -66,12 +67,12 @@ async fn one_401_and_an_event_that_tells_why() {
 
 #[tokio::test]
 async fn resets_are_told_from_the_request_to_the_new_password() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let internal = server.account("internal").await;
     let service = server.account("service_external").await;
     let client = server.anonymous();
     for username in [internal.as_str(), "nobody@example.com", &service] {
-        client.post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+        client.post("/api/auth/password-reset/", json!({"username": username})).await.expect_empty();
     }
     let token = server.mail_to(&internal).await.token();
     let confirm = async |token: &str, password: &str| {
@@ -84,20 +85,24 @@ async fn resets_are_told_from_the_request_to_the_new_password() {
     let none = Value::Null;
     let expected =
         [(7, 2), (8, 0), (8, 3), (10, 0), (10, 0), (9, 2), (10, 0)].map(|(kind, user)| (kind, user, none.clone()));
-    assert_eq!(told(&server).await, expected);
+    assert_eq!(waiting_events(&server).await, expected);
 }
 
 #[tokio::test]
 async fn what_was_typed_is_not_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.anonymous().login("my-secret-password", "another-secret").await.expect(401);
-    server.anonymous().post("/api/auth/password-reset/", json!({"username": "my-secret-password"})).await.is_empty();
+    server
+        .anonymous()
+        .post("/api/auth/password-reset/", json!({"username": "my-secret-password"}))
+        .await
+        .expect_empty();
     assert!(!format!("{:?}", events(&server).await).contains("secret"));
 }
 
 #[tokio::test]
 async fn failures_do_not_fill_the_disk() {
-    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     let client = server.anonymous();
     // As if so many rows waited.
     let waiting = |n: i64| {
@@ -109,7 +114,7 @@ async fn failures_do_not_fill_the_disk() {
     };
     let clear = "DELETE FROM outbox WHERE body LIKE '%\"event_type\":2,%'";
     for n in [-10_000, -1] {
-        server.build.db.write::<u64, Error>(waiting(n)).await.unwrap();
+        server.build.db.write::<u64, StoreError>(waiting(n)).await.unwrap();
     }
     let failed = async |username: &str| {
         client.login(username, "wrong").await.expect(401);
@@ -118,7 +123,7 @@ async fn failures_do_not_fill_the_disk() {
         failed("nobody@example.com").await;
         failed(ADMIN).await;
     }
-    let counts = |events: Vec<Event>| -> Vec<(i64, i64, String, Value)> {
+    let counts = |events: Vec<WaitingSystemEvent>| -> Vec<(i64, i64, String, Value)> {
         let failures = events.into_iter().filter(|event| event.event_type != 1);
         failures.map(|event| (event.event_type, event.source_id, event.ip, event.data["count"].clone())).collect()
     };
@@ -134,7 +139,7 @@ async fn failures_do_not_fill_the_disk() {
     assert_eq!(counts(all).len(), 3);
     // Far too many: neither account nor address.
     run(&server, clear).await;
-    server.build.db.write::<u64, Error>(waiting(-100_001)).await.unwrap();
+    server.build.db.write::<u64, StoreError>(waiting(-100_001)).await.unwrap();
     for _ in 0..2 {
         failed("nobody@example.com").await;
         failed(ADMIN).await;
@@ -145,7 +150,8 @@ async fn failures_do_not_fill_the_disk() {
 #[tokio::test]
 async fn parallel_failures_are_all_counted() {
     let server =
-        Server::with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1000)).await;
+        TestServer::start_with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1000))
+            .await;
     let insert = |conn: &mut Conn| {
         let sql = Sql::new(
             "INSERT INTO outbox(n, id, kind, size, created_at, body) \
@@ -153,7 +159,7 @@ async fn parallel_failures_are_all_counted() {
         );
         conn.exec(&sql.arg(uuid(1)).arg(success(1)).arg(uuid(2)).arg(success(2)))
     };
-    server.build.db.write::<u64, Error>(insert).await.unwrap();
+    server.build.db.write::<u64, StoreError>(insert).await.unwrap();
     let mut tasks = Vec::new();
     for _ in 0..20 {
         let client = server.anonymous();
@@ -163,7 +169,8 @@ async fn parallel_failures_are_all_counted() {
     for task in tasks {
         refused += i64::from(task.await.unwrap() == 401);
     }
-    let failures: Vec<Event> = events(&server).await.into_iter().filter(|event| event.event_type == 2).collect();
+    let failures: Vec<WaitingSystemEvent> =
+        events(&server).await.into_iter().filter(|event| event.event_type == 2).collect();
     assert_eq!((failures.len(), &failures[0].data["count"]), (1, &json!(refused)));
 }
 

@@ -5,16 +5,16 @@ use std::fs::read_to_string;
 use std::path::Path;
 
 /// A module, or what is in one, by its path in its crate.
-pub type Names = Vec<String>;
+pub type ModulePath = Vec<String>;
 
 /// The modules of a crate. What stands under `#[cfg(test)]` is left out.
 #[derive(Default)]
 pub struct Modules {
-    files: BTreeSet<Names>,
+    files: BTreeSet<ModulePath>,
     /// What each module, in a file of its own or not, calls by a short name: its imports and re-exports.
-    short_names: BTreeMap<Names, BTreeMap<String, Names>>,
+    short_names: BTreeMap<ModulePath, BTreeMap<String, ModulePath>>,
     /// Each path that a module uses, as it is written. A re-export is no use.
-    paths: Vec<(Names, Names)>,
+    paths: Vec<(ModulePath, ModulePath)>,
 }
 
 impl Modules {
@@ -26,7 +26,7 @@ impl Modules {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
                     let parts = path.strip_prefix(folder).unwrap().with_extension("");
-                    let mut file: Names = parts.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+                    let mut file: ModulePath = parts.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
                     file.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
                     modules.read_file(&file, &tokens(&read_to_string(&path).unwrap()));
                     modules.files.insert(file);
@@ -36,7 +36,7 @@ impl Modules {
         modules
     }
 
-    fn read_file(&mut self, file: &Names, tokens: &[String]) {
+    fn read_file(&mut self, file: &ModulePath, tokens: &[String]) {
         let word = |at: usize| tokens.get(at).map_or("", String::as_str);
         let (mut module, mut blocks, mut at) = (file.clone(), Vec::new(), 0);
         while at < tokens.len() {
@@ -75,10 +75,10 @@ impl Modules {
     }
 
     /// The module that declares what a path leads to, as far as it is one of ours; `None` for a module itself.
-    fn declares(&self, module: &Names, path: &[String], steps: usize) -> Option<Names> {
+    fn declares(&self, module: &ModulePath, path: &[String], steps: usize) -> Option<ModulePath> {
         let mut at = module.clone();
         for (number, part) in path.iter().enumerate() {
-            let child: Names = at.iter().chain([part]).cloned().collect();
+            let child: ModulePath = at.iter().chain([part]).cloned().collect();
             match part.as_str() {
                 "crate" => at.clear(),
                 "self" => {}
@@ -98,14 +98,14 @@ impl Modules {
     }
 
     /// The files that each file imports.
-    pub fn imports(&self) -> BTreeMap<Names, BTreeSet<Names>> {
-        let file = |mut module: Names| {
+    pub fn imports(&self) -> BTreeMap<ModulePath, BTreeSet<ModulePath>> {
+        let file = |mut module: ModulePath| {
             while !self.files.contains(&module) {
                 module.pop();
             }
             module
         };
-        let mut imports: BTreeMap<Names, BTreeSet<Names>> =
+        let mut imports: BTreeMap<ModulePath, BTreeSet<ModulePath>> =
             self.files.iter().map(|file| (file.clone(), BTreeSet::new())).collect();
         for (module, path) in &self.paths {
             let (from, to) = (file(module.clone()), self.declares(module, path, 0).map(file));
@@ -116,7 +116,7 @@ impl Modules {
 }
 
 /// Reads one path of a `use`, or the braces of many, up to the mark that ends it: each with its short name.
-fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Vec<(String, Names)>) {
+fn use_tree(tokens: &[String], at: &mut usize, before: &[String], found: &mut Vec<(String, ModulePath)>) {
     let mut path = before.to_vec();
     let mut short = None;
     loop {
@@ -157,11 +157,11 @@ fn tokens(source: &str) -> Vec<String> {
             let (start, end) = if first == '#' { (2, "\"#") } else { (1, "\"") };
             start + rest[start..].find(end).unwrap() + end.len()
         } else if first == '"' {
-            quoted(rest)
+            literal_length(rest)
         } else if first == '\'' {
             // Not a lifetime.
             let is_letter = rest[1..].starts_with('\\') || rest.chars().nth(2) == Some('\'');
-            if is_letter { quoted(rest) } else { 1 }
+            if is_letter { literal_length(rest) } else { 1 }
         } else if first.is_alphanumeric() || first == '_' {
             rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
         } else if rest.starts_with("::") {
@@ -196,7 +196,7 @@ fn tokens(source: &str) -> Vec<String> {
 }
 
 /// The length of the literal that a text begins with.
-fn quoted(text: &str) -> usize {
+fn literal_length(text: &str) -> usize {
     let mark = text.as_bytes()[0];
     let mut is_escaped = true;
     let end = text.bytes().position(|byte| {

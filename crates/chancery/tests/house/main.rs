@@ -6,7 +6,7 @@
 mod imports;
 mod sleeps;
 
-use imports::{Modules, Names};
+use imports::{ModulePath, Modules};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn a_crate_imports_only_what_it_may() {
             let allowed = [allowed, ground, more].concat();
             let imports = manifest.get(section).and_then(|section| section.as_table()).into_iter().flatten();
             for (import, _) in imports.filter(|(import, _)| crates.contains_key(*import)) {
-                let what_else = "What it needs of a higher crate, it gets as data of its `Domain`.";
+                let what_else = "What it needs of a higher crate, it gets as data of its `Module`.";
                 assert!(allowed.contains(&import.as_str()), "{name} may not import {import} ({section}). {what_else}");
             }
         }
@@ -109,27 +109,31 @@ fn the_files_of_a_crate_form_no_circle() {
     let mut circles = String::new();
     for (name, folder) in crates() {
         let imports = Modules::read(&folder.join("src")).imports();
-        let reached: BTreeMap<_, _> = imports.keys().map(|file| (file, reached(file, &imports))).collect();
+        let reached: BTreeMap<_, _> = imports.keys().map(|file| (file, reachable_files(file, &imports))).collect();
         let circle =
             |file| reached[file].iter().filter(|other| reached[**other].contains(file)).collect::<BTreeSet<_>>();
         let found: BTreeSet<_> = imports.keys().map(circle).filter(|circle| circle.len() > LARGEST_CIRCLE).collect();
         for circle in found {
             circles += &format!("\n{name}: {} files that import each other in a circle\n", circle.len());
             for file in &circle {
-                let others: Vec<_> = imports[**file].iter().filter(|other| circle.contains(other)).map(shown).collect();
-                circles += &format!("    {} imports {}\n", shown(file), others.join(", "));
+                let others: Vec<_> =
+                    imports[**file].iter().filter(|other| circle.contains(other)).map(path_text).collect();
+                circles += &format!("    {} imports {}\n", path_text(file), others.join(", "));
             }
         }
     }
     assert!(circles.is_empty(), "Move what they share into a file below them.{circles}");
 }
 
-fn shown(file: &Names) -> String {
+fn path_text(file: &ModulePath) -> String {
     if file.is_empty() { "lib".to_owned() } else { file.join("/") }
 }
 
 /// The files that a file imports, and those that they import, and so on.
-fn reached<'a>(file: &'a Names, imports: &'a BTreeMap<Names, BTreeSet<Names>>) -> BTreeSet<&'a Names> {
+fn reachable_files<'a>(
+    file: &'a ModulePath,
+    imports: &'a BTreeMap<ModulePath, BTreeSet<ModulePath>>,
+) -> BTreeSet<&'a ModulePath> {
     let (mut reached, mut rest) = (BTreeSet::new(), vec![file]);
     while let Some(file) = rest.pop() {
         rest.extend(imports[file].iter().filter(|other| reached.insert(*other)));

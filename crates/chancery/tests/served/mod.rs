@@ -4,7 +4,7 @@
 pub struct Api;
 
 impl testkit::Api for Api {
-    const DOMAINS: &'static [&'static platform::kit::domain::Domain] = &platform::DOMAINS;
+    const MODULES: &'static [&'static platform::kit::domain::Module] = &platform::MODULES;
 }
 
-pub type Server = testkit::Server<Api>;
+pub type TestServer = testkit::TestServer<Api>;

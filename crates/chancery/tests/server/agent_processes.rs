@@ -4,7 +4,9 @@
 use crate::BINARY;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, at_once, eventually, parameters, statuses};
+use testkit::{
+    ADMIN, ApiClient, Installation, PASSWORD, Process, Reply, eventually, parameters, send_concurrently, statuses,
+};
 
 const CALLBACK: &str = "https://agent.example/callback";
 /// A verifier and its S256 challenge (RFC 7636).
@@ -15,10 +17,10 @@ const RECORD: &str = "/api/object-records/1/";
 const SET: &str = "/api/object-classes/1/record-permission-sets/1/";
 
 /// Two processes, a super admin at each, and the connector of an agent that may view and edit record 1 for him.
-struct Scene {
+struct TwoProcesses {
     _installation: Installation,
     processes: [Process; 2],
-    admins: [Client; 2],
+    admins: [ApiClient; 2],
     connector: i64,
     integration: String,
     /// The path of the connector's server, and the client.
@@ -27,7 +29,7 @@ struct Scene {
 }
 
 /// The value of a hidden field of a page.
-fn hidden(page: &Reply, name: &str) -> String {
+fn hidden_field(page: &Reply, name: &str) -> String {
     let begin = format!("<input name=\"{name}\" type=\"hidden\" value=\"");
     let rest = page.text.split_once(&begin).unwrap_or_else(|| panic!("no {name} in {page:?}")).1;
     let value = rest.split_once('"').unwrap().0;
@@ -39,76 +41,84 @@ fn cookie(reply: &Reply) -> String {
     reply.header("set-cookie").split(';').next().unwrap().to_owned()
 }
 
-impl Scene {
+impl TwoProcesses {
     /// `None` without a PostgreSQL server.
-    async fn start() -> Option<Scene> {
+    async fn start() -> Option<TwoProcesses> {
         let installation = Installation::postgresql(BINARY).map(Installation::and_build)?;
         let processes = [installation.serve_api(), installation.serve_api()];
         let one = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
         let two = processes[1].client("localhost").sign_in(ADMIN, PASSWORD).await;
-        one.post("/api/object-classes/", json!({"name": "Order"})).await.created();
-        one.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
+        one.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
+        one.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.expect_created();
         let body = json!({
             "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_classes": [1], "redirect_uris": [CALLBACK],
         });
-        let integration = one.post("/api/integrations/", body).await.created()["uuid"].as_str().unwrap().to_owned();
+        let integration =
+            one.post("/api/integrations/", body).await.expect_created()["uuid"].as_str().unwrap().to_owned();
         let tools = ["list_object_classes", "get_record", "update_record"];
         let body = json!({"name": "Assistant", "integration": integration, "allowed_tools": tools});
-        let made = one.post(CONNECTORS, body).await.created();
+        let made = one.post(CONNECTORS, body).await.expect_created();
         let all = json!({"object_records": ["view", "edit"]});
         one.post("/api/object-classes/1/record-permission-sets/", json!({"name": "All", "permissions": all}))
             .await
-            .created();
+            .expect_created();
         let connector = made["id"].as_i64().unwrap();
         let assigned = json!([{"permission_set": 1, "users": [1]}]);
-        one.post("/api/object-classes/1/object-records/", json!({"permission_sets": assigned})).await.created();
+        one.post("/api/object-classes/1/object-records/", json!({"permission_sets": assigned})).await.expect_created();
         let text = |name: &str| made[name].as_str().unwrap().to_owned();
         let path = format!("/mcp/{}", text("server_url").split_once("/mcp/").unwrap().1);
         let client = [text("client_id"), text("client_secret")];
-        let scene =
-            Scene { _installation: installation, processes, admins: [one, two], connector, integration, path, client };
-        scene.give(json!(["view", "edit"])).await;
+        let scene = TwoProcesses {
+            _installation: installation,
+            processes,
+            admins: [one, two],
+            connector,
+            integration,
+            path,
+            client,
+        };
+        scene.set_connector_actions(json!(["view", "edit"])).await;
         Some(scene)
     }
 
-    async fn give(&self, actions: Value) {
+    async fn set_connector_actions(&self, actions: Value) {
         let given = json!([{"connector": self.connector, "permissions": {"object_records": actions}}]);
         self.admins[0].patch(SET, json!({"mcp_permissions": given})).await.ok();
     }
 
-    fn at(&self, process: usize) -> Client {
+    fn client_at(&self, process: usize) -> ApiClient {
         self.processes[process].client("localhost")
     }
 
     /// The code of a new grant of the super admin, who signs in and consents at a process.
     async fn code(&self, process: usize) -> String {
-        let client = self.at(process);
+        let client = self.client_at(process);
         let path = format!(
             "/oauth/authorize?client_id={}&redirect_uri=https%3A%2F%2Fagent.example%2Fcallback&response_type=code&state=x\
              &code_challenge={CHALLENGE}&code_challenge_method=S256",
             self.client[0]
         );
         let page = client.get(&path).await;
-        let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+        let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
         let form = [("request", request.as_str()), ("token", &token), ("username", ADMIN), ("password", PASSWORD)];
         let call = client.call("POST", "/oauth/authorize/sign-in/").header("cookie", &cookie(&page));
         let led = call.form(&form).send().await;
         let cookie = cookie(&led);
         let page = client.call("GET", led.header("location")).header("cookie", &cookie).send().await;
-        let (request, token) = (hidden(&page, "request"), hidden(&page, "token"));
+        let (request, token) = (hidden_field(&page, "request"), hidden_field(&page, "token"));
         let form = [("request", request.as_str()), ("token", &token), ("decision", "allow")];
         let call = client.call("POST", "/oauth/authorize/consent/").header("cookie", &cookie).form(&form);
         parameters(call.send().await.header("location"))["code"].clone()
     }
 
     /// A call of the token endpoint of a process.
-    fn token(&self, process: usize, fields: &[(&str, &str)]) -> testkit::Call {
+    fn token(&self, process: usize, fields: &[(&str, &str)]) -> testkit::PreparedCall {
         let [id, secret] = &self.client;
         let client = [("client_id", id.as_str()), ("client_secret", secret)];
-        self.at(process).call("POST", "/oauth/token").form(&[&client, fields].concat())
+        self.client_at(process).call("POST", "/oauth/token").form(&[&client, fields].concat())
     }
 
-    fn exchange(&self, process: usize, code: &str) -> testkit::Call {
+    fn exchange(&self, process: usize, code: &str) -> testkit::PreparedCall {
         let fields = [
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -127,7 +137,7 @@ impl Scene {
     async fn call(&self, process: usize, token: &str, tool: &str, arguments: Value) -> Reply {
         let params = json!({"name": tool, "arguments": arguments});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let call = self.at(process).call("POST", &self.path).json(&message);
+        let call = self.client_at(process).call("POST", &self.path).json(&message);
         let call = call.header("accept", "application/json, text/event-stream");
         call.header("authorization", &format!("Bearer {token}")).send().await
     }
@@ -152,7 +162,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
-    let Some(mut scene) = Scene::start().await else { return };
+    let Some(mut scene) = TwoProcesses::start().await else { return };
     let connector = format!("{CONNECTORS}{}/", scene.connector);
     let integration = format!("/api/integrations/{}/", scene.integration);
     for how in ["connector", "integration", "session", "revoked", "secret"] {
@@ -169,12 +179,12 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
                 let sessions = sessions["results"].as_array().unwrap();
                 // The last one that began is the agent's.
                 let grant = sessions.iter().filter_map(|of| of["id"].as_i64()).max().unwrap();
-                scene.admins[0].delete(&format!("/api/users/me/sessions/{grant}/")).await.is_empty();
+                scene.admins[0].delete(&format!("/api/users/me/sessions/{grant}/")).await.expect_empty();
             }
             "revoked" => {
                 let [id, secret] = &scene.client;
                 let fields = [("client_id", id.as_str()), ("client_secret", secret), ("token", &refresh)];
-                assert_eq!(scene.at(0).call("POST", "/oauth/revoke").form(&fields).send().await.status, 200);
+                assert_eq!(scene.client_at(0).call("POST", "/oauth/revoke").form(&fields).send().await.status, 200);
             }
             _ => {
                 let answer = scene.admins[0].post(&format!("{connector}reset-client-secret/"), json!({})).await.ok();
@@ -201,18 +211,18 @@ async fn what_ends_an_agent_at_one_process_ends_it_at_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_set_takes_from_a_connector_is_gone_at_every_process_at_once() {
-    let Some(scene) = Scene::start().await else { return };
+    let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     let body = |reply: Reply| reply.ok()["result"]["structuredContent"].clone();
     for round in 0..10 {
-        scene.give(json!(["view", "edit"])).await;
+        scene.set_connector_actions(json!(["view", "edit"])).await;
         let title = format!("Title {round}");
         assert_eq!(body(scene.write(1, &access, &title).await)["fields"]["title"], title.as_str());
-        scene.give(json!(["view"])).await;
+        scene.set_connector_actions(json!(["view"])).await;
         let forbidden = json!({"detail": "You do not have permission to perform this action."});
         assert_eq!(body(scene.write(1, &access, "Too late").await), forbidden);
         assert_eq!(body(scene.read(1, &access).await)["_meta"]["permissions"]["edit"], false);
-        scene.give(json!([])).await;
+        scene.set_connector_actions(json!([])).await;
         let not_found = json!({"detail": "Not found."});
         assert_eq!(body(scene.read(1, &access).await), not_found);
         assert_eq!(body(scene.write(1, &access, "Too late").await), not_found);
@@ -224,15 +234,15 @@ async fn what_a_set_takes_from_a_connector_is_gone_at_every_process_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_code_or_a_refresh_token_works_at_one_process_of_two() {
-    let Some(scene) = Scene::start().await else { return };
+    let Some(scene) = TwoProcesses::start().await else { return };
     for _ in 0..testkit::rounds(5) {
         let code = scene.code(0).await;
-        let replies = at_once([0, 1, 0, 1].map(|process| scene.exchange(process, &code))).await;
+        let replies = send_concurrently([0, 1, 0, 1].map(|process| scene.exchange(process, &code))).await;
         assert_eq!(statuses(&replies), [200, 400, 400, 400], "{replies:?}");
         let [access, refresh] = scene.grant().await;
         assert_eq!(scene.read(1, &access).await.status, 200);
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh.as_str())];
-        let replies = at_once([0, 1].map(|process| scene.token(process, &fields))).await;
+        let replies = send_concurrently([0, 1].map(|process| scene.token(process, &fields))).await;
         assert_eq!(statuses(&replies), [200, 400], "{replies:?}");
         let lost = replies.iter().find(|reply| reply.status == 400).unwrap();
         assert_eq!(lost.json["error"], "invalid_grant");
@@ -251,7 +261,7 @@ async fn a_code_or_a_refresh_token_works_at_one_process_of_two() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_agents_did_at_every_process_is_listed_at_each() {
-    let Some(scene) = Scene::start().await else { return };
+    let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     for process in [0, 1, 0, 1, 1] {
         scene.read(process, &access).await.ok();
@@ -277,13 +287,13 @@ async fn what_agents_did_at_every_process_is_listed_at_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_calls_of_a_grant_are_bounded_over_all_processes() {
-    let Some(scene) = Scene::start().await else { return };
+    let Some(scene) = TwoProcesses::start().await else { return };
     let [access, _] = scene.grant().await;
     // In batches of the revision that has them, which the call names by no header.
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_object_classes"}});
     let batch = |count: usize| json!(vec![call.clone(); count]);
     let send = async |process: usize, count: usize| {
-        let call = scene.at(process).call("POST", &scene.path).json(&batch(count));
+        let call = scene.client_at(process).call("POST", &scene.path).json(&batch(count));
         call.header("authorization", &format!("Bearer {access}")).send().await.status
     };
     let begun = Instant::now();

@@ -3,31 +3,31 @@
 
 use crate::BINARY;
 use serde_json::json;
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
-async fn admin(process: &Process, domain: &str) -> Client {
+async fn admin(process: &Process, domain: &str) -> ApiClient {
     process.client(domain).sign_in(ADMIN, PASSWORD).await
 }
 
 /// A class with two fields and a record.
-async fn make_class(api: &Client) {
-    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+async fn make_class(api: &ApiClient) {
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     for field in
         [json!({"label": "Title", "type": "string", "is_indexed": true}), json!({"label": "N", "type": "integer"})]
     {
-        api.post("/api/object-classes/1/fields/", field).await.created();
+        api.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
-    api.post(RECORDS, json!({"fields": {"title": "First of all", "n": 1}})).await.created();
+    api.post(RECORDS, json!({"fields": {"title": "First of all", "n": 1}})).await.expect_created();
 }
 
 /// Checks that the record of [`make_class`] is there, and that others can be made.
-async fn is_whole(api: &Client) {
+async fn expect_consistent(api: &ApiClient) {
     let found = api.get(&format!("{RECORDS}?search=first+al&ordering=title")).await.ok();
     assert_eq!(found["results"][0]["fields"], json!({"title": "First of all", "n": 1}));
-    api.post("/api/object-classes/1/fields/", json!({"label": "More", "type": "text"})).await.created();
-    api.post(RECORDS, json!({"fields": {"title": "Second", "more": "words"}})).await.created();
+    api.post("/api/object-classes/1/fields/", json!({"label": "More", "type": "text"})).await.expect_created();
+    api.post(RECORDS, json!({"fields": {"title": "Second", "more": "words"}})).await.expect_created();
     assert_eq!(api.get(&format!("{RECORDS}?search=words")).await["filtered_count"], 1);
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 2);
 }
@@ -42,7 +42,7 @@ async fn a_backup_has_classes_and_their_records() {
     let copy = installation.home().join("copy").display().to_string();
     let restored = Installation::embedded(BINARY).set("CHANCERY_DATA", &copy);
     let process = restored.serve();
-    is_whole(&admin(&process, "localhost").await).await;
+    expect_consistent(&admin(&process, "localhost").await).await;
     process.stop();
 }
 
@@ -59,7 +59,7 @@ async fn another_secret_key_changes_nothing_about_classes() {
         None => installation,
     };
     let process = installation.serve_api();
-    is_whole(&admin(&process, "localhost").await).await;
+    expect_consistent(&admin(&process, "localhost").await).await;
     process.stop();
 }
 
@@ -74,6 +74,6 @@ async fn a_deleted_build_leaves_no_classes_to_the_next_of_its_name() {
     let api = admin(&process, "b.example").await;
     api.get(RECORDS).await.expect(404);
     make_class(&api).await;
-    is_whole(&api).await;
+    expect_consistent(&api).await;
     process.stop();
 }

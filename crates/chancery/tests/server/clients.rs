@@ -6,7 +6,7 @@ use platform::kit::openapi::{self, Audience};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use testkit::{ADMIN, HISTORY_KEY, Installation, Output, PASSWORD, npm_packages, python_environment};
+use testkit::{ADMIN, CommandOutput, HISTORY_KEY, Installation, PASSWORD, npm_packages, python_environment};
 
 /// The repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -74,7 +74,7 @@ fn typescript_has_typed_clients() {
     for (document, module) in documents(directory.path()) {
         let mut generate = program("openapi-typescript");
         generate.arg(document).arg("-o").arg(directory.path().join(format!("{module}.d.ts")));
-        is_silent(module, &run(&mut generate));
+        expect_silent(module, &run(&mut generate));
     }
     run(program("tsc").current_dir(directory.path()));
     let node = |name: &str| {
@@ -83,7 +83,7 @@ fn typescript_has_typed_clients() {
         node
     };
     assert_eq!(
-        in_use(node("users"), node("history")),
+        run_clients(node("users"), node("history")),
         "created: anna.berg@example.com invited\n\
          changed: Clerk true\n\
          refused: Object has been changed.\n\
@@ -111,7 +111,7 @@ fn python_has_typed_clients() {
         generate
             .args(["generate", "--meta", "none", "--config", "client.yaml", "--fail-on-warning", "--path"])
             .arg(document);
-        is_silent(module, &run(&mut generate));
+        expect_silent(module, &run(&mut generate));
     }
     run(program("mypy").args(["--strict", "--follow-imports=silent", "users.py", "history.py"]));
     let python = |name: &str| {
@@ -120,7 +120,7 @@ fn python_has_typed_clients() {
         python
     };
     assert_eq!(
-        in_use(python("users"), python("history")),
+        run_clients(python("users"), python("history")),
         "created: anna.berg@example.com invited\n\
          changed: Clerk True\n\
          refused: Object has been changed.\n\
@@ -133,7 +133,7 @@ fn python_has_typed_clients() {
 }
 
 /// What the two programs write, each at its service.
-fn in_use(mut users: Command, mut history: Command) -> String {
+fn run_clients(mut users: Command, mut history: Command) -> String {
     let installation = Installation::with_build(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
     let process = installation.serve();
     let written = run(users.args([&format!("http://{}", process.api()), ADMIN, PASSWORD])).stdout
@@ -153,17 +153,17 @@ fn directory_with(files: &[(&str, &str)], parent: Option<&Path>) -> TempDir {
 
 /// A generator warns of what it leaves out.
 #[track_caller]
-fn is_silent(module: &str, generated: &Output) {
+fn expect_silent(module: &str, generated: &CommandOutput) {
     let warns = |text: &str| text.to_lowercase().contains("warn");
     assert!(!warns(&generated.stdout) && !warns(&generated.stderr), "{module}: {generated:#?}");
 }
 
 /// Runs a program that succeeds.
 #[track_caller]
-fn run(command: &mut Command) -> Output {
+fn run(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap_or_else(|error| panic!("{:?} does not start: {error}", command.get_program()));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
-    Output { code: 0, stdout, stderr }
+    CommandOutput { code: 0, stdout, stderr }
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -19,14 +19,14 @@ const REAPED: Duration = Duration::from_secs(15);
 const HELD: Duration = Duration::from_secs(5);
 
 /// How many connections are held in each way.
-struct Held {
+struct ConnectionCounts {
     half_sent: usize,
     idle: usize,
     slow: usize,
 }
 
 /// What was seen meanwhile.
-struct Seen {
+struct LoadResult {
     /// Half-sent headers and idle connections that were turned away.
     turned_away: usize,
     /// Until the last half-sent header was closed.
@@ -40,7 +40,7 @@ struct Seen {
 }
 
 /// Opens a connection, sends this, and waits for its end; how long it lasted from then on.
-async fn hold(address: SocketAddr, sent: &'static str) -> Duration {
+async fn hold_connection(address: SocketAddr, sent: &'static str) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let begun = Instant::now();
     // A reset is an end, too, also of a connection that is turned away before this is sent.
@@ -51,7 +51,7 @@ async fn hold(address: SocketAddr, sent: &'static str) -> Duration {
 }
 
 /// Sends a body of which a byte comes each second.
-async fn drip(address: SocketAddr) {
+async fn send_slow_body(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = "POST /api/auth/login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
     let _ = stream.write_all(head.as_bytes()).await;
@@ -62,7 +62,7 @@ async fn drip(address: SocketAddr) {
 }
 
 /// One honest call after the other until the others are done.
-async fn honest(client: Client, done: tokio::sync::watch::Receiver<bool>) -> Vec<Duration> {
+async fn honest(client: ApiClient, done: tokio::sync::watch::Receiver<bool>) -> Vec<Duration> {
     let mut times = Vec::new();
     while !*done.borrow() {
         let begun = Instant::now();
@@ -74,7 +74,7 @@ async fn honest(client: Client, done: tokio::sync::watch::Receiver<bool>) -> Vec
     times
 }
 
-async fn hold_all(held: Held) -> Seen {
+async fn hold_all(held: ConnectionCounts) -> LoadResult {
     let installation = Installation::with_build(BINARY);
     let process = installation.serve();
     let client = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -83,9 +83,11 @@ async fn hold_all(held: Held) -> Seen {
     let honest = tokio::spawn(honest(client.clone(), done));
 
     let (mut waiting, mut idle, mut dripping) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-    (0..held.slow).for_each(|_| drop(dripping.spawn(drip(address))));
-    (0..held.half_sent).for_each(|_| drop(waiting.spawn(hold(address, "GET /api/users/me/ HTTP/1.1\r\nHost: loc"))));
-    (0..held.idle).for_each(|_| drop(idle.spawn(hold(address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))));
+    (0..held.slow).for_each(|_| drop(dripping.spawn(send_slow_body(address))));
+    (0..held.half_sent)
+        .for_each(|_| drop(waiting.spawn(hold_connection(address, "GET /api/users/me/ HTTP/1.1\r\nHost: loc"))));
+    (0..held.idle)
+        .for_each(|_| drop(idle.spawn(hold_connection(address, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))));
     let lasted = waiting.join_all().await;
     let mut turned_away = lasted.iter().filter(|lasted| **lasted < HELD).count();
     while let Some(ended) = idle.try_join_next() {
@@ -98,12 +100,12 @@ async fn hold_all(held: Held) -> Seen {
     let mut honest = honest.await.unwrap();
     honest.sort();
     client.patch("/api/users/me/", json!({})).await.ok();
-    Seen { turned_away, reaped, idle: still_idle, honest, growth: process.peak_memory() - before }
+    LoadResult { turned_away, reaped, idle: still_idle, honest, growth: process.peak_memory() - before }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_held_for_nothing_end_and_disturb_nobody() {
-    let seen = hold_all(Held { half_sent: 200, idle: 200, slow: 20 }).await;
+    let seen = hold_all(ConnectionCounts { half_sent: 200, idle: 200, slow: 20 }).await;
     assert!(seen.reaped >= Duration::from_secs(9) && seen.growth < 256, "{:?} {} MiB", seen.reaped, seen.growth);
     assert!(seen.turned_away == 0 && seen.idle == 200 && !seen.honest.is_empty());
 }
@@ -111,7 +113,7 @@ async fn connections_that_are_held_for_nothing_end_and_disturb_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it is timed and needs many file descriptors: reliability/connections"]
 async fn thousands_of_connections_end_within_15_seconds_and_disturb_nobody() {
-    let seen = hold_all(Held { half_sent: 5000, idle: 5000, slow: 200 }).await;
+    let seen = hold_all(ConnectionCounts { half_sent: 5000, idle: 5000, slow: 200 }).await;
     let p99 = seen.honest[seen.honest.len() * 99 / 100];
     println!(
         "half-sent headers gone after {:.1} s, {} idle connections still open, {} turned away; {} honest calls, p99 {:.1} ms; memory grew by \
@@ -137,7 +139,7 @@ fn own_address() -> Option<IpAddr> {
 }
 
 /// Opens one connection after the other and holds each as long as it is let, until the test ends.
-async fn hog(address: SocketAddr, open: Arc<AtomicUsize>, most: Arc<AtomicUsize>) {
+async fn open_many_connections(address: SocketAddr, open: Arc<AtomicUsize>, most: Arc<AtomicUsize>) {
     loop {
         let begun = Instant::now();
         if let Ok(mut stream) = TcpStream::connect(address).await {
@@ -180,7 +182,7 @@ async fn one_peer_wants_all(descriptors: u32, wanted: usize, lasts: Duration) ->
     let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut hogs = JoinSet::new();
     for _ in 0..wanted {
-        hogs.spawn(hog(SocketAddr::new(address, port), open.clone(), most.clone()));
+        hogs.spawn(open_many_connections(SocketAddr::new(address, port), open.clone(), most.clone()));
     }
     // The peer has the connections that it can get by then.
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -4,11 +4,11 @@ use crate::{BINARY, message};
 use flate2::read::GzDecoder;
 use serde_json::json;
 use std::io::Read;
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, Reply};
 
 const PAGE: &str = "text/html,application/xhtml+xml,*/*;q=0.8";
 
-fn browser(server: &Process) -> Client {
+fn browser(server: &Process) -> ApiClient {
     server.client("localhost").with_header("accept", PAGE)
 }
 
@@ -18,7 +18,7 @@ fn files(page: &Reply) -> Vec<String> {
 }
 
 /// Signs in on the page; the browser with its cookie.
-async fn signed_in(server: &Process) -> Client {
+async fn signed_in(server: &Process) -> ApiClient {
     let form = [("username", ADMIN), ("password", PASSWORD), ("return_to", "/console/users")];
     let reply = browser(server).call("POST", "/sign-in/").form(&form).send().await;
     assert_eq!((reply.status, reply.header("location")), (303, "/console/users"));
@@ -26,7 +26,7 @@ async fn signed_in(server: &Process) -> Client {
     browser(server).with_header("cookie", &cookie)
 }
 
-async fn token(browser: &Client) -> Reply {
+async fn token(browser: &ApiClient) -> Reply {
     browser.call("POST", "/api/auth/browser/token/").send().await
 }
 
@@ -182,7 +182,7 @@ async fn a_session_of_a_browser_outlives_its_server_and_ends_with_the_key() {
     let browser = signed_in(&server).await;
     server.stop();
     let server = installation.serve_api();
-    let browser = browser.at(server.api());
+    let browser = browser.for_server(server.api());
     token(&browser).await.ok();
     server.stop();
     let key = "another key, long enough for a new database";
@@ -190,7 +190,7 @@ async fn a_session_of_a_browser_outlives_its_server_and_ends_with_the_key() {
     installation.succeeds(&["keys", "rotate"]);
     let installation = installation.set("CHANCERY_SECRET_KEY", key);
     let server = installation.serve_api();
-    token(&browser.at(server.api())).await.is(401, message::bad_token());
+    token(&browser.for_server(server.api())).await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,7 +198,7 @@ async fn every_process_knows_a_session_and_its_end() {
     let Some(installation) = Installation::postgresql(BINARY).map(Installation::and_build) else { return };
     let (one, other) = (installation.serve_api(), installation.serve_api());
     let here = signed_in(&one).await;
-    let there = here.at(other.api());
+    let there = here.for_server(other.api());
     for _ in 0..3 {
         let (first, second) = tokio::join!(token(&here), token(&there));
         for reply in [first, second] {
@@ -207,8 +207,8 @@ async fn every_process_knows_a_session_and_its_end() {
             here.with_token(&access).get("/api/users/me/").await.ok();
         }
     }
-    here.post("/api/auth/browser/logout/", json!({})).await.is_empty();
+    here.post("/api/auth/browser/logout/", json!({})).await.expect_empty();
     // The database is asked, so it is known at once.
-    token(&there).await.is(401, message::bad_token());
-    token(&here).await.is(401, message::bad_token());
+    token(&there).await.expect_reply(401, message::bad_token());
+    token(&here).await.expect_reply(401, message::bad_token());
 }

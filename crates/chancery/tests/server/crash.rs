@@ -3,7 +3,7 @@
 
 use crate::BINARY;
 use crate::record_writers;
-use crate::workload::{Workload, admin, again, clear, events, installed, is_served};
+use crate::workload::{Workload, admin, clear, events, expect_served, prepare_installation, reconnect};
 use crate::writers::{down_time, until_kill};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use testkit::{ADMIN, Installation, PASSWORD, PostgreSql, eventually, rounds};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
-    let installation = installed(Installation::with_build(BINARY));
+    let installation = prepare_installation(Installation::with_build(BINARY));
     let mut process = installation.serve();
     let mut admin = admin(&process).await;
     let mut workload = Workload::prepare(&admin).await;
@@ -24,10 +24,10 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
 
         let killed = Instant::now();
         process = installation.serve();
-        admin = again(&process, &admin);
-        is_served(&admin).await;
+        admin = reconnect(&process, &admin);
+        expect_served(&admin).await;
         workload.was_ready_after(killed.elapsed());
-        record_writers::is_whole(&installation, &events(&installation, &process)).await;
+        record_writers::expect_consistent(&installation, &events(&installation, &process)).await;
         clear(&admin).await;
     }
     let what = if testkit::test_database().is_some() { "server on PostgreSQL" } else { "server on SQLite" };
@@ -39,7 +39,7 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
 #[ignore = "it kills again and again: ./test all kills"]
 async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
     let Some(mut postgresql) = PostgreSql::start() else { return };
-    let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());
+    let installation = prepare_installation(Installation::on_postgres(BINARY, &postgresql.url()).and_build());
     let process = installation.serve();
     let admin = admin(&process).await;
     let mut workload = Workload::prepare(&admin).await;
@@ -54,12 +54,12 @@ async fn nothing_acknowledged_is_lost_when_postgresql_is_killed() {
         let began = Instant::now();
         let accepts = postgresql.restart();
         slowest = slowest.max(accepts - began);
-        is_served(&admin).await;
+        expect_served(&admin).await;
         workload.was_ready_after(accepts.elapsed());
         // The same process goes on with the same writers.
         writers.are_at_work().await;
         writers.stop().await;
-        record_writers::is_whole(&installation, &events(&installation, &process)).await;
+        record_writers::expect_consistent(&installation, &events(&installation, &process)).await;
         clear(&admin).await;
     }
     println!("PostgreSQL itself recovered within {:.2} s", slowest.as_secs_f64());
@@ -76,13 +76,13 @@ async fn a_queued_mail_survives_and_arrives_once_more_is_served() {
     let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let anna =
         json!({"username": "anna@example.com", "account_type": "internal", "first_name": "Anna", "last_name": "Berg"});
-    admin.post("/api/users/", anna).await.created();
+    admin.post("/api/users/", anna).await.expect_created();
     process.kill();
 
     std::fs::remove_file(installation.data().join("mail")).unwrap();
     let process = installation.serve();
     process.client("localhost").get("/api/security/").await.ok();
-    eventually(async || match &testkit::Mail::all(&installation.data(), "localhost")[..] {
+    eventually(async || match &testkit::MailFile::read_all(&installation.data(), "localhost")[..] {
         [mail] => {
             assert_eq!(mail.to, "anna@example.com");
             true

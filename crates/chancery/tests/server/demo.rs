@@ -5,7 +5,7 @@ use crate::first_start::word_after;
 use serde_json::{Value as Json, json};
 use std::process::{Command, Stdio};
 use testkit::paragraphs;
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, eventually};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, eventually};
 
 const DOMAIN: &str = "demo.localhost";
 
@@ -78,11 +78,11 @@ async fn a_demo_has_what_it_says() {
 }
 
 /// The texts of a document that is made of the first contract.
-async fn document(admin: &Client) -> Vec<String> {
+async fn document(admin: &ApiClient) -> Vec<String> {
     let contracts = admin.get("/api/object-classes/2/object-records/?number=C-1001").await.ok();
     let contract = &contracts["results"][0]["id"];
     let run = json!({"object_record": contract, "document_template": 1});
-    admin.post("/api/object-records/documents/", run).await.created();
+    admin.post("/api/object-records/documents/", run).await.expect_created();
     let path = format!("/api/object-records/{contract}/documents/1/");
     let url = eventually(async || {
         let run = admin.get(&path).await.ok()["generated_document"].take();
@@ -93,7 +93,7 @@ async fn document(admin: &Client) -> Vec<String> {
 }
 
 /// The values of the records of a class, but for users and files.
-async fn fields(admin: &Client, class: i64) -> Vec<Json> {
+async fn fields(admin: &ApiClient, class: i64) -> Vec<Json> {
     let listed = admin.get(&format!("/api/object-classes/{class}/object-records/?limit=100&offset=600")).await.ok();
     listed["results"].as_array().unwrap().iter().map(|record| record["fields"].clone()).collect()
 }

@@ -7,12 +7,12 @@ use crate::workload::admin;
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
-use testkit::{Client, HISTORY_KEY, Installation, PASSWORD, Process, SystemCall, Trace, eventually};
+use testkit::{ApiClient, HISTORY_KEY, Installation, PASSWORD, Process, SystemCall, Trace, eventually};
 
-fn traced() -> Installation {
+fn traced_installation() -> Installation {
     let installation = Installation::embedded(BINARY).set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY);
     let data = installation.data();
-    installation.set("CHANCERY_DATA", data.to_str().unwrap()).set("CHANCERY_ADMIN_PASSWORD", PASSWORD).traced()
+    installation.set("CHANCERY_DATA", data.to_str().unwrap()).set("CHANCERY_ADMIN_PASSWORD", PASSWORD).with_trace()
 }
 
 /// Whether this call sends an answer with this status.
@@ -64,17 +64,17 @@ fn synced_before_each(trace: &Trace, status: u16, last: usize, file: &str) {
 }
 
 /// A caller of the history service with a tenant of its own, and its client id.
-async fn tenant(process: &Process) -> (Client, String) {
-    let client = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+async fn tenant(process: &Process) -> (ApiClient, String) {
+    let client = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     let wanted = json!({"database_name": "durable", "client_label": "durable"});
-    let made = client.post("/api/initialize-tenant", wanted).await.created();
+    let made = client.post("/api/initialize-tenant", wanted).await.expect_created();
     let client_id = made["client_id"].as_str().unwrap();
     (client.with_header("x-client-id", client_id), client_id.to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_synced_before_its_answer() {
-    let installation = traced();
+    let installation = traced_installation();
     let process = installation.serve();
     let admin = admin(&process).await;
     // The event of the sign-in is delivered, so that the file is written to by what follows alone.
@@ -82,7 +82,7 @@ async fn a_change_is_synced_before_its_answer() {
     // The history service has answered with 201, too.
     let before = installation.trace().calls.iter().filter(|call| answers(call, 201)).count();
     for n in 0..5 {
-        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        admin.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
     }
     let trace = trace_with(&installation, 201, before + 5).await;
     synced_before_each(&trace, 201, 5, "/builds/build_1.db-wal");
@@ -90,7 +90,7 @@ async fn a_change_is_synced_before_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_synced_before_its_answer() {
-    let installation = traced();
+    let installation = traced_installation();
     let process = installation.serve();
     let (client, client_id) = tenant(&process).await;
     let file = format!("/tenants/tenant_{}.db-wal", client_id.replace('-', ""));
@@ -101,7 +101,7 @@ async fn an_event_is_synced_before_its_answer() {
             json!({"id": id, "event_timestamp": "2026-01-31T09:30:00Z", "category": 1, "event_type": 1})
         };
         let batch = json!({"events": [event(1), event(2), event(3)]});
-        client.post("/api/system-events/batch", batch).await.created();
+        client.post("/api/system-events/batch", batch).await.expect_created();
     }
     for n in 0..3 {
         let id = format!("0000000{n}-0000-4000-8000-000000000009");
@@ -112,7 +112,7 @@ async fn an_event_is_synced_before_its_answer() {
                 "source_type_id": 1, "event_data": [],
             },
         });
-        client.post("/api/event-bridge/create-event", event).await.created();
+        client.post("/api/event-bridge/create-event", event).await.expect_created();
     }
     let trace = trace_with(&installation, 201, before + 6).await;
     synced_before_each(&trace, 201, 6, &file);
@@ -120,7 +120,7 @@ async fn an_event_is_synced_before_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_and_its_name_are_synced_before_the_answer() {
-    let installation = traced();
+    let installation = traced_installation();
     let process = installation.serve();
     let (client, client_id) = tenant(&process).await;
     let given = client.get("/api/files/upload-url").await.ok();
@@ -155,24 +155,25 @@ async fn a_file_and_its_name_are_synced_before_the_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn new_databases_and_directories_have_their_names_on_the_disk() {
-    let installation = traced();
+    let installation = traced_installation();
     let process = installation.serve();
     tenant(&process).await;
     let trace = trace_with(&installation, 201, 1).await;
     let answer = trace.calls.iter().rfind(|call| answers(call, 201)).unwrap();
     names_are_synced(&trace, &installation.data(), answer.began);
-    let databases = |part: &str| named(&trace).filter(|(_, name)| name.contains(part) && name.ends_with(".db")).count();
+    let databases =
+        |part: &str| naming_calls(&trace).filter(|(_, name)| name.contains(part) && name.ends_with(".db")).count();
     assert_eq!((databases("/builds/build_1"), databases("/history/tenants/tenant_")), (1, 2));
 
     installation.succeeds(&["build", "create", "b.example"]);
     let trace = installation.trace();
     let said = trace.calls.iter().find(|call| call.arguments.contains("The build b.example was made."));
     names_are_synced(&trace, &installation.data(), said.unwrap().began);
-    assert!(named(&trace).any(|(_, name)| name.ends_with("/builds/build_2.db")));
+    assert!(naming_calls(&trace).any(|(_, name)| name.ends_with("/builds/build_2.db")));
 }
 
 /// What gave something a name that it kept, and the name.
-fn named(trace: &Trace) -> impl Iterator<Item = (&SystemCall, &str)> {
+fn naming_calls(trace: &Trace) -> impl Iterator<Item = (&SystemCall, &str)> {
     let calls = &trace.calls;
     let gone = move |name: &str, made: &SystemCall| {
         let removes = |call: &SystemCall| call.name.starts_with("unlink") || call.name.starts_with("rename");
@@ -189,7 +190,8 @@ fn named(trace: &Trace) -> impl Iterator<Item = (&SystemCall, &str)> {
 #[track_caller]
 fn names_are_synced(trace: &Trace, data: &Path, by: usize) {
     let mut count = 0;
-    for (call, name) in named(trace).filter(|(call, name)| call.ended < by && Path::new(name).starts_with(data)) {
+    for (call, name) in naming_calls(trace).filter(|(call, name)| call.ended < by && Path::new(name).starts_with(data))
+    {
         let directory = Path::new(name).parent().unwrap().to_str().unwrap();
         let is_synced =
             trace.calls.iter().any(|sync| sync.syncs(directory) && sync.began > call.ended && sync.ended < by);

@@ -9,7 +9,7 @@ fn a_certificate_is_checked_against_the_roots_that_the_url_names() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
     let Some(server) = PostgreSql::start_encrypted(&ours) else { return };
     let root = ours.write_root(directory.path()).display().to_string();
-    let build_list = |url: String| Installation::on(BINARY, &url).run(&["build", "list"]);
+    let build_list = |url: String| Installation::on_postgres(BINARY, &url).run(&["build", "list"]);
 
     for mode in ["require", "verify-ca", "verify-full"] {
         let listed = build_list(format!("{}?sslmode={mode}&sslrootcert={root}", server.url()));
@@ -35,6 +35,6 @@ fn a_certificate_is_checked_against_the_roots_that_the_url_names() {
 #[test]
 fn a_database_may_be_reached_by_a_unix_socket() {
     let Some(server) = PostgreSql::start() else { return };
-    let installation = Installation::on(BINARY, &server.socket_url());
+    let installation = Installation::on_postgres(BINARY, &server.socket_url());
     assert_eq!(installation.succeeds(&["build", "list"]), "");
 }

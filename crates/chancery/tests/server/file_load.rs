@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, eventually};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -29,16 +29,16 @@ const MAX_GROWTH: u64 = 256;
 static CHUNK: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 
 /// One read of a record after the other.
-struct Reads {
+struct RecordReads {
     is_over: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<Vec<Duration>>>,
 }
 
-impl Reads {
+impl RecordReads {
     /// Two readers of each build.
-    fn start(clients: &[(Client, String)]) -> Reads {
+    fn start(clients: &[(ApiClient, String)]) -> RecordReads {
         let is_over: Arc<AtomicBool> = Arc::default();
-        let read = |(client, record): &(Client, String)| {
+        let read = |(client, record): &(ApiClient, String)| {
             let (client, record, is_over) = (client.clone(), record.clone(), is_over.clone());
             tokio::spawn(async move {
                 let mut times = Vec::new();
@@ -53,7 +53,7 @@ impl Reads {
             })
         };
         let tasks = clients.iter().chain(clients).map(read).collect();
-        Reads { is_over, tasks }
+        RecordReads { is_over, tasks }
     }
 
     /// How many there were, their 99th percentile, and the longest.
@@ -75,7 +75,7 @@ async fn connect(address: SocketAddr) -> TcpStream {
     socket.connect(address).await.unwrap()
 }
 
-fn upload_head(client: &Client, host: &str) -> String {
+fn upload_head(client: &ApiClient, host: &str) -> String {
     format!(
         "POST /api/files/upload/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAuthorization: JWT {}\r\n\
          Content-Disposition: attachment; filename=a.txt\r\nContent-Length: {SIZE}\r\n\r\n",
@@ -84,7 +84,7 @@ fn upload_head(client: &Client, host: &str) -> String {
 }
 
 /// Sends 64 KiB of an upload each second, and counts itself among those that go on.
-async fn slow_upload(client: Client, host: &'static str, at_work: Arc<AtomicUsize>) {
+async fn slow_upload(client: ApiClient, host: &'static str, at_work: Arc<AtomicUsize>) {
     let mut stream = connect(client.address()).await;
     stream.write_all(upload_head(&client, host).as_bytes()).await.unwrap();
     at_work.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +109,7 @@ async fn slow_download(address: SocketAddr, host: &'static str, path: String, at
 }
 
 /// Uploads 50 MB as fast as it can; the status.
-async fn fast_upload(client: Client, host: &'static str) -> String {
+async fn fast_upload(client: ApiClient, host: &'static str) -> String {
     let mut stream = connect(client.address()).await;
     stream.write_all(upload_head(&client, host).as_bytes()).await.unwrap();
     for _ in 0..SIZE / CHUNK.len() {
@@ -123,14 +123,14 @@ async fn fast_upload(client: Client, host: &'static str) -> String {
 }
 
 /// A record and a public file of 50 MB in each build: the paths.
-async fn prepared(process: &Process) -> (Vec<(Client, String)>, Vec<String>) {
+async fn create_files(process: &Process) -> (Vec<(ApiClient, String)>, Vec<String>) {
     let (mut clients, mut files) = (Vec::new(), Vec::new());
     for host in HOSTS {
         let client = process.client(host).sign_in(ADMIN, PASSWORD).await;
         prepare(&client).await;
         let record = client.post(RECORDS, json!({"fields": {"title": "read"}})).await.id();
         let token = client.upload("a.txt", vec![b'x'; SIZE]).await;
-        let made = client.post(PUBLIC, json!({"token": token})).await.created();
+        let made = client.post(PUBLIC, json!({"token": token})).await.expect_created();
         files.push(format!("{PUBLIC}{}/", made["uuid"].as_str().unwrap()));
         clients.push((client, format!("/api/object-records/{record}/")));
     }
@@ -143,7 +143,7 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
     let installation = Installation::with_build(BINARY).set("CHANCERY_TRUSTED_PROXIES", "127.0.0.1");
     HOSTS[1..].iter().for_each(|host| drop(installation.succeeds(&["build", "create", host])));
     let process = installation.serve();
-    let (clients, files) = prepared(&process).await;
+    let (clients, files) = create_files(&process).await;
 
     let before = process.held_memory();
     let (at_work, mut slow) = (Arc::<AtomicUsize>::default(), JoinSet::new());
@@ -153,7 +153,7 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
         slow.spawn(slow_download(process.api(), HOSTS[build], files[build].clone(), at_work.clone()));
     }
     eventually(async || at_work.load(Ordering::Relaxed) == 2 * SLOW).await;
-    let reads = Reads::start(&clients);
+    let reads = RecordReads::start(&clients);
     let (begun, mut most) = (Instant::now(), before);
     while begun.elapsed() < LASTS {
         // The interval at which memory is measured.
@@ -174,7 +174,7 @@ async fn slow_files_and_many_at_once_disturb_no_reads() {
     // Memory is released before the next measurement.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = process.held_memory();
-    let (reads, begun, mut most) = (Reads::start(&clients), Instant::now(), before);
+    let (reads, begun, mut most) = (RecordReads::start(&clients), Instant::now(), before);
     let mut fast = JoinSet::new();
     for n in 0..FAST {
         let build = n % 2;

@@ -4,11 +4,11 @@
 use crate::BINARY;
 use crate::file_writers::{PUBLIC, RECORDS, TEMPLATES, content, prepare};
 use crate::files_crash::s3_files;
-use crate::outages::{has_no_failures, is_unavailable};
-use crate::workload::{admin, installed};
+use crate::outages::{expect_no_failures, expect_unavailable};
+use crate::workload::{admin, prepare_installation};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Installation, Reply, S3, docx, eventually_within};
+use testkit::{ApiClient, Installation, Reply, S3Server, docx, eventually_within};
 
 /// How many records there are, of each of which a document is asked for.
 const ASKED: usize = 3;
@@ -29,37 +29,37 @@ fn long_template() -> Vec<u8> {
 }
 
 /// Records, a template, and the path of a public file of 100 KB.
-async fn prepared(admin: &Client) -> (Vec<i64>, i64, String) {
+async fn create_records(admin: &ApiClient) -> (Vec<i64>, i64, String) {
     prepare(admin).await;
-    let template = upload(admin, "t.docx", long_template()).await.created()["token"].clone();
+    let template = upload(admin, "t.docx", long_template()).await.expect_created()["token"].clone();
     let template = admin.post(TEMPLATES, json!({"name": "t", "template_file": template})).await.id();
     let mut records = Vec::new();
     for n in 0..ASKED {
         records.push(admin.post(RECORDS, json!({"fields": {"title": n.to_string()}})).await.id());
     }
-    let token = upload(admin, "a.100000.txt", content("a.100000.txt")).await.created()["token"].clone();
-    let uuid = admin.post(PUBLIC, json!({"token": token})).await.created()["uuid"].clone();
+    let token = upload(admin, "a.100000.txt", content("a.100000.txt")).await.expect_created()["token"].clone();
+    let uuid = admin.post(PUBLIC, json!({"token": token})).await.expect_created()["uuid"].clone();
     (records, template, format!("{PUBLIC}{}/", uuid.as_str().unwrap()))
 }
 
-async fn upload(client: &Client, name: &str, content: Vec<u8>) -> Reply {
+async fn upload(client: &ApiClient, name: &str, content: Vec<u8>) -> Reply {
     let call = client.call("POST", "/api/files/upload/");
     let call = call.header("content-disposition", &format!("attachment; filename={name}"));
     call.body("application/octet-stream", content).send().await
 }
 
-async fn generate(client: &Client, record: i64, template: i64) -> Reply {
+async fn generate(client: &ApiClient, record: i64, template: i64) -> Reply {
     let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
     client.post("/api/object-records/documents/", body).await
 }
 
-async fn run(client: &Client, record: i64, template: i64) -> Json {
+async fn run(client: &ApiClient, record: i64, template: i64) -> Json {
     let path = format!("/api/object-records/{record}/documents/{template}/");
     client.get(&path).await.ok()["generated_document"].clone()
 }
 
 /// Waits until every run has ended with its file in its field, once.
-async fn all_end(client: &Client, records: &[i64], template: i64) {
+async fn all_end(client: &ApiClient, records: &[i64], template: i64) {
     let begun = Instant::now();
     for record in records {
         let run = eventually_within(AGAIN.saturating_sub(begun.elapsed()), async || {
@@ -74,25 +74,25 @@ async fn all_end(client: &Client, records: &[i64], template: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
-    let installation = installed(Installation::embedded(BINARY).on_small_disk(48)).and_build();
+    let installation = prepare_installation(Installation::embedded(BINARY).with_small_disk(48)).and_build();
     let process = installation.serve();
     let admin = admin(&process).await;
-    let (records, template, public) = prepared(&admin).await;
+    let (records, template, public) = create_records(&admin).await;
 
     // There is room for rows alone: runs begin.
     installation.disk().fill_but(ROOM);
     let (asked, others) = records.split_at(ASKED - 1);
     for record in asked {
-        generate(&admin, *record, template).await.created();
+        generate(&admin, *record, template).await.expect_created();
     }
-    is_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, &["The storage is full."]);
+    expect_unavailable(&upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await, &["The storage is full."]);
     // The runs try to write their documents, which nothing shows.
     tokio::time::sleep(Duration::from_secs(1)).await;
     // There is none at all.
-    installation.disk().fill();
-    is_unavailable(&generate(&admin, others[0], template).await, &["The storage is full."]);
+    installation.disk().fill_disk();
+    expect_unavailable(&generate(&admin, others[0], template).await, &["The storage is full."]);
     for _ in 0..5 {
-        is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, &["The storage is full."]);
+        expect_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, &["The storage is full."]);
         assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
         for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
             admin.get(path).await.ok();
@@ -102,38 +102,39 @@ async fn uploads_and_documents_wait_for_room_on_a_full_disk() {
         assert_eq!(run(&admin, *record, template).await["status"], "processing");
     }
 
-    installation.disk().free();
-    upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await.created();
+    installation.disk().free_space();
+    upload(&admin, "b.2000000.txt", content("b.2000000.txt")).await.expect_created();
     let begun = Instant::now();
     all_end(&admin, asked, template).await;
     println!("{} runs waited for room, and ended {:.1?} after there was some", asked.len(), begun.elapsed());
-    has_no_failures(&process);
+    expect_no_failures(&process);
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_may_be_away_for_a_while() {
-    let mut s3 = S3::start();
-    let mut installation = installed(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
+    let mut s3 = S3Server::start();
+    let mut installation =
+        prepare_installation(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
     for (name, value) in s3.environment() {
         installation = installation.set(&name, &value);
     }
     let process = installation.serve();
     let admin = admin(&process).await;
-    let (records, template, public) = prepared(&admin).await;
-    let token = upload(&admin, "gone.1.txt", content("gone.1.txt")).await.created()["token"].clone();
-    let gone = admin.post(PUBLIC, json!({"token": token})).await.created()["uuid"].clone();
+    let (records, template, public) = create_records(&admin).await;
+    let token = upload(&admin, "gone.1.txt", content("gone.1.txt")).await.expect_created()["token"].clone();
+    let gone = admin.post(PUBLIC, json!({"token": token})).await.expect_created()["uuid"].clone();
     assert_eq!(s3_files(&s3).len(), 3);
 
     s3.stop();
     let asked = &records[..2];
     for record in asked {
-        generate(&admin, *record, template).await.created();
+        generate(&admin, *record, template).await.expect_created();
     }
-    admin.delete(&format!("{PUBLIC}{}/", gone.as_str().unwrap())).await.is_empty();
+    admin.delete(&format!("{PUBLIC}{}/", gone.as_str().unwrap())).await.expect_empty();
     let begun = Instant::now();
-    is_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, &["The storage is not available."]);
-    is_unavailable(&admin.get(&public).await, &["The storage is not available."]);
+    expect_unavailable(&upload(&admin, "b.1000.txt", content("b.1000.txt")).await, &["The storage is not available."]);
+    expect_unavailable(&admin.get(&public).await, &["The storage is not available."]);
     println!("S3 away: an upload and a download are refused within {:.1?}", begun.elapsed());
     for path in [RECORDS, TEMPLATES, PUBLIC, "/readyz"] {
         admin.get(path).await.ok();
@@ -144,7 +145,7 @@ async fn s3_may_be_away_for_a_while() {
 
     s3.restart();
     let begun = Instant::now();
-    upload(&admin, "b.1000.txt", content("b.1000.txt")).await.created();
+    upload(&admin, "b.1000.txt", content("b.1000.txt")).await.expect_created();
     assert_eq!(admin.get(&public).await.bytes, content("a.100000.txt"));
     all_end(&admin, asked, template).await;
     // The template, the public file, the upload and two documents; what was deleted is removed by then or soon.
@@ -155,12 +156,12 @@ async fn s3_may_be_away_for_a_while() {
     .await;
     println!("S3 back: all is done after {:.1?}", begun.elapsed());
     assert_eq!(s3_files(&s3).len(), 5);
-    has_no_failures(&process);
+    expect_no_failures(&process);
     process.stop();
 }
 
 /// What `/readyz` says of the store of files: its status, the body's status, that of the store, and the warnings.
-async fn readiness(client: &Client) -> (u16, Json, Json, Json) {
+async fn readiness(client: &ApiClient) -> (u16, Json, Json, Json) {
     let reply = client.get("/readyz").await;
     let body: Json = serde_json::from_str(&reply.text).unwrap();
     assert!(body["files"]["since"].is_string(), "{body}");
@@ -168,7 +169,7 @@ async fn readiness(client: &Client) -> (u16, Json, Json, Json) {
 }
 
 /// Waits until `/readyz` says this.
-async fn becomes(client: &Client, expected: (u16, Json, Json, Json)) {
+async fn wait_for_readiness(client: &ApiClient, expected: (u16, Json, Json, Json)) {
     // The store is asked every 15 seconds, for 3 seconds at most.
     eventually_within(Duration::from_secs(40), async || {
         let state = readiness(client).await;
@@ -178,7 +179,7 @@ async fn becomes(client: &Client, expected: (u16, Json, Json, Json)) {
 }
 
 /// An installation with a build whose files are in a bucket.
-fn on_bucket(s3: &S3, url: &str) -> Installation {
+fn installation_on_bucket(s3: &S3Server, url: &str) -> Installation {
     let environment = s3.environment();
     let installation = Installation::with_build(BINARY).set("CHANCERY_FILES_URL", url);
     environment.iter().fold(installation, |installation, (name, value)| installation.set(name, value))
@@ -190,22 +191,22 @@ fn warning(reason: &str) -> Json {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readiness_knows_a_bucket_that_was_never_reached_and_one_that_is_away() {
-    let mut s3 = S3::start();
+    let mut s3 = S3Server::start();
     // A wrong bucket stops a rollout.
-    let wrong = on_bucket(&s3, "s3://nosuch/files");
+    let wrong = installation_on_bucket(&s3, "s3://nosuch/files");
     let process = wrong.serve_api();
     let client = process.client("localhost");
-    becomes(&client, (503, json!("unavailable"), json!("unavailable"), warning("no_such_bucket"))).await;
+    wait_for_readiness(&client, (503, json!("unavailable"), json!("unavailable"), warning("no_such_bucket"))).await;
     let log = process.stderr();
     assert_eq!(log.matches("file store is unavailable, uploads are refused").count(), 1, "{log}");
 
-    let right = on_bucket(&s3, &s3.url("files"));
+    let right = installation_on_bucket(&s3, &s3.url("files"));
     let process = right.serve_api();
     let client = process.client("localhost");
-    becomes(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
+    wait_for_readiness(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
     // Everything but files works meanwhile.
     s3.stop();
-    becomes(&client, (200, json!("ok"), json!("unavailable"), warning("unreachable"))).await;
+    wait_for_readiness(&client, (200, json!("ok"), json!("unavailable"), warning("unreachable"))).await;
     s3.restart();
-    becomes(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
+    wait_for_readiness(&client, (200, json!("ok"), json!("ok"), Json::Null)).await;
 }

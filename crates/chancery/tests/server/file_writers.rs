@@ -1,13 +1,13 @@
 //! Writers of files for `files_crash.rs`: they upload, make files public, put them into records and templates, ask for documents
 //! and cancel them, and note what of it was acknowledged.
 
-use crate::writers::{Notes, Writer, Writers, lock};
+use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, lock};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use testkit::{Client, Reply, docx};
+use testkit::{ApiClient, Reply, docx};
 
 pub const WRITERS: usize = 16;
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
@@ -18,14 +18,14 @@ const GENERATE: &str = "/api/object-records/documents/";
 pub const PAPERS: usize = 3;
 
 /// Makes class 1, whose records have a title, papers and a contract.
-pub async fn prepare(admin: &Client) {
-    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+pub async fn prepare(admin: &ApiClient) {
+    admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     for field in [
         json!({"label": "Title", "type": "string"}),
         json!({"label": "Papers", "type": "document", "max_num_of_files": PAPERS}),
         json!({"label": "Contract", "type": "document"}),
     ] {
-        admin.post("/api/object-classes/1/fields/", field).await.created();
+        admin.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
 }
 
@@ -45,7 +45,7 @@ pub fn template_text(name: &str) -> String {
 
 /// A record into which documents are put, and of which nothing else is changed.
 #[derive(Clone, Debug)]
-pub struct Documented {
+pub struct DocumentTarget {
     pub template: i64,
     /// The field into which the documents go.
     pub field: Option<&'static str>,
@@ -59,7 +59,7 @@ pub struct Documented {
 
 /// What was acknowledged, and not touched since.
 #[derive(Default)]
-pub struct Told {
+pub struct AcknowledgedFiles {
     pub acknowledged: usize,
     /// Tokens of uploads with the names of their files.
     pub tokens: BTreeMap<String, String>,
@@ -71,14 +71,14 @@ pub struct Told {
     pub deleted: BTreeMap<i64, [Vec<String>; 2]>,
     /// The names of the files of templates.
     pub templates: BTreeMap<i64, String>,
-    pub documented: BTreeMap<i64, Documented>,
+    pub documented: BTreeMap<i64, DocumentTarget>,
     /// What became of runs, as far as somebody saw it.
     pub ends: BTreeMap<String, usize>,
     /// Answers that nobody should get.
     pub faults: Vec<String>,
 }
 
-impl Notes for Told {
+impl WriterNotes for AcknowledgedFiles {
     const AT_WORK: usize = 20 * WRITERS;
 
     fn acknowledged(&self) -> usize {
@@ -91,22 +91,26 @@ impl Notes for Told {
 }
 
 /// Begins a round.
-pub fn start(admin: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers<Told> {
-    Writers::start(WRITERS, told, |number, stop| {
+pub fn start(
+    admin: &ApiClient,
+    round: usize,
+    told: &Arc<Mutex<AcknowledgedFiles>>,
+) -> RunningWriters<AcknowledgedFiles> {
+    RunningWriters::start(WRITERS, told, |number, stop| {
         let (client, told, stop) = (admin.clone(), told.clone(), stop.clone());
         FileWriter { client, told, stop, round, number }
     })
 }
 
 struct FileWriter {
-    client: Client,
-    told: Arc<Mutex<Told>>,
+    client: ApiClient,
+    told: Arc<Mutex<AcknowledgedFiles>>,
     stop: Arc<AtomicBool>,
     round: usize,
     number: usize,
 }
 
-impl Writer for FileWriter {
+impl WorkloadWriter for FileWriter {
     async fn write(&self, n: usize) -> Option<()> {
         let name = format!("{}-{}-{n}", self.round, self.number);
         match self.number % 4 {
@@ -119,17 +123,17 @@ impl Writer for FileWriter {
 }
 
 impl FileWriter {
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn lock_acknowledged(&self) -> MutexGuard<'_, AcknowledgedFiles> {
         lock(&self.told)
     }
 
     /// Sends a request, which may be answered with this status, or with 503 by a server without its database; nothing else.
     async fn call(&self, method: &str, path: &str, body: &Json, status: u16) -> Option<Reply> {
-        self.accepted(self.client.call(method, path).json(body).try_send().await?, &[status])
+        self.expect_status(self.client.call(method, path).json(body).try_send().await?, &[status])
     }
 
-    fn accepted(&self, reply: Reply, statuses: &[u16]) -> Option<Reply> {
-        let mut told = self.told();
+    fn expect_status(&self, reply: Reply, statuses: &[u16]) -> Option<Reply> {
+        let mut told = self.lock_acknowledged();
         if statuses.contains(&reply.status) {
             told.acknowledged += 1;
             return Some(reply);
@@ -144,16 +148,17 @@ impl FileWriter {
     async fn upload(&self, name: &str) -> Option<String> {
         let call = self.client.call("POST", "/api/files/upload/");
         let call = call.header("content-disposition", &format!("attachment; filename={name}"));
-        let reply = self.accepted(call.body("application/octet-stream", content(name)).try_send().await?, &[201])?;
+        let reply =
+            self.expect_status(call.body("application/octet-stream", content(name)).try_send().await?, &[201])?;
         let token = reply["token"].as_str()?.to_owned();
-        self.told().tokens.insert(token.clone(), name.to_owned());
+        self.lock_acknowledged().tokens.insert(token.clone(), name.to_owned());
         Some(token)
     }
 
     /// Uploads a file that is to be spent at once; its token.
     async fn spend(&self, name: &str) -> Option<String> {
         let token = self.upload(name).await?;
-        self.told().tokens.remove(&token);
+        self.lock_acknowledged().tokens.remove(&token);
         Some(token)
     }
 
@@ -166,12 +171,12 @@ impl FileWriter {
         if n % 5 == 4 {
             return Some(());
         }
-        self.told().tokens.remove(&token);
+        self.lock_acknowledged().tokens.remove(&token);
         let made = self.call("POST", PUBLIC, &json!({"token": token}), 201).await?;
         let uuid = made["uuid"].as_str()?.to_owned();
-        self.told().public.insert(uuid.clone(), name);
+        self.lock_acknowledged().public.insert(uuid.clone(), name);
         if n.is_multiple_of(2) {
-            self.told().public.remove(&uuid);
+            self.lock_acknowledged().public.remove(&uuid);
             self.call("DELETE", &format!("{PUBLIC}{uuid}/"), &json!({}), 204).await?;
         }
         Some(())
@@ -184,27 +189,27 @@ impl FileWriter {
         let fields = json!({"title": name, "papers": [first], "contract": [second]});
         let made = self.call("POST", RECORDS, &json!({"fields": fields}), 201).await?;
         let (id, path) = (made.id(), format!("/api/object-records/{}/", made["id"]));
-        self.told().records.insert(id, [vec![names[0].clone()], vec![names[1].clone()]]);
+        self.lock_acknowledged().records.insert(id, [vec![names[0].clone()], vec![names[1].clone()]]);
         let (third, fourth) = (self.spend(&names[2]).await?, self.spend(&names[3]).await?);
         let fields = json!({"papers": [third, made["fields"]["papers"][0]], "contract": [fourth]});
-        self.told().records.remove(&id);
+        self.lock_acknowledged().records.remove(&id);
         self.call("PATCH", &path, &json!({"fields": fields}), 200).await?;
         let files = [vec![names[2].clone(), names[0].clone()], vec![names[3].clone()]];
-        self.told().records.insert(id, files.clone());
+        self.lock_acknowledged().records.insert(id, files.clone());
         if n % 4 == 3 {
             return Some(());
         }
-        self.told().records.remove(&id);
+        self.lock_acknowledged().records.remove(&id);
         self.call("DELETE", &path, &json!({}), 204).await?;
-        self.told().deleted.insert(id, files.clone());
+        self.lock_acknowledged().deleted.insert(id, files.clone());
         match n % 4 {
             0 => {
-                self.told().deleted.remove(&id);
+                self.lock_acknowledged().deleted.remove(&id);
                 self.call("POST", &format!("{path}restore/"), &json!({}), 201).await?;
-                self.told().records.insert(id, files);
+                self.lock_acknowledged().records.insert(id, files);
             }
             1 => {
-                self.told().deleted.remove(&id);
+                self.lock_acknowledged().deleted.remove(&id);
                 self.call("DELETE", &format!("{RECORDS}deleted/{id}/"), &json!({}), 204).await?;
             }
             _ => {}
@@ -218,13 +223,13 @@ impl FileWriter {
         let token = self.spend(&first).await?;
         let made = self.call("POST", TEMPLATES, &json!({"name": name, "template_file": token}), 201).await?;
         let path = format!("{TEMPLATES}{}/", made["id"]);
-        self.told().templates.insert(made.id(), first);
+        self.lock_acknowledged().templates.insert(made.id(), first);
         let token = self.spend(&second).await?;
-        self.told().templates.remove(&made.id());
+        self.lock_acknowledged().templates.remove(&made.id());
         self.call("PATCH", &path, &json!({"template_file": token}), 200).await?;
-        self.told().templates.insert(made.id(), second);
+        self.lock_acknowledged().templates.insert(made.id(), second);
         if !n.is_multiple_of(4) {
-            self.told().templates.remove(&made.id());
+            self.lock_acknowledged().templates.remove(&made.id());
             self.call("DELETE", &path, &json!({}), 204).await?;
         }
         Some(())
@@ -236,13 +241,14 @@ impl FileWriter {
         let token = self.spend(&format!("{name}.docx")).await?;
         let made = self.call("POST", TEMPLATES, &json!({"name": name, "template_file": token}), 201).await?;
         let template = made.id();
-        self.told().templates.insert(template, format!("{name}.docx"));
+        self.lock_acknowledged().templates.insert(template, format!("{name}.docx"));
         let record = self.call("POST", RECORDS, &json!({"fields": {"title": name}}), 201).await?.id();
         let field = [Some("papers"), Some("contract"), None][(n + self.number) % 3];
-        let documented = Documented { template, field, seen: (0, 0), is_asked: false, is_canceled: false };
-        self.told().documented.insert(record, documented);
-        let note =
-            |change: &dyn Fn(&mut Documented)| self.told().documented.entry(record).and_modify(change).key().to_owned();
+        let documented = DocumentTarget { template, field, seen: (0, 0), is_asked: false, is_canceled: false };
+        self.lock_acknowledged().documented.insert(record, documented);
+        let note = |change: &dyn Fn(&mut DocumentTarget)| {
+            self.lock_acknowledged().documented.entry(record).and_modify(change).key().to_owned()
+        };
         for run in 0..PAPERS + 2 {
             let body = json!({"object_record": record, "document_template": template, "object_record_field": field});
             note(&|noted| noted.is_canceled = false);
@@ -252,11 +258,11 @@ impl FileWriter {
                 let path = format!("/api/object-records/{record}/documents/{template}/cancel/");
                 // It may be over.
                 let reply = self.client.call("POST", &path).try_send().await?;
-                let is_canceled = self.accepted(reply, &[201, 400])?.status == 201;
+                let is_canceled = self.expect_status(reply, &[201, 400])?.status == 201;
                 note(&|noted| noted.is_canceled = is_canceled);
             }
-            let run = self.ended(record, template).await?;
-            let mut told = self.told();
+            let run = self.wait_for_run(record, template).await?;
+            let mut told = self.lock_acknowledged();
             let status = run["status"].as_str()?.to_owned();
             let seen = told.documented.get_mut(&record)?;
             seen.seen = (run["id"].as_i64()?, seen.seen.1 + usize::from(status == "field_updated"));
@@ -266,7 +272,7 @@ impl FileWriter {
     }
 
     /// Waits until the last run has ended.
-    async fn ended(&self, record: i64, template: i64) -> Option<Json> {
+    async fn wait_for_run(&self, record: i64, template: i64) -> Option<Json> {
         let path = format!("/api/object-records/{record}/documents/{template}/");
         while !self.stop.load(Ordering::Relaxed) {
             let shown = self.call("GET", &path, &json!({}), 200).await?;

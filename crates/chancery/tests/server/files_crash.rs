@@ -2,27 +2,31 @@
 //! that is referred to is lost, none that is not stays after a sweep, no run is lost, and none puts its file into a field twice.
 
 use crate::BINARY;
-use crate::file_writers::{Documented, PAPERS, PUBLIC, RECORDS, TEMPLATES, Told, WRITERS, content, prepare, start};
-use crate::workload::{READY, admin, again, all, installed, is_served};
+use crate::file_writers::{
+    AcknowledgedFiles, DocumentTarget, PAPERS, PUBLIC, RECORDS, TEMPLATES, WRITERS, content, prepare, start,
+};
+use crate::workload::{READY, admin, expect_served, fetch_all_pages, prepare_installation, reconnect};
 use crate::writers::{down_time, lock, until_kill};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
-use testkit::{Client, Installation, PostgreSql, S3, eventually, eventually_within, paragraphs, rounds, test_database};
+use store::{Conn, Sql, StoreError};
+use testkit::{
+    ApiClient, Installation, PostgreSql, S3Server, eventually, eventually_within, paragraphs, rounds, test_database,
+};
 
 /// What is stored, and the database that refers to it.
-struct Place {
+struct FileStoreUnderTest {
     installation: Installation,
     /// `None`: the data directory.
-    s3: Option<S3>,
+    s3: Option<S3Server>,
 }
 
 /// What of files the API shows: of each its id or, of a public one, its uuid.
 #[derive(Default)]
-struct Shown {
+struct ShownFiles {
     public: BTreeMap<String, String>,
     records: BTreeMap<i64, [Vec<String>; 2]>,
     templates: BTreeMap<i64, String>,
@@ -31,21 +35,24 @@ struct Shown {
 
 /// How it went in all rounds.
 #[derive(Default)]
-struct Seen {
+struct CrashResult {
     rounds: usize,
     downloads: usize,
     slowest: Duration,
 }
 
-impl Place {
+impl FileStoreUnderTest {
     async fn rows<T: Send + 'static>(
         &self,
         text: &'static str,
-        row: fn(&store::Row<'_>) -> Result<T, Error>,
+        row: fn(&store::Row<'_>) -> Result<T, StoreError>,
     ) -> Vec<T> {
         let store = self.installation.store().await;
-        let found =
-            store.database("build_1").read::<_, Error>(move |conn| conn.all(&Sql::new(text), row)).await.unwrap();
+        let found = store
+            .database("build_1")
+            .read::<_, StoreError>(move |conn| conn.query_all(&Sql::new(text), row))
+            .await
+            .unwrap();
         store.close().await;
         found
     }
@@ -57,12 +64,12 @@ impl Place {
     async fn change(&self, text: &'static str) {
         let store = self.installation.store().await;
         let change = move |conn: &mut Conn| conn.exec(&Sql::new(text));
-        store.database("build_1").write::<_, Error>(change).await.unwrap();
+        store.database("build_1").write::<_, StoreError>(change).await.unwrap();
         store.close().await;
     }
 
     /// The names of the stored files.
-    fn stored(&self) -> BTreeSet<String> {
+    fn stored_names(&self) -> BTreeSet<String> {
         if let Some(s3) = &self.s3 {
             return s3_files(s3).into_iter().collect();
         }
@@ -94,28 +101,28 @@ impl Place {
     }
 
     /// What must hold when nobody writes any more. Afterwards nothing is left of the round.
-    async fn check(&self, client: &Client, told: &Mutex<Told>, seen: &mut Seen) {
+    async fn check(&self, client: &ApiClient, told: &Mutex<AcknowledgedFiles>, seen: &mut CrashResult) {
         let told = {
             let mut told = lock(told);
             let (acknowledged, ends) = (told.acknowledged, told.ends.clone());
-            std::mem::replace(&mut *told, Told { acknowledged, ends, ..Told::default() })
+            std::mem::replace(&mut *told, AcknowledgedFiles { acknowledged, ends, ..AcknowledgedFiles::default() })
         };
         assert_eq!(told.faults, Vec::<String>::new(), "answers that nobody should get");
-        self.has_no_run_in_process(client).await;
-        let mut shown = Shown::default();
+        self.expect_no_runs(client).await;
+        let mut shown = ShownFiles::default();
         let kept = |known: &Json, name: &String| assert_eq!(known, &json!(name), "an acknowledged file is lost");
-        for file in all(client, PUBLIC).await {
+        for file in fetch_all_pages(client, PUBLIC).await {
             let (uuid, name) =
                 (text(&file["uuid"]), format!("{}{}", text(&file["filename"]), text(&file["extension"])));
-            is_whole(client, &name, &format!("{PUBLIC}{uuid}/"), seen).await;
+            expect_complete_file(client, &name, &format!("{PUBLIC}{uuid}/"), seen).await;
             shown.public.insert(uuid, name);
         }
         told.public.iter().for_each(|(uuid, name)| kept(&json!(shown.public.get(uuid)), name));
-        for template in all(client, TEMPLATES).await {
+        for template in fetch_all_pages(client, TEMPLATES).await {
             let id = template["id"].as_i64().unwrap();
             let label = shown.label(&template, &template["template_file"]);
             let name = text(&label["name"]);
-            is_whole(client, &name, &format!("{TEMPLATES}{id}/download/"), seen).await;
+            expect_complete_file(client, &name, &format!("{TEMPLATES}{id}/download/"), seen).await;
             shown.templates.insert(id, name);
         }
         told.templates.iter().for_each(|(id, name)| kept(&json!(shown.templates.get(id)), name));
@@ -128,15 +135,15 @@ impl Place {
         }
         // An upload that was acknowledged waits to be used.
         for (token, name) in &told.tokens {
-            let made = client.post(PUBLIC, json!({"token": token})).await.created();
-            is_whole(client, name, &format!("{PUBLIC}{}/", text(&made["uuid"])), seen).await;
+            let made = client.post(PUBLIC, json!({"token": token})).await.expect_created();
+            expect_complete_file(client, name, &format!("{PUBLIC}{}/", text(&made["uuid"])), seen).await;
             shown.public.insert(text(&made["uuid"]), name.clone());
         }
-        self.is_swept(client, &shown).await;
+        self.expect_swept(client, &shown).await;
         for (id, files) in &told.deleted {
-            let restored = client.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.created();
+            let restored = client.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.expect_created();
             assert_eq!(shown.record(&restored), *files, "deleted record {id}: its files are lost");
-            is_whole_record(client, &restored, seen).await;
+            expect_complete_record(client, &restored, seen).await;
         }
         self.clear(client).await;
         seen.rounds += 1;
@@ -144,7 +151,7 @@ impl Place {
 
     /// Waits until every run has ended. Those that failed meanwhile are not waited for as long as their jobs would, and leases
     /// that could not be given back end after some seconds.
-    async fn has_no_run_in_process(&self, client: &Client) {
+    async fn expect_no_runs(&self, client: &ApiClient) {
         let begun = Instant::now();
         eventually_within(Duration::from_secs(90), async || {
             if self.number("SELECT count(*) FROM document_runs WHERE status = 'processing'").await == 0 {
@@ -165,16 +172,23 @@ impl Place {
         assert_eq!(failed.await, Vec::<String>::new(), "runs that failed");
     }
 
-    async fn records(&self, client: &Client, shown: &mut Shown, seen: &mut Seen) {
-        for record in all(client, RECORDS).await {
+    async fn records(&self, client: &ApiClient, shown: &mut ShownFiles, seen: &mut CrashResult) {
+        for record in fetch_all_pages(client, RECORDS).await {
             let files = shown.record(&record);
-            is_whole_record(client, &record, seen).await;
+            expect_complete_record(client, &record, seen).await;
             shown.records.insert(record["id"].as_i64().unwrap(), files);
         }
     }
 
     /// Looks at the latest run of a record, and at what its runs put into the field.
-    async fn documents(&self, client: &Client, record: i64, of: &Documented, shown: &mut Shown, seen: &mut Seen) {
+    async fn documents(
+        &self,
+        client: &ApiClient,
+        record: i64,
+        of: &DocumentTarget,
+        shown: &mut ShownFiles,
+        seen: &mut CrashResult,
+    ) {
         let path = format!("/api/object-records/{record}/documents/{}/", of.template);
         let run = client.get(&path).await.ok()["generated_document"].clone();
         let status = run["status"].as_str().unwrap_or("none");
@@ -195,13 +209,13 @@ impl Place {
         assert!(papers.len() <= PAPERS && contract.len() <= 1, "record {record}: {papers:?} {contract:?}");
         if !run["document"].is_null() {
             let label = &run["_meta"]["labels"]["document"];
-            is_whole_document(client, label, seen).await;
+            expect_complete_document(client, label, seen).await;
             shown.ids.insert(run["document"].as_i64().unwrap());
         }
     }
 
     /// When the time of all unused uploads is over, what is stored is what rows refer to, and rows are what is shown.
-    async fn is_swept(&self, client: &Client, shown: &Shown) {
+    async fn expect_swept(&self, client: &ApiClient, shown: &ShownFiles) {
         self.change("UPDATE files SET kept_until = 1 WHERE kept_until IS NOT NULL").await;
         wake(client).await;
         let row = |row: &store::Row<'_>| Ok((row.int(0)?, row.text(1)?.to_owned()));
@@ -214,7 +228,8 @@ impl Place {
         eventually(async || {
             let rows = self.rows("SELECT id, uuid FROM files", row).await;
             let to_remove = self.number("SELECT count(*) FROM removed_files").await;
-            let (named, stored) = (rows.iter().map(|(_, uuid)| uuid.clone()).collect::<BTreeSet<_>>(), self.stored());
+            let (named, stored) =
+                (rows.iter().map(|(_, uuid)| uuid.clone()).collect::<BTreeSet<_>>(), self.stored_names());
             let strays: Vec<_> = rows.iter().filter(|(id, uuid)| !is_wanted(id, uuid)).collect();
             if to_remove == 0 && named == stored && strays.is_empty() {
                 let ids: BTreeSet<i64> = rows.iter().map(|(id, _)| *id).collect();
@@ -234,26 +249,26 @@ impl Place {
     }
 
     /// Removes all that refers to files, after which none is stored.
-    async fn clear(&self, client: &Client) {
-        for file in all(client, PUBLIC).await {
-            client.delete(&format!("{PUBLIC}{}/", text(&file["uuid"]))).await.is_empty();
+    async fn clear(&self, client: &ApiClient) {
+        for file in fetch_all_pages(client, PUBLIC).await {
+            client.delete(&format!("{PUBLIC}{}/", text(&file["uuid"]))).await.expect_empty();
         }
-        for record in all(client, RECORDS).await {
-            client.delete(&format!("/api/object-records/{}/", record["id"])).await.is_empty();
+        for record in fetch_all_pages(client, RECORDS).await {
+            client.delete(&format!("/api/object-records/{}/", record["id"])).await.expect_empty();
         }
-        for record in all(client, &format!("{RECORDS}deleted/")).await {
-            client.delete(&format!("{RECORDS}deleted/{}/", record["id"])).await.is_empty();
+        for record in fetch_all_pages(client, &format!("{RECORDS}deleted/")).await {
+            client.delete(&format!("{RECORDS}deleted/{}/", record["id"])).await.expect_empty();
         }
-        for template in all(client, TEMPLATES).await {
-            client.delete(&format!("{TEMPLATES}{}/", template["id"])).await.is_empty();
+        for template in fetch_all_pages(client, TEMPLATES).await {
+            client.delete(&format!("{TEMPLATES}{}/", template["id"])).await.expect_empty();
         }
-        self.is_swept(client, &Shown::default()).await;
-        assert_eq!(self.stored(), BTreeSet::new());
+        self.expect_swept(client, &ShownFiles::default()).await;
+        assert_eq!(self.stored_names(), BTreeSet::new());
         assert_eq!(self.number("SELECT count(*) FROM document_runs").await, 0);
     }
 }
 
-impl Shown {
+impl ShownFiles {
     /// What labels tell of a file of a record or template.
     fn label(&mut self, row: &Json, file: &Json) -> Json {
         self.ids.insert(file.as_i64().unwrap());
@@ -270,24 +285,24 @@ impl Shown {
 }
 
 /// The names of the files of the main API on S3, where the history service has its own.
-pub fn s3_files(s3: &S3) -> Vec<String> {
+pub fn s3_files(s3: &S3Server) -> Vec<String> {
     let keys = s3.keys();
     let of_main = keys.iter().filter(|key| key.contains("/main-files/"));
     of_main.map(|key| key.rsplit('/').next().unwrap_or_default().to_owned()).collect()
 }
 
 /// A commit after which jobs are looked at.
-async fn wake(client: &Client) {
+async fn wake(client: &ApiClient) {
     let token = client.upload("wake.1.txt", content("wake.1.txt")).await;
-    let made = client.post(PUBLIC, json!({"token": token})).await.created();
-    client.delete(&format!("{PUBLIC}{}/", text(&made["uuid"]))).await.is_empty();
+    let made = client.post(PUBLIC, json!({"token": token})).await.expect_created();
+    client.delete(&format!("{PUBLIC}{}/", text(&made["uuid"]))).await.expect_empty();
 }
 
 fn text(value: &Json) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-async fn is_whole(client: &Client, name: &str, path: &str, seen: &mut Seen) {
+async fn expect_complete_file(client: &ApiClient, name: &str, path: &str, seen: &mut CrashResult) {
     let reply = client.get(path).await;
     assert!(
         reply.status == 200 && reply.bytes == content(name),
@@ -299,17 +314,17 @@ async fn is_whole(client: &Client, name: &str, path: &str, seen: &mut Seen) {
 }
 
 /// All files of a record; Word documents are generated ones.
-async fn is_whole_record(client: &Client, record: &Json, seen: &mut Seen) {
+async fn expect_complete_record(client: &ApiClient, record: &Json, seen: &mut CrashResult) {
     for label in record["_meta"]["labels"]["files"].as_object().unwrap().values() {
         match text(&label["name"]).ends_with(".docx") {
-            true => is_whole_document(client, label, seen).await,
-            false => is_whole(client, &text(&label["name"]), path(label), seen).await,
+            true => expect_complete_document(client, label, seen).await,
+            false => expect_complete_file(client, &text(&label["name"]), path(label), seen).await,
         }
     }
 }
 
 /// A document that was made of a template and a record of the same name.
-async fn is_whole_document(client: &Client, label: &Json, seen: &mut Seen) {
+async fn expect_complete_document(client: &ApiClient, label: &Json, seen: &mut CrashResult) {
     let (name, reply) = (text(&label["name"]), client.get(path(label)).await);
     assert_eq!(reply.status, 200, "{name}: {reply:?}");
     let title = name.strip_suffix(".docx").unwrap();
@@ -323,7 +338,7 @@ fn path(label: &Json) -> &str {
     &url[url.find("/api/").unwrap()..]
 }
 
-impl Seen {
+impl CrashResult {
     fn was_ready_after(&mut self, time: Duration) {
         assert!(time < READY, "ready again after {time:?}");
         self.slowest = self.slowest.max(time);
@@ -331,7 +346,7 @@ impl Seen {
 
     /// Prints a row of a table: what was killed, rounds, writers, acknowledged, downloads that were compared, runs, and the
     /// slowest time until ready.
-    fn print(&self, what: &str, told: &Mutex<Told>) {
+    fn print(&self, what: &str, told: &Mutex<AcknowledgedFiles>) {
         let told = lock(told);
         let runs: usize = told.ends.values().sum();
         println!("runs: {:?}", told.ends);
@@ -344,11 +359,11 @@ impl Seen {
 }
 
 /// Kills the server in each round.
-async fn server_killed(what: &str, place: Place, rounds: usize) {
+async fn server_killed(what: &str, place: FileStoreUnderTest, rounds: usize) {
     let mut process = place.installation.serve();
     let mut admin = admin(&process).await;
     prepare(&admin).await;
-    let (told, mut seen): (Arc<Mutex<Told>>, _) = (Arc::default(), Seen::default());
+    let (told, mut seen): (Arc<Mutex<AcknowledgedFiles>>, _) = (Arc::default(), CrashResult::default());
     let mut left = 0;
     for round in 0..rounds {
         let writers = start(&admin, round, &told);
@@ -361,8 +376,8 @@ async fn server_killed(what: &str, place: Place, rounds: usize) {
         left += arriving.len();
         let killed = Instant::now();
         process = place.installation.serve();
-        admin = again(&process, &admin);
-        is_served(&admin).await;
+        admin = reconnect(&process, &admin);
+        expect_served(&admin).await;
         seen.was_ready_after(killed.elapsed());
         let still = arriving.iter().filter(|path| path.exists()).count();
         assert!(place.s3.is_some() || still == 0, "{still} bodies that never arrived stay");
@@ -377,31 +392,32 @@ async fn server_killed(what: &str, place: Place, rounds: usize) {
 #[ignore = "it kills again and again: ./test all kills"]
 async fn no_file_and_no_run_is_lost_when_the_server_is_killed() {
     let what = if test_database().is_some() { "server on PostgreSQL" } else { "server on SQLite" };
-    let installation = installed(Installation::with_build(BINARY));
-    server_killed(what, Place { installation, s3: None }, rounds(3)).await;
+    let installation = prepare_installation(Installation::with_build(BINARY));
+    server_killed(what, FileStoreUnderTest { installation, s3: None }, rounds(3)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
 async fn no_file_and_no_run_is_lost_when_a_server_with_s3_is_killed() {
-    let s3 = S3::start();
-    let mut installation = installed(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
+    let s3 = S3Server::start();
+    let mut installation =
+        prepare_installation(Installation::with_build(BINARY)).set("CHANCERY_FILES_URL", &s3.url("files"));
     for (name, value) in s3.environment() {
         installation = installation.set(&name, &value);
     }
-    server_killed("server with S3", Place { installation, s3: Some(s3) }, rounds(2)).await;
+    server_killed("server with S3", FileStoreUnderTest { installation, s3: Some(s3) }, rounds(2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
 async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
     let Some(mut postgresql) = PostgreSql::start() else { return };
-    let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());
-    let place = Place { installation, s3: None };
+    let installation = prepare_installation(Installation::on_postgres(BINARY, &postgresql.url()).and_build());
+    let place = FileStoreUnderTest { installation, s3: None };
     let process = place.installation.serve();
     let admin = admin(&process).await;
     prepare(&admin).await;
-    let (told, mut seen): (Arc<Mutex<Told>>, _) = (Arc::default(), Seen::default());
+    let (told, mut seen): (Arc<Mutex<AcknowledgedFiles>>, _) = (Arc::default(), CrashResult::default());
     for round in 0..rounds(1) {
         let writers = start(&admin, round, &told);
         writers.are_at_work().await;
@@ -409,7 +425,7 @@ async fn no_file_and_no_run_is_lost_when_postgresql_is_killed() {
         postgresql.kill();
         down_time().await;
         let accepts = postgresql.restart();
-        is_served(&admin).await;
+        expect_served(&admin).await;
         seen.was_ready_after(accepts.elapsed());
         // The same process goes on with the same writers.
         writers.are_at_work().await;

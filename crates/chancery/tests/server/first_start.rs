@@ -92,7 +92,7 @@ async fn a_fallback_build_that_is_not_there_is_told() {
     let server = installation.serve();
     let line = "CHANCERY_FALLBACK_BUILD: there is no build localhost; other hosts than those of the builds get 404.\n";
     assert!(server.stdout().starts_with(line), "{}", server.stdout());
-    server.client("localhost").get("/api/security/").await.is(404, message::not_found());
+    server.client("localhost").get("/api/security/").await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
@@ -133,8 +133,8 @@ async fn on_postgresql_a_host_that_matches_no_build_is_not_found() {
     let Some(installation) = Installation::postgresql(BINARY) else { return };
     installation.succeeds(&["build", "create", "a.example", "--admin-password", PASSWORD]);
     let server = installation.serve();
-    server.client("localhost").get("/api/security/").await.is(404, message::not_found());
-    server.client("b.example").get("/api/security/").await.is(404, message::not_found());
+    server.client("localhost").get("/api/security/").await.expect_reply(404, message::not_found());
+    server.client("b.example").get("/api/security/").await.expect_reply(404, message::not_found());
     server.client("a.example").get("/api/security/").await.ok();
 
     assert!(!server.stdout().contains("no build"), "{}", server.stdout());

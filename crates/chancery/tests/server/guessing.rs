@@ -1,12 +1,12 @@
 //! Whoever guesses learns nothing: no answer tells an account that there is from one that there is not, neither by its
 //! bytes nor by its time. Times are compared by `reliability/guessing` alone.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, Reply, eventually, without_its_id};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, Reply, eventually, without_its_id};
 
 /// How far the medians may be apart.
 const TOLERANCE: f64 = 0.05;
@@ -22,26 +22,26 @@ fn username(who: &str) -> String {
 
 /// Where one may guess.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum GuessTarget {
     Login,
     Reset,
     SingleSignOn,
 }
 
-impl Way {
-    const ALL: [Way; 3] = [Way::Login, Way::Reset, Way::SingleSignOn];
+impl GuessTarget {
+    const ALL: [GuessTarget; 3] = [GuessTarget::Login, GuessTarget::Reset, GuessTarget::SingleSignOn];
 
     /// So many answers have a median that stays the same: a hash takes its time, and the others are soon there.
     fn samples(self) -> usize {
-        if matches!(self, Way::Login) { 300 } else { 3000 }
+        if matches!(self, GuessTarget::Login) { 300 } else { 3000 }
     }
 
-    async fn guess(self, client: &Client, who: &str) -> Reply {
+    async fn guess(self, client: &ApiClient, who: &str) -> Reply {
         let username = username(who);
         match self {
-            Way::Login => client.login(&username, "a wrong guess").await,
-            Way::Reset => client.post("/api/auth/password-reset/", json!({"username": username})).await,
-            Way::SingleSignOn => client.get(&format!("/api/single-sign-on/login/?username={username}")).await,
+            GuessTarget::Login => client.login(&username, "a wrong guess").await,
+            GuessTarget::Reset => client.post("/api/auth/password-reset/", json!({"username": username})).await,
+            GuessTarget::SingleSignOn => client.get(&format!("/api/single-sign-on/login/?username={username}")).await,
         }
     }
 }
@@ -73,7 +73,7 @@ async fn serve() -> (Installation, Process) {
 async fn no_answer_tells_who_there_is() {
     let (_installation, process) = serve().await;
     let client = process.client("localhost");
-    for way in Way::ALL {
+    for way in GuessTarget::ALL {
         let nobody = without_its_id(way.guess(&client, "nobody").await);
         for who in &PEOPLE[1..] {
             assert_eq!(without_its_id(way.guess(&client, who).await), nobody, "{way:?} as {who}");
@@ -84,7 +84,7 @@ async fn no_answer_tells_who_there_is() {
 /// The hashes of a build wait behind each other, and not in front of another build's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         (config.identity.address_attempts, config.identity.lock_attempts) = (0, 1_000_000);
         // Cheap ones would not wait for each other.
         config.identity.hash_cost = Default::default();
@@ -104,7 +104,7 @@ async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
                     let reply = client.login(ADMIN, "wrong").await;
                     if reply.status == 503 {
                         assert_eq!(reply.header("retry-after"), "1");
-                        reply.is(503, json!({"detail": "The server is busy. Please try again."}));
+                        reply.expect_reply(503, json!({"detail": "The server is busy. Please try again."}));
                         refused.fetch_add(1, Ordering::Relaxed);
                         // A client that was turned away does not come back at once.
                         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -140,7 +140,7 @@ async fn a_burst_of_sign_ins_at_one_build_keeps_no_other_waiting() {
 async fn no_time_tells_who_there_is() {
     let (_installation, process) = serve().await;
     let client = process.client("localhost");
-    for way in Way::ALL {
+    for way in GuessTarget::ALL {
         let mut spreads = Vec::new();
         for _ in 0..ATTEMPTS {
             spreads.push(spread(&medians(&client, way).await));
@@ -153,7 +153,7 @@ async fn no_time_tells_who_there_is() {
 }
 
 /// The median of each person's answers, in milliseconds.
-async fn medians(client: &Client, way: Way) -> [f64; PEOPLE.len()] {
+async fn medians(client: &ApiClient, way: GuessTarget) -> [f64; PEOPLE.len()] {
     let mut times = [const { Vec::new() }; PEOPLE.len()];
     for round in 0..way.samples() {
         // What one request leaves to be done may slow the next, so that everybody comes after everybody else as often.

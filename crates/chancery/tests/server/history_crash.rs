@@ -3,18 +3,18 @@
 
 use crate::BINARY;
 use crate::workload::{READY, WRITERS};
-use crate::writers::{Notes, Writer, Writers, down_time, until_kill};
+use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, down_time, until_kill};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use testkit::{ClickHouse, Client, HISTORY_KEY, Installation, Process, eventually, rounds};
+use testkit::{ApiClient, ClickHouseServer, HISTORY_KEY, Installation, Process, eventually, rounds};
 
 const BATCH: usize = 50;
 
 /// What was sent, and what of it was acknowledged.
 #[derive(Default)]
-struct Told {
+struct AcknowledgedEvents {
     batches: Vec<Vec<Json>>,
     inserted: u64,
     acknowledged: BTreeSet<String>,
@@ -32,14 +32,14 @@ fn installation(url: Option<&str>) -> Installation {
     }
 }
 
-fn caller(process: &Process, client_id: &str) -> Client {
-    let client = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+fn caller(process: &Process, client_id: &str) -> ApiClient {
+    let client = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     if client_id.is_empty() { client } else { client.with_header("x-client-id", client_id) }
 }
 
 async fn tenant(process: &Process) -> String {
     let wanted = json!({"database_name": "crash", "client_label": "crash"});
-    let made = caller(process, "").post("/api/initialize-tenant", wanted).await.created();
+    let made = caller(process, "").post("/api/initialize-tenant", wanted).await.expect_created();
     made["client_id"].as_str().unwrap().to_owned()
 }
 
@@ -61,7 +61,7 @@ fn history_event(id: &str) -> Json {
     })
 }
 
-impl Notes for Told {
+impl WriterNotes for AcknowledgedEvents {
     const AT_WORK: usize = 1000;
 
     fn acknowledged(&self) -> usize {
@@ -74,21 +74,25 @@ impl Notes for Told {
 }
 
 /// Begins a round: one half of the writers sends batches, the other single events, one after the other.
-fn start(client: &Client, round: usize, told: &Arc<Mutex<Told>>) -> Writers<Told> {
-    Writers::start(WRITERS, told, |writer, _| {
+fn start(
+    client: &ApiClient,
+    round: usize,
+    told: &Arc<Mutex<AcknowledgedEvents>>,
+) -> RunningWriters<AcknowledgedEvents> {
+    RunningWriters::start(WRITERS, told, |writer, _| {
         let (client, told) = (client.clone(), told.clone());
-        Sender { client, told, number: round * WRITERS + writer, in_batches: writer % 2 == 0 }
+        EventSender { client, told, number: round * WRITERS + writer, in_batches: writer % 2 == 0 }
     })
 }
 
-struct Sender {
-    client: Client,
-    told: Arc<Mutex<Told>>,
+struct EventSender {
+    client: ApiClient,
+    told: Arc<Mutex<AcknowledgedEvents>>,
     number: usize,
     in_batches: bool,
 }
 
-impl Writer for Sender {
+impl WorkloadWriter for EventSender {
     async fn write(&self, n: usize) -> Option<()> {
         match self.in_batches {
             true => send_batch(&self.client, self.number, n, &self.told).await,
@@ -97,7 +101,7 @@ impl Writer for Sender {
     }
 }
 
-async fn send_batch(client: &Client, writer: usize, n: usize, told: &Mutex<Told>) -> Option<()> {
+async fn send_batch(client: &ApiClient, writer: usize, n: usize, told: &Mutex<AcknowledgedEvents>) -> Option<()> {
     let events: Vec<Json> = (0..BATCH).map(|at| system_event(&id(writer, n * BATCH + at))).collect();
     told.lock().unwrap().batches.push(events.clone());
     let call = client.call("POST", "/api/system-events/batch").json(&json!({"events": events}));
@@ -109,7 +113,7 @@ async fn send_batch(client: &Client, writer: usize, n: usize, told: &Mutex<Told>
     Some(())
 }
 
-async fn send_event(client: &Client, writer: usize, n: usize, told: &Mutex<Told>) -> Option<()> {
+async fn send_event(client: &ApiClient, writer: usize, n: usize, told: &Mutex<AcknowledgedEvents>) -> Option<()> {
     let id = id(writer, n);
     told.lock().unwrap().events.push(history_event(&id));
     let call = client.call("POST", "/api/event-bridge/create-event").json(&history_event(&id));
@@ -120,7 +124,7 @@ async fn send_event(client: &Client, writer: usize, n: usize, told: &Mutex<Told>
     Some(())
 }
 
-impl Told {
+impl AcknowledgedEvents {
     /// Whether an event was accepted; a service without its engine answers 503 and nothing else.
     fn accepts(&mut self, status: u16, text: &str) -> Option<()> {
         if !matches!(status, 201 | 503) {
@@ -131,7 +135,7 @@ impl Told {
 }
 
 /// Waits until the service serves again; how long that took.
-async fn served_again(client: &Client, since: Instant) -> Duration {
+async fn served_again(client: &ApiClient, since: Instant) -> Duration {
     for path in ["/readyz", "/api/system-events?limit=1"] {
         eventually(async || match client.call("GET", path).try_send().await {
             Some(reply) if reply.status == 200 => Ok(()),
@@ -145,7 +149,7 @@ async fn served_again(client: &Client, since: Instant) -> Duration {
 }
 
 /// Every id of both lists.
-async fn stored(client: &Client) -> Vec<String> {
+async fn fetch_ids(client: &ApiClient) -> Vec<String> {
     let mut ids = Vec::new();
     for (path, name) in [("/api/system-events", "id"), ("/api/history/events", "event_id")] {
         for offset in (0..).step_by(1000) {
@@ -161,9 +165,9 @@ async fn stored(client: &Client) -> Vec<String> {
 }
 
 /// What must hold when nobody writes any more. Prints what came of it as a row of a table, as `Workload::check` does.
-async fn check(what: &str, rounds: usize, slowest: Duration, client: &Client, told: &Mutex<Told>) {
+async fn check(what: &str, rounds: usize, slowest: Duration, client: &ApiClient, told: &Mutex<AcknowledgedEvents>) {
     let told = std::mem::take(&mut *told.lock().unwrap());
-    let kept: BTreeSet<String> = stored(client).await.into_iter().collect();
+    let kept: BTreeSet<String> = fetch_ids(client).await.into_iter().collect();
     let lost: Vec<&String> = told.acknowledged.difference(&kept).collect();
     // A batch is there as a whole or not at all.
     let mut found: BTreeMap<usize, usize> = BTreeMap::new();
@@ -186,13 +190,13 @@ async fn check(what: &str, rounds: usize, slowest: Duration, client: &Client, to
     // Sent again, whatever became of it, every event is there once.
     let mut inserted = told.inserted;
     for batch in &told.batches {
-        let reply = client.post("/api/system-events/batch", json!({"events": batch})).await.created();
+        let reply = client.post("/api/system-events/batch", json!({"events": batch})).await.expect_created();
         inserted += reply["inserted"].as_u64().unwrap();
     }
     for event in &told.events {
-        client.post("/api/event-bridge/create-event", event.clone()).await.created();
+        client.post("/api/event-bridge/create-event", event.clone()).await.expect_created();
     }
-    let ids = stored(client).await;
+    let ids = fetch_ids(client).await;
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!((ids.len(), distinct.len()), (told.batches.len() * BATCH + told.events.len(), ids.len()));
     // What was written without an answer is counted by nobody; nothing is counted twice.
@@ -234,7 +238,7 @@ async fn what_is_acknowledged_is_kept_once_when_clickhouse_is_killed() {
     if testkit::history_database_url().is_none() {
         return;
     }
-    let mut clickhouse = ClickHouse::start_private();
+    let mut clickhouse = ClickHouseServer::start_private();
     let installation = installation(Some(&clickhouse.url()));
     let process = installation.serve_history();
     let client = caller(&process, &tenant(&process).await);
@@ -270,7 +274,7 @@ async fn two_processes_on_one_store_count_each_event_once() {
             let events: Vec<Json> = (0..1000).map(|at| system_event(&id(n / 2, at))).collect();
             tasks.push(tokio::spawn(async move {
                 let reply = client.post("/api/system-events/batch", json!({"events": events})).await;
-                reply.created()["inserted"].as_u64().unwrap()
+                reply.expect_created()["inserted"].as_u64().unwrap()
             }));
         }
     }

@@ -1,14 +1,14 @@
 //! The deployment's keys (`docs/operations.md`): how long they are, what happens when one is lost, and what becomes of
 //! everything sealed when the secret key is changed.
 
-use crate::Server;
+use crate::TestServer;
 use crate::{BINARY, message};
-use platform::kit::secret::{Column, Context, Keys, OF_HISTORY_TENANTS};
+use platform::kit::secret::{Context, Keys, OF_HISTORY_TENANTS, SealedColumn};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use store::{Conn, Database, Error, Sql, Store};
-use testkit::{ADMIN, Client, Installation, Mail, PASSWORD, Process, SECRET_KEY, eventually, rounds};
+use store::{Conn, Database, Sql, Store, StoreError};
+use testkit::{ADMIN, ApiClient, Installation, MailFile, PASSWORD, Process, SECRET_KEY, eventually, rounds};
 use web::clock::Clock;
 
 const SHORT: &str = "thirty-one characters is short.";
@@ -33,8 +33,8 @@ fn a_new_database_is_not_made_with_a_short_key() {
 }
 
 /// Every sealed column that the domains name, and that of the control database.
-fn sealed_columns() -> impl Iterator<Item = &'static Column> {
-    platform::DOMAINS.iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS])
+fn sealed_columns() -> impl Iterator<Item = &'static SealedColumn> {
+    platform::MODULES.iter().flat_map(|domain| domain.sealed_columns).chain([&OF_HISTORY_TENANTS])
 }
 
 #[tokio::test]
@@ -108,8 +108,10 @@ async fn a_backup_without_keys_holds_none() {
     let texts = contents(&installation.home().join("without"));
     let words = |line: &str| line.split_once('=').unwrap().1.to_owned();
     for key in keys.lines().map(words).chain([secret.trim().to_owned()]) {
-        assert!(texts.iter().all(|(_, bytes)| !holds(bytes, key.as_bytes())), "a key is in the copy");
-        assert!(contents(&installation.home().join("with")).iter().any(|(_, bytes)| holds(bytes, key.as_bytes())));
+        assert!(texts.iter().all(|(_, bytes)| !contains_key(bytes, key.as_bytes())), "a key is in the copy");
+        assert!(
+            contents(&installation.home().join("with")).iter().any(|(_, bytes)| contains_key(bytes, key.as_bytes()))
+        );
     }
     let copy = installation.home().join("without").display().to_string();
     let restored = Installation::embedded(BINARY).set("CHANCERY_DATA", &copy);
@@ -130,7 +132,7 @@ fn contents(directory: &std::path::Path) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-fn holds(bytes: &[u8], key: &[u8]) -> bool {
+fn contains_key(bytes: &[u8], key: &[u8]) -> bool {
     bytes.windows(key.len()).any(|window| window == key)
 }
 
@@ -140,7 +142,7 @@ fn holds(bytes: &[u8], key: &[u8]) -> bool {
 async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
     for installation in installations() {
         let mut installation = with_builds(installation, 1);
-        let link = fill(&installation, &["localhost"]).await;
+        let link = seal_values(&installation, &["localhost"]).await;
         let old = Keys::new(&secret_key(&installation));
         let process = installation.serve();
         let admin = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -155,7 +157,7 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
         let listed: BTreeSet<String> =
             sealed_columns().map(|known| format!("{}.{}", known.table, known.column)).collect();
         assert_eq!(sealed(&installation, &old).await.columns, listed);
-        assert_eq!(sealed(&installation, &Keys::new(LONG)).await, Sealed::default());
+        assert_eq!(sealed(&installation, &Keys::new(LONG)).await, SealedValue::default());
 
         let short = installation.fails(&["keys", "rotate", "--new-secret-key", SHORT]);
         assert_eq!(short, "chancery: CHANCERY_NEW_SECRET_KEY: expected at least 32 characters\n");
@@ -167,7 +169,7 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
 
         let done = "The secret key was changed (builds: 1). All sessions and links in mails have ended.\n";
         assert!(told.starts_with(done), "{told}");
-        assert_eq!(sealed(&installation, &old).await, Sealed::default());
+        assert_eq!(sealed(&installation, &old).await, SealedValue::default());
         assert_eq!(sealed(&installation, &Keys::new(LONG)).await, before);
         if is_embedded(&installation) {
             assert_eq!(std::fs::read_to_string(installation.data().join("secret-key")).unwrap(), format!("{LONG}\n"));
@@ -180,9 +182,9 @@ async fn a_new_secret_key_opens_everything_and_the_old_one_nothing() {
 
         let process = installation.serve();
         let anyone = process.client("localhost");
-        anyone.with_token(&admin.token).get("/api/users/me/").await.is(401, message::bad_token());
+        anyone.with_token(&admin.token).get("/api/users/me/").await.expect_reply(401, message::bad_token());
         let refresh = anyone.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await;
-        refresh.is(401, message::bad_token());
+        refresh.expect_reply(401, message::bad_token());
         let activate = anyone.post("/api/auth/activate/", json!({"token": link, "password": "a good password"})).await;
         activate.refuses(json!({"token": ["Invalid token."]}));
         let admin = anyone.sign_in(ADMIN, PASSWORD).await;
@@ -198,7 +200,7 @@ async fn killed_in_the_middle_it_goes_on() {
     let builds = ["localhost", "b.example", "c.example", "d.example", "e.example", "f.example"];
     let installation = Installation::postgresql(BINARY).unwrap_or_else(|| Installation::embedded(BINARY));
     let mut installation = with_builds(installation, builds.len());
-    fill(&installation, &builds).await;
+    seal_values(&installation, &builds).await;
     let before = sealed(&installation, &Keys::new(&secret_key(&installation))).await;
     let wanted = rounds(4);
     let (mut killed, mut tried, mut whole) = (0, 0_u32, Duration::from_millis(400));
@@ -237,7 +239,7 @@ async fn killed_in_the_middle_it_goes_on() {
             installation = installation.set("CHANCERY_SECRET_KEY", &new);
         }
         assert_eq!(secret_key(&installation), new);
-        assert_eq!(sealed(&installation, &Keys::new(&old)).await, Sealed::default(), "after round {number}");
+        assert_eq!(sealed(&installation, &Keys::new(&old)).await, SealedValue::default(), "after round {number}");
         assert_eq!(sealed(&installation, &Keys::new(&new)).await, before, "after round {number}");
         if killed >= wanted {
             break;
@@ -254,7 +256,7 @@ async fn killed_in_the_middle_it_goes_on() {
 /// A process that went on over a change of the key, as one of an earlier version may, seals nothing with the old one.
 #[tokio::test]
 async fn a_process_with_the_old_key_stops_serving() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.get("/api/users/me/").await.ok();
     set_key(&server.app.store.control(), &Keys::new(LONG).fingerprint()).await;
@@ -288,7 +290,7 @@ fn with_builds(installation: Installation, count: usize) -> Installation {
 }
 
 /// Something in every sealed column of the builds; answers the token of a link of `localhost` that is still open.
-async fn fill(installation: &Installation, builds: &[&str]) -> String {
+async fn seal_values(installation: &Installation, builds: &[&str]) -> String {
     let process = installation.serve();
     for build in builds {
         fill_build(installation, &process, build).await;
@@ -300,14 +302,14 @@ async fn fill(installation: &Installation, builds: &[&str]) -> String {
     })
     .await;
     process.stop();
-    Mail::all(&installation.data(), "localhost")[0].token()
+    MailFile::read_all(&installation.data(), "localhost")[0].token()
 }
 
 async fn fill_build(installation: &Installation, process: &Process, build: &str) {
     let admin = process.client(build).sign_in(ADMIN, PASSWORD).await;
     invite(&admin, "first@example.com").await;
     // The first message is written as a file; what is queued after it waits for a server that is not there.
-    eventually(async || !Mail::all(&installation.data(), build).is_empty()).await;
+    eventually(async || !MailFile::read_all(&installation.data(), build).is_empty()).await;
     // The job of the message ends after it has written the file.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let settings = json!({
@@ -319,34 +321,35 @@ async fn fill_build(installation: &Installation, process: &Process, build: &str)
         invite(&admin, &format!("u{n}@example.com")).await;
     }
     let object = json!({"name": "Basic", "provider": "basic", "client_id": "c", "client_secret": "the object's"});
-    admin.post("/api/authentication-objects/", object).await.created();
+    admin.post("/api/authentication-objects/", object).await.expect_created();
     let configuration = json!({
         "name": "Company", "client_id": "c", "client_secret": "s3cret-X", "tenant_id": "t", "provider": "provider_a",
     });
-    admin.post("/api/single-sign-on/", configuration).await.created();
+    admin.post("/api/single-sign-on/", configuration).await.expect_created();
     let repository = json!({"repository_url": "https://127.0.0.1:1/a.git", "username": "u", "token": "the token"});
-    admin.post("/api/custom-components/repository/", repository).await.created();
+    admin.post("/api/custom-components/repository/", repository).await.expect_created();
     let webhook = json!({
         "type": "webhook", "name": "Orders", "url": "https://receiver.example/", "secret": "the webhook's own secret",
     });
-    admin.post("/api/integrations/", webhook).await.created();
+    admin.post("/api/integrations/", webhook).await.expect_created();
 }
 
-async fn invite(admin: &Client, username: &str) {
+async fn invite(admin: &ApiClient, username: &str) {
     let user = json!({"username": username, "account_type": "internal", "first_name": "Ann", "last_name": "Bee"});
-    admin.post("/api/users/", user).await.created();
+    admin.post("/api/users/", user).await.expect_created();
 }
 
 /// A message as a former version leaves it, which no server makes any more.
 async fn leave_in_former_queue(installation: &Installation, keys: &Keys) {
     let store = installation.store().await;
-    let uid =
-        |conn: &mut Conn| conn.one(&Sql::new("SELECT uid FROM builds WHERE id = 1"), |row| Ok(row.text(0)?.to_owned()));
-    let uid = store.control().read::<String, Error>(uid).await.unwrap();
+    let uid = |conn: &mut Conn| {
+        conn.query_one(&Sql::new("SELECT uid FROM builds WHERE id = 1"), |row| Ok(row.text(0)?.to_owned()))
+    };
+    let uid = store.control().read::<String, StoreError>(uid).await.unwrap();
     let place = Context { build: &uid, table: "mail_jobs", column: "sealed", row: "r" };
     let sql = Sql::new("INSERT INTO mail_jobs(row_key, sealed, created_at, next_at) VALUES ('r', $1, $2, $2)");
     let sql = sql.arg(keys.seal(&place, br#"{"renamed": ["former@example.com", "Ann"]}"#)).arg(Clock::system().now());
-    store.database("build_1").write::<_, Error>(move |conn| conn.exec(&sql)).await.unwrap();
+    store.database("build_1").write::<_, StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
     store.close().await;
 }
 
@@ -358,28 +361,28 @@ async fn set_key(control: &Database, value: &str) {
 async fn is_in_the_middle(installation: &Installation) -> bool {
     let store = installation.store().await;
     let sql = Sql::new("SELECT value FROM settings WHERE name = 'key'");
-    let read = move |conn: &mut Conn| conn.one(&sql, |row| Ok(row.text(0)?.to_owned()));
-    let key = store.control().read::<String, Error>(read).await.unwrap();
+    let read = move |conn: &mut Conn| conn.query_one(&sql, |row| Ok(row.text(0)?.to_owned()));
+    let key = store.control().read::<String, StoreError>(read).await.unwrap();
     store.close().await;
     key.contains('>')
 }
 
 /// What a key has sealed: where it stands, and what is in it.
 #[derive(Debug, Default, PartialEq)]
-struct Sealed {
+struct SealedValue {
     columns: BTreeSet<String>,
     /// The opened values, each with its database.
     values: BTreeSet<(String, Vec<u8>)>,
 }
 
 /// Looks through every text of every table for what names the key, and opens it.
-async fn sealed(installation: &Installation, keys: &Keys) -> Sealed {
+async fn sealed(installation: &Installation, keys: &Keys) -> SealedValue {
     let store = installation.store().await;
-    let mut found = Sealed::default();
+    let mut found = SealedValue::default();
     let builds = |conn: &mut Conn| {
-        conn.all(&Sql::new("SELECT id, uid FROM builds"), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
+        conn.query_all(&Sql::new("SELECT id, uid FROM builds"), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))
     };
-    let builds = store.control().read::<_, Error>(builds).await.unwrap();
+    let builds = store.control().read::<_, StoreError>(builds).await.unwrap();
     let uids: BTreeMap<String, String> = builds.into_iter().map(|(id, uid)| (format!("build_{id}"), uid)).collect();
     for database in std::iter::once(store.control()).chain(uids.keys().map(|name| store.database(name))) {
         for (table, column) in text_columns(&store, &database).await {
@@ -390,7 +393,7 @@ async fn sealed(installation: &Installation, keys: &Keys) -> Sealed {
             sql.push(", ").name(if table == "history_tenants" { "build_uid" } else { &column });
             sql.push(" FROM ").name(&table).push(" WHERE ").name(&column).push(" IS NOT NULL");
             let texts = |row: &store::Row| Ok([0, 1, 2].map(|at| row.text(at).unwrap_or_default().to_owned()));
-            let rows = database.read::<_, Error>(move |conn| conn.all(&sql, texts)).await.unwrap();
+            let rows = database.read::<_, StoreError>(move |conn| conn.query_all(&sql, texts)).await.unwrap();
             for [text, row, uid] in rows.into_iter().filter(|[text, ..]| keys.is_named_by(text)) {
                 let build = uids.get(database.name()).unwrap_or(&uid);
                 let place = Context { build, table: &table, column: &column, row: &row };
@@ -413,7 +416,7 @@ async fn text_columns(store: &Store, database: &Database) -> Vec<(String, String
          WHERE table_schema = current_schema() AND data_type = 'text'"
     });
     let texts = |row: &store::Row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()));
-    let columns = database.read::<_, Error>(move |conn| conn.all(&sql, texts)).await.unwrap();
+    let columns = database.read::<_, StoreError>(move |conn| conn.query_all(&sql, texts)).await.unwrap();
     assert!(!columns.is_empty());
     columns
 }

@@ -37,7 +37,7 @@ mod webhooks_crash;
 mod workload;
 mod writers;
 
-use served::Server;
+use served::TestServer;
 use testkit::message;
 
 /// The binary under test.

@@ -3,10 +3,10 @@
 
 use crate::BINARY;
 use crate::message;
-use crate::workload::{READY, Workload, admin, again, events, installed, is_served};
+use crate::workload::{READY, Workload, admin, events, expect_served, prepare_installation, reconnect};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
-use testkit::{ADMIN, Call, Client, Installation, PASSWORD, PostgreSql, Process, Reply};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, PostgreSql, PreparedCall, Process, Reply};
 
 /// How long PostgreSQL is away: 30 seconds when tests go on for long.
 fn outage() -> Duration {
@@ -17,7 +17,7 @@ fn outage() -> Duration {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A read, a write and a sign-in.
-fn calls(admin: &Client, n: usize) -> [Call; 3] {
+fn calls(admin: &ApiClient, n: usize) -> [PreparedCall; 3] {
     [
         admin.call("GET", "/api/roles/"),
         admin.call("POST", "/api/roles/").json(&json!({"name": format!("Role {n}")})),
@@ -26,7 +26,7 @@ fn calls(admin: &Client, n: usize) -> [Call; 3] {
 }
 
 /// The answer, which comes in time.
-async fn answer(call: Call) -> Reply {
+async fn answer(call: PreparedCall) -> Reply {
     let began = Instant::now();
     let reply = call.send().await;
     assert!(began.elapsed() < PATIENCE, "an answer after {:?}: {reply:?}", began.elapsed());
@@ -35,14 +35,14 @@ async fn answer(call: Call) -> Reply {
 
 /// The answer is 503 with one of these texts and nothing else.
 #[track_caller]
-pub fn is_unavailable(reply: &Reply, details: &[&str]) {
+pub fn expect_unavailable(reply: &Reply, details: &[&str]) {
     assert!(details.iter().any(|text| *reply == (503, message::detail(text))), "{reply:?}");
     assert_eq!(reply.header("retry-after"), "1");
 }
 
 /// No answer was 500.
 #[track_caller]
-pub fn has_no_failures(process: &Process) {
+pub fn expect_no_failures(process: &Process) {
     let log = process.stderr();
     let failures: Vec<&str> = log.lines().filter(|line| line.contains("\"status\":500")).collect();
     assert!(log.contains("\"status\":503") && failures.is_empty(), "{failures:#?}");
@@ -51,7 +51,7 @@ pub fn has_no_failures(process: &Process) {
 #[tokio::test(flavor = "multi_thread")]
 async fn postgresql_may_stop_for_a_while() {
     let Some(mut postgresql) = PostgreSql::start() else { return };
-    let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());
+    let installation = prepare_installation(Installation::on_postgres(BINARY, &postgresql.url()).and_build());
     let process = installation.serve();
     let admin = admin(&process).await;
 
@@ -61,31 +61,31 @@ async fn postgresql_may_stop_for_a_while() {
     while Instant::now() < end {
         for call in calls(&admin, n) {
             let began = Instant::now();
-            is_unavailable(&answer(call).await, &["The storage is not available."]);
+            expect_unavailable(&answer(call).await, &["The storage is not available."]);
             slowest = slowest.max(began.elapsed());
         }
-        is_unavailable(&answer(admin.call("GET", "/readyz")).await, &["The storage is not available."]);
+        expect_unavailable(&answer(admin.call("GET", "/readyz")).await, &["The storage is not available."]);
         admin.get("/healthz").await.ok();
         n += 1;
         // Clients pause between their calls during the outage.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let accepts = postgresql.restart();
-    is_served(&admin).await;
+    expect_served(&admin).await;
     let ready = accepts.elapsed();
     println!("stopped for {:?}: answers within {slowest:.2?}, ready again after {ready:.2?}", outage());
     assert!(ready < READY, "ready again after {ready:?}");
     for call in calls(&admin, n) {
         assert!(matches!(answer(call).await.status, 200 | 201));
     }
-    has_no_failures(&process);
+    expect_no_failures(&process);
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgresql_may_stand_still_for_a_while() {
     let Some(postgresql) = PostgreSql::start() else { return };
-    let installation = installed(Installation::on(BINARY, &postgresql.url()).and_build());
+    let installation = prepare_installation(Installation::on_postgres(BINARY, &postgresql.url()).and_build());
     let process = installation.serve();
     let admin = admin(&process).await;
 
@@ -97,12 +97,12 @@ async fn postgresql_may_stand_still_for_a_while() {
         waiting.extend(calls(&admin, n).map(|call| tokio::spawn(answer(call))));
     }
     while frozen.elapsed() < outage() {
-        is_unavailable(&answer(admin.call("GET", "/readyz")).await, &["The storage is not available."]);
+        expect_unavailable(&answer(admin.call("GET", "/readyz")).await, &["The storage is not available."]);
     }
     let last = tokio::spawn(answer(admin.call("GET", "/api/roles/")));
     postgresql.thaw();
     let thawed = Instant::now();
-    is_served(&admin).await;
+    expect_served(&admin).await;
     let ready = thawed.elapsed();
     println!("stood still for {:?}: ready again after {ready:.2?}", outage());
     assert!(ready < READY, "ready again after {ready:?}");
@@ -110,19 +110,19 @@ async fn postgresql_may_stand_still_for_a_while() {
     for task in waiting.into_iter().chain([last]) {
         let reply = task.await.unwrap();
         if !matches!(reply.status, 200 | 201) {
-            is_unavailable(&reply, &["The storage is not available.", "The server is busy. Please try again."]);
+            expect_unavailable(&reply, &["The storage is not available.", "The server is busy. Please try again."]);
         }
     }
     for call in calls(&admin, 100) {
         assert!(matches!(answer(call).await.status, 200 | 201));
     }
-    has_no_failures(&process);
+    expect_no_failures(&process);
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_writes_and_serves_reads() {
-    let installation = installed(Installation::embedded(BINARY).on_small_disk(48)).and_build();
+    let installation = prepare_installation(Installation::embedded(BINARY).with_small_disk(48)).and_build();
     let process = installation.serve();
     let admin = admin(&process).await;
     let events = events(&installation, &process);
@@ -133,7 +133,7 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     let upload = upload["upload_url"].as_str().unwrap().strip_prefix(&format!("http://{}", process.history())).unwrap();
     let kept = events.get("/api/system-events").await.ok()["total_count"].clone();
 
-    installation.disk().fill();
+    installation.disk().fill_disk();
     // The room that is left in the files is used up first.
     let mut n = 0;
     let full = until_refused(async || {
@@ -149,29 +149,29 @@ async fn a_full_disk_refuses_writes_and_serves_reads() {
     });
     assert_eq!(refused.await.json, outage);
     let put = events.call("PUT", upload).body("application/octet-stream", vec![7; 100_000]).send().await;
-    put.is(503, message::detail("The storage is full."));
+    put.expect_reply(503, message::detail("The storage is full."));
     for path in ["/api/roles/", "/api/users/", "/api/users/me/", "/api/administration/log/", "/readyz"] {
         admin.get(path).await.ok();
     }
     assert!(events.get("/api/system-events").await.ok()["total_count"].as_u64() >= kept.as_u64());
     events.get("/readyz").await.ok();
 
-    installation.disk().free();
+    installation.disk().free_space();
     let began = Instant::now();
     writers.are_at_work().await;
     assert!(began.elapsed() < READY, "writes again after {:?}", began.elapsed());
     writers.stop().await;
-    events.post("/api/system-events/batch", json!({"events": [event(n)]})).await.created();
+    events.post("/api/system-events/batch", json!({"events": [event(n)]})).await.expect_created();
     events.call("PUT", upload).body("application/octet-stream", vec![7; 100_000]).send().await.expect(200);
-    has_no_failures(&process);
+    expect_no_failures(&process);
 
     // A server that is killed on a full disk starts there and serves what was acknowledged.
-    installation.disk().fill();
+    installation.disk().fill_disk();
     process.kill();
     let process = installation.serve();
-    let admin = again(&process, &admin);
-    is_served(&admin).await;
-    installation.disk().free();
+    let admin = reconnect(&process, &admin);
+    expect_served(&admin).await;
+    installation.disk().free_space();
     workload.check("full disk", None, &admin, &crate::workload::events(&installation, &process)).await;
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use store::{Conn, Sql};
-use testkit::{ADMIN, Client, Installation, PASSWORD, Process, SECRET_KEY, eventually_within};
+use testkit::{ADMIN, ApiClient, Installation, PASSWORD, Process, SECRET_KEY, eventually_within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -42,7 +42,7 @@ async fn builds_come_and_go_while_the_server_runs() {
     assert!(unsure.contains("--yes") && unsure.lines().count() == 1, "{unsure}");
     let deleted = installation.succeeds(&["build", "delete", "b.example", "--yes"]);
     assert!(deleted.starts_with("The build b.example was deleted.\n"), "{deleted}");
-    boss.get("/api/users/").await.is(401, message::bad_token());
+    boss.get("/api/users/").await.expect_reply(401, message::bad_token());
     assert!(!installation.succeeds(&["build", "list"]).contains("b.example"));
 
     // The same domain made anew is another build: what held for the old one does not.
@@ -55,7 +55,7 @@ async fn builds_come_and_go_while_the_server_runs() {
         "--admin-password",
         "quite different",
     ]);
-    boss.get("/api/users/").await.is(401, message::bad_token());
+    boss.get("/api/users/").await.expect_reply(401, message::bad_token());
     assert_eq!(server.client("b.example").login("boss@b.example", "long enough").await.status, 401);
     server.client("b.example").sign_in("boss@b.example", "quite different").await;
 }
@@ -379,12 +379,12 @@ async fn a_backup_made_while_the_server_runs_has_everything() {
     let server = installation.serve();
     installation.succeeds(&["build", "create", "b.example"]);
     let admin = server.client("localhost").sign_in(ADMIN, PASSWORD).await;
-    admin.post("/api/roles/", json!({"name": "Kept"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Kept"})).await.expect_created();
     let keys = installation.succeeds(&["keys"]);
 
     installation.succeeds(&["backup", "copy"]);
 
-    admin.post("/api/roles/", json!({"name": "Too late"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Too late"})).await.expect_created();
     let copy = installation.home().join("copy").display().to_string();
     let restored = Installation::embedded(BINARY).set("CHANCERY_DATA", &copy);
     assert_eq!(restored.succeeds(&["keys"]), keys);
@@ -469,8 +469,8 @@ async fn both_listeners_tell_their_health_without_sign_in() {
         (server.history(), json!({"status": "ok", "files": {"status": "ok"}})),
     ];
     for (address, ready) in ready {
-        let anyone = Client::new(address, "no build at all");
-        anyone.get("/healthz").await.is(200, json!({"status": "ok"}));
+        let anyone = ApiClient::new(address, "no build at all");
+        anyone.get("/healthz").await.expect_reply(200, json!({"status": "ok"}));
         let mut body = anyone.get("/readyz").await.ok();
         let since = body["files"].as_object_mut().unwrap().remove("since").unwrap();
         assert!(since.as_str().unwrap().ends_with('Z'), "{since}");
@@ -498,7 +498,7 @@ async fn one_service_is_served_alone() {
     api.client("localhost").get("/api/security/").await.ok();
     assert!(!api.stdout().contains("history"), "{}", api.stdout());
     let history = installation.serve_history();
-    Client::new(history.history(), "localhost").get("/healthz").await.ok();
+    ApiClient::new(history.history(), "localhost").get("/healthz").await.ok();
     assert!(!history.stdout().contains("main API"), "{}", history.stdout());
 }
 

@@ -1,7 +1,7 @@
 //! Several processes over the same database: what one changes, the others see within a second, and of classes and records at
 //! once. An embedded database is served by one process alone; the command line is the other one there.
 
-use crate::workload::again;
+use crate::workload::reconnect;
 use crate::{BINARY, message};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{
-    ADMIN, CLIENT_ID, CLIENT_SECRET, Client, Forger, Installation, Mail, PASSWORD, Process, TENANT_ID, at_once,
-    eventually, other_processes_notice, statuses,
+    ADMIN, ApiClient, CLIENT_ID, CLIENT_SECRET, Forger, Installation, MailFile, PASSWORD, Process, TENANT_ID,
+    eventually, other_processes_notice, send_concurrently, statuses,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,10 +23,10 @@ async fn the_links_of_tasks_work_and_end_in_every_process() {
     let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     let template = admin.post("/api/task-templates/", template).await.id();
     for end in ["cancel", "complete"] {
-        let before = Mail::all(&installation.data(), "localhost").len();
+        let before = MailFile::read_all(&installation.data(), "localhost").len();
         let task = admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.id();
         let mail = eventually(async || {
-            let mut mails = Mail::all(&installation.data(), "localhost");
+            let mut mails = MailFile::read_all(&installation.data(), "localhost");
             if mails.len() > before { mails.pop() } else { None }
         });
         let token = json!({"token": mail.await.token()});
@@ -42,15 +42,15 @@ async fn the_links_of_tasks_work_and_end_in_every_process() {
             "cancel" => admin.post(&format!("{path}cancel/"), json!({})).await.ok(),
             _ => here.post(&format!("{path}complete/"), json!({"response": {}})).await.ok(),
         };
-        here.get(&path).await.is(401, message::bad_token());
+        here.get(&path).await.expect_reply(401, message::bad_token());
         let refused = json!({"token": ["Invalid token."]});
-        there.post("/api/auth/task/", token).await.is(400, refused);
+        there.post("/api/auth/task/", token).await.expect_reply(400, refused);
         // A write looks at once, a read within a second.
-        there.post(&format!("{path}complete/"), json!({"response": {}})).await.is(401, message::bad_token());
+        there.post(&format!("{path}complete/"), json!({"response": {}})).await.expect_reply(401, message::bad_token());
         other_processes_notice().await;
-        there.get(&path).await.is(401, message::bad_token());
+        there.get(&path).await.expect_reply(401, message::bad_token());
         let refresh = json!({"refresh_token": there.refresh_token});
-        there.post("/api/auth/refresh/", refresh).await.is(401, message::bad_token());
+        there.post("/api/auth/refresh/", refresh).await.expect_reply(401, message::bad_token());
     }
 }
 
@@ -78,12 +78,14 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     let admin = one.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let bob = two.client("localhost").sign_in("bob@example.com", PASSWORD).await;
     let eve = two.client("localhost").sign_in("eve@example.com", PASSWORD).await;
-    bob.get("/api/roles/").await.is(403, message::forbidden());
+    bob.get("/api/roles/").await.expect_reply(403, message::forbidden());
     eve.get("/api/users/me/").await.ok();
 
     // A role given here counts there.
-    let role =
-        admin.post("/api/roles/", json!({"name": "Readers", "permissions": {"roles": ["list"]}})).await.created();
+    let role = admin
+        .post("/api/roles/", json!({"name": "Readers", "permissions": {"roles": ["list"]}}))
+        .await
+        .expect_created();
     admin.patch("/api/users/2/", json!({"roles": [role["id"]]})).await.ok();
     other_processes_notice().await;
     bob.get("/api/roles/").await.ok();
@@ -92,11 +94,11 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
     let sessions = bob.get("/api/users/me/sessions/").await.ok();
     let bob_here = one.client("localhost").with_token(&bob.token);
     bob_here.delete(&format!("/api/users/me/sessions/{}/", sessions["results"][0]["id"])).await.expect(204);
-    bob_here.get("/api/users/me/").await.is(401, message::bad_token());
+    bob_here.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     admin.post("/api/users/3/deactivate/", json!({})).await.ok();
     other_processes_notice().await;
-    bob.get("/api/users/me/").await.is(401, message::bad_token());
-    eve.get("/api/users/me/").await.is(401, message::bad_token());
+    bob.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    eve.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 
     // The command line is a process, too.
     let admin_there = two.client("localhost").sign_in(ADMIN, PASSWORD).await;
@@ -111,7 +113,7 @@ async fn rights_sessions_and_accounts_end_in_every_process() {
         "another battery",
     ]);
     other_processes_notice().await;
-    admin_there.get("/api/users/me/").await.is(401, message::bad_token());
+    admin_there.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,11 +150,11 @@ const FIELDS: &str = "/api/object-classes/1/fields/";
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
 /// Two processes, or one that is both, and a super admin at each.
-async fn two_processes(installation: &Installation) -> (Vec<Process>, Client, Client) {
+async fn two_processes(installation: &Installation) -> (Vec<Process>, ApiClient, ApiClient) {
     let mut processes = vec![installation.serve()];
     processes.extend(installation.database_url().map(|_| installation.serve()));
     let one = processes[0].client("localhost").sign_in(ADMIN, PASSWORD).await;
-    let two = again(&processes[processes.len() - 1], &one);
+    let two = reconnect(&processes[processes.len() - 1], &one);
     (processes, one, two)
 }
 
@@ -162,18 +164,18 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
     let (_processes, one, two) = two_processes(&installation).await;
     let unknown = json!({"fields": {"state": ["This field does not exist."]}});
     for _ in 0..testkit::rounds(3) {
-        let class = one.post(CLASSES, json!({"name": "Order"})).await.created();
+        let class = one.post(CLASSES, json!({"name": "Order"})).await.expect_created();
         let class = format!("{CLASSES}{}/", class["id"]);
         let (fields, records) = (format!("{class}fields/"), format!("{class}object-records/"));
-        two.post(&records, json!({"fields": {"state": "a"}})).await.is(400, unknown.clone());
+        two.post(&records, json!({"fields": {"state": "a"}})).await.expect_reply(400, unknown.clone());
         two.get(&format!("{records}?limit=1")).await.ok();
         // A field that comes.
         let options =
             |values: &[&str]| -> Value { values.iter().map(|value| json!({"value": value, "text": value})).collect() };
         let state = json!({"label": "State", "type": "enum", "options": options(&["a"])});
-        let state = format!("{fields}{}/", one.post(&fields, state).await.created()["id"]);
+        let state = format!("{fields}{}/", one.post(&fields, state).await.expect_created()["id"]);
         let a = json!({"fields": {"state": "a"}});
-        let record = two.post(&records, a.clone()).await.created();
+        let record = two.post(&records, a.clone()).await.expect_created();
         assert_eq!(record["fields"], a["fields"]);
         let found = async || two.get(&format!("{records}?state=a")).await.ok();
         assert_eq!((found().await, found().await["filtered_count"].clone()), (found().await, json!(1)));
@@ -181,25 +183,27 @@ async fn a_class_that_one_process_changes_is_served_as_it_is_by_the_other() {
         // An option, a bound, another label.
         let b = json!({"fields": {"state": "b"}});
         let no_choice = json!({"fields": {"state": ["b is not a valid choice."]}});
-        two.post(&records, b.clone()).await.is(400, no_choice.clone());
+        two.post(&records, b.clone()).await.expect_reply(400, no_choice.clone());
         one.patch(&state, json!({"options": options(&["a", "b"])})).await.ok();
         let second = two.post(&records, b.clone()).await.id();
-        two.delete(&format!("/api/object-records/{second}/")).await.is_empty();
+        two.delete(&format!("/api/object-records/{second}/")).await.expect_empty();
         one.patch(&state, json!({"options": options(&["a"])})).await.ok();
-        two.post(&records, b).await.is(400, no_choice);
+        two.post(&records, b).await.expect_reply(400, no_choice);
         one.patch(&state, json!({"label": "Stage", "is_required": true})).await.ok();
-        two.post(&records, json!({})).await.is(400, json!({"fields": {"state": ["This field is required."]}}));
+        two.post(&records, json!({}))
+            .await
+            .expect_reply(400, json!({"fields": {"state": ["This field is required."]}}));
         assert_eq!(two.get(&class).await.ok(), one.get(&class).await.ok());
         // One that goes.
-        one.delete(&state).await.is_empty();
-        two.post(&records, a).await.is(400, unknown.clone());
+        one.delete(&state).await.expect_empty();
+        two.post(&records, a).await.expect_reply(400, unknown.clone());
         assert_eq!(two.get(&records).await.ok()["results"][0]["fields"], json!({}));
         let all = format!("{records}?state=a");
         assert_eq!(two.get(&all).await.ok(), one.get(&all).await.ok());
-        two.delete(&format!("/api/object-records/{}/", record["id"])).await.is_empty();
-        one.delete(&class).await.is_empty();
-        two.get(&records).await.is(404, message::not_found());
-        two.post(&records, json!({})).await.is(404, message::not_found());
+        two.delete(&format!("/api/object-records/{}/", record["id"])).await.expect_empty();
+        one.delete(&class).await.expect_empty();
+        two.get(&records).await.expect_reply(404, message::not_found());
+        two.post(&records, json!({})).await.expect_reply(404, message::not_found());
     }
 }
 
@@ -212,20 +216,21 @@ async fn trials_of_single_sign_on_are_counted_by_all_processes_together() {
         "name": "Company", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "tenant_id": TENANT_ID,
         "provider": "provider_b",
     });
-    one.post("/api/single-sign-on/", configuration).await.created();
+    one.post("/api/single-sign-on/", configuration).await.expect_created();
     let calls = (0..30).map(|n| [&one, &two][n % 2].call("POST", "/api/single-sign-on/1/test/").json(&json!({})));
-    assert_eq!(statuses(&at_once(calls).await), [vec![200; 20], vec![429; 10]].concat());
+    assert_eq!(statuses(&send_concurrently(calls).await), [vec![200; 20], vec![429; 10]].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_link_of_an_export_works_once_at_any_process() {
     let installation = Installation::with_build(BINARY);
     let (processes, one, two) = two_processes(&installation).await;
-    one.post(CLASSES, json!({"name": "Order"})).await.created();
-    one.post(RECORDS, json!({})).await.created();
+    one.post(CLASSES, json!({"name": "Order"})).await.expect_created();
+    one.post(RECORDS, json!({})).await.expect_created();
     let link = async || {
         let url =
-            one.post(&format!("{RECORDS}export/link/"), json!({"format": "ndjson"})).await.created()["url"].take();
+            one.post(&format!("{RECORDS}export/link/"), json!({"format": "ndjson"})).await.expect_created()["url"]
+                .take();
         let (_, path) = url.as_str().and_then(|url| url.split_once("/api/")).unwrap();
         format!("/api/{path}")
     };
@@ -233,8 +238,8 @@ async fn the_link_of_an_export_works_once_at_any_process() {
         let path = link().await;
         let (here, there) = (here.anonymous(), there.anonymous());
         assert_eq!(here.get(&path).await.text.lines().count(), 1);
-        there.get(&path).await.is(404, message::not_found());
-        here.get(&path).await.is(404, message::not_found());
+        there.get(&path).await.expect_reply(404, message::not_found());
+        here.get(&path).await.expect_reply(404, message::not_found());
         let (_, token) = path.split_once("token=").unwrap();
         assert!(processes.iter().all(|process| !process.stderr().contains(token)));
     }
@@ -244,8 +249,8 @@ async fn the_link_of_an_export_works_once_at_any_process() {
 async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
     let installation = Installation::with_build(BINARY);
     let (_processes, one, two) = two_processes(&installation).await;
-    one.post(CLASSES, json!({"name": "Order"})).await.created();
-    one.post(FIELDS, json!({"label": "Title", "type": "string"})).await.created();
+    one.post(CLASSES, json!({"name": "Order"})).await.expect_created();
+    one.post(FIELDS, json!({"label": "Title", "type": "string"})).await.expect_created();
     let over = Arc::new(AtomicBool::new(false));
     let callers: Vec<_> = (0..8)
         .map(|caller| {
@@ -259,7 +264,7 @@ async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
                     match made.status {
                         201 => with += 1,
                         _ => {
-                            made.is(400, unknown.clone());
+                            made.expect_reply(400, unknown.clone());
                             without += 1;
                         }
                     }
@@ -271,10 +276,10 @@ async fn fields_come_and_go_at_one_process_while_the_other_serves_records() {
         .collect();
     for _ in 0..testkit::rounds(5) {
         let number = json!({"label": "Number", "type": "integer", "is_indexed": true});
-        let number = one.post(FIELDS, number).await.created();
+        let number = one.post(FIELDS, number).await.expect_created();
         // The writers use the field for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        one.delete(&format!("{FIELDS}{}/", number["id"])).await.is_empty();
+        one.delete(&format!("{FIELDS}{}/", number["id"])).await.expect_empty();
         // The writers go on without the field for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -294,8 +299,8 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
     installation.succeeds(&[&["user", "create", "--build", "localhost"][..], &ann[..]].concat());
     let (processes, one, _) = two_processes(&installation).await;
     let ann = processes[processes.len() - 1].client("localhost").sign_in("ann@example.com", PASSWORD).await;
-    one.post(CLASSES, json!({"name": "Order"})).await.created();
-    one.post(FIELDS, json!({"label": "Title", "type": "string"})).await.created();
+    one.post(CLASSES, json!({"name": "Order"})).await.expect_created();
+    one.post(FIELDS, json!({"label": "Title", "type": "string"})).await.expect_created();
     let sets = "/api/object-classes/1/record-permission-sets/";
     let readers = json!({"name": "Readers", "permissions": {"object_records": ["view"]}});
     let set = one.post(sets, readers.clone()).await.id();
@@ -308,7 +313,7 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
     let sees = async |wanted: &[i64]| {
         let list = ann.get(RECORDS).await;
         match wanted {
-            [] => list.is(404, message::not_found()),
+            [] => list.expect_reply(404, message::not_found()),
             _ => assert_eq!((list.ids(), &list["total_count"]), (wanted.to_vec(), &json!(wanted.len()))),
         }
         for id in &ids {
@@ -323,12 +328,12 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
     for _ in 0..testkit::rounds(5) {
         sees(&[]).await;
         // An assignment.
-        let assigned = one.post(&assignees(ids[0]), json!([ann.id])).await.created();
+        let assigned = one.post(&assignees(ids[0]), json!([ann.id])).await.expect_created();
         sees(&[ids[0]]).await;
         // A group, and who is in it.
-        one.post(&groups, json!([team])).await.created();
+        one.post(&groups, json!([team])).await.expect_created();
         sees(&[ids[0]]).await;
-        one.post(&members, json!([ann.id])).await.created();
+        one.post(&members, json!([ann.id])).await.expect_created();
         sees(&[ids[0], ids[1]]).await;
         // An owner.
         one.patch(&third, json!({"owner": ann.id})).await.ok();
@@ -339,18 +344,18 @@ async fn who_sees_a_record_by_one_process_sees_it_by_the_other() {
         one.patch(&of_set, json!({"permissions": readers["permissions"]})).await.ok();
         sees(&ids).await;
         // What was deleted, and comes back without assignees.
-        one.delete(&third).await.is_empty();
+        one.delete(&third).await.expect_empty();
         sees(&ids[..2]).await;
-        one.post(&format!("{third}restore/"), json!({})).await.created();
+        one.post(&format!("{third}restore/"), json!({})).await.expect_created();
         sees(&ids).await;
         // And all of it away again.
         one.patch(&third, json!({"owner": null})).await.ok();
         sees(&ids[..2]).await;
-        one.delete_all(&members, json!([ann.id])).await.is_empty();
+        one.delete_all(&members, json!([ann.id])).await.expect_empty();
         sees(&ids[..1]).await;
-        one.delete_all(&assignees(ids[0]), json!([assigned[0]["id"]])).await.is_empty();
+        one.delete_all(&assignees(ids[0]), json!([assigned[0]["id"]])).await.expect_empty();
         sees(&[]).await;
-        one.delete_all(&groups, json!([team])).await.is_empty();
+        one.delete_all(&groups, json!([team])).await.expect_empty();
     }
 }
 
@@ -366,7 +371,7 @@ impl Balancer {
     /// The answer of the first process that can be connected to, beginning with the `turn`th.
     async fn call(
         &self,
-        clients: &mut Vec<(SocketAddr, Client)>,
+        clients: &mut Vec<(SocketAddr, ApiClient)>,
         turn: usize,
         method: &str,
         path: &str,
@@ -378,7 +383,7 @@ impl Balancer {
             let client = match clients.iter().position(|(known, _)| *known == address) {
                 Some(known) => clients[known].1.clone(),
                 None => {
-                    let client = Client::new(address, "localhost").with_token(&self.token);
+                    let client = ApiClient::new(address, "localhost").with_token(&self.token);
                     clients.push((address, client.clone()));
                     client
                 }

@@ -1,11 +1,11 @@
 //! Writers of records among those of `workload.rs`: single records, batches, assignments and restores; and what must hold of
 //! records after whatever was killed: no request half done, every change with its events, and every count as the rows are.
 
-use crate::workload::all;
+use crate::workload::fetch_all_pages;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use store::{Conn, Error, Row, Sql};
-use testkit::{Client, Installation, eventually};
+use store::{Conn, Row, Sql, StoreError};
+use testkit::{ApiClient, Installation, eventually};
 
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 /// How many records a batch makes.
@@ -13,25 +13,25 @@ const BATCH: usize = 10;
 
 /// What records are made in and given to. Whatever it is called does not look like what writers make, and stays.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct WriterTargets {
     set: i64,
     admin: i64,
     user: i64,
     group: i64,
 }
 
-impl Place {
+impl WriterTargets {
     /// Makes class 1, whose records have a title, with a permission set, and a user and a group to be assigned by it.
-    pub async fn make(admin: &Client) -> Place {
-        admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    pub async fn make(admin: &ApiClient) -> WriterTargets {
+        admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
         let title = json!({"label": "Title", "type": "string", "is_unique": true});
-        admin.post("/api/object-classes/1/fields/", title).await.created();
+        admin.post("/api/object-classes/1/fields/", title).await.expect_created();
         let readers = json!({"name": "Readers", "permissions": {"object_records": ["view"]}});
         let user = json!({
             "username": "kept@example.com", "account_type": "internal", "first_name": "K", "last_name": "Ept",
             "delay_activation": true,
         });
-        Place {
+        WriterTargets {
             set: admin.post("/api/object-classes/1/record-permission-sets/", readers).await.id(),
             admin: admin.id,
             user: admin.post("/api/users/", user).await.id(),
@@ -41,13 +41,18 @@ impl Place {
 
     /// How a record of this name lives, request by request: what each sends, and the events that follow when it is done.
     /// No event of a record comes twice, so that each belongs to one request.
-    pub fn life(&self, name: &str) -> Vec<Step> {
-        let Place { set, admin, user, group } = *self;
+    pub fn plan_requests(&self, name: &str) -> Vec<WriterRequest> {
+        let WriterTargets { set, admin, user, group } = *self;
         let (first, second) = (format!("{name} first"), format!("{name} second"));
         let assignees = |groups: &str| format!("permission-sets/{set}/assignees/{groups}");
         let assigned = json!([{"permission_set": set, "user_groups": [group]}]);
         let told = |events: &[String]| events.iter().map(|event| format!("{name} {event}")).collect::<Vec<_>>();
-        let step = |method, below: String, body, events: &[String]| Step { method, below, body, events: told(events) };
+        let step = |method, below: String, body, events: &[String]| WriterRequest {
+            method,
+            below,
+            body,
+            events: told(events),
+        };
         let (created, changed) = (|title: &str| format!("created {title}"), |title: &str| format!("changed {title}"));
         vec![
             step(
@@ -71,8 +76,8 @@ impl Place {
 
     /// The same of many records, whose names begin with this one; `ids` are theirs when they are made. The last step is one
     /// of the first record alone.
-    pub fn life_of_many(&self, name: &str, ids: &[Json]) -> Vec<Step> {
-        let Place { set, admin, user, .. } = *self;
+    pub fn life_of_many(&self, name: &str, ids: &[Json]) -> Vec<WriterRequest> {
+        let WriterTargets { set, admin, user, .. } = *self;
         let names: Vec<String> = (0..BATCH).map(|at| format!("{name}.{at}")).collect();
         let assigned = json!([{"permission_set": set, "users": [user]}]);
         let new =
@@ -89,7 +94,7 @@ impl Place {
         }
         changed.push(format!("{} not owned {admin}", names[0]));
         let half = BATCH / 2;
-        let batch = |method, body, events| Step { method, below: "batch/".to_owned(), body, events };
+        let batch = |method, body, events| WriterRequest { method, below: "batch/".to_owned(), body, events };
         vec![
             batch(
                 "POST",
@@ -102,7 +107,7 @@ impl Place {
                 json!({"ids": ids.iter().take(half).collect::<Vec<_>>()}),
                 names[..half].iter().map(|name| format!("{name} deleted")).collect(),
             ),
-            Step {
+            WriterRequest {
                 method: "POST",
                 below: "restore/".to_owned(),
                 body: json!({}),
@@ -113,22 +118,22 @@ impl Place {
 }
 
 /// A request of a writer.
-pub struct Step {
+pub struct WriterRequest {
     pub method: &'static str,
     /// Its path below the record's, or below that of the records.
     pub below: String,
     pub body: Json,
-    /// What it does, as [`Happened::read`] tells it.
+    /// What it does, as [`RecordHistories::read`] tells it.
     pub events: Vec<String>,
 }
 
 /// What requests would do, and whether they were acknowledged.
 #[derive(Default)]
-pub struct Told(Vec<(Vec<String>, bool)>);
+pub struct AcknowledgedRequests(Vec<(Vec<String>, bool)>);
 
-impl Told {
+impl AcknowledgedRequests {
     /// Notes a request before it is sent; its place.
-    pub fn sent(&mut self, events: Vec<String>) -> usize {
+    pub fn note_request(&mut self, events: Vec<String>) -> usize {
         self.0.push((events, false));
         self.0.len() - 1
     }
@@ -144,31 +149,31 @@ impl Told {
 
 /// A record as it is stored, or as its events say that it is.
 #[derive(Debug, Default, PartialEq)]
-struct Record {
+struct RecordState {
     title: String,
     owner: Option<i64>,
     assigned: BTreeSet<i64>,
 }
 
 /// What is stored of records, and what the history service has of them.
-pub struct Happened {
-    stored: BTreeMap<i64, Record>,
+pub struct RecordHistories {
+    stored: BTreeMap<i64, RecordState>,
     /// As they follow from the events.
-    told: BTreeMap<i64, Record>,
+    told: BTreeMap<i64, RecordState>,
     /// All events, each with the name of its record in front.
     events: Vec<String>,
     /// How many events the history service has that are of no record here.
     strange: usize,
 }
 
-impl Happened {
+impl RecordHistories {
     /// Waits until all events are delivered, and reads.
-    pub async fn read(installation: &Installation, events: &Client) -> Happened {
+    pub async fn read(installation: &Installation, events: &ApiClient) -> RecordHistories {
         eventually(async || number(installation, "SELECT count(*) FROM outbox").await == 0).await;
-        let mut stored: BTreeMap<i64, Record> = BTreeMap::new();
+        let mut stored: BTreeMap<i64, RecordState> = BTreeMap::new();
         let row = |row: &Row<'_>| Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?));
         for (id, title, owner) in rows(installation, "SELECT id, f1, owner FROM r1", row).await {
-            stored.insert(id, Record { title, owner, assigned: BTreeSet::new() });
+            stored.insert(id, RecordState { title, owner, assigned: BTreeSet::new() });
         }
         let row = |row: &Row<'_>| Ok((row.int(0)?, row.int(1)?));
         for (id, principal) in rows(installation, "SELECT record, principal FROM record_assignees", row).await {
@@ -182,23 +187,23 @@ impl Happened {
             let page = events.get(&path).await.ok();
             let of_record = page["results"].as_array().unwrap();
             count += of_record.len();
-            let (now, events) = follow(of_record);
+            let (now, events) = replay_events(of_record);
             told.extend(now.map(|record| (id, record)));
             all_events.extend(events);
         }
         let total = events.get("/api/history/events?limit=1").await.ok()["total_count"].as_u64().unwrap();
-        Happened { stored, told, events: all_events, strange: total as usize - count }
+        RecordHistories { stored, told, events: all_events, strange: total as usize - count }
     }
 
     /// Records that are not what their events say, whichever of the two is lost.
-    pub fn lost(&self) -> Vec<String> {
+    pub fn records_unlike_events(&self) -> Vec<String> {
         let ids: BTreeSet<&i64> = self.stored.keys().chain(self.told.keys()).collect();
         let differs = ids.into_iter().filter(|id| self.stored.get(id) != self.told.get(id));
         differs.map(|id| format!("{id}: {:?}, told {:?}", self.stored.get(id), self.told.get(id))).collect()
     }
 
     /// Requests of which only a part happened, and events that nobody asked for.
-    pub fn half_applied(&self, told: &Told) -> Vec<String> {
+    pub fn half_applied(&self, told: &AcknowledgedRequests) -> Vec<String> {
         let happened: BTreeSet<&String> = self.events.iter().collect();
         let asked: BTreeSet<&String> = told.0.iter().flat_map(|(events, _)| events).collect();
         let mut half: Vec<String> = happened.difference(&asked).map(|event| format!("nobody did: {event}")).collect();
@@ -216,7 +221,7 @@ impl Happened {
     }
 
     /// Events of acknowledged requests that are not there.
-    pub fn missing(&self, told: &Told) -> Vec<String> {
+    pub fn missing_events(&self, told: &AcknowledgedRequests) -> Vec<String> {
         let happened: BTreeSet<&String> = self.events.iter().collect();
         let acknowledged = told.0.iter().filter(|(_, is_acknowledged)| *is_acknowledged);
         acknowledged.flat_map(|(events, _)| events).filter(|event| !happened.contains(event)).cloned().collect()
@@ -224,7 +229,7 @@ impl Happened {
 }
 
 /// The record that its events, newest first, make; and their texts.
-fn follow(events: &[Json]) -> (Option<Record>, Vec<String>) {
+fn replay_events(events: &[Json]) -> (Option<RecordState>, Vec<String>) {
     let mut events: Vec<&Json> = events.iter().rev().collect();
     // Those of one request are of the same moment; the list has the creation first, and which follows is all one.
     events.sort_by(|a, b| a["event_datetime"].as_str().cmp(&b["event_datetime"].as_str()));
@@ -241,7 +246,7 @@ fn follow(events: &[Json]) -> (Option<Record>, Vec<String>) {
             let id = entry["id"].as_i64().unwrap_or(0);
             let principal = if entry["type"] == "user_group" { -id } else { id };
             if kind == "record_created" {
-                record = Some(Record { title: title.to_owned(), ..Record::default() });
+                record = Some(RecordState { title: title.to_owned(), ..RecordState::default() });
                 name = title.split(' ').next().unwrap_or_default().to_owned();
                 texts.push(format!("{name} created {title}"));
                 continue;
@@ -284,7 +289,7 @@ fn follow(events: &[Json]) -> (Option<Record>, Vec<String>) {
 }
 
 /// Checks the tables, and that of each record its creation is told or waits to be told. Nobody writes meanwhile.
-pub async fn is_whole(installation: &Installation, events: &Client) {
+pub async fn expect_consistent(installation: &Installation, events: &ApiClient) {
     assert_eq!(read(installation, testkit::broken_rules).await, Vec::<String>::new());
     // An event goes to the history service before it leaves the outbox.
     let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
@@ -297,7 +302,7 @@ pub async fn is_whole(installation: &Installation, events: &Client) {
             told.insert(name(value["field_value"].as_str().unwrap()));
         }
     }
-    for event in all(events, "/api/history/events?event_type=record_created").await {
+    for event in fetch_all_pages(events, "/api/history/events?event_type=record_created").await {
         told.insert(name(event["event_data"][0]["field_value"].as_str().unwrap()));
     }
     let titles = rows(installation, "SELECT f1 FROM r1", |row| Ok(row.text(0)?.to_owned())).await;
@@ -313,18 +318,18 @@ async fn number(installation: &Installation, text: &'static str) -> i64 {
 async fn rows<T: Send + 'static>(
     installation: &Installation,
     text: &'static str,
-    row: impl Fn(&Row<'_>) -> Result<T, Error> + Send + 'static,
+    row: impl Fn(&Row<'_>) -> Result<T, StoreError> + Send + 'static,
 ) -> Vec<T> {
-    read(installation, move |conn| conn.all(&Sql::new(text), &row)).await
+    read(installation, move |conn| conn.query_all(&Sql::new(text), &row)).await
 }
 
 /// Reads the database of the build, beside its process.
 async fn read<T: Send + 'static>(
     installation: &Installation,
-    read: impl Fn(&mut Conn) -> Result<T, Error> + Send + 'static,
+    read: impl Fn(&mut Conn) -> Result<T, StoreError> + Send + 'static,
 ) -> T {
     let store = installation.store().await;
-    let found = store.database("build_1").read::<_, Error>(read).await.unwrap();
+    let found = store.database("build_1").read::<_, StoreError>(read).await.unwrap();
     store.close().await;
     found
 }

@@ -2,7 +2,7 @@
 
 use crate::BINARY;
 use serde_json::json;
-use testkit::{ADMIN, Installation, Mail, PASSWORD, at_once, eventually};
+use testkit::{ADMIN, Installation, MailFile, PASSWORD, eventually, send_concurrently};
 
 /// How many forms come at once, and how long the file of each is.
 const FORMS: usize = 8;
@@ -21,9 +21,10 @@ async fn the_files_of_forms_are_never_in_memory() {
     let config = json!({"task_type": "tt_form", "configuration": {"questions": questions}});
     let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": config});
     let template = admin.post("/api/task-templates/", template).await.id();
-    admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.created();
-    let mails =
-        eventually(async || Some(Mail::all(&installation.data(), "localhost")).filter(|mails| !mails.is_empty()));
+    admin.post("/api/tasks/", json!({"task_template": template, "assignees": [guest]})).await.expect_created();
+    let mails = eventually(async || {
+        Some(MailFile::read_all(&installation.data(), "localhost")).filter(|mails| !mails.is_empty())
+    });
     let token = mails.await[0].token();
     let part = |head: &str, content: &[u8]| {
         [format!("--x\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(), content, b"\r\n"].concat()
@@ -39,7 +40,7 @@ async fn the_files_of_forms_are_never_in_memory() {
     let form =
         || process.client("localhost").call("POST", "/task/").body("multipart/form-data; boundary=x", body.clone());
     let before = process.peak_memory();
-    let replies = at_once((0..FORMS).map(|_| form())).await;
+    let replies = send_concurrently((0..FORMS).map(|_| form())).await;
     for reply in &replies {
         assert!(reply.status == 400 && reply.text.contains("A valid integer is required."), "{}", reply.text);
     }

@@ -2,12 +2,12 @@
 //! renewed once and expires once, whatever the order of kills and starts. On PostgreSQL two processes do it at once.
 
 use crate::BINARY;
-use crate::workload::{admin, again, installed, is_served};
+use crate::workload::{admin, expect_served, prepare_installation, reconnect};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
-use testkit::{Client, Installation, Mail, PASSWORD, Process, eventually_within, rounds};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, Installation, MailFile, PASSWORD, Process, eventually_within, rounds};
 use web::clock::Clock;
 
 /// How many tasks of each kind a round has.
@@ -29,7 +29,7 @@ const WRONG_COUNTS: &str = "SELECT count(*) FROM (SELECT x.audience FROM (SELECT
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it kills again and again: ./test all kills"]
 async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed() {
-    let installation = installed(Installation::with_build(BINARY));
+    let installation = prepare_installation(Installation::with_build(BINARY));
     for name in REMINDED {
         let args = [
             "user",
@@ -61,10 +61,10 @@ async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed()
             processes.push(installation.serve());
             wait = Duration::from_millis((613 * (round as u64 + 1) * (kill + 3)) % 1_700);
         }
-        admin = again(&processes[0], &admin);
-        is_served(&admin).await;
+        admin = reconnect(&processes[0], &admin);
+        expect_served(&admin).await;
     }
-    is_done(&installation, &admin, rounds).await;
+    wait_for_tasks(&installation, &admin, rounds).await;
     check(&installation, &admin, rounds).await;
     println!(
         "| {} kills | {} reminders | {} renewals | {} expiries |",
@@ -77,10 +77,10 @@ async fn no_reminder_and_no_renewal_is_lost_or_doubled_when_servers_are_killed()
 }
 
 /// A group, a class, and templates: 1 reminds when its tasks are due, 2 has tasks that are renewed when they expire.
-async fn prepare(admin: &Client) {
+async fn prepare(admin: &ApiClient) {
     let group = admin.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-    admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([2, 3])).await.created();
-    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([2, 3])).await.expect_created();
+    admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     let template = |rules: Json| {
         // A task that is due now would remind now.
         let mut body = json!({
@@ -96,12 +96,12 @@ async fn prepare(admin: &Client) {
         "renewals": [{}],
     });
     for rules in [reminds, renewed] {
-        admin.post("/api/task-templates/", template(rules)).await.created();
+        admin.post("/api/task-templates/", template(rules)).await.expect_created();
     }
 }
 
 /// Makes the tasks of a round, which are due or expire a few seconds later.
-async fn begin(admin: &Client, round: usize) {
+async fn begin(admin: &ApiClient, round: usize) {
     let mut made = Vec::new();
     for n in 0..TASKS {
         let record = admin.post("/api/object-classes/1/object-records/", json!({})).await.id();
@@ -135,7 +135,7 @@ async fn begin(admin: &Client, round: usize) {
 }
 
 /// Waits until nothing is left to do.
-async fn is_done(installation: &Installation, admin: &Client, rounds: usize) {
+async fn wait_for_tasks(installation: &Installation, admin: &ApiClient, rounds: usize) {
     let count = async |query: &str| admin.get(&format!("/api/tasks/?{query}")).await.ok()["filtered_count"].clone();
     eventually_within(PATIENCE, async || {
         let expired = count("status=expired").await;
@@ -147,20 +147,20 @@ async fn is_done(installation: &Installation, admin: &Client, rounds: usize) {
 
 async fn number(installation: &Installation, text: &'static str) -> i64 {
     let store = installation.store().await;
-    let read = |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
-    let found = store.database("build_1").read::<i64, Error>(read).await.unwrap();
+    let read = |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
+    let found = store.database("build_1").read::<i64, StoreError>(read).await.unwrap();
     store.close().await;
     found
 }
 
-async fn check(installation: &Installation, admin: &Client, rounds: usize) {
+async fn check(installation: &Installation, admin: &ApiClient, rounds: usize) {
     let mut reminders: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for mail in Mail::all(&installation.data(), "localhost") {
+    for mail in MailFile::read_all(&installation.data(), "localhost") {
         if let Some(task) = mail.subject.strip_prefix("Reminder: ") {
             *reminders.entry((task.to_owned(), mail.to)).or_default() += 1;
         }
     }
-    let tasks = crate::workload::all(admin, "/api/tasks/").await;
+    let tasks = crate::workload::fetch_all_pages(admin, "/api/tasks/").await;
     for (round, n) in (0..rounds).flat_map(|round| (0..TASKS).map(move |n| (round, n))) {
         let named = |kind: &str| {
             let name = format!("{kind} {round}-{n}");

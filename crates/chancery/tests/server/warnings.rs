@@ -23,9 +23,9 @@ async fn a_start_warns_of_each_configuration_that_does_not_vouch_with_everything
     let role = json!({"name": "Clerks", "permissions": {"single_sign_on": ["create"]}});
     let role = root.post("/api/roles/", role).await.id();
     root.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [role]})).await.ok();
-    root.post(PATH, configuration("With everything")).await.created();
+    root.post(PATH, configuration("With everything")).await.expect_created();
     for name in ["One", "Two"] {
-        clerk.post(PATH, configuration(name)).await.created();
+        clerk.post(PATH, configuration(name)).await.expect_created();
     }
     server.stop();
 

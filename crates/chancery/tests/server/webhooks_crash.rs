@@ -2,11 +2,11 @@
 //! each receiver at least once, and files are copied once. On PostgreSQL two processes do it at once.
 
 use crate::BINARY;
-use crate::workload::{admin, again, installed, is_served};
+use crate::workload::{admin, expect_served, prepare_installation, reconnect};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use testkit::{Client, Installation, Process, Receiver, eventually_within, rounds};
+use testkit::{ApiClient, Installation, Process, Receiver, eventually_within, rounds};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 /// How often a process is killed in a round.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[ignore = "it kills again and again: ./test all kills"]
 async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
     let store = tempfile::tempdir().unwrap();
-    let installation = installed(Installation::with_build(BINARY))
+    let installation = prepare_installation(Installation::with_build(BINARY))
         .set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8")
         .set("CHANCERY_DOCUMENT_STORE_URL", &format!("file://{}", store.path().display()));
     let mut processes = vec![installation.serve()];
@@ -36,8 +36,8 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
             processes.remove(0).kill();
             written.extend(writers.join_all().await);
             processes.push(installation.serve());
-            admin = again(&processes[0], &admin);
-            is_served(&admin).await;
+            admin = reconnect(&processes[0], &admin);
+            expect_served(&admin).await;
         }
     }
     let acknowledged: BTreeSet<i64> = written.iter().flatten().copied().collect();
@@ -45,7 +45,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
     for receiver in &receivers {
         let told = || -> BTreeMap<i64, usize> {
             let mut told = BTreeMap::new();
-            for received in receiver.received() {
+            for received in receiver.requests() {
                 *told.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_default() += 1;
             }
             told
@@ -62,7 +62,7 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
         let told = told();
         // What somebody wrote one after the other came so for the first time.
         let mut first = BTreeMap::new();
-        for (place, received) in receiver.received().iter().enumerate() {
+        for (place, received) in receiver.requests().iter().enumerate() {
             first.entry(received.json()["data"]["record_id"].as_i64().unwrap()).or_insert(place);
         }
         for records in &written {
@@ -90,26 +90,26 @@ async fn no_event_of_a_webhook_and_no_copy_is_lost_when_servers_are_killed() {
     processes.into_iter().for_each(Process::stop);
 }
 
-async fn prepare(admin: &Client, receivers: &[Receiver]) {
-    admin.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+async fn prepare(admin: &ApiClient, receivers: &[Receiver]) {
+    admin.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     let field = json!({"label": "Papers", "type": "document"});
-    admin.post("/api/object-classes/1/fields/", field).await.created();
+    admin.post("/api/object-classes/1/fields/", field).await.expect_created();
     for (n, receiver) in receivers.iter().enumerate() {
         let webhook = json!({
             "type": "webhook", "name": format!("Webhook {n}"), "object_class": 1, "is_enabled": true,
             "url": receiver.url("/hook"), "secret": "sixteen letters!", "events": ["record_created"],
         });
-        admin.post("/api/integrations/", webhook).await.created();
+        admin.post("/api/integrations/", webhook).await.expect_created();
     }
     let copies = json!({
         "type": "document_management", "name": "Copies", "object_class": 1, "object_class_field": 1,
         "folder": "contracts", "is_enabled": true,
     });
-    admin.post("/api/integrations/", copies).await.created();
+    admin.post("/api/integrations/", copies).await.expect_created();
 }
 
 /// Makes records with a file until the server is gone; those that were acknowledged.
-async fn write(admin: Client) -> Vec<i64> {
+async fn write(admin: ApiClient) -> Vec<i64> {
     let mut made = Vec::new();
     loop {
         let upload =

@@ -1,14 +1,14 @@
 //! Fifty writers for tests that take something away while they write, and what must hold afterwards (security, promises
 //! "an acknowledged write survives" and "no event is lost").
 
-use crate::record_writers::{self, Happened, Place, RECORDS, Step};
-use crate::writers::{Notes, Writer, Writers, lock};
+use crate::record_writers::{self, RECORDS, RecordHistories, WriterRequest, WriterTargets};
+use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, lock};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{ADMIN, Client, HISTORY_KEY, Installation, PASSWORD, Process, Reply, eventually};
+use testkit::{ADMIN, ApiClient, HISTORY_KEY, Installation, PASSWORD, Process, Reply, eventually};
 
 /// How many write at once.
 pub const WRITERS: usize = 50;
@@ -16,7 +16,7 @@ pub const WRITERS: usize = 50;
 pub const READY: Duration = Duration::from_secs(5);
 
 /// What the writers need: a build, no bound on failed sign-ins, addresses of their own choice, and tokens that hold.
-pub fn installed(installation: Installation) -> Installation {
+pub fn prepare_installation(installation: Installation) -> Installation {
     installation
         .set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
         .set("CHANCERY_LOCK_ATTEMPTS", "1000000")
@@ -27,7 +27,7 @@ pub fn installed(installation: Installation) -> Installation {
 
 /// What was tried and what was acknowledged, over all rounds.
 #[derive(Default)]
-pub struct Told {
+pub struct AcknowledgedWrites {
     /// Acknowledged writes, as the log tells them: `roles create 1-2-3`.
     writes: BTreeSet<String>,
     /// The addresses from which somebody tried to sign in; each is used once.
@@ -36,12 +36,12 @@ pub struct Told {
     signed_in: BTreeSet<String>,
     /// Those that were refused.
     refused: BTreeSet<String>,
-    records: record_writers::Told,
+    records: record_writers::AcknowledgedRequests,
     /// Answers that nobody should get.
     faults: Vec<String>,
 }
 
-impl Notes for Told {
+impl WriterNotes for AcknowledgedWrites {
     const AT_WORK: usize = 3 * WRITERS;
 
     fn acknowledged(&self) -> usize {
@@ -55,25 +55,25 @@ impl Notes for Told {
 
 /// The rounds of one test.
 pub struct Workload {
-    place: Place,
-    told: Arc<Mutex<Told>>,
+    place: WriterTargets,
+    told: Arc<Mutex<AcknowledgedWrites>>,
     pub rounds: usize,
     slowest: Duration,
 }
 
 impl Workload {
     /// Makes what the writers of records need.
-    pub async fn prepare(admin: &Client) -> Workload {
-        let place = Place::make(admin).await;
+    pub async fn prepare(admin: &ApiClient) -> Workload {
+        let place = WriterTargets::make(admin).await;
         Workload { place, told: Arc::default(), rounds: 0, slowest: Duration::ZERO }
     }
 
     /// Begins a round.
-    pub fn start(&mut self, admin: &Client) -> Writers<Told> {
+    pub fn start(&mut self, admin: &ApiClient) -> RunningWriters<AcknowledgedWrites> {
         self.rounds += 1;
-        Writers::start(WRITERS, &self.told, |number, _| {
+        RunningWriters::start(WRITERS, &self.told, |number, _| {
             let (client, told) = (admin.clone(), self.told.clone());
-            Caller { client, told, place: self.place, round: self.rounds, number }
+            AccountsWriter { client, told, place: self.place, round: self.rounds, number }
         })
     }
 
@@ -87,26 +87,31 @@ impl Workload {
     /// What must hold when nobody writes any more. Prints what came of it as a row of a table: what was killed, rounds,
     /// writers, acknowledged, lost, half-applied, events missing, slowest time until ready.
     /// Without an installation records are left out: nobody but its process opens a database on a small disk.
-    pub async fn check(&self, what: &str, installation: Option<&Installation>, admin: &Client, events: &Client) {
+    pub async fn check(&self, what: &str, installation: Option<&Installation>, admin: &ApiClient, events: &ApiClient) {
         delivered(admin, events).await;
         let records = match installation {
             Some(installation) => {
-                record_writers::is_whole(installation, events).await;
-                Some(Happened::read(installation, events).await)
+                record_writers::expect_consistent(installation, events).await;
+                Some(RecordHistories::read(installation, events).await)
             }
             None => None,
         };
-        let stored = Stored::read(admin, events).await;
+        let stored = FinalState::read(admin, events).await;
         let places = free_places(admin).await;
         let told = lock(&self.told);
         let lost: Vec<&String> = told.writes.difference(&stored.log).collect();
-        let of_records = records
-            .map(|records| (records.lost(), records.half_applied(&told.records), records.missing(&told.records)));
+        let of_records = records.map(|records| {
+            (
+                records.records_unlike_events(),
+                records.half_applied(&told.records),
+                records.missing_events(&told.records),
+            )
+        });
         let (lost_records, half_records, missing_records) = of_records.unwrap_or_default();
         let sessions = told.signed_in.difference(&stored.sessions).collect();
         let lost = [lost, sessions, lost_records.iter().collect()].concat();
         let half = [stored.half_applied(&told), half_records].concat();
-        let missing = [stored.missing(&told), missing_records].concat();
+        let missing = [stored.missing_sign_ins(&told), missing_records].concat();
         println!(
             "| {what} | {} | {WRITERS} | {} | {} | {} | {} | {:.2} s |",
             self.rounds,
@@ -130,15 +135,15 @@ impl Workload {
 
 /// Makes things and removes them again, since there may be 100 roles at a time; the log keeps them all. What is not
 /// acknowledged is left as it is.
-struct Caller {
-    client: Client,
-    told: Arc<Mutex<Told>>,
-    place: Place,
+struct AccountsWriter {
+    client: ApiClient,
+    told: Arc<Mutex<AcknowledgedWrites>>,
+    place: WriterTargets,
     round: usize,
     number: usize,
 }
 
-impl Writer for Caller {
+impl WorkloadWriter for AccountsWriter {
     async fn write(&self, n: usize) -> Option<()> {
         let name = format!("{}-{}-{n}", self.round, self.number);
         match self.number % 10 {
@@ -152,13 +157,13 @@ impl Writer for Caller {
     }
 }
 
-impl Caller {
+impl AccountsWriter {
     async fn role(&self, name: &str) -> Option<()> {
         let body = json!({"name": name, "permissions": {"users": ["view"]}});
-        let role = self.logged("POST", "/api/roles/", body, &[&format!("roles create {name}")]).await?;
+        let role = self.note_acknowledged("POST", "/api/roles/", body, &[&format!("roles create {name}")]).await?;
         let path = format!("/api/roles/{}/", role.id());
-        self.logged("PATCH", &path, json!({"description": "x"}), &[&format!("roles edit {name}")]).await?;
-        self.logged("DELETE", &path, json!({}), &[&format!("roles delete {name}")]).await.map(drop)
+        self.note_acknowledged("PATCH", &path, json!({"description": "x"}), &[&format!("roles edit {name}")]).await?;
+        self.note_acknowledged("DELETE", &path, json!({}), &[&format!("roles delete {name}")]).await.map(drop)
     }
 
     async fn user(&self, name: &str) -> Option<()> {
@@ -166,24 +171,25 @@ impl Caller {
         let body = json!({
             "username": name, "account_type": "internal", "first_name": "A", "last_name": "B", "delay_activation": true,
         });
-        let user = self.logged("POST", "/api/users/", body, &[&format!("users create {name}")]).await?;
+        let user = self.note_acknowledged("POST", "/api/users/", body, &[&format!("users create {name}")]).await?;
         let path = format!("/api/users/{}/", user.id());
-        self.logged("PATCH", &path, json!({"first_name": "C"}), &[&format!("users edit {name}")]).await?;
-        self.logged("DELETE", &path, json!({}), &[&format!("users delete {name}")]).await.map(drop)
+        self.note_acknowledged("PATCH", &path, json!({"first_name": "C"}), &[&format!("users edit {name}")]).await?;
+        self.note_acknowledged("DELETE", &path, json!({}), &[&format!("users delete {name}")]).await.map(drop)
     }
 
     async fn group(&self, name: &str) -> Option<()> {
         let made = [format!("user_groups create {name}"), format!("user_groups add_owners {name}")];
-        let group = self.logged("POST", "/api/user-groups/", json!({"name": name}), &[&made[0], &made[1]]).await?;
+        let group =
+            self.note_acknowledged("POST", "/api/user-groups/", json!({"name": name}), &[&made[0], &made[1]]).await?;
         let path = format!("/api/user-groups/{}/", group.id());
         let (members, added) = (format!("{path}members/users/"), format!("user_groups add_members {name}"));
-        self.logged("POST", &members, json!([self.client.id]), &[&added]).await?;
-        self.logged("DELETE", &path, json!({}), &[&format!("user_groups delete {name}")]).await.map(drop)
+        self.note_acknowledged("POST", &members, json!([self.client.id]), &[&added]).await?;
+        self.note_acknowledged("DELETE", &path, json!({}), &[&format!("user_groups delete {name}")]).await.map(drop)
     }
 
     /// Half of the writers leave the record assigned; the others delete and restore it.
     async fn record(&self, name: &str) -> Option<()> {
-        let mut steps = self.place.life(name).into_iter();
+        let mut steps = self.place.plan_requests(name).into_iter();
         let made = self.step(RECORDS, steps.next()?).await?;
         let path = format!("/api/object-records/{}/", made["id"]);
         let rest = if self.number % 10 == 6 { 5 } else { 3 };
@@ -197,14 +203,14 @@ impl Caller {
     async fn records(&self, name: &str) -> Option<()> {
         let made = self.step(RECORDS, self.place.life_of_many(name, &[]).into_iter().next()?).await?;
         let ids = made["ids"].as_array()?;
-        let [_, change, delete, restore] = <[Step; 4]>::try_from(self.place.life_of_many(name, ids)).ok()?;
+        let [_, change, delete, restore] = <[WriterRequest; 4]>::try_from(self.place.life_of_many(name, ids)).ok()?;
         self.step(RECORDS, change).await?;
         self.step(RECORDS, delete).await?;
         self.step(&format!("/api/object-records/{}/", ids[0]), restore).await.map(drop)
     }
 
-    async fn step(&self, path: &str, step: Step) -> Option<Reply> {
-        let place = lock(&self.told).records.sent(step.events);
+    async fn step(&self, path: &str, step: WriterRequest) -> Option<Reply> {
+        let place = lock(&self.told).records.note_request(step.events);
         let call = self.client.call(step.method, &format!("{path}{}", step.below));
         let reply = call.json(&step.body).try_send().await?;
         let mut told = lock(&self.told);
@@ -234,7 +240,7 @@ impl Caller {
     }
 
     /// What was acknowledged goes into the log under these names.
-    async fn logged(&self, method: &str, path: &str, body: Json, entries: &[&String]) -> Option<Reply> {
+    async fn note_acknowledged(&self, method: &str, path: &str, body: Json, entries: &[&String]) -> Option<Reply> {
         let reply = self.client.call(method, path).json(&body).try_send().await?;
         let mut told = lock(&self.told);
         if !matches!(reply.status, 200 | 201 | 204) {
@@ -245,7 +251,7 @@ impl Caller {
     }
 }
 
-impl Told {
+impl AcknowledgedWrites {
     /// Whoever is away may answer 503 with a reason, and nothing else.
     fn unless_away<T>(&mut self, reply: &Reply) -> Option<T> {
         if reply.status != 503 || !reply["detail"].is_string() {
@@ -256,8 +262,8 @@ impl Told {
 }
 
 /// What is there in the end.
-struct Stored {
-    /// As [`Told::writes`].
+struct FinalState {
+    /// As [`AcknowledgedWrites::writes`].
     log: BTreeSet<String>,
     /// What stands in the log more than once.
     twice: Vec<String>,
@@ -271,10 +277,10 @@ struct Stored {
     refused: Vec<String>,
 }
 
-impl Stored {
-    async fn read(admin: &Client, events: &Client) -> Stored {
+impl FinalState {
+    async fn read(admin: &ApiClient, events: &ApiClient) -> FinalState {
         let (mut log, mut twice) = (BTreeSet::new(), Vec::new());
-        for entry in all(admin, "/api/administration/log/").await {
+        for entry in fetch_all_pages(admin, "/api/administration/log/").await {
             let line =
                 format!("{} {} {}", text(&entry, "resource"), text(&entry, "action"), text(&entry, "object_name"));
             if !log.insert(line.clone()) {
@@ -283,16 +289,16 @@ impl Stored {
         }
         let mut rows = BTreeSet::new();
         for (path, resource, name) in RESOURCES {
-            rows.extend(all(admin, path).await.iter().map(|row| format!("{resource} {}", text(row, name))));
+            rows.extend(fetch_all_pages(admin, path).await.iter().map(|row| format!("{resource} {}", text(row, name))));
         }
         let of_writers = |address: &String| address.starts_with("fd00:");
-        let sessions = all(admin, "/api/users/me/sessions/").await;
-        let events = all(events, "/api/system-events").await;
+        let sessions = fetch_all_pages(admin, "/api/users/me/sessions/").await;
+        let events = fetch_all_pages(events, "/api/system-events").await;
         let addresses = |kind: &str| {
             let of_kind = events.iter().filter(|event| event["event_type"] == kind);
             of_kind.map(|event| text(event, "source_ip")).filter(of_writers).collect()
         };
-        Stored {
+        FinalState {
             roles: rows.iter().filter(|row| row.starts_with("roles ")).count(),
             sessions: sessions.iter().map(|session| text(session, "ip")).filter(of_writers).collect(),
             signed_in: addresses("login_success"),
@@ -305,7 +311,7 @@ impl Stored {
 
     /// A row without its entry in the log or the other way round, a group without its owner, a session without its event
     /// or the other way round.
-    fn half_applied(&self, told: &Told) -> Vec<String> {
+    fn half_applied(&self, told: &AcknowledgedWrites) -> Vec<String> {
         let mut half = self.twice.clone();
         let of = |action: &str| -> BTreeSet<String> {
             let action = format!(" {action} ");
@@ -328,7 +334,7 @@ impl Stored {
     }
 
     /// Acknowledged outcomes of sign-ins that are not exactly one event.
-    fn missing(&self, told: &Told) -> Vec<String> {
+    fn missing_sign_ins(&self, told: &AcknowledgedWrites) -> Vec<String> {
         let is_not_once =
             |events: &[String], address: &str| events.iter().filter(|event| *event == address).count() != 1;
         let signed_in = told.signed_in.iter().filter(|address| is_not_once(&self.signed_in, address));
@@ -345,29 +351,29 @@ const RESOURCES: [(&str, &str, &str); 3] = [
 ];
 
 /// Removes what the writers of a round left, but for records. What they make is called by a number.
-pub async fn clear(admin: &Client) {
+pub async fn clear(admin: &ApiClient) {
     for (path, _, name) in RESOURCES {
         let is_of_writers = |row: &&Json| text(row, name).starts_with(|first: char| first.is_ascii_digit());
-        for row in all(admin, path).await.iter().filter(is_of_writers) {
-            admin.delete(&format!("{path}{}/", row["id"])).await.is_empty();
+        for row in fetch_all_pages(admin, path).await.iter().filter(is_of_writers) {
+            admin.delete(&format!("{path}{}/", row["id"])).await.expect_empty();
         }
     }
 }
 
 /// A super admin whose token outlasts what happens to the process.
-pub async fn admin(process: &Process) -> Client {
+pub async fn admin(process: &Process) -> ApiClient {
     process.client("localhost").sign_in(ADMIN, PASSWORD).await
 }
 
 /// The same caller, where the server listens now.
-pub fn again(process: &Process, admin: &Client) -> Client {
+pub fn reconnect(process: &Process, admin: &ApiClient) -> ApiClient {
     let mut client = process.client("localhost").with_token(&admin.token);
     client.id = admin.id;
     client
 }
 
 /// Waits until all is served.
-pub async fn is_served(admin: &Client) {
+pub async fn expect_served(admin: &ApiClient) {
     for path in ["/readyz", "/api/users/me/"] {
         eventually(async || match admin.call("GET", path).try_send().await {
             Some(reply) if reply.status == 200 => Ok(()),
@@ -378,16 +384,16 @@ pub async fn is_served(admin: &Client) {
 }
 
 /// A caller of the history service, of the build's tenant.
-pub fn events(installation: &Installation, process: &Process) -> Client {
+pub fn events(installation: &Installation, process: &Process) -> ApiClient {
     let builds = installation.succeeds(&["build", "list"]);
     let client_id = builds.trim().rsplit('\t').next().unwrap();
-    let client = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    let client = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     client.with_header("x-client-id", client_id)
 }
 
 /// Waits until everything before this moment has arrived at the history service: events arrive in their order, and here is
 /// one more.
-async fn delivered(admin: &Client, events: &Client) {
+async fn delivered(admin: &ApiClient, events: &ApiClient) {
     let body = json!({"username": ADMIN, "password": PASSWORD});
     let call = admin.anonymous().call("POST", "/api/auth/login/").header("x-forwarded-for", "10.1.2.3");
     call.json(&body).send().await.ok();
@@ -395,7 +401,7 @@ async fn delivered(admin: &Client, events: &Client) {
 }
 
 /// How many roles may still be made, found by making them.
-async fn free_places(admin: &Client) -> usize {
+async fn free_places(admin: &ApiClient) -> usize {
     for n in 0.. {
         let reply = admin.post("/api/roles/", json!({"name": format!("One more {n}")})).await;
         if reply.status != 201 {
@@ -407,7 +413,7 @@ async fn free_places(admin: &Client) -> usize {
 }
 
 /// Every page of a list.
-pub async fn all(client: &Client, path: &str) -> Vec<Json> {
+pub async fn fetch_all_pages(client: &ApiClient, path: &str) -> Vec<Json> {
     let mut rows = Vec::new();
     let begin = if path.contains('?') { '&' } else { '?' };
     loop {

@@ -7,7 +7,7 @@ use testkit::eventually;
 use tokio::task::JoinHandle;
 
 /// What writers note together.
-pub trait Notes: Send + 'static {
+pub trait WriterNotes: Send + 'static {
     /// Writers are at work when so much more has been acknowledged.
     const AT_WORK: usize;
     /// How much was acknowledged.
@@ -17,25 +17,25 @@ pub trait Notes: Send + 'static {
 }
 
 /// One of the writers.
-pub trait Writer: Send + Sync + 'static {
+pub trait WorkloadWriter: Send + Sync + 'static {
     /// Writes for the `n`th time; `None` when something was not acknowledged, after which the writer rests.
     fn write(&self, n: usize) -> impl Future<Output = Option<()>> + Send;
 }
 
 /// Writers at work, and what they note.
-pub struct Writers<T> {
+pub struct RunningWriters<T> {
     told: Arc<Mutex<T>>,
     stop: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl<T: Notes> Writers<T> {
+impl<T: WriterNotes> RunningWriters<T> {
     /// Starts so many writers, each made of a number and of the flag that says that they are to stop.
-    pub fn start<W: Writer>(
+    pub fn start<W: WorkloadWriter>(
         count: usize,
         told: &Arc<Mutex<T>>,
         writer: impl Fn(usize, &Arc<AtomicBool>) -> W,
-    ) -> Writers<T> {
+    ) -> RunningWriters<T> {
         let stop = Arc::new(AtomicBool::new(false));
         let task = |number: usize| {
             let (writer, stop) = (writer(number, &stop), stop.clone());
@@ -51,7 +51,7 @@ impl<T: Notes> Writers<T> {
                 }
             })
         };
-        Writers { told: told.clone(), tasks: (0..count).map(task).collect(), stop }
+        RunningWriters { told: told.clone(), tasks: (0..count).map(task).collect(), stop }
     }
 
     /// Waits until some more has been acknowledged.

@@ -68,7 +68,7 @@ pub fn each_tag(xml: &str, mut visit: impl FnMut(&[u8], Option<&BytesStart<'_>>,
 }
 
 /// XML without the elements for which `is_gone` says so. None where it is no XML.
-pub fn without(xml: &str, is_gone: impl Fn(&BytesStart<'_>) -> bool) -> Option<String> {
+pub fn without_elements(xml: &str, is_gone: impl Fn(&BytesStart<'_>) -> bool) -> Option<String> {
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader::from_str(&xml[mark..]);
     let mut out = String::with_capacity(xml.len());

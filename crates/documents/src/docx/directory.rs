@@ -15,36 +15,36 @@ const LONGEST_NAME: usize = 1_000;
 
 /// Where the directory of an archive stands, and how many entries it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Directory {
+pub struct ArchiveDirectory {
     pub start: u64,
     pub entries: usize,
 }
 
-impl Directory {
+impl ArchiveDirectory {
     /// Reads the end of an archive and walks its directory. Memory is taken for none of the entries.
-    pub fn read<R: Read + Seek>(file: &mut R) -> Result<Directory, TemplateError> {
-        let length = file.seek(SeekFrom::End(0)).map_err(unread)?;
+    pub fn read<R: Read + Seek>(file: &mut R) -> Result<ArchiveDirectory, TemplateError> {
+        let length = file.seek(SeekFrom::End(0)).map_err(read_error)?;
         let start = length.saturating_sub((END_RECORD + usize::from(u16::MAX)) as u64);
-        file.seek(SeekFrom::Start(start)).map_err(unread)?;
+        file.seek(SeekFrom::Start(start)).map_err(read_error)?;
         let mut tail = Vec::new();
-        file.by_ref().take(length - start).read_to_end(&mut tail).map_err(unread)?;
+        file.by_ref().take(length - start).read_to_end(&mut tail).map_err(read_error)?;
         let at = tail.windows(END_RECORD).rposition(|bytes| bytes.starts_with(b"PK\x05\x06"));
         let at = at.ok_or_else(|| TemplateError::unreadable("no archive: it has no end"))?;
-        let record = EndRecord::of(&tail[at..]);
+        let record = EndRecord::parse(&tail[at..]);
         if record.entries.max(record.entries_here) > PARTS {
             return Err(TemplateError::too_large(format!("more than {PARTS} parts")));
         }
         if record.entries != record.entries_here || record.start + record.bytes != start + at as u64 {
-            return Err(disagrees());
+            return Err(inconsistent_directory());
         }
-        file.seek(SeekFrom::Start(record.start)).map_err(unread)?;
+        file.seek(SeekFrom::Start(record.start)).map_err(read_error)?;
         walk(&mut BufReader::new(file.by_ref().take(record.bytes)), record.entries, record.bytes)?;
-        file.seek(SeekFrom::Start(0)).map_err(unread)?;
-        Ok(Directory { start: record.start, entries: record.entries })
+        file.seek(SeekFrom::Start(0)).map_err(read_error)?;
+        Ok(ArchiveDirectory { start: record.start, entries: record.entries })
     }
 }
 
-fn unread(error: io::Error) -> TemplateError {
+fn read_error(error: io::Error) -> TemplateError {
     unreadable(error.into())
 }
 
@@ -57,7 +57,7 @@ struct EndRecord {
 }
 
 impl EndRecord {
-    fn of(record: &[u8]) -> EndRecord {
+    fn parse(record: &[u8]) -> EndRecord {
         let two = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
         let four =
             |at: usize| u64::from(u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]));
@@ -70,10 +70,10 @@ fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), Tem
     let mut left = bytes;
     for _ in 0..entries {
         let mut entry = [0; ENTRY];
-        left = left.checked_sub(ENTRY as u64).ok_or_else(disagrees)?;
-        directory.read_exact(&mut entry).map_err(unread)?;
+        left = left.checked_sub(ENTRY as u64).ok_or_else(inconsistent_directory)?;
+        directory.read_exact(&mut entry).map_err(read_error)?;
         if !entry.starts_with(b"PK\x01\x02") {
-            return Err(disagrees());
+            return Err(inconsistent_directory());
         }
         let length = |at: usize| usize::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
         let (name, extra, comment) = (length(28), length(30), length(32));
@@ -81,12 +81,12 @@ fn walk(directory: &mut impl Read, entries: usize, bytes: u64) -> Result<(), Tem
             return Err(TemplateError::unreadable("a name that no part may have"));
         }
         let beside = (name + extra + comment) as u64;
-        left = left.checked_sub(beside).ok_or_else(disagrees)?;
-        io::copy(&mut directory.by_ref().take(beside), &mut io::sink()).map_err(unread)?;
+        left = left.checked_sub(beside).ok_or_else(inconsistent_directory)?;
+        io::copy(&mut directory.by_ref().take(beside), &mut io::sink()).map_err(read_error)?;
     }
-    if left == 0 { Ok(()) } else { Err(disagrees()) }
+    if left == 0 { Ok(()) } else { Err(inconsistent_directory()) }
 }
 
-fn disagrees() -> TemplateError {
+fn inconsistent_directory() -> TemplateError {
     TemplateError::unreadable("no archive: its directory and its end disagree")
 }

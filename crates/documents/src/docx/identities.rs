@@ -10,7 +10,7 @@ use super::attributes::attributes;
 
 /// An identity, by what becomes of it in a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum XmlIdentity {
     /// The value of an attribute: a number, in whose place another stands.
     Number(Range<usize>),
     /// The value of an attribute: a name, which gets an ending. Those who refer to it in the same copy get the same.
@@ -53,7 +53,7 @@ const CHANGES: [&[u8]; 15] = [
 ];
 
 /// Visits the identities of a part, or of a piece of one, in the order of the bytes. What is no XML ends them.
-pub fn each(xml: &str, mut visit: impl FnMut(Identity)) {
+pub fn visit_identities(xml: &str, mut visit: impl FnMut(XmlIdentity)) {
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader::from_str(&xml[mark..]);
     reader.config_mut().check_end_names = false;
@@ -64,12 +64,12 @@ pub fn each(xml: &str, mut visit: impl FnMut(Identity)) {
         let tag = at..mark + position;
         at = tag.end;
         match event {
-            Event::Empty(element) if is_id(&element) => visit(Identity::Dropped(tag)),
+            Event::Empty(element) if is_id(&element) => visit(XmlIdentity::Dropped(tag)),
             Event::Start(element) if is_id(&element) => id_of_control = Some(tag.start),
             Event::Start(element) | Event::Empty(element) => each_of(xml, &element, &tag, &mut visit),
             Event::End(_) => {
                 if let Some(start) = id_of_control.take() {
-                    visit(Identity::Dropped(start..tag.end));
+                    visit(XmlIdentity::Dropped(start..tag.end));
                 }
             }
             Event::Eof => return,
@@ -83,16 +83,16 @@ fn is_id(element: &BytesStart<'_>) -> bool {
     element.local_name().as_ref() == b"id"
 }
 
-fn each_of(xml: &str, element: &BytesStart<'_>, tag: &Range<usize>, visit: &mut impl FnMut(Identity)) {
+fn each_of(xml: &str, element: &BytesStart<'_>, tag: &Range<usize>, visit: &mut impl FnMut(XmlIdentity)) {
     let name = element.local_name();
     let name = name.as_ref();
     let (is_numbered, is_shape) = (name == b"docPr" || CHANGES.contains(&name), SHAPES.contains(&name));
     for attribute in attributes(xml, tag) {
         match &xml[attribute.name] {
-            "id" if is_numbered => visit(Identity::Number(attribute.value)),
-            "id" if is_shape => visit(Identity::Name(attribute.value)),
-            "ShapeID" if name == b"OLEObject" => visit(Identity::Name(attribute.value)),
-            "spid" | "paraId" | "textId" => visit(Identity::Dropped(attribute.all)),
+            "id" if is_numbered => visit(XmlIdentity::Number(attribute.value)),
+            "id" if is_shape => visit(XmlIdentity::Name(attribute.value)),
+            "ShapeID" if name == b"OLEObject" => visit(XmlIdentity::Name(attribute.value)),
+            "spid" | "paraId" | "textId" => visit(XmlIdentity::Dropped(attribute.all)),
             _ => (),
         }
     }
@@ -110,27 +110,27 @@ pub struct FreshNumbers {
 
 impl FreshNumbers {
     /// Those beside the numbers of a part, and beside what its names end with.
-    pub fn of(xml: &str) -> FreshNumbers {
+    pub fn beyond_part(xml: &str) -> FreshNumbers {
         let mut used = Vec::new();
-        each(xml, |identity| {
+        visit_identities(xml, |identity| {
             let number: Option<u32> = match identity {
-                Identity::Number(at) => xml[at].parse().ok(),
-                Identity::Name(at) => xml[at].rsplit('_').next().unwrap_or_default().parse().ok(),
-                Identity::Dropped(_) => return,
+                XmlIdentity::Number(at) => xml[at].parse().ok(),
+                XmlIdentity::Name(at) => xml[at].rsplit('_').next().unwrap_or_default().parse().ok(),
+                XmlIdentity::Dropped(_) => return,
             };
             used.extend(number);
         });
-        FreshNumbers::beside(used)
+        FreshNumbers::excluding(used)
     }
 
     /// Those beside some numbers.
-    pub fn beside(mut used: Vec<u32>) -> FreshNumbers {
+    pub fn excluding(mut used: Vec<u32>) -> FreshNumbers {
         used.sort_unstable();
         used.dedup();
         FreshNumbers { used, at: 0, next: 1 }
     }
 
-    pub fn take(&mut self) -> u32 {
+    pub fn next_number(&mut self) -> u32 {
         while let Some(used) = self.used.get(self.at).filter(|used| **used <= self.next) {
             if *used == self.next {
                 self.next += 1;

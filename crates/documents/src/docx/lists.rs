@@ -50,7 +50,7 @@ pub fn items(xml: &str, most: usize) -> Vec<ListItem> {
 
 /// The lists of a document.
 pub struct Lists {
-    lists: HashMap<u32, List>,
+    lists: HashMap<u32, NumberedList>,
     /// By the number of the declaration that lists share: where each level begins to count; none where it does not.
     levels: HashMap<u32, BTreeMap<u32, Option<u32>>>,
     /// Where the last list ends, and the prefix of its name.
@@ -61,7 +61,7 @@ pub struct Lists {
 }
 
 #[derive(Default)]
-struct List {
+struct NumberedList {
     declaration: u32,
     /// What it says of levels for itself: where it begins, and how it looks.
     levels: BTreeMap<u32, (Option<u32>, Option<Range<usize>>)>,
@@ -80,11 +80,11 @@ impl Lists {
         };
         let number =
             |tag: &Range<usize>, name: &str| attribute(xml, tag, name).and_then(|at| xml[at].parse::<u32>().ok());
-        let (mut declaration, mut list, mut level) = (None, None::<(u32, List)>, None::<(u32, usize)>);
+        let (mut declaration, mut list, mut level) = (None, None::<(u32, NumberedList)>, None::<(u32, usize)>);
         each_tag(xml, |name, start, tag| match (name, start) {
             (b"abstractNum", Some(_)) => declaration = number(&tag, "abstractNumId"),
             (b"abstractNum", None) => declaration = None,
-            (b"num", Some(_)) => list = number(&tag, "numId").map(|number| (number, List::default())),
+            (b"num", Some(_)) => list = number(&tag, "numId").map(|number| (number, NumberedList::default())),
             (b"num", None) => {
                 lists.end = tag.end;
                 let qualified = xml[tag.clone()].trim_start_matches(['<', '/']);

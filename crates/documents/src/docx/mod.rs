@@ -13,7 +13,7 @@ mod scan;
 mod styles;
 pub mod text;
 
-pub use package::{Package, Part};
+pub use package::{Package, TextPart};
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ const TAGGED: usize = 2 * TAGS;
 /// `reason` and `place` are for somebody who checks his template.
 #[derive(Debug)]
 pub struct TemplateError {
-    pub kind: Refused,
+    pub kind: DocxError,
     /// In plain words, such as `unknown filter uper in "{{ name | uper }}"`.
     pub reason: String,
     /// The part in which it is wrong, such as `word/header1.xml`.
@@ -49,7 +49,7 @@ pub struct TemplateError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum DocxError {
     /// No Word document, or one that no template may be.
     Unreadable,
     /// A tag is wrong, or stands where it cannot.
@@ -62,18 +62,18 @@ pub enum Refused {
 
 impl TemplateError {
     pub(crate) fn unreadable(reason: impl Into<String>) -> Self {
-        Self { kind: Refused::Unreadable, reason: reason.into(), place: None }
+        Self { kind: DocxError::Unreadable, reason: reason.into(), place: None }
     }
 
     pub(crate) fn syntax(reason: impl Into<String>) -> Self {
-        Self { kind: Refused::Syntax, reason: reason.into(), place: None }
+        Self { kind: DocxError::Syntax, reason: reason.into(), place: None }
     }
 
     pub(crate) fn too_large(reason: impl Into<String>) -> Self {
-        Self { kind: Refused::TooLarge, reason: reason.into(), place: None }
+        Self { kind: DocxError::TooLarge, reason: reason.into(), place: None }
     }
 
-    pub(crate) fn in_part(self, name: &str) -> Self {
+    pub(crate) fn with_part(self, name: &str) -> Self {
         Self { place: self.place.or_else(|| Some(name.to_owned())), ..self }
     }
 }

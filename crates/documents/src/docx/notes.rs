@@ -12,7 +12,7 @@ pub enum NoteKind {
 
 impl NoteKind {
     /// The kind of the notes in a part, by what people call the part.
-    pub fn of_place(place: &str) -> Option<NoteKind> {
+    pub fn note_kind_of_part(place: &str) -> Option<NoteKind> {
         match place {
             "footnotes" => Some(NoteKind::Footnote),
             "endnotes" => Some(NoteKind::Endnote),

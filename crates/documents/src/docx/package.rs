@@ -7,15 +7,15 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::directory::Directory;
+use super::directory::ArchiveDirectory;
 use super::relationships::{self, Relationships};
-use super::styles::of_new_pages;
-use super::{ALL_BYTES, PART_BYTES, Refused, TemplateError};
+use super::styles::page_break_styles;
+use super::{ALL_BYTES, DocxError, PART_BYTES, TemplateError};
 
 /// A document whose archive is sound, whose parts are within their bounds, and that loads nothing by itself.
 pub struct Package<R> {
     archive: ZipArchive<R>,
-    texts: Vec<Part>,
+    texts: Vec<TextPart>,
     /// The parts that attach the document to a template, which is left out of what is made.
     attached: Vec<usize>,
     styles: Option<usize>,
@@ -24,7 +24,7 @@ pub struct Package<R> {
 
 /// A part that holds text which people read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct TextPart {
     /// Its index in the archive.
     pub index: usize,
     /// Its name in the archive, such as `word/header1.xml`.
@@ -36,7 +36,7 @@ pub struct Part {
 impl<R: Read + Seek> Package<R> {
     /// Reads the directory of the archive and unpacks each part once, so that its real size is known.
     pub fn open(mut file: R) -> Result<Self, TemplateError> {
-        let directory = Directory::read(&mut file)?;
+        let directory = ArchiveDirectory::read(&mut file)?;
         let mut archive = ZipArchive::new(file).map_err(unreadable)?;
         if archive.central_directory_start() != directory.start {
             return Err(TemplateError::unreadable("no archive: it has two directories"));
@@ -51,8 +51,8 @@ impl<R: Read + Seek> Package<R> {
     /// The ids of the styles whose paragraphs begin a page.
     pub fn page_styles(&mut self) -> Result<HashSet<String>, TemplateError> {
         match self.styles.map(|index| self.read_text(index)) {
-            Some(Ok(xml)) => Ok(of_new_pages(&xml)),
-            Some(Err(error)) if error.kind == Refused::Io => Err(error),
+            Some(Ok(xml)) => Ok(page_break_styles(&xml)),
+            Some(Err(error)) if error.kind == DocxError::Io => Err(error),
             _ => Ok(HashSet::new()),
         }
     }
@@ -63,19 +63,19 @@ impl<R: Read + Seek> Package<R> {
     }
 
     /// A part that holds no text as it is in what is made, where that is not what it is here.
-    pub fn changed(&mut self, index: usize) -> io::Result<Option<String>> {
+    pub fn rewritten_part(&mut self, index: usize) -> io::Result<Option<String>> {
         if !self.attached.contains(&index) {
             return Ok(None);
         }
         match self.read_text(index) {
             Ok(xml) => Ok(relationships::without_attached_template(&xml)),
-            Err(error) if error.kind == Refused::Io => Err(io::Error::other(error.reason)),
+            Err(error) if error.kind == DocxError::Io => Err(io::Error::other(error.reason)),
             Err(_) => Ok(None),
         }
     }
 
     /// The parts that hold text, the document first.
-    pub fn texts(&self) -> &[Part] {
+    pub fn texts(&self) -> &[TextPart] {
         &self.texts
     }
 
@@ -117,28 +117,28 @@ impl<R: Read + Seek> Package<R> {
         let mut all = 0;
         let mut buffer = vec![0; 64 << 10];
         for (index, name) in names.iter().enumerate() {
-            let mut entry = self.archive.by_index(index).map_err(|error| unreadable(error).in_part(name))?;
+            let mut entry = self.archive.by_index(index).map_err(|error| unreadable(error).with_part(name))?;
             let declared = entry.size();
             let mut doctype = Doctype::new(name);
             let mut size = 0;
             loop {
-                let read = entry.read(&mut buffer).map_err(|error| unreadable(error.into()).in_part(name))?;
+                let read = entry.read(&mut buffer).map_err(|error| unreadable(error.into()).with_part(name))?;
                 if read == 0 {
                     break;
                 }
                 size += read as u64;
                 if size > PART_BYTES || all + size > ALL_BYTES {
-                    return Err(TemplateError::too_large("too large when unpacked").in_part(name));
+                    return Err(TemplateError::too_large("too large when unpacked").with_part(name));
                 }
                 if size > declared {
                     break;
                 }
-                if doctype.is_in(&buffer[..read]) {
-                    return Err(TemplateError::unreadable("a document type declaration").in_part(name));
+                if doctype.scan_piece(&buffer[..read]) {
+                    return Err(TemplateError::unreadable("a document type declaration").with_part(name));
                 }
             }
             if size != declared {
-                return Err(TemplateError::unreadable("another size than declared").in_part(name));
+                return Err(TemplateError::unreadable("another size than declared").with_part(name));
             }
             all += size;
         }
@@ -149,29 +149,30 @@ impl<R: Read + Seek> Package<R> {
     fn find_texts(&mut self, names: &[String]) -> Result<(), TemplateError> {
         let mut relationships = Relationships::default();
         for (index, name) in names.iter().enumerate().filter(|(_, name)| relationships::is_relationships(name)) {
-            let xml = self.read_text(index).map_err(|error| error.in_part(name))?;
-            if relationships.read(name, &xml).map_err(|error| error.in_part(name))? {
+            let xml = self.read_text(index).map_err(|error| error.with_part(name))?;
+            if relationships.read(name, &xml).map_err(|error| error.with_part(name))? {
                 self.attached.push(index);
                 self.attached.extend(index_of(names, &relationships::source_of(name)));
             }
         }
-        let types = index_of(names, "[Content_Types].xml").ok_or_else(|| no_document("no [Content_Types].xml"))?;
+        let types = index_of(names, "[Content_Types].xml").ok_or_else(|| not_a_document("no [Content_Types].xml"))?;
         let types = self.read_text(types)?;
-        let document = relationships.document().ok_or_else(|| no_document("no relationship to a document"))?;
+        let document = relationships.document().ok_or_else(|| not_a_document("no relationship to a document"))?;
         relationships::check_content_types(&types, &document)?;
         self.styles = relationships.styles_of(&document).and_then(|name| index_of(names, name));
         self.numbering = relationships.numbering_of(&document).and_then(|name| index_of(names, name));
         for (name, place) in relationships.texts_of(&document) {
-            let index = index_of(names, &name).ok_or_else(|| no_document("a part that is not there").in_part(&name))?;
+            let index =
+                index_of(names, &name).ok_or_else(|| not_a_document("a part that is not there").with_part(&name))?;
             if self.texts.iter().all(|part| part.index != index) {
-                self.texts.push(Part { index, name: names[index].clone(), place });
+                self.texts.push(TextPart { index, name: names[index].clone(), place });
             }
         }
         Ok(())
     }
 }
 
-fn no_document(reason: &str) -> TemplateError {
+fn not_a_document(reason: &str) -> TemplateError {
     TemplateError::unreadable(format!("no Word document: {reason}"))
 }
 
@@ -192,7 +193,7 @@ fn checked_names<R: Read + Seek>(archive: &mut ZipArchive<R>) -> Result<Vec<Stri
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index).map_err(unreadable)?;
         let name = entry.name().map_err(unreadable)?.into_owned();
-        let refuse = |reason: &str| Err(TemplateError::unreadable(reason).in_part(&name));
+        let refuse = |reason: &str| Err(TemplateError::unreadable(reason).with_part(&name));
         if !is_part_name(&name) {
             return refuse("a name that no part may have");
         }
@@ -237,7 +238,7 @@ impl Doctype {
         Self { is_xml: [".xml", ".rels", ".vml"].iter().any(|ending| name.ends_with(ending)), matched: 0 }
     }
 
-    fn is_in(&mut self, bytes: &[u8]) -> bool {
+    fn scan_piece(&mut self, bytes: &[u8]) -> bool {
         if !self.is_xml {
             return false;
         }
@@ -262,7 +263,7 @@ pub(super) fn unreadable(error: ZipError) -> TemplateError {
     if let ZipError::Io(error) = error
         && !matches!(error.kind(), InvalidData | InvalidInput | Other | UnexpectedEof)
     {
-        refused.kind = Refused::Io;
+        refused.kind = DocxError::Io;
     }
     refused
 }

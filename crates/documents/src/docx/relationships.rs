@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use super::attributes::without;
+use super::attributes::without_elements;
 use super::{ATTRIBUTES, DEPTH, PARTS, TemplateError};
 
 /// The relationships of a package that say which of its parts hold text and how that looks, by the part that has them; the
@@ -148,7 +148,7 @@ pub fn check_content_types(xml: &str, document: &str) -> Result<(), TemplateErro
         }
         Ok(())
     })
-    .map_err(|error| error.in_part("[Content_Types].xml"))?;
+    .map_err(|error| error.with_part("[Content_Types].xml"))?;
     if is_document { Ok(()) } else { Err(TemplateError::unreadable("no Word document: another content type")) }
 }
 
@@ -207,7 +207,7 @@ fn is_settings(part: &str) -> bool {
 
 /// Relationships, or settings, without what attaches the document to a template. None where they are no XML.
 pub fn without_attached_template(xml: &str) -> Option<String> {
-    without(xml, |element| match element.local_name().as_ref() {
+    without_elements(xml, |element| match element.local_name().as_ref() {
         b"Relationship" => attributes(element).unwrap_or_default().iter().any(|(key, value)| {
             key == "Type" && KINDS.iter().any(|family| value.strip_prefix(family) == Some(ATTACHED))
         }),

@@ -7,7 +7,9 @@ use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::reader::NsReader;
 
 use super::attributes::{attribute, is_on};
-use super::text::{Binding, Block, BlockKind, FieldMark, Inline, InlineKind, Paragraph, Segment, Sibling, Text};
+use super::text::{
+    Binding, BlockKind, FieldMark, Inline, InlineKind, Paragraph, ParagraphBlock, ParagraphText, Segment, Sibling,
+};
 use super::{ATTRIBUTES, DEPTH, HELD, MARKS, NAMESPACES, TAGGED, TemplateError};
 
 /// Word's namespace, and that of the strict standard.
@@ -16,15 +18,16 @@ const WORD: [Namespace<'static>; 2] = [
     Namespace(b"http://purl.oclc.org/ooxml/wordprocessingml/main"),
 ];
 
-/// Reads all paragraphs, and keeps those that `Text` is for.
-pub fn scan(xml: &str) -> Result<Text, TemplateError> {
+/// Reads all paragraphs, and keeps those that `ParagraphText` is for.
+pub fn scan(xml: &str) -> Result<ParagraphText, TemplateError> {
     // The reader skips a byte order mark, and does not count it.
     let mark = if xml.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if xml[mark..].starts_with('\u{feff}') {
         return Err(TemplateError::unreadable("no XML: two byte order marks"));
     }
     let mut reader = NsReader::from_str(&xml[mark..]);
-    let mut scan = Scan { xml, text: Text::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0, bindings: 0 };
+    let mut scan =
+        Scan { xml, text: ParagraphText::default(), open: Vec::new(), paragraphs: Vec::new(), held: 0, bindings: 0 };
     let wrong = |error: &dyn std::fmt::Display| TemplateError::unreadable(format!("no XML: {error}"));
     let (mut at, mut is_words) = (mark, None);
     loop {
@@ -83,8 +86,8 @@ fn predefined(reference: &[u8]) -> Option<char> {
 
 struct Scan<'a> {
     xml: &'a str,
-    text: Text,
-    open: Vec<Open>,
+    text: ParagraphText,
+    open: Vec<OpenElement>,
     /// Where in `open` paragraphs stand; a text box has its own inside another.
     paragraphs: Vec<usize>,
     /// How many elements and segments there are in all paragraphs that are kept or open.
@@ -94,8 +97,8 @@ struct Scan<'a> {
 }
 
 /// An element that has not ended.
-struct Open {
-    kind: Kind,
+struct OpenElement {
+    kind: ElementKind,
     source: Range<usize>,
     /// How many namespaces are declared by it and around it.
     namespaces: usize,
@@ -115,7 +118,7 @@ struct Open {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ElementKind {
     Block(BlockKind),
     /// A block that others stand in as in its parent, such as a content control.
     Control,
@@ -142,8 +145,8 @@ enum Kind {
 /// What is no element of Word's and is called nothing else.
 const SOMETHING: &str = "something that is no text";
 
-impl Kind {
-    fn of(element: &BytesStart<'_>, is_word: bool) -> Self {
+impl ElementKind {
+    fn from_element(element: &BytesStart<'_>, is_word: bool) -> Self {
         match element.local_name().as_ref() {
             b"dataBinding" => return Self::Binding,
             b"oMath" | b"oMathPara" if !is_word => return Self::Content("a formula"),
@@ -207,12 +210,12 @@ impl Scan<'_> {
         if source.len() > 4 * ATTRIBUTES && element.attributes().with_checks(false).nth(ATTRIBUTES).is_some() {
             return Err(TemplateError::too_large("too many attributes"));
         }
-        let kind = Kind::of(element, is_word);
+        let kind = ElementKind::from_element(element, is_word);
         let declared = self.xml[source.clone()].matches("xmlns").count();
         let parent = self.open.last();
         let inside_properties = parent.is_some_and(|parent| parent.in_properties);
-        let deleted = parent.is_some_and(|parent| parent.deleted) || kind == Kind::Deleted;
-        let mut open = Open {
+        let deleted = parent.is_some_and(|parent| parent.deleted) || kind == ElementKind::Deleted;
+        let mut open = OpenElement {
             kind,
             source,
             namespaces: parent.map_or(0, |parent| parent.namespaces) + declared,
@@ -229,31 +232,31 @@ impl Scan<'_> {
             bindings: Vec::new(),
         };
         match kind {
-            Kind::Section => self.fill_paragraph("a section break"),
+            ElementKind::Section => self.fill_paragraph("a section break"),
             _ if inside_properties => self.read_property(element, is_word, &open.source),
-            Kind::Block(BlockKind::Paragraph) => {
+            ElementKind::Block(BlockKind::Paragraph) => {
                 self.paragraphs.push(self.open.len());
                 open.paragraph = Some(Box::new(Paragraph::empty()));
             }
-            Kind::Block(BlockKind::Row) => open.rows = self.table().map_or(0, |table| table.rows),
-            Kind::Field => {
+            ElementKind::Block(BlockKind::Row) => open.rows = self.table().map_or(0, |table| table.rows),
+            ElementKind::Field => {
                 self.text.fields.extend(field_mark(element).map(|mark| (open.source.start, mark)));
                 if !deleted {
                     self.fill_paragraph("a field");
                 }
             }
-            Kind::Content(what) if !deleted => self.fill_paragraph(what),
-            Kind::Break if !deleted => match kind_of_break(element) {
+            ElementKind::Content(what) if !deleted => self.fill_paragraph(what),
+            ElementKind::Break if !deleted => match kind_of_break(element) {
                 Some(what) => self.fill_paragraph(what),
-                None => self.put('\n', &open.source, None),
+                None => self.push_character('\n', &open.source, None),
             },
-            Kind::Character(character) if !deleted => self.put(character, &open.source, None),
+            ElementKind::Character(character) if !deleted => self.push_character(character, &open.source, None),
             _ => (),
         }
         if open.namespaces > NAMESPACES {
             return Err(TemplateError::too_large("too many namespaces"));
         }
-        if !open.in_properties && !matches!(kind, Kind::Block(_)) {
+        if !open.in_properties && !matches!(kind, ElementKind::Block(_)) {
             open.inline = self.push_inline(kind, element, &open.source);
         }
         self.open.push(open);
@@ -268,37 +271,37 @@ impl Scan<'_> {
             element.source.end = source.end;
             element.inner.end = end_tag.start.max(element.inner.start);
         }
-        if open.kind == Kind::RunProperties
-            && let Some(run) = self.open.last().filter(|run| run.kind == Kind::Inline(InlineKind::Run))
+        if open.kind == ElementKind::RunProperties
+            && let Some(run) = self.open.last().filter(|run| run.kind == ElementKind::Inline(InlineKind::Run))
             && let (Some(run), Some(paragraph)) = (run.inline, self.paragraph())
         {
             paragraph.elements[run].properties.get_or_insert(source.clone());
         }
-        if open.kind == Kind::Block(BlockKind::Row)
+        if open.kind == ElementKind::Block(BlockKind::Row)
             && let Some(table) = self.table()
         {
             table.rows += 1;
             let start = if table.rows == 1 { source.start } else { table.all_rows.start };
             table.all_rows = start..source.end;
         }
-        if open.kind == Kind::Mark && !open.in_properties {
+        if open.kind == ElementKind::Mark && !open.in_properties {
             self.text.marks.push(source.clone());
         }
         match open.kind {
-            Kind::ParagraphProperties if self.is_child_of_paragraph() => {
+            ElementKind::ParagraphProperties if self.is_child_of_paragraph() => {
                 if let Some(paragraph) = self.paragraph() {
                     paragraph.properties.get_or_insert(source.clone());
                 }
             }
-            Kind::Binding => self.end_binding(source.clone()),
-            Kind::Control if !open.bindings.is_empty() => {
+            ElementKind::Binding => self.end_binding(source.clone()),
+            ElementKind::Control if !open.bindings.is_empty() => {
                 let elements = std::mem::take(&mut open.bindings);
                 self.text.bindings.push(Binding { control: source.clone(), elements });
             }
             _ => (),
         }
-        let is_paragraph = open.kind == Kind::Block(BlockKind::Paragraph);
-        if (is_paragraph || matches!(open.kind, Kind::Block(BlockKind::Table) | Kind::Control))
+        let is_paragraph = open.kind == ElementKind::Block(BlockKind::Paragraph);
+        if (is_paragraph || matches!(open.kind, ElementKind::Block(BlockKind::Table) | ElementKind::Control))
             && let Some(parent) = self.open.last_mut()
         {
             parent.last = Some(Sibling { start: source.start, is_paragraph });
@@ -323,7 +326,7 @@ impl Scan<'_> {
         }
         let within = self.open.last().and_then(|open| open.inline);
         if let Some(character) = character {
-            return self.put(character, &source, within);
+            return self.push_character(character, &source, within);
         }
         let text = &self.xml[source.clone()];
         if let Some(paragraph) = self.paragraph() {
@@ -334,7 +337,7 @@ impl Scan<'_> {
     }
 
     /// A character that its bytes are not themselves.
-    fn put(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
+    fn push_character(&mut self, character: char, source: &Range<usize>, within: Option<usize>) {
         let Some(paragraph) = self.paragraph() else { return };
         let source = source.clone();
         paragraph.segments.push(Segment { at: paragraph.text.len(), source, verbatim: false, within });
@@ -344,7 +347,7 @@ impl Scan<'_> {
 
     /// Whether characters are text: in a `w:t` of a run that is not deleted.
     fn is_in_text(&self) -> bool {
-        let is_text = |open: &Open| open.kind == Kind::Inline(InlineKind::Text) && open.inline.is_some();
+        let is_text = |open: &OpenElement| open.kind == ElementKind::Inline(InlineKind::Text) && open.inline.is_some();
         self.open.last().is_some_and(|open| is_text(open) && !open.deleted)
     }
 
@@ -353,8 +356,8 @@ impl Scan<'_> {
         self.open.get_mut(at)?.paragraph.as_deref_mut()
     }
 
-    fn table(&mut self) -> Option<&mut Open> {
-        self.open.iter_mut().rev().find(|open| open.kind == Kind::Block(BlockKind::Table))
+    fn table(&mut self) -> Option<&mut OpenElement> {
+        self.open.iter_mut().rev().find(|open| open.kind == ElementKind::Block(BlockKind::Table))
     }
 
     fn fill_paragraph(&mut self, what: &'static str) {
@@ -373,7 +376,7 @@ impl Scan<'_> {
     /// Reads a property of the paragraph itself.
     fn read_property(&mut self, element: &BytesStart<'_>, is_word: bool, source: &Range<usize>) {
         let is_own = self.paragraphs.last().is_some_and(|at| at + 2 == self.open.len());
-        let is_of_paragraph = self.open.last().is_some_and(|parent| parent.kind == Kind::ParagraphProperties);
+        let is_of_paragraph = self.open.last().is_some_and(|parent| parent.kind == ElementKind::ParagraphProperties);
         if !(is_word && is_own && is_of_paragraph) {
             return;
         }
@@ -397,7 +400,7 @@ impl Scan<'_> {
     /// Notes of the content control in whose properties an element has ended that it is filled from elsewhere.
     fn end_binding(&mut self, source: Range<usize>) {
         let [.., control, properties] = &mut self.open[..] else { return };
-        if control.kind == Kind::Control && properties.kind == Kind::Properties {
+        if control.kind == ElementKind::Control && properties.kind == ElementKind::Properties {
             control.bindings.push(source);
             self.bindings += 1;
         }
@@ -409,11 +412,11 @@ impl Scan<'_> {
         self.held > HELD || marks > MARKS || self.text.paragraphs.len() > TAGGED
     }
 
-    fn push_inline(&mut self, kind: Kind, element: &BytesStart<'_>, source: &Range<usize>) -> Option<usize> {
+    fn push_inline(&mut self, kind: ElementKind, element: &BytesStart<'_>, source: &Range<usize>) -> Option<usize> {
         let at = *self.paragraphs.last()?;
         let parent = self.open.last().filter(|_| self.open.len() - 1 > at).and_then(|parent| parent.inline);
         let kind = match kind {
-            Kind::Inline(kind) => kind,
+            ElementKind::Inline(kind) => kind,
             _ => InlineKind::Other,
         };
         let preserves = kind == InlineKind::Text
@@ -433,7 +436,7 @@ impl Scan<'_> {
     }
 
     /// Keeps a paragraph with tags, and remembers of another in a table whether it shows something.
-    fn end_paragraph(&mut self, mut paragraph: Paragraph, open: &mut Open) {
+    fn end_paragraph(&mut self, mut paragraph: Paragraph, open: &mut OpenElement) {
         if !paragraph.text.contains("{{") && !paragraph.text.contains("}}") {
             self.held -= paragraph.elements.len() + paragraph.segments.len();
             if paragraph.beside.is_some() || !paragraph.text.trim().is_empty() {
@@ -449,9 +452,9 @@ impl Scan<'_> {
         for around in self.open.iter_mut().chain([open]) {
             parent = Some(*around.block.get_or_insert_with(|| {
                 self.held += 1;
-                self.text.blocks.push(Block {
+                self.text.blocks.push(ParagraphBlock {
                     kind: match around.kind {
-                        Kind::Block(kind) => kind,
+                        ElementKind::Block(kind) => kind,
                         _ => BlockKind::Other,
                     },
                     parent,

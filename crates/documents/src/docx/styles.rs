@@ -19,7 +19,7 @@ struct Style {
 }
 
 /// The ids of the styles whose paragraphs begin a page, also by the style that one is based on. What cannot be read has none.
-pub fn of_new_pages(xml: &str) -> HashSet<String> {
+pub fn page_break_styles(xml: &str) -> HashSet<String> {
     let styles = styles(xml);
     let starts_page = |id: &str| {
         let bases = std::iter::successors(styles.get(id), |style| styles.get(style.based_on.as_deref()?));

@@ -6,10 +6,10 @@ use std::ops::Range;
 pub use super::scan::scan;
 
 #[derive(Debug, Default)]
-pub struct Text {
+pub struct ParagraphText {
     pub paragraphs: Vec<Paragraph>,
     /// The elements around kept paragraphs, and these themselves.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ParagraphBlock>,
     /// Where bookmarks, comments and permissions begin and end. None of them may be there twice.
     pub marks: Vec<Range<usize>>,
     /// Where fields begin, show their result and end.
@@ -91,7 +91,7 @@ pub enum InlineKind {
 
 /// An element around a kept paragraph, or the paragraph.
 #[derive(Debug)]
-pub struct Block {
+pub struct ParagraphBlock {
     pub kind: BlockKind,
     pub parent: Option<usize>,
     pub source: Range<usize>,
@@ -124,9 +124,9 @@ pub enum BlockKind {
     Other,
 }
 
-impl Text {
+impl ParagraphText {
     /// The nearest element of a kind around a block. What is outside a text box is not around what is in it.
-    pub fn around(&self, block: usize, kind: BlockKind) -> Option<usize> {
+    pub fn enclosing_block(&self, block: usize, kind: BlockKind) -> Option<usize> {
         let mut at = self.blocks[block].parent;
         while let Some(id) = at {
             match self.blocks[id].kind {

@@ -6,27 +6,29 @@ mod values;
 pub mod work;
 
 use crate::templates::merge_fields::{hidden_classes, may_view, may_view_classes};
-use files::held::{FILE_COLUMNS, File, label_schema};
+use files::held::{FILE_COLUMNS, StoredFile, label_schema};
 use files::storage_limit;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::jobs;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
-use kit::rows::{self, Cell, Declaration, Scope, Shape};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use kit::snapshot;
 use records::classes::ClassField;
 use records::field_type::FieldType;
 use records::record_values::may_view_all;
 use records::rights::EDIT;
-use records::single_records::{Held, class_of, files_of, label, of_path, of_record};
-use resource::json::{USER_REFERENCE, Writer, write_user};
-use resource::{Errors, Field, Kind, Object, Resource, Sent, message, openapi, options, pk, select};
+use records::single_records::{RecordAccess, class_of, files_of, label, load_from_path, load_record_access};
+use resource::json::{JsonWriter, USER_REFERENCE, write_user};
+use resource::{
+    Errors, Field, FieldKind, JsonValue, Resource, SentObject, message, openapi, options, parse_id, select,
+};
 use runs::{CANCELED, PROCESSING, STATES, related_of_json};
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const OBJECT_RECORD: &str = "object_record";
 const DOCUMENT_TEMPLATE: &str = "document_template";
@@ -44,9 +46,9 @@ static DOCUMENT: LazyLock<Resource> = LazyLock::new(|| {
         "document_templates",
         [
             Field::id().also_in(),
-            Field::new("name", Kind::text(100)).folded().read_only().filter().sort(),
-            Field::new("allow_on_demand_generation", Kind::Boolean).read_only().filter().sort(),
-            Field::new("generated_document", Kind::Json { max_bytes: 0, max_depth: 0 })
+            Field::new("name", FieldKind::text(100)).folded().read_only().filter().sort(),
+            Field::new("allow_on_demand_generation", FieldKind::Boolean).read_only().filter().sort(),
+            Field::new("generated_document", FieldKind::Json { max_bytes: 0, max_depth: 0 })
                 .read_only()
                 .nullable()
                 .schema(run_schema)
@@ -58,10 +60,10 @@ static DOCUMENT: LazyLock<Resource> = LazyLock::new(|| {
 /// A field that may hold generated documents.
 static DOCUMENT_FIELD: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("alias", Kind::text(50)).read_only(),
-        Field::new("label", Kind::text(100)).read_only(),
-        Field::new("max_num_of_files", Kind::Integer { min: 1, max: 25 }).read_only(),
-        Field::new("is_available", Kind::Boolean).read_only(),
+        Field::new("alias", FieldKind::text(50)).read_only(),
+        Field::new("label", FieldKind::text(100)).read_only(),
+        Field::new("max_num_of_files", FieldKind::Integer { min: 1, max: 25 }).read_only(),
+        Field::new("is_available", FieldKind::Boolean).read_only(),
     ];
     Resource::new("document_fields", "DocumentField", "object_class_fields", fields).unselectable()
 });
@@ -71,14 +73,14 @@ pub fn routes() -> Vec<Route> {
     let of_classes = "object_records.view, and view of each class that the template names";
     vec![
         Route::post("/api/object-records/documents/", "Generate a document", Handler::Write(generate))
-            .takes(Schema::Json(body_schema))
+            .with_body(Schema::Json(body_schema))
             .answers(201, Schema::Json(started_schema))
-            .or(429, Schema::Refusal)
+            .also_answers(429, Schema::Refusal)
             .action("create")
             .instance(viewer),
         Route::list(ALL, &DOCUMENT, list).instance("object_records.list"),
-        Route::options_below(ALL, document).reads(document).instance("object_records.list"),
-        Route::view(ONE, &DOCUMENT, view).reads(view).instance(viewer),
+        Route::options_below(ALL, document).with_read(document).instance("object_records.list"),
+        Route::view(ONE, &DOCUMENT, view).with_read(view).instance(viewer),
         Route::post(
             "/api/object-records/{record_id}/documents/{template_id}/cancel/",
             "Cancel a run",
@@ -91,7 +93,7 @@ pub fn routes() -> Vec<Route> {
             .named_by_path()
             .instance(of_classes),
         Route::list(FIELDS, &DOCUMENT_FIELD, fields).instance(viewer),
-        Route::options_below(FIELDS, document_of_fields).reads(document_of_fields).instance(viewer),
+        Route::options_below(FIELDS, document_of_fields).with_read(document_of_fields).instance(viewer),
     ]
 }
 
@@ -145,32 +147,32 @@ fn run_schema() -> Json {
 // ---- Begin and cancel ----------------------------------------------------------------------------------------------
 
 /// What a body asks for, when it is right.
-struct Asked {
-    held: Held,
+struct RunRequest {
+    held: RecordAccess,
     template: i64,
     template_name: String,
     field: Option<ClassField>,
 }
 
 fn generate(request: &Request, conn: &mut Conn) -> Outcome {
-    let asked = asked(request, conn)?;
+    let asked = check_run_request(request, conn)?;
     // How large the document is will be known when it is made.
     storage_limit::check(conn, 1)?;
     let (requester, field) = (request.caller()?.user, asked.field.as_ref());
     runs::count(request, conn, asked.held.id, requester)?;
     let run = runs::begin(request, conn, asked.held.id, asked.template, field.map(|field| field.id), requester);
-    if let Err(Error::Unique(_)) = run {
-        return Err(already());
+    if let Err(StoreError::Unique(_)) = run {
+        return Err(already_processing());
     }
     run?;
     started(conn, &asked, "processing")
 }
 
-fn already() -> Refusal {
-    Refusal::bad("Your request is already processing.")
+fn already_processing() -> Refusal {
+    Refusal::bad_request("Your request is already processing.")
 }
 
-fn started(conn: &mut Conn, asked: &Asked, status: &str) -> Outcome {
+fn started(conn: &mut Conn, asked: &RunRequest, status: &str) -> Outcome {
     let label = label(conn, &asked.held.class, asked.held.id)?;
     let body = json!({
         OBJECT_RECORD: asked.held.id,
@@ -183,11 +185,11 @@ fn started(conn: &mut Conn, asked: &Asked, status: &str) -> Outcome {
 }
 
 /// The id that a required member of a body has.
-fn id_of(body: &Object<'_>, name: &str, errors: &mut Errors) -> Option<i64> {
+fn id_of(body: &SentObject<'_>, name: &str, errors: &mut Errors) -> Option<i64> {
     match body.get(name) {
         None => errors.add(name, message::REQUIRED),
         Some(sent) if sent.is_null() => errors.add(name, message::NULL),
-        Some(sent) => match pk(sent) {
+        Some(sent) => match parse_id(sent) {
             Ok(id) => return Some(id),
             Err(wrong) => errors.add(name, wrong),
         },
@@ -196,7 +198,7 @@ fn id_of(body: &Object<'_>, name: &str, errors: &mut Errors) -> Option<i64> {
 }
 
 /// Checks a body: all that is wrong is told together.
-fn asked(request: &Request, conn: &mut Conn) -> Result<Asked, Refusal> {
+fn check_run_request(request: &Request, conn: &mut Conn) -> Result<RunRequest, Refusal> {
     let (body, mut errors) = (request.object()?, Errors::new());
     let record = id_of(&body, OBJECT_RECORD, &mut errors);
     let template = id_of(&body, DOCUMENT_TEMPLATE, &mut errors);
@@ -219,38 +221,53 @@ fn asked(request: &Request, conn: &mut Conn) -> Result<Asked, Refusal> {
     }
     errors.refuse()?;
     let (Some(held), Some(template)) = (held, template) else { return Err(Refusal::not_found()) };
-    Ok(Asked { held, template: template.id, template_name: template.name, field })
+    Ok(RunRequest { held, template: template.id, template_name: template.name, field })
 }
 
-fn record_of(request: &Request, conn: &mut Conn, id: i64, errors: &mut Errors) -> Result<Option<Held>, Refusal> {
-    if let Some(held) = of_record(request, conn, id)? {
+fn record_of(
+    request: &Request,
+    conn: &mut Conn,
+    id: i64,
+    errors: &mut Errors,
+) -> Result<Option<RecordAccess>, Refusal> {
+    if let Some(held) = load_record_access(request, conn, id)? {
         return Ok(Some(held));
     }
     match class_of(conn, id)? {
         Some(_) => errors.add(OBJECT_RECORD, format!("Invalid pk {id} - You do not have permission for this Record.")),
-        None => errors.add(OBJECT_RECORD, message::pk(id)),
+        None => errors.add(OBJECT_RECORD, message::invalid_id_message(id)),
     }
     Ok(None)
 }
 
 /// A template as requests for documents see it.
-struct Found {
+struct RunTemplate {
     id: i64,
     class: i64,
     name: String,
     is_on_demand: bool,
 }
 
-fn find_template(conn: &mut Conn, id: i64) -> Result<Option<Found>, Error> {
+fn find_template(conn: &mut Conn, id: i64) -> Result<Option<RunTemplate>, StoreError> {
     let sql = Sql::new("SELECT id, class_id, name, allow_on_demand_generation FROM document_templates WHERE id = $1");
-    conn.opt(&sql.arg(id), |row| {
-        Ok(Found { id: row.int(0)?, class: row.int(1)?, name: row.text(2)?.to_owned(), is_on_demand: row.flag(3)? })
+    conn.query_optional(&sql.arg(id), |row| {
+        Ok(RunTemplate {
+            id: row.int(0)?,
+            class: row.int(1)?,
+            name: row.text(2)?.to_owned(),
+            is_on_demand: row.flag(3)?,
+        })
     })
 }
 
-fn template_of(request: &Request, conn: &mut Conn, id: i64, errors: &mut Errors) -> Result<Option<Found>, Refusal> {
+fn template_of(
+    request: &Request,
+    conn: &mut Conn,
+    id: i64,
+    errors: &mut Errors,
+) -> Result<Option<RunTemplate>, Refusal> {
     let Some(found) = find_template(conn, id)? else {
-        errors.add(DOCUMENT_TEMPLATE, message::pk(id));
+        errors.add(DOCUMENT_TEMPLATE, message::invalid_id_message(id));
         return Ok(None);
     };
     let may = found.is_on_demand && may_view(request, conn, found.class)? && may_view_classes(request, conn, id)?;
@@ -262,7 +279,7 @@ fn template_of(request: &Request, conn: &mut Conn, id: i64, errors: &mut Errors)
 }
 
 /// The field into which the file is to be put, if the body names one.
-fn field_of(held: &Held, sent: Option<Sent<'_>>, errors: &mut Errors) -> Option<ClassField> {
+fn field_of(held: &RecordAccess, sent: Option<JsonValue<'_>>, errors: &mut Errors) -> Option<ClassField> {
     let sent = sent.filter(|sent| !sent.is_null())?;
     let Some(alias) = sent.as_str() else {
         errors.add(FIELD, message::STRING);
@@ -273,7 +290,7 @@ fn field_of(held: &Held, sent: Option<Sent<'_>>, errors: &mut Errors) -> Option<
         Some(field) if field.kind != FieldType::Document => {
             errors.add(FIELD, format!("Invalid type - field {alias} is not Document type."));
         }
-        Some(_) if !held.may(EDIT) => {
+        Some(_) if !held.allows(EDIT) => {
             errors.add(FIELD, format!("Invalid name {alias} - You do not have permission for this field."));
         }
         Some(field) => return Some(field.clone()),
@@ -282,30 +299,30 @@ fn field_of(held: &Held, sent: Option<Sent<'_>>, errors: &mut Errors) -> Option<
 }
 
 fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = of_path(request, conn)?;
+    let held = load_from_path(request, conn)?;
     let template = template_of_path(conn, request, &held)?;
     needs_classes(request, conn, template.id)?;
     request.object()?;
     let sql = Sql::new(
         "SELECT id, status, field, job FROM document_runs WHERE record = $1 AND template = $2 ORDER BY id DESC LIMIT 1 FOR UPDATE",
     );
-    let run = conn.opt(&sql.arg(held.id).arg(template.id), |row| {
+    let run = conn.query_optional(&sql.arg(held.id).arg(template.id), |row| {
         Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.opt_int(3)?))
     })?;
     let (run, status, field, job) = run.ok_or_else(Refusal::not_found)?;
     if status != PROCESSING || !runs::end(conn, run, CANCELED, "", request.now)? {
-        return Err(Refusal::bad("Document has already been processed."));
+        return Err(Refusal::bad_request("Document has already been processed."));
     }
     if let Some(job) = job {
         jobs::cancel(request, conn, job)?;
     }
     let field = held.class.fields.iter().find(|known| Some(known.id) == field).cloned();
-    let asked = Asked { template: template.id, template_name: template.name, field, held };
+    let asked = RunRequest { template: template.id, template_name: template.name, field, held };
     started(conn, &asked, "cancelled")
 }
 
 /// The template of the path; 404 when it is none of the record's class.
-fn template_of_path(conn: &mut Conn, request: &Request, held: &Held) -> Result<Found, Refusal> {
+fn template_of_path(conn: &mut Conn, request: &Request, held: &RecordAccess) -> Result<RunTemplate, Refusal> {
     let found = find_template(conn, request.second_id())?;
     found.filter(|found| found.class == held.class.id).ok_or_else(Refusal::not_found)
 }
@@ -318,17 +335,17 @@ fn needs_classes(request: &Request, conn: &mut Conn, template: i64) -> Result<()
 // ---- Read ----------------------------------------------------------------------------------------------------------
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    of_path(request, conn)?;
+    load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&DOCUMENT)))
 }
 
 fn document_of_fields(request: &Request, conn: &mut Conn) -> Outcome {
-    of_path(request, conn)?;
+    load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&DOCUMENT_FIELD)))
 }
 
 /// The templates of a record's class with its latest run of each.
-fn shape(request: &Request, record: i64) -> Shape {
+fn shape(request: &Request, record: i64) -> RowShape {
     let mut extra = Sql::new("");
     let latest = |sql: &mut Sql, what: &'static str| {
         sql.push(what).push(" FROM document_runs r WHERE r.record = ").bind(record);
@@ -351,19 +368,25 @@ fn shape(request: &Request, record: i64) -> Shape {
     }
     extra.push(", t.id");
     let address = request.app.address_of(&request.build);
-    Shape::owned(Declaration::Static(&DOCUMENT), extra, move |out, _, row, at, _| {
+    RowShape::with_declaration(Declaration::Static(&DOCUMENT), extra, move |out, _, row, at, _| {
         write_run(out.name("generated_document"), row, at, record, &address)
     })
 }
 
-fn write_run(out: &mut Writer, row: &Cell<'_>, at: usize, record: i64, address: &str) -> Result<(), Error> {
+fn write_run(
+    out: &mut JsonWriter,
+    row: &RowCells<'_>,
+    at: usize,
+    record: i64,
+    address: &str,
+) -> Result<(), StoreError> {
     use resource::json::Cells;
     let Some(id) = row.int(at)? else {
         out.raw("null");
         return Ok(());
     };
     let file = match row.int(at + 3)? {
-        Some(id) => Some(File {
+        Some(id) => Some(StoredFile {
             id,
             uuid: row.text(at + 6)?.unwrap_or("").to_owned(),
             name: row.text(at + 7)?.unwrap_or("").to_owned(),
@@ -377,7 +400,7 @@ fn write_run(out: &mut Writer, row: &Cell<'_>, at: usize, record: i64, address: 
         Some(file) => out.int(file.id),
         None => out.raw("null"),
     };
-    out.name("generated_at").moment(row.int(at + 4)?);
+    out.name("generated_at").datetime(row.int(at + 4)?);
     write_user(out.name("generated_by"), row.user(at + 5)?);
     out.name("_meta").raw("{").name("labels").raw("{");
     if let Some(file) = file {
@@ -391,7 +414,7 @@ fn write_run(out: &mut Writer, row: &Cell<'_>, at: usize, record: i64, address: 
 
 /// The templates whose merge fields name only classes that the caller may view.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = of_path(request, conn)?;
+    let held = load_from_path(request, conn)?;
     let named = Sql::new(
         "SELECT c.class_id FROM document_template_classes c JOIN document_templates d ON d.id = c.template \
          WHERE d.class_id = $1",
@@ -401,35 +424,36 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     scope.bind(held.class.id);
     if !hidden.is_empty() {
         scope.push(" AND t.id NOT IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
-        scope.any(hidden).push(")");
+        scope.push_any(hidden).push(")");
     }
-    rows::list(request, conn, &shape(request, held.id), Scope::of(scope))
+    rows::list(request, conn, &shape(request, held.id), Scope::matching(scope))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = of_path(request, conn)?;
+    let held = load_from_path(request, conn)?;
     let template = template_of_path(conn, request, &held)?;
     let instance = rows::view_id(request, conn, &shape(request, held.id), template.id)?;
     Ok(Answer::instance(StatusCode::OK, instance))
 }
 
 /// Sends the file of a run to its requester, and to whoever may view all that it shows.
-fn download(request: Arc<Request>) -> Pending {
+fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let file = snapshot::read(&request, |request: &Request, conn: &mut Conn| downloadable(request, conn)).await?;
         files::send(&request, &file).await
     })
 }
 
-fn downloadable(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
-    let held = of_path(request, conn)?;
+fn downloadable(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
+    let held = load_from_path(request, conn)?;
     let template = template_of_path(conn, request, &held)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS)
         .push(", r.requester, r.shown FROM document_runs r JOIN files f ON f.id = r.file WHERE r.record = ");
     sql.bind(held.id).push(" AND r.template = ").bind(template.id);
     sql.push(" AND f.uuid = ").bind(request.uuid().to_string());
-    let found = conn.opt(&sql, |row| Ok((File::read(row, 0)?, row.int(4)?, row.text(5)?.to_owned())))?;
+    let found =
+        conn.query_optional(&sql, |row| Ok((StoredFile::read(row, 0)?, row.int(4)?, row.text(5)?.to_owned())))?;
     let (file, requester, shown) = found.ok_or_else(Refusal::not_found)?;
     if requester == request.caller()?.user {
         return Ok(file);
@@ -445,18 +469,18 @@ fn downloadable(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
 
 /// The fields of a record into which a document may be put.
 fn fields(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = of_path(request, conn)?;
+    let held = load_from_path(request, conn)?;
     let page = select(&DOCUMENT_FIELD, &request.query)?;
     let all: Vec<ClassField> =
         held.class.fields.iter().filter(|field| field.kind == FieldType::Document).cloned().collect();
     let files = files_of(conn, &held.class, held.id)?;
-    let mut out = Writer::with_capacity(512);
+    let mut out = JsonWriter::with_capacity(512);
     out.raw("[");
     for field in all.iter().skip(page.offset as usize).take(page.limit as usize) {
         let most = field.max_num_of_files.unwrap_or(1);
         let count = files.get(&field.alias).map_or(0, Vec::len) as i64;
         out.comma().raw("{").name("alias").text(&field.alias).name("label").text(&field.label);
-        out.name("max_num_of_files").int(most).name("is_available").bool(held.may(EDIT) && count < most).raw("}");
+        out.name("max_num_of_files").int(most).name("is_available").bool(held.allows(EDIT) && count < most).raw("}");
     }
     out.raw("]");
     let total = all.len() as i64;

@@ -4,14 +4,14 @@
 
 use super::work::GENERATE;
 use events::file_copies::FileCopy;
-use files::held::{Ending, FILE_COLUMNS, File, release_by_job};
+use files::held::{EndedReferences, FILE_COLUMNS, StoredFile, release_by_job};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::reactions::Removal;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many runs are removed in one transaction.
 const PAGE: i64 = 500;
@@ -29,16 +29,16 @@ pub const FAILED: &str = "failed";
 pub const STATES: [&str; 6] = [PROCESSING, CANCELED, COMPLETED, FIELD_UPDATED, FIELD_NOT_UPDATED, FAILED];
 
 /// The records that a document shows beside its own, by their classes.
-pub type Related = BTreeMap<i64, Vec<i64>>;
+pub type RelatedRecords = BTreeMap<i64, Vec<i64>>;
 
 /// Related records as they are stored.
-pub fn related_to_json(related: &Related) -> String {
+pub fn related_to_json(related: &RelatedRecords) -> String {
     let members: Map<String, Json> = related.iter().map(|(class, ids)| (class.to_string(), json!(ids))).collect();
     Json::Object(members).to_string()
 }
 
 /// Reads what [`related_to_json`] wrote.
-pub fn related_of_json(text: &str) -> Related {
+pub fn related_of_json(text: &str) -> RelatedRecords {
     serde_json::from_str(text).unwrap_or_default()
 }
 
@@ -53,13 +53,13 @@ pub struct Run {
 }
 
 /// A run that is to be processed; `None`: it was canceled, or is done.
-pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Run>, Error> {
+pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Run>, StoreError> {
     let sql = Sql::new(
         "SELECT id, record, template, field, requester FROM document_runs WHERE status = 'processing' AND id = ",
     );
     let mut sql = sql;
     sql.bind(id).push(lock);
-    conn.opt(&sql, |row| {
+    conn.query_optional(&sql, |row| {
         let (record, template) = (row.int(1)?, row.int(2)?);
         Ok(Run { id: row.int(0)?, record, template, field: row.opt_int(3)?, requester: row.int(4)? })
     })
@@ -69,12 +69,12 @@ pub fn processing(conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option
 pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) -> Result<(), Refusal> {
     // Requests of one account are counted one after the other.
     let lock = Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(requester);
-    conn.opt(&lock, |_| Ok(()))?;
+    conn.query_optional(&lock, |_| Ok(()))?;
     let forget = Sql::new("DELETE FROM document_requests WHERE requester = $1 AND at <= $2");
     conn.exec(&forget.arg(requester).arg(request.now - HOUR_US))?;
     let recent =
         Sql::new("SELECT count(*), COALESCE(min(at), 0) FROM document_requests WHERE requester = $1 AND record = $2");
-    let (runs, first) = conn.one(&recent.arg(requester).arg(record), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let (runs, first) = conn.query_one(&recent.arg(requester).arg(record), |row| Ok((row.int(0)?, row.int(1)?)))?;
     if runs >= RUNS_AN_HOUR {
         return Err(Refusal::too_many(first + HOUR_US - request.now));
     }
@@ -82,7 +82,7 @@ pub fn count(request: &Request, conn: &mut Conn, record: i64, requester: i64) ->
     Ok(conn.exec(&sql.arg(requester).arg(record).arg(request.now)).map(drop)?)
 }
 
-/// Begins a run, in the transaction of the request. [`Error::Unique`]: one is processing.
+/// Begins a run, in the transaction of the request. [`StoreError::Unique`]: one is processing.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
@@ -90,7 +90,7 @@ pub fn begin(
     template: i64,
     field: Option<i64>,
     requester: i64,
-) -> Result<i64, Error> {
+) -> Result<i64, StoreError> {
     // Former ones without a file tell nothing any more.
     let former = Sql::new(
         "DELETE FROM document_runs WHERE record = $1 AND template = $2 AND file IS NULL AND status <> 'processing'",
@@ -101,15 +101,15 @@ pub fn begin(
          VALUES ($1, $2, $3, $4, 'processing', '', '{}', $5) RETURNING id",
     );
     let sql = sql.arg(record).arg(template).arg(field).arg(requester).arg(request.now);
-    let id = conn.one(&sql, |row| row.int(0))?;
+    let id = conn.query_one(&sql, |row| row.int(0))?;
     let job = NewJob { kind: &GENERATE, payload: json!({"run": id}), key: None, not_before: request.now };
-    let job = jobs::put(request, conn, &job)?;
+    let job = jobs::enqueue(request, conn, &job)?;
     conn.exec(&Sql::new("UPDATE document_runs SET job = $1 WHERE id = $2").arg(job).arg(id))?;
     Ok(id)
 }
 
 /// Ends a run that is processing without a file.
-pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, now: i64) -> Result<bool, Error> {
+pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, now: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3 WHERE id = $4 AND status = 'processing'",
     );
@@ -118,7 +118,7 @@ pub fn end(conn: &mut Conn, id: i64, status: &'static str, error_message: &str, 
 
 /// The document with which the last run of a record and a template ended.
 pub struct FormerDocument {
-    pub file: File,
+    pub file: StoredFile,
     /// Whether it stands in a field of the record.
     pub is_in_field: bool,
     /// Its copy in the history service.
@@ -126,35 +126,35 @@ pub struct FormerDocument {
 }
 
 /// The document of the last run of the same record and template, if it has this content.
-pub fn equal_document(conn: &mut Conn, run: &Run, hash: &str, size: i64) -> Result<Option<FormerDocument>, Error> {
+pub fn equal_document(conn: &mut Conn, run: &Run, hash: &str, size: i64) -> Result<Option<FormerDocument>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.field, r.copy_tenant, r.copy_file, r.content_hash FROM document_runs r ");
     sql.push("JOIN files f ON f.id = r.file WHERE r.record = ").bind(run.record);
     sql.push(" AND r.template = ").bind(run.template).push(" AND r.id < ").bind(run.id);
-    let former = conn.opt(sql.push(" ORDER BY r.id DESC LIMIT 1"), |row| {
-        let text = |at: usize| Ok::<_, Error>(row.opt_text(at)?.map(str::to_owned));
+    let former = conn.query_optional(sql.push(" ORDER BY r.id DESC LIMIT 1"), |row| {
+        let text = |at: usize| Ok::<_, StoreError>(row.opt_text(at)?.map(str::to_owned));
         let copy = match (text(5)?, text(6)?) {
             (Some(client_id), Some(file_id)) => Some(FileCopy { client_id, file_id }),
             _ => None,
         };
-        Ok((FormerDocument { file: File::read(row, 0)?, is_in_field: row.opt_int(4)?.is_some(), copy }, text(7)?))
+        Ok((FormerDocument { file: StoredFile::read(row, 0)?, is_in_field: row.opt_int(4)?.is_some(), copy }, text(7)?))
     })?;
     let equal = former.filter(|(former, of)| of.as_deref() == Some(hash) && former.file.size == size);
     Ok(equal.map(|(former, _)| former))
 }
 
 /// The file with which a run ends.
-pub struct Outcome<'a> {
+pub struct RunFile<'a> {
     pub status: &'static str,
     pub error_message: &'static str,
     pub file: i64,
     pub content_hash: &'a str,
     pub copy: Option<&'a FileCopy>,
-    pub related: &'a Related,
+    pub related: &'a RelatedRecords,
 }
 
 /// Ends a run with a file, in the place of the finished ones before it.
-pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &Outcome<'_>) -> Result<(), Error> {
+pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &RunFile<'_>) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE document_runs SET status = $1, error_message = $2, ended_at = $3, file = $4, shown = $5, \
          content_hash = $6, copy_tenant = $7, copy_file = $8 WHERE id = $9",
@@ -164,17 +164,17 @@ pub fn end_with_file(request: &Request, conn: &mut Conn, run: &Run, outcome: &Ou
     let sql = sql.arg(outcome.copy.map(|copy| copy.client_id.clone()));
     conn.exec(&sql.arg(outcome.copy.map(|copy| copy.file_id.clone())).arg(run.id))?;
     let former = Sql::new("SELECT id FROM document_runs WHERE record = $1 AND template = $2 AND id < $3");
-    let former = conn.all(&former.arg(run.record).arg(run.template).arg(run.id), |row| row.int(0))?;
+    let former = conn.query_all(&former.arg(run.record).arg(run.template).arg(run.id), |row| row.int(0))?;
     remove(conn, former)
 }
 
 /// Removes runs, and gives up their files.
-fn remove(conn: &mut Conn, runs: Vec<i64>) -> Result<(), Error> {
+fn remove(conn: &mut Conn, runs: Vec<i64>) -> Result<(), StoreError> {
     if runs.is_empty() {
         return Ok(());
     }
-    release_by_job(conn, Ending::OfRuns(runs.clone()))?;
-    conn.exec(Sql::new("DELETE FROM document_runs WHERE id").any(runs)).map(drop)
+    release_by_job(conn, EndedReferences::OfRuns(runs.clone()))?;
+    conn.exec(Sql::new("DELETE FROM document_runs WHERE id").push_any(runs)).map(drop)
 }
 
 /// Removes the runs of records that are gone for good.
@@ -182,7 +182,7 @@ pub const RECORDS_REMOVED: Removal = Removal {
     resource: "object_records",
     run: |conn, records| {
         let mut sql = Sql::new("SELECT id FROM document_runs WHERE record");
-        let runs = conn.all(sql.any(records.to_vec()), |row| row.int(0))?;
+        let runs = conn.query_all(sql.push_any(records.to_vec()), |row| row.int(0))?;
         remove(conn, runs)
     },
 };
@@ -194,20 +194,20 @@ pub static LEFT_RUNS: JobKind = JobKind {
         let template = job.payload["template"].as_i64().unwrap_or(0);
         let page = move |conn: &mut Conn, _: i64| {
             let sql = Sql::new("SELECT id FROM document_runs WHERE template = $1 ORDER BY id LIMIT $2");
-            let runs = conn.all(&sql.arg(template).arg(PAGE), |row| row.int(0))?;
+            let runs = conn.query_all(&sql.arg(template).arg(PAGE), |row| row.int(0))?;
             let last = runs.last().copied();
             remove(conn, runs)?;
             Ok(last)
         };
-        Box::pin(async move { job.by_pages(PAGE, page).await })
+        Box::pin(async move { job.run_in_pages(PAGE, page).await })
     },
     ..JobKind::LONG
 };
 
 /// Has the runs of a template removed that is deleted.
-pub fn leave_template(request: &Request, conn: &mut Conn, template: i64) -> Result<(), Error> {
+pub fn leave_template(request: &Request, conn: &mut Conn, template: i64) -> Result<(), StoreError> {
     let key = template.to_string();
     let payload = json!({"template": template});
     let job = NewJob { kind: &LEFT_RUNS, payload, key: Some(&key), not_before: request.now };
-    jobs::put(request, conn, &job).map(drop)
+    jobs::enqueue(request, conn, &job).map(drop)
 }

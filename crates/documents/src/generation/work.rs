@@ -2,16 +2,16 @@
 //! run in one transaction, in which the rights of the requester are asked for again.
 
 use super::runs::{self, COMPLETED, FAILED, FIELD_NOT_UPDATED, FIELD_UPDATED, FormerDocument, Run};
-use super::values::{NoValues, Values, gather};
-use crate::docx::Refused;
-use crate::merge::{self, Bounds, MergeError};
+use super::values::{DocumentValues, ValuesFailure, read_values};
+use crate::docx::DocxError;
+use crate::merge::{self, MergeBounds, MergeError};
 use crate::templates::merge_fields::{MergeField, may_view_classes};
 use events::file_copies::{FileCopy, client_id, put_copy};
 use events::outbox::put_history;
-use events::record_events::{Event, GeneratedDocument, Source};
+use events::record_events::{EventSource, GeneratedDocument, RecordChangeEvent};
 use files::file_name;
-use files::held::{FILE_COLUMNS, File, Holder, Size, announce, forget, hold};
-use files::{Storage, storage_key, storage_limit, stored};
+use files::held::{FILE_COLUMNS, FileReference, Size, StoredFile, add_reference, announce, remove_announced_file};
+use files::{Storage, storage_key, storage_limit, to_store_error};
 use identity::{as_caller, is_active};
 use kit::app::App;
 use kit::build::Build;
@@ -21,13 +21,13 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use records::record_values::may_view_all;
 use records::rights::EDIT;
-use records::single_records::{Held, add_file, files_of, for_change, of_record};
+use records::single_records::{RecordAccess, add_file, files_of, for_change, load_record_access};
 use serde_json::Value as Json;
 use std::io::{BufReader, BufWriter, Seek};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many documents a process makes at a time.
 const AT_A_TIME: usize = 2;
@@ -57,12 +57,12 @@ fn id_of(job: &Job) -> i64 {
 }
 
 /// What is known before the file is written.
-struct Prepared {
+struct PreparedRun {
     run: Run,
     /// The name of the file.
     name: String,
-    template: File,
-    values: Values,
+    template: StoredFile,
+    values: DocumentValues,
 }
 
 /// Why a try does not end with a file.
@@ -77,11 +77,11 @@ enum NoFile {
     Refused(Refusal),
 }
 
-impl From<NoValues> for NoFile {
-    fn from(why: NoValues) -> NoFile {
+impl From<ValuesFailure> for NoFile {
+    fn from(why: ValuesFailure) -> NoFile {
         match why {
-            NoValues::Failed(text) => NoFile::Failed(text.to_owned()),
-            NoValues::Refused(refusal) => NoFile::Refused(refusal),
+            ValuesFailure::Failed(text) => NoFile::Failed(text.to_owned()),
+            ValuesFailure::Refused(refusal) => NoFile::Refused(refusal),
         }
     }
 }
@@ -92,8 +92,8 @@ impl From<Refusal> for NoFile {
     }
 }
 
-impl From<Error> for NoFile {
-    fn from(error: Error) -> NoFile {
+impl From<StoreError> for NoFile {
+    fn from(error: StoreError) -> NoFile {
         NoFile::Refused(error.into())
     }
 }
@@ -112,29 +112,29 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     };
     let now = app.clock.now();
     let end = move |conn: &mut Conn| runs::end(conn, id, FAILED, &error_message, now);
-    build.db.write::<_, Error>(end).await.map(drop).map_err(|error| JobFailure::new(error.to_string()))
+    build.db.write::<_, StoreError>(end).await.map(drop).map_err(|error| JobFailure::new(error.to_string()))
 }
 
 async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let (with, of) = (app.clone(), build.clone());
     // The reading has errors of its own, which are no refusals.
-    let read = move |conn: &mut Conn| Ok::<_, Error>(prepare(&with, &of, conn, id));
-    let Prepared { run, name, template, values } = build.db.read(read).await??;
+    let read = move |conn: &mut Conn| Ok::<_, StoreError>(prepare(&with, &of, conn, id));
+    let PreparedRun { run, name, template, values } = build.db.read(read).await??;
     let storage: &Storage = app.slot();
-    let local = storage.blobs.local(&storage_key(build, &template.uuid)).await.map_err(stored)?;
-    let blob = storage.blobs.begin().await.map_err(stored)?;
-    let merged = tokio::task::spawn_blocking(move || fill(local, values, blob));
+    let local = storage.blobs.local(&storage_key(build, &template.uuid)).await.map_err(to_store_error)?;
+    let blob = storage.blobs.begin().await.map_err(to_store_error)?;
+    let merged = tokio::task::spawn_blocking(move || write_document(local, values, blob));
     let (blob, values, hash) =
         merged.await.map_err(|error| NoFile::Failed(format!("The document could not be made: {error}.")))??;
     let size = blob.size() as i64;
-    let equal = equal(app, build, &run, &hash, size).await?;
+    let equal = find_equal_document(app, build, &run, &hash, size).await?;
     let copy = equal.as_ref().and_then(|equal| equal.copy.clone());
     // An equal document is the same file, unless that has another name, or belongs to a field of the record.
     let same = equal.filter(|equal| equal.file.name == name && !equal.is_in_field);
     // A copy that would be refused at the end is not made.
     let of_copy = if copy.is_some() { 0 } else { size };
     let document = Document { hash, size, copy, has_new_copy: false, related: values.related };
-    let ending = |file| Ending { run: run.id, file, document };
+    let ending = |file| RunEnding { run: run.id, file, document };
     if let Some(same) = same {
         return end(app, build, run.requester, ending(same.file.id), blob, None).await;
     }
@@ -147,14 +147,20 @@ async fn make(app: &App, build: &Arc<Build>, id: i64) -> Result<(), NoFile> {
     let (file, uuid) = announced.await?;
     let ended = end(app, build, run.requester, ending(file), blob, Some(&uuid)).await;
     if ended.is_err() {
-        forget(app, build, file).await;
+        remove_announced_file(app, build, file).await;
     }
     ended
 }
 
 /// The document of the last run of the same record and template, if it has the same content: without its copy if the history
 /// service does not have that.
-async fn equal(app: &App, build: &Build, run: &Run, hash: &str, size: i64) -> Result<Option<FormerDocument>, NoFile> {
+async fn find_equal_document(
+    app: &App,
+    build: &Build,
+    run: &Run,
+    hash: &str,
+    size: i64,
+) -> Result<Option<FormerDocument>, NoFile> {
     let (of, content) = (run.clone(), hash.to_owned());
     let equal = build.db.read(move |conn| runs::equal_document(conn, &of, &content, size)).await?;
     let Some(mut equal) = equal else { return Ok(None) };
@@ -172,7 +178,7 @@ async fn end(
     app: &App,
     build: &Arc<Build>,
     requester: i64,
-    mut ending: Ending,
+    mut ending: RunEnding,
     mut blob: NewBlob,
     uuid: Option<&str>,
 ) -> Result<(), NoFile> {
@@ -183,11 +189,11 @@ async fn end(
         document.has_new_copy = document.copy.is_some();
     }
     if let Some(uuid) = uuid {
-        storage.blobs.make_group(&build.uid).await.map_err(stored)?;
-        blob.finish(&storage_key(build, uuid)).await.map_err(stored)?;
+        storage.blobs.make_group(&build.uid).await.map_err(to_store_error)?;
+        blob.finish(&storage_key(build, uuid)).await.map_err(to_store_error)?;
     }
     let caller = build.db.read(move |conn| as_caller(conn, requester)).await?;
-    let request = Arc::new(Request::of_job(app, build, caller));
+    let request = Arc::new(Request::for_job(app, build, caller));
     let ended = commit::write(&request, move |request, conn| match finish(request, conn, &ending) {
         // Nothing of it may be kept.
         Err(NoFile::Refused(refusal)) => Err(refusal),
@@ -214,48 +220,52 @@ fn requester(app: &App, build: &Arc<Build>, conn: &mut Conn, run: &Run) -> Resul
     if !is_active(conn, run.requester)? {
         return Err(NoFile::Failed("The account that asked for the document is not active.".to_owned()));
     }
-    Ok(Request::of_job(app, build, as_caller(conn, run.requester)?))
+    Ok(Request::for_job(app, build, as_caller(conn, run.requester)?))
 }
 
 /// Checks the rights of the requester, and reads what the document shows.
-fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: i64) -> Result<Prepared, NoFile> {
+fn prepare(app: &App, build: &Arc<Build>, conn: &mut Conn, id: i64) -> Result<PreparedRun, NoFile> {
     let run = runs::processing(conn, id, "")?.ok_or(NoFile::Over)?;
     let request = requester(app, build, conn, &run)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS)
         .push(", t.name, t.merge_fields FROM document_templates t JOIN files f ON f.id = t.file WHERE t.id = ");
-    let template = conn.opt(sql.bind(run.template), |row| {
-        Ok((File::read(row, 0)?, row.text(4)?.to_owned(), row.text(5)?.to_owned()))
+    let template = conn.query_optional(sql.bind(run.template), |row| {
+        Ok((StoredFile::read(row, 0)?, row.text(4)?.to_owned(), row.text(5)?.to_owned()))
     })?;
     let (template, name, fields) = template.ok_or(NoFile::Over)?;
-    let held = of_record(&request, conn, run.record)?.ok_or_else(no_record)?;
+    let held = load_record_access(&request, conn, run.record)?.ok_or_else(record_missing)?;
     if !may_view_classes(&request, conn, run.template)? {
-        return Err(no_class());
+        return Err(class_missing());
     }
-    let values = gather(&request, conn, &held.class, held.id, &MergeField::from_json(&fields))?;
+    let values = read_values(&request, conn, &held.class, held.id, &MergeField::from_json(&fields))?;
     let name = file_name::clean(&format!("{}.docx", name.replace(['/', '\\'], "-")));
-    Ok(Prepared { run, name, template, values })
+    Ok(PreparedRun { run, name, template, values })
 }
 
-fn no_record() -> NoFile {
+fn record_missing() -> NoFile {
     NoFile::Failed("The record no longer exists, or you do not have permission to view it.".to_owned())
 }
 
-fn no_class() -> NoFile {
+fn class_missing() -> NoFile {
     NoFile::Failed("You do not have permission for an object class that the document shows.".to_owned())
 }
 
 /// Writes the document; its bytes, its values and the hash of the bytes.
-fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(NewBlob, Values, String), NoFile> {
+fn write_document(
+    template: std::fs::File,
+    values: DocumentValues,
+    mut blob: NewBlob,
+) -> Result<(NewBlob, DocumentValues, String), NoFile> {
     let end = Instant::now() + MERGE_TIMEOUT;
     let mut time_left = || Instant::now() < end;
     let failed = |error: &dyn std::fmt::Display| NoFile::Failed(error.to_string());
     let mut template = merge::open_stored(BufReader::new(template)).map_err(|error| match error.kind {
-        Refused::Io => NoFile::Later(error.reason),
+        DocxError::Io => NoFile::Later(error.reason),
         _ => failed(&error),
     })?;
     let out = BufWriter::new(blob.file());
-    match merge::merge(&mut template, &values, out, Bounds::usual(&mut time_left)) {
+    match merge::merge(&mut template, &values, out, MergeBounds::default_bounds(&mut time_left)) {
         Ok(()) => {
             let hash = blob.sha256().map_err(|error| NoFile::Later(error.to_string()))?;
             Ok((blob, values, hash))
@@ -266,7 +276,7 @@ fn fill(template: std::fs::File, values: Values, mut blob: NewBlob) -> Result<(N
 }
 
 /// How a run ends.
-struct Ending {
+struct RunEnding {
     run: i64,
     file: i64,
     document: Document,
@@ -280,17 +290,18 @@ struct Document {
     copy: Option<FileCopy>,
     /// Whether the copy is not that of an equal document.
     has_new_copy: bool,
-    related: runs::Related,
+    related: runs::RelatedRecords,
 }
 
 /// Ends a run with its file, if the requester may still see what it shows. Whatever else than a refusal is returned as an error,
 /// is so before anything is written.
-fn finish(request: &Request, conn: &mut Conn, ending: &Ending) -> Result<(), NoFile> {
+fn finish(request: &Request, conn: &mut Conn, ending: &RunEnding) -> Result<(), NoFile> {
     let run = runs::processing(conn, ending.run, " FOR UPDATE")?.ok_or(NoFile::Over)?;
-    let request = &request.by(requester(&request.app, &request.build, conn, &run)?.caller.ok_or_else(no_record)?);
-    let held = for_change(request, conn, run.record)?.ok_or_else(no_record)?;
+    let request =
+        &request.with_caller(requester(&request.app, &request.build, conn, &run)?.caller.ok_or_else(record_missing)?);
+    let held = for_change(request, conn, run.record)?.ok_or_else(record_missing)?;
     if !may_view_classes(request, conn, run.template)? {
-        return Err(no_class());
+        return Err(class_missing());
     }
     let document = &ending.document;
     for (class, ids) in &document.related {
@@ -299,9 +310,9 @@ fn finish(request: &Request, conn: &mut Conn, ending: &Ending) -> Result<(), NoF
             return Err(NoFile::Later("a related record may not be viewed any more".to_owned()));
         }
     }
-    hold(conn, ending.file, Holder::Run(run.id))?;
+    add_reference(conn, ending.file, FileReference::Run(run.id))?;
     let (status, error_message) = put_into_field(request, conn, &run, &held, ending.file)?;
-    let outcome = runs::Outcome {
+    let outcome = runs::RunFile {
         status,
         error_message,
         file: ending.file,
@@ -316,10 +327,14 @@ fn finish(request: &Request, conn: &mut Conn, ending: &Ending) -> Result<(), NoF
     }
     let Some(copy) = &document.copy else { return Ok(()) };
     let name = Sql::new("SELECT full_name FROM users WHERE id = $1").arg(run.requester);
-    let name = conn.one(&name, |row| Ok(row.text(0)?.to_owned()))?;
+    let name = conn.query_one(&name, |row| Ok(row.text(0)?.to_owned()))?;
     let (document_template_id, field_id) = (run.template, run.field.unwrap_or(0));
     let generated = GeneratedDocument { document_template_id, field_id, file_id: &copy.file_id };
-    let event = Event::DocumentGenerated(generated).of(run.record, &Source::user(run.requester, name), request.now);
+    let event = RecordChangeEvent::DocumentGenerated(generated).to_history_event(
+        run.record,
+        &EventSource::user(run.requester, name),
+        request.now,
+    );
     Ok(put_history(request, conn, &[event])?)
 }
 
@@ -328,14 +343,14 @@ fn put_into_field(
     request: &Request,
     conn: &mut Conn,
     run: &Run,
-    held: &Held,
+    held: &RecordAccess,
     file: i64,
 ) -> Result<(&'static str, &'static str), Refusal> {
     let Some(wanted) = run.field else { return Ok((COMPLETED, "")) };
     let Some(field) = held.class.fields.iter().find(|field| field.id == wanted) else {
         return Ok((FIELD_NOT_UPDATED, "The field no longer exists."));
     };
-    if !held.may(EDIT) {
+    if !held.allows(EDIT) {
         return Ok((FIELD_NOT_UPDATED, "You do not have permission to edit the record."));
     }
     let count = files_of(conn, &held.class, held.id)?.get(&field.alias).map_or(0, Vec::len) as i64;

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::date_names::{MONTHS_AND_DAYS, Names};
+use super::date_names::{DateNames, MONTHS_AND_DAYS};
 
 /// What a pattern may consist of; a longer run of letters, or another one, is a mistake.
 const LETTERS: [&str; 16] =
@@ -13,21 +13,21 @@ const LONGEST: usize = 200;
 /// How a date is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DateFormat {
-    pattern: Vec<Piece>,
+    pattern: Vec<DatePiece>,
     /// In which zone a moment has its day and its hour.
     pub zone: TimeZone,
     pub language: Language,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Piece {
+enum DatePiece {
     Letters(&'static str),
     Text(String),
 }
 
 /// Which names months and days of the week have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Language(&'static Names);
+pub struct Language(&'static DateNames);
 
 impl Language {
     const ENGLISH: Language = Language(&MONTHS_AND_DAYS[0]);
@@ -60,16 +60,16 @@ impl DateFormat {
         let mut rest = pattern;
         while let Some(c) = rest.chars().next() {
             if is_single_quote(c) {
-                rest = quoted(&rest[c.len_utf8()..], &mut text)?;
+                rest = read_quoted(&rest[c.len_utf8()..], &mut text)?;
             } else if c.is_ascii_alphabetic() {
                 let run = rest.len() - rest.trim_start_matches(c).len();
                 let letters = &rest[..run];
                 let known = LETTERS.into_iter().chain(["a"]).find(|known| *known == letters);
                 let known = known.ok_or_else(|| format!("unknown letters {letters} in the pattern of a date"))?;
                 if !text.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(DatePiece::Text(std::mem::take(&mut text)));
                 }
-                pieces.push(Piece::Letters(known));
+                pieces.push(DatePiece::Letters(known));
                 rest = &rest[run..];
             } else {
                 text.push(c);
@@ -77,7 +77,7 @@ impl DateFormat {
             }
         }
         if !text.is_empty() {
-            pieces.push(Piece::Text(text));
+            pieces.push(DatePiece::Text(text));
         }
         Ok(Self { pattern: pieces, zone: TimeZone::UTC, language: Language::ENGLISH })
     }
@@ -86,15 +86,15 @@ impl DateFormat {
         self.pattern
             .iter()
             .map(|piece| match piece {
-                Piece::Letters(letters) => letters_of(letters, at, self.language.0),
-                Piece::Text(text) => text.clone(),
+                DatePiece::Letters(letters) => letters_of(letters, at, self.language.0),
+                DatePiece::Text(text) => text.clone(),
             })
             .collect()
     }
 }
 
 /// Takes the text up to the closing quote; two quotes in a row are one that is shown.
-fn quoted<'a>(rest: &'a str, text: &mut String) -> Result<&'a str, String> {
+fn read_quoted<'a>(rest: &'a str, text: &mut String) -> Result<&'a str, String> {
     if let Some(rest) = rest.strip_prefix(is_single_quote) {
         text.push('\'');
         return Ok(rest);
@@ -114,7 +114,7 @@ fn is_single_quote(c: char) -> bool {
     matches!(c, '\'' | '‘' | '’' | '‚' | '‛')
 }
 
-fn letters_of(letters: &str, at: DateTime, names: &Names) -> String {
+fn letters_of(letters: &str, at: DateTime, names: &DateNames) -> String {
     let month = at.month() as usize - 1;
     let day = at.weekday().to_monday_zero_offset() as usize;
     let hour_of_twelve = (at.hour() + 11) % 12 + 1;

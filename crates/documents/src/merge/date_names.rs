@@ -2,7 +2,7 @@
 
 /// The names of one language; weeks begin on Monday.
 #[derive(Debug, PartialEq)]
-pub struct Names {
+pub struct DateNames {
     pub language: &'static str,
     pub months: [&'static str; 12],
     pub short_months: [&'static str; 12],
@@ -11,8 +11,8 @@ pub struct Names {
 }
 
 #[rustfmt::skip]
-pub static MONTHS_AND_DAYS: [Names; 8] = [
-    Names {
+pub static MONTHS_AND_DAYS: [DateNames; 8] = [
+    DateNames {
         language: "en",
         months: [
             "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -22,7 +22,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         days: ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"],
         short_days: ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"],
     },
-    Names {
+    DateNames {
         language: "de",
         months: [
             "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
@@ -34,7 +34,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         days: ["Montag", "Dienstag", "Mittwoch", "Donnerstag", "Freitag", "Samstag", "Sonntag"],
         short_days: ["Mo.", "Di.", "Mi.", "Do.", "Fr.", "Sa.", "So."],
     },
-    Names {
+    DateNames {
         language: "fr",
         months: [
             "janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre",
@@ -46,7 +46,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         days: ["lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche"],
         short_days: ["lun.", "mar.", "mer.", "jeu.", "ven.", "sam.", "dim."],
     },
-    Names {
+    DateNames {
         language: "es",
         months: [
             "enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre",
@@ -56,7 +56,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         days: ["lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"],
         short_days: ["lun", "mar", "mié", "jue", "vie", "sáb", "dom"],
     },
-    Names {
+    DateNames {
         language: "it",
         months: [
             "gennaio", "febbraio", "marzo", "aprile", "maggio", "giugno", "luglio", "agosto", "settembre", "ottobre",
@@ -66,7 +66,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         days: ["lunedì", "martedì", "mercoledì", "giovedì", "venerdì", "sabato", "domenica"],
         short_days: ["lun", "mar", "mer", "gio", "ven", "sab", "dom"],
     },
-    Names {
+    DateNames {
         language: "nl",
         months: [
             "januari", "februari", "maart", "april", "mei", "juni", "juli", "augustus", "september", "oktober", "november",
@@ -76,7 +76,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         days: ["maandag", "dinsdag", "woensdag", "donderdag", "vrijdag", "zaterdag", "zondag"],
         short_days: ["ma", "di", "wo", "do", "vr", "za", "zo"],
     },
-    Names {
+    DateNames {
         language: "pt",
         months: [
             "janeiro", "fevereiro", "março", "abril", "maio", "junho", "julho", "agosto", "setembro", "outubro", "novembro",
@@ -91,7 +91,7 @@ pub static MONTHS_AND_DAYS: [Names; 8] = [
         short_days: ["seg.", "ter.", "qua.", "qui.", "sex.", "sáb.", "dom."],
     },
     // In the genitive, as in a date with its day.
-    Names {
+    DateNames {
         language: "pl",
         months: [
             "stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca", "lipca", "sierpnia", "września", "października",

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-use super::syntax::Filter;
+use super::syntax::TagFilter;
 
 /// What a tag stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum TagValue {
     Empty,
     /// Any text; options as their texts with `, ` between.
     Text(String),
@@ -22,9 +22,9 @@ pub enum Value {
     Bool(bool),
 }
 
-impl Value {
+impl TagValue {
     /// Whether a condition on it holds: it is set, and not false.
-    pub fn holds(&self) -> bool {
+    pub fn is_truthy(&self) -> bool {
         !self.is_empty() && *self != Self::Bool(false)
     }
 
@@ -34,11 +34,11 @@ impl Value {
     }
 
     /// Its day and hour in a zone; a date has none.
-    fn moment(&self, zone: &TimeZone) -> Option<DateTime> {
+    fn to_datetime(&self, zone: &TimeZone) -> Option<DateTime> {
         match self {
             Self::Date(date) => Some(date.at(0, 0, 0, 0)),
             Self::DateTime(microseconds) => Some(zone.to_datetime(Timestamp::from_microsecond(*microseconds).ok()?)),
-            Self::Day(microseconds) => Some(Self::DateTime(*microseconds).moment(zone)?.date().at(0, 0, 0, 0)),
+            Self::Day(microseconds) => Some(Self::DateTime(*microseconds).to_datetime(zone)?.date().at(0, 0, 0, 0)),
             _ => None,
         }
     }
@@ -49,8 +49,8 @@ impl Value {
             Self::Empty => String::new(),
             Self::Text(text) | Self::Number(text) => text,
             Self::Date(date) => date.to_string(),
-            Self::DateTime(_) => self.moment(&TimeZone::UTC).map(|at| format!("{at:.6}Z")).unwrap_or_default(),
-            Self::Day(_) => self.moment(&TimeZone::UTC).map(|at| at.date().to_string()).unwrap_or_default(),
+            Self::DateTime(_) => self.to_datetime(&TimeZone::UTC).map(|at| format!("{at:.6}Z")).unwrap_or_default(),
+            Self::Day(_) => self.to_datetime(&TimeZone::UTC).map(|at| at.date().to_string()).unwrap_or_default(),
             Self::Bool(true) => "Yes".to_owned(),
             Self::Bool(false) => "No".to_owned(),
         }
@@ -58,21 +58,23 @@ impl Value {
 }
 
 /// The text that a tag shows: its value after its filters. A filter leaves alone what it is not for.
-pub fn shown(value: Value, filters: &[Filter]) -> String {
+pub fn format_value(value: TagValue, filters: &[TagFilter]) -> String {
     filters.iter().fold(value, filtered).text()
 }
 
-fn filtered(value: Value, filter: &Filter) -> Value {
+fn filtered(value: TagValue, filter: &TagFilter) -> TagValue {
     match filter {
-        Filter::Date(format) => value.moment(&format.zone).map(|at| Value::Text(format.format(at))).unwrap_or(value),
-        Filter::Number(pattern) => match &value {
-            Value::Number(number) => pattern.format(number).map(Value::Text).unwrap_or(value),
+        TagFilter::Date(format) => {
+            value.to_datetime(&format.zone).map(|at| TagValue::Text(format.format(at))).unwrap_or(value)
+        }
+        TagFilter::Number(pattern) => match &value {
+            TagValue::Number(number) => pattern.format(number).map(TagValue::Text).unwrap_or(value),
             _ => value,
         },
-        Filter::Default(text) if value.is_empty() => Value::Text(text.clone()),
-        Filter::Default(_) => value,
-        Filter::Upper if !value.is_empty() => Value::Text(value.text().to_uppercase()),
-        Filter::Lower if !value.is_empty() => Value::Text(value.text().to_lowercase()),
-        Filter::Upper | Filter::Lower => value,
+        TagFilter::Default(text) if value.is_empty() => TagValue::Text(text.clone()),
+        TagFilter::Default(_) => value,
+        TagFilter::Upper if !value.is_empty() => TagValue::Text(value.text().to_uppercase()),
+        TagFilter::Lower if !value.is_empty() => TagValue::Text(value.text().to_lowercase()),
+        TagFilter::Upper | TagFilter::Lower => value,
     }
 }

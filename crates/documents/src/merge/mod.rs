@@ -16,7 +16,7 @@ mod tables;
 mod tag;
 pub mod template;
 
-pub use format::Value;
-pub use render::{Bounds, MergeError, Source, merge};
-pub use tag::{Kind, Tag};
-pub use template::{Survey, Template, open, open_stored, survey, tags_of_part};
+pub use format::TagValue;
+pub use render::{MergeBounds, MergeError, ValueSource, merge};
+pub use tag::{TagKind, TemplateTag};
+pub use template::{DocumentTemplate, TemplateReport, open, open_stored, survey, tags_of_part};

@@ -5,19 +5,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::notes::{MarkedNotes, RepeatedNote};
-use super::paragraphs::{self, Placed};
-use super::regions::{self, FRESH, LOOPS, Region, Regions, Rules};
+use super::paragraphs::{self, PlacedTag};
+use super::regions::{self, FRESH, LOOPS, Region, RegionRules, Regions};
 use super::syntax::{PASS_NUMBER, Syntax};
-use super::tag::{Kind, Tag};
-use crate::docx::identities::{self, Identity};
+use super::tag::{TagKind, TemplateTag};
+use crate::docx::identities::{self, XmlIdentity};
 use crate::docx::lists::{self, ListItem};
 use crate::docx::notes::{NoteKind, marks};
-use crate::docx::text::Text;
+use crate::docx::text::ParagraphText;
 use crate::docx::{MARKS, TemplateError};
 
 /// Ranges are bytes of the part's XML, tags are indices of the template's.
 #[derive(Debug)]
-pub enum Node {
+pub enum TemplateNode {
     Raw(Range<usize>),
     /// Only the first time.
     Once(Range<usize>),
@@ -53,7 +53,7 @@ pub enum Node {
     /// The notes of a part by their numbers, each of which is written once for each mark of it, in the order of the marks.
     Notes {
         kind: NoteKind,
-        notes: HashMap<usize, Vec<Node>>,
+        notes: HashMap<usize, Vec<TemplateNode>>,
     },
     Text(Box<str>),
     /// A value in the middle of a `w:t`, whose name is `element`.
@@ -63,13 +63,13 @@ pub enum Node {
     },
     Region {
         tag: usize,
-        nodes: Vec<Node>,
+        nodes: Vec<TemplateNode>,
         instead: Box<str>,
     },
     /// A table that is left out when none of its rows is written.
     Table {
         head: Range<usize>,
-        rows: Vec<Node>,
+        rows: Vec<TemplateNode>,
         tail: Range<usize>,
     },
 }
@@ -78,10 +78,10 @@ pub enum Node {
 pub const DOCUMENT: &str = "document";
 
 /// What all parts of a template have in common while they are compiled.
-pub struct Compiled<'a> {
-    pub rules: Rules<'a>,
+pub struct CompiledTemplate<'a> {
+    pub rules: RegionRules<'a>,
     /// The tags of the parts before.
-    pub tags: Vec<Tag>,
+    pub tags: Vec<TemplateTag>,
     /// The notes that the document names.
     pub notes: MarkedNotes,
 }
@@ -89,20 +89,20 @@ pub struct Compiled<'a> {
 /// Makes the nodes of a part and adds its tags. The document comes before the parts of its notes.
 pub fn compile(
     xml: &str,
-    text: &Text,
+    text: &ParagraphText,
     place: &'static str,
-    compiled: &mut Compiled<'_>,
-) -> Result<Vec<Node>, TemplateError> {
+    compiled: &mut CompiledTemplate<'_>,
+) -> Result<Vec<TemplateNode>, TemplateError> {
     let (placed, only_tags) = paragraphs::tags(text)?;
     let found = regions::find(xml, text, &placed, &only_tags, compiled.rules)?;
-    let kind = NoteKind::of_place(place);
-    let notes = compiled.notes.of_part(xml, kind, &placed, compiled.rules)?;
+    let kind = NoteKind::note_kind_of_part(place);
+    let notes = compiled.notes.repeated_notes(xml, kind, &placed, compiled.rules)?;
     let ids = add_tags(&placed, place, &mut compiled.tags);
-    let loops = Loops::of(&placed, &found, &notes, &compiled.tags);
+    let loops = Loops::from_tags(&placed, &found, &notes, &compiled.tags);
     let mut items = items(xml, text, &placed, &ids, &found);
     if !loops.0.is_empty() {
         let marks = text.marks.iter().filter(|mark| !is_removed(&found.removed, mark.start));
-        items.extend(marks.map(|mark| Item::edit(mark.clone(), What::Once)));
+        items.extend(marks.map(|mark| RangeItem::edit(mark.clone(), ItemKind::Once)));
         put_identities(xml, &loops, &found, &mut items)?;
         loops.put_lists(xml, &found, &mut items);
     }
@@ -110,60 +110,60 @@ pub fn compile(
         put_note_marks(xml, &found, &mut items)?;
     }
     for (at, note) in notes.iter().enumerate() {
-        items.push(Item { range: note.note.source.clone(), order: usize::MAX, what: What::Note(at) });
-        items.push(Item::edit(note.note.id.clone(), What::NoteId));
+        items.push(RangeItem { range: note.note.source.clone(), order: usize::MAX, what: ItemKind::Note(at) });
+        items.push(RangeItem::edit(note.note.id.clone(), ItemKind::NoteId));
     }
     // What stands at one place is written before what begins there.
     items.sort_by_key(|item| {
         let is_edit = item.what.is_edit();
         (item.range.start, is_edit, is_edit && !item.range.is_empty(), Reverse(item.range.end), item.order)
     });
-    let Compiled { tags, notes: marked, .. } = compiled;
+    let CompiledTemplate { tags, notes: marked, .. } = compiled;
     let repeated = HashMap::new();
     let mut builder = Builder { xml, text, items, next: 0, found, tags, marked, regions: 0, notes, repeated };
     let mut nodes = builder.nodes(0, xml.len(), None)?;
-    if let Some((kind, first)) = kind.zip(nodes.iter().position(|node| matches!(node, Node::NoteId))) {
+    if let Some((kind, first)) = kind.zip(nodes.iter().position(|node| matches!(node, TemplateNode::NoteId))) {
         // The place of the first note is that of all.
-        nodes[first] = Node::Notes { kind, notes: builder.repeated };
-        nodes.retain(|node| !matches!(node, Node::NoteId));
+        nodes[first] = TemplateNode::Notes { kind, notes: builder.repeated };
+        nodes.retain(|node| !matches!(node, TemplateNode::NoteId));
     }
     Ok(nodes)
 }
 
 /// The index of each placed tag in `tags`; a closing tag is not in it.
-fn add_tags(placed: &[Placed], place: &'static str, tags: &mut Vec<Tag>) -> Vec<usize> {
+fn add_tags(placed: &[PlacedTag], place: &'static str, tags: &mut Vec<TemplateTag>) -> Vec<usize> {
     placed
         .iter()
         .map(|placed| {
             let (kind, path, filters) = match &placed.syntax {
-                Syntax::Value(path, filters) => (Kind::Value, path, filters.clone()),
-                Syntax::Loop(path) => (Kind::Loop, path, Vec::new()),
-                Syntax::Condition(path) => (Kind::Condition, path, Vec::new()),
-                Syntax::Absence(path) => (Kind::Absence, path, Vec::new()),
+                Syntax::Value(path, filters) => (TagKind::Value, path, filters.clone()),
+                Syntax::Loop(path) => (TagKind::Loop, path, Vec::new()),
+                Syntax::Condition(path) => (TagKind::Condition, path, Vec::new()),
+                Syntax::Absence(path) => (TagKind::Absence, path, Vec::new()),
                 Syntax::End(_) => return usize::MAX,
             };
-            tags.push(Tag { kind, path: path.clone(), within: Vec::new(), filters, place });
+            tags.push(TemplateTag { kind, path: path.clone(), within: Vec::new(), filters, place });
             tags.len() - 1
         })
         .collect()
 }
 
 /// Something that happens to a range of the XML.
-struct Item {
+struct RangeItem {
     range: Range<usize>,
     /// Which of two of one range is outside.
     order: usize,
-    what: What,
+    what: ItemKind,
 }
 
-impl Item {
+impl RangeItem {
     /// What is no region is inside one of the same bytes.
-    fn edit(range: Range<usize>, what: What) -> Item {
-        Item { range, order: usize::MAX, what }
+    fn edit(range: Range<usize>, what: ItemKind) -> RangeItem {
+        RangeItem { range, order: usize::MAX, what }
     }
 }
 
-enum What {
+enum ItemKind {
     Cut,
     Put(&'static str),
     Value { tag: usize, element: Range<usize> },
@@ -179,30 +179,30 @@ enum What {
     Table(usize),
 }
 
-impl What {
+impl ItemKind {
     fn is_edit(&self) -> bool {
         !matches!(self, Self::Region { .. } | Self::Table(_) | Self::Note(_))
     }
 }
 
-fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regions) -> Vec<Item> {
+fn items(xml: &str, text: &ParagraphText, placed: &[PlacedTag], ids: &[usize], found: &Regions) -> Vec<RangeItem> {
     let mut items = Vec::new();
-    let mut put = |range: Range<usize>, what| items.push(Item::edit(range, what));
+    let mut put = |range: Range<usize>, what| items.push(RangeItem::edit(range, what));
     for &(start, end) in &found.removed {
         // What refers to a bookmark finds it where its paragraph was.
         let first = text.marks.partition_point(|mark| mark.start < start);
         let marks = text.marks[first..].iter().take_while(|mark| mark.start < end);
         let mut at = start;
         for mark in marks.filter(|mark| is_bookmark(xml, mark) && mark.end <= end) {
-            put(at..mark.start, What::Cut);
-            put(mark.clone(), What::Mark);
+            put(at..mark.start, ItemKind::Cut);
+            put(mark.clone(), ItemKind::Mark);
             at = mark.end;
         }
-        put(at..end, What::Cut);
+        put(at..end, ItemKind::Cut);
     }
     for binding in text.bindings.iter().filter(|binding| is_filled(placed, &binding.control)) {
         for element in binding.elements.iter().filter(|element| !is_removed(&found.removed, element.start)) {
-            put(element.clone(), What::Cut);
+            put(element.clone(), ItemKind::Cut);
         }
     }
     let mut preserved = BTreeSet::new();
@@ -213,24 +213,24 @@ fn items(xml: &str, text: &Text, placed: &[Placed], ids: &[usize], found: &Regio
             }
             let element = &text.paragraphs[placed.paragraph].elements[*within];
             if !element.preserves && preserved.insert(element.inner.start) {
-                put(element.inner.start - 1..element.inner.start - 1, What::Put(" xml:space=\"preserve\""));
+                put(element.inner.start - 1..element.inner.start - 1, ItemKind::Put(" xml:space=\"preserve\""));
             }
             let what = match placed.syntax {
                 Syntax::Value(..) if at == 0 => {
-                    What::Value { tag: *id, element: regions::name(xml, element.source.start) }
+                    ItemKind::Value { tag: *id, element: regions::name(xml, element.source.start) }
                 }
-                _ => What::Cut,
+                _ => ItemKind::Cut,
             };
             put(range.clone(), what);
         }
     }
     for (at, table) in found.tables.iter().enumerate() {
-        put(table.table.clone(), What::Table(at));
+        put(table.table.clone(), ItemKind::Table(at));
     }
     for (at, region) in found.regions.iter().enumerate() {
         if !is_gone(&found.removed, &region.body) {
-            let what = What::Region { region: at, tag: ids[region.open] };
-            items.push(Item { range: region.body.clone(), order: region.open, what });
+            let what = ItemKind::Region { region: at, tag: ids[region.open] };
+            items.push(RangeItem { range: region.body.clone(), order: region.open, what });
         }
     }
     items
@@ -242,24 +242,24 @@ fn is_bookmark(xml: &str, mark: &Range<usize>) -> bool {
 }
 
 /// Whether a tag stands in a content control.
-fn is_filled(placed: &[Placed], control: &Range<usize>) -> bool {
+fn is_filled(placed: &[PlacedTag], control: &Range<usize>) -> bool {
     let first = placed.partition_point(|tag| tag.start() < control.start);
     placed.get(first).is_some_and(|tag| tag.start() < control.end)
 }
 
 /// Adds what must not be in a document twice, where it stands in a loop.
-fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<Item>) -> Result<(), TemplateError> {
+fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<RangeItem>) -> Result<(), TemplateError> {
     let (mut sweep, mut count) = (Sweep::default(), 0);
-    identities::each(xml, |identity| {
+    identities::visit_identities(xml, |identity| {
         let (range, what) = match identity {
-            Identity::Number(range) => (range, What::Number),
-            Identity::Name(range) => (range.end..range.end, What::NameEnding),
-            Identity::Dropped(range) => (range, What::Once),
+            XmlIdentity::Number(range) => (range, ItemKind::Number),
+            XmlIdentity::Name(range) => (range.end..range.end, ItemKind::NameEnding),
+            XmlIdentity::Dropped(range) => (range, ItemKind::Once),
         };
         if loops.innermost(&mut sweep, range.start).is_some() && !is_removed(&found.removed, range.start) {
             count += 1;
             if count <= MARKS {
-                items.push(Item::edit(range, what));
+                items.push(RangeItem::edit(range, what));
             }
         }
     });
@@ -267,20 +267,20 @@ fn put_identities(xml: &str, loops: &Loops, found: &Regions, items: &mut Vec<Ite
 }
 
 /// Adds the marks of notes.
-fn put_note_marks(xml: &str, found: &Regions, items: &mut Vec<Item>) -> Result<(), TemplateError> {
+fn put_note_marks(xml: &str, found: &Regions, items: &mut Vec<RangeItem>) -> Result<(), TemplateError> {
     let marks = marks(xml, MARKS);
     if marks.len() > MARKS {
         return Err(TemplateError::too_large("too many marks of notes"));
     }
     let marks = marks.into_iter().filter(|mark| !is_removed(&found.removed, mark.id.start));
-    items.extend(marks.map(|mark| Item::edit(mark.id, What::NoteMark(mark.kind))));
+    items.extend(marks.map(|mark| RangeItem::edit(mark.id, ItemKind::NoteMark(mark.kind))));
     Ok(())
 }
 
 /// The loops of a part, those outside before those inside. A note that is written in each pass of a loop stands in it.
-struct Loops(Vec<Loop>);
+struct Loops(Vec<LoopRange>);
 
-struct Loop {
+struct LoopRange {
     body: Range<usize>,
     /// The loop around it in the part.
     outer: Option<usize>,
@@ -296,20 +296,20 @@ struct Sweep {
 }
 
 impl Loops {
-    fn of(placed: &[Placed], found: &Regions, notes: &[RepeatedNote], tags: &[Tag]) -> Loops {
+    fn from_tags(placed: &[PlacedTag], found: &Regions, notes: &[RepeatedNote], tags: &[TemplateTag]) -> Loops {
         let is_loop = |region: &&Region| matches!(placed[region.open].syntax, Syntax::Loop(_));
         let mut bodies: Vec<_> = found.regions.iter().filter(is_loop).map(|region| (region.body.clone(), 1)).collect();
         let in_loop = |note: &RepeatedNote| Some((note.note.source.clone(), tags[note.within?].within.len() + 1));
         bodies.extend(notes.iter().filter_map(in_loop));
         bodies.sort_by_key(|(body, _)| (body.start, Reverse(body.end)));
-        let mut loops: Vec<Loop> = Vec::with_capacity(bodies.len());
+        let mut loops: Vec<LoopRange> = Vec::with_capacity(bodies.len());
         let mut open: Vec<usize> = Vec::new();
         for (body, own) in bodies {
             while open.last().is_some_and(|last| loops[*last].body.end <= body.start) {
                 open.pop();
             }
             let outer = open.last().copied();
-            loops.push(Loop { body, outer, depth: own + outer.map_or(0, |outer| loops[outer].depth) });
+            loops.push(LoopRange { body, outer, depth: own + outer.map_or(0, |outer| loops[outer].depth) });
             open.push(loops.len() - 1);
         }
         Loops(loops)
@@ -337,7 +337,7 @@ impl Loops {
 
     /// Adds the numbers of lists that begin again in each pass. A list of one item in each pass is counted through: its items
     /// are the passes.
-    fn put_lists(&self, xml: &str, found: &Regions, items: &mut Vec<Item>) {
+    fn put_lists(&self, xml: &str, found: &Regions, items: &mut Vec<RangeItem>) {
         let mut sweep = Sweep::default();
         let mut lists: HashMap<&str, Vec<(ListItem, Option<usize>)>> = HashMap::new();
         for item in lists::items(xml, MARKS) {
@@ -349,7 +349,7 @@ impl Loops {
         for of_list in lists.into_values() {
             let Some(level) = self.level_of_list(&of_list) else { continue };
             let numbers = of_list.into_iter().map(|(item, _)| item.list);
-            items.extend(numbers.map(|range| Item::edit(range, What::ListNumber(level))));
+            items.extend(numbers.map(|range| RangeItem::edit(range, ItemKind::ListNumber(level))));
         }
     }
 
@@ -381,22 +381,22 @@ fn is_removed(removed: &BTreeSet<(usize, usize)>, at: usize) -> bool {
 
 struct Builder<'a> {
     xml: &'a str,
-    text: &'a Text,
-    items: Vec<Item>,
+    text: &'a ParagraphText,
+    items: Vec<RangeItem>,
     next: usize,
     found: Regions,
-    tags: &'a mut Vec<Tag>,
+    tags: &'a mut Vec<TemplateTag>,
     marked: &'a mut MarkedNotes,
     /// How many loops and conditions are open.
     regions: usize,
     notes: Vec<RepeatedNote>,
     /// The nodes of notes by their numbers.
-    repeated: HashMap<usize, Vec<Node>>,
+    repeated: HashMap<usize, Vec<TemplateNode>>,
 }
 
 impl Builder<'_> {
     /// The nodes from `at` to `end`, inside the loop whose tag is `within`.
-    fn nodes(&mut self, mut at: usize, end: usize, within: Option<usize>) -> Result<Vec<Node>, TemplateError> {
+    fn nodes(&mut self, mut at: usize, end: usize, within: Option<usize>) -> Result<Vec<TemplateNode>, TemplateError> {
         let mut nodes = Vec::new();
         while let Some(item) = self.items.get(self.next).filter(|item| item.range.start < end) {
             let range = item.range.clone();
@@ -407,36 +407,36 @@ impl Builder<'_> {
             raw(at..range.start, &mut nodes);
             at = range.end;
             match item.what {
-                What::Cut => (),
-                What::Once if within.is_some() => nodes.push(Node::Once(range)),
-                What::Number if within.is_some() => nodes.push(Node::Number(range)),
-                What::Once | What::Number => raw(range, &mut nodes),
-                What::ListNumber(level) => nodes.push(Node::ListNumber { list: range, level }),
-                What::Mark => nodes.push(Node::Mark { mark: range, is_once: within.is_some() }),
-                What::NameEnding => nodes.push(Node::NameEnding(range.start)),
-                What::NoteMark(kind) => {
+                ItemKind::Cut => (),
+                ItemKind::Once if within.is_some() => nodes.push(TemplateNode::Once(range)),
+                ItemKind::Number if within.is_some() => nodes.push(TemplateNode::Number(range)),
+                ItemKind::Once | ItemKind::Number => raw(range, &mut nodes),
+                ItemKind::ListNumber(level) => nodes.push(TemplateNode::ListNumber { list: range, level }),
+                ItemKind::Mark => nodes.push(TemplateNode::Mark { mark: range, is_once: within.is_some() }),
+                ItemKind::NameEnding => nodes.push(TemplateNode::NameEnding(range.start)),
+                ItemKind::NoteMark(kind) => {
                     let note = self.marked.add(kind, &self.xml[range.clone()], within, self.regions > 0);
-                    nodes.push(Node::NoteMark { kind, note, id: range });
+                    nodes.push(TemplateNode::NoteMark { kind, note, id: range });
                 }
-                What::NoteId => nodes.push(Node::NoteId),
-                What::Note(note) => {
+                ItemKind::NoteId => nodes.push(TemplateNode::NoteId),
+                ItemKind::Note(note) => {
                     let RepeatedNote { number, within, .. } = self.notes[note];
                     let inside = self.nodes(range.start, range.end, within)?;
                     if let Some(number) = number {
                         self.repeated.entry(number).or_insert(inside);
                     }
-                    nodes.push(Node::NoteId);
+                    nodes.push(TemplateNode::NoteId);
                 }
-                What::Put(text) => nodes.push(Node::Text(text.into())),
-                What::Value { tag, .. } if within.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
+                ItemKind::Put(text) => nodes.push(TemplateNode::Text(text.into())),
+                ItemKind::Value { tag, .. } if within.is_none() && self.tags[tag].path == [PASS_NUMBER] => {
                     return Err(TemplateError::syntax(format!("{{{{ {PASS_NUMBER} }}}} outside of a loop")));
                 }
-                What::Value { tag, ref element } => {
-                    nodes.push(Node::Value { tag, element: element.clone() });
+                ItemKind::Value { tag, ref element } => {
+                    nodes.push(TemplateNode::Value { tag, element: element.clone() });
                     self.put_in(tag, within);
                 }
-                What::Region { region, tag } => self.region(region, tag, within, &mut nodes)?,
-                What::Table(table) => nodes.push(self.table(table, within)?),
+                ItemKind::Region { region, tag } => self.region(region, tag, within, &mut nodes)?,
+                ItemKind::Table(table) => nodes.push(self.table(table, within)?),
             }
         }
         raw(at..end, &mut nodes);
@@ -448,10 +448,10 @@ impl Builder<'_> {
         region: usize,
         tag: usize,
         within: Option<usize>,
-        nodes: &mut Vec<Node>,
+        nodes: &mut Vec<TemplateNode>,
     ) -> Result<(), TemplateError> {
         self.put_in(tag, within);
-        let is_loop = self.tags[tag].kind == Kind::Loop;
+        let is_loop = self.tags[tag].kind == TagKind::Loop;
         if is_loop && self.tags[tag].within.len() == LOOPS {
             return Err(regions::too_deep(&Syntax::Loop(self.tags[tag].path.clone())));
         }
@@ -461,33 +461,33 @@ impl Builder<'_> {
             [&mut region.before, &mut region.begin, &mut region.end, &mut region.after, &mut region.instead]
                 .map(std::mem::take);
         let mut inside = Vec::new();
-        inside.extend(vanished.map(|vanished| self.apart(vanished.open)));
+        inside.extend(vanished.map(|vanished| self.separator_node(vanished.open)));
         text(&begin, &mut inside);
         self.regions += 1;
         inside.extend(self.nodes(body.start, body.end, if is_loop { Some(tag) } else { within })?);
         self.regions -= 1;
         text(&end, &mut inside);
         text(&before, nodes);
-        nodes.push(Node::Region { tag, nodes: inside, instead: instead.into_boxed_str() });
+        nodes.push(TemplateNode::Region { tag, nodes: inside, instead: instead.into_boxed_str() });
         text(&after, nodes);
-        nodes.extend(vanished.map(|vanished| self.apart(vanished.close)));
+        nodes.extend(vanished.map(|vanished| self.separator_node(vanished.close)));
         Ok(())
     }
 
     /// What keeps tables apart where a paragraph vanishes.
-    fn apart(&self, paragraph: usize) -> Node {
+    fn separator_node(&self, paragraph: usize) -> TemplateNode {
         let paragraph = &self.text.paragraphs[paragraph];
         let start = self.text.blocks[paragraph.block].source.start;
-        Node::Apart { name: regions::name(self.xml, start), properties: paragraph.properties.clone() }
+        TemplateNode::Apart { name: regions::name(self.xml, start), properties: paragraph.properties.clone() }
     }
 
-    fn table(&mut self, table: usize, within: Option<usize>) -> Result<Node, TemplateError> {
+    fn table(&mut self, table: usize, within: Option<usize>) -> Result<TemplateNode, TemplateError> {
         let table = &self.found.tables[table];
         let (all, rows) = (table.table.clone(), table.rows.clone());
         self.skip_to(rows.start);
         let nodes = self.nodes(rows.start, rows.end, within)?;
         self.skip_to(all.end);
-        Ok(Node::Table { head: all.start..rows.start, rows: nodes, tail: rows.end..all.end })
+        Ok(TemplateNode::Table { head: all.start..rows.start, rows: nodes, tail: rows.end..all.end })
     }
 
     /// Outside of its rows a table has marks at most.
@@ -499,30 +499,30 @@ impl Builder<'_> {
 
     fn put_in(&mut self, tag: usize, within: Option<usize>) {
         if let Some(outer) = within {
-            let Tag { path, within, .. } = &self.tags[outer];
+            let TemplateTag { path, within, .. } = &self.tags[outer];
             self.tags[tag].within = within.iter().chain([path]).cloned().collect();
         }
     }
 }
 
-fn raw(range: Range<usize>, nodes: &mut Vec<Node>) {
+fn raw(range: Range<usize>, nodes: &mut Vec<TemplateNode>) {
     if range.is_empty() {
         return;
     }
     match nodes.last_mut() {
-        Some(Node::Raw(last)) if last.end == range.start => last.end = range.end,
-        _ => nodes.push(Node::Raw(range)),
+        Some(TemplateNode::Raw(last)) if last.end == range.start => last.end = range.end,
+        _ => nodes.push(TemplateNode::Raw(range)),
     }
 }
 
 /// A text with its fresh numbers.
-fn text(text: &str, nodes: &mut Vec<Node>) {
+fn text(text: &str, nodes: &mut Vec<TemplateNode>) {
     for (at, piece) in text.split(FRESH).enumerate() {
         if at > 0 {
-            nodes.push(Node::FreshNumber);
+            nodes.push(TemplateNode::FreshNumber);
         }
         if !piece.is_empty() {
-            nodes.push(Node::Text(piece.into()));
+            nodes.push(TemplateNode::Text(piece.into()));
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::paragraphs::Placed;
-use super::regions::Rules;
+use super::paragraphs::PlacedTag;
+use super::regions::RegionRules;
 use crate::docx::TemplateError;
 use crate::docx::identities::FreshNumbers;
 use crate::docx::notes::{Note, NoteKind, notes};
@@ -46,19 +46,19 @@ impl MarkedNotes {
     }
 
     /// The notes of a part that are written once for each of their marks.
-    pub fn of_part(
+    pub fn repeated_notes(
         &self,
         xml: &str,
         kind: Option<NoteKind>,
-        placed: &[Placed],
-        rules: Rules<'_>,
+        placed: &[PlacedTag],
+        rules: RegionRules<'_>,
     ) -> Result<Vec<RepeatedNote>, TemplateError> {
         let Some(kind) = kind.filter(|kind| self.are_repeated(*kind)) else { return Ok(Vec::new()) };
         let mut repeated = Vec::new();
         for note in notes(xml).into_iter().filter(|note| !note.is_separator) {
             let marked = self.notes.get(&(kind, xml[note.id.clone()].to_owned()));
             if marked.is_some_and(|marked| marked.has_other_loop)
-                && matches!(rules, Rules::Upload { .. })
+                && matches!(rules, RegionRules::Upload { .. })
                 && has_tag(placed, &note)
             {
                 let beginning: String = plain_text(&xml[note.source.clone()]).chars().take(60).collect();
@@ -83,7 +83,7 @@ pub struct RepeatedNote {
     pub within: Option<usize>,
 }
 
-fn has_tag(placed: &[Placed], note: &Note) -> bool {
+fn has_tag(placed: &[PlacedTag], note: &Note) -> bool {
     let first = placed.partition_point(|tag| tag.start() < note.source.start);
     placed.get(first).is_some_and(|tag| tag.start() < note.source.end)
 }
@@ -97,5 +97,5 @@ fn plain_text(xml: &str) -> String {
 /// The ids that notes of a part get: those of its separators stay.
 pub fn note_ids(xml: &str) -> FreshNumbers {
     let separators = notes(xml).into_iter().filter(|note| note.is_separator);
-    FreshNumbers::beside(separators.filter_map(|note| xml[note.id].parse().ok()).collect())
+    FreshNumbers::excluding(separators.filter_map(|note| xml[note.id].parse().ok()).collect())
 }

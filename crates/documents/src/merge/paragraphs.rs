@@ -3,20 +3,20 @@
 use std::ops::Range;
 
 use super::syntax::{self, Syntax};
-use super::tag::Tag;
-use crate::docx::text::Text;
+use super::tag::TemplateTag;
+use crate::docx::text::ParagraphText;
 use crate::docx::{TAGS, TemplateError};
 
 /// A tag where it stands in a part.
-pub struct Placed {
+pub struct PlacedTag {
     pub syntax: Syntax,
-    /// Its paragraph in `Text::paragraphs`.
+    /// Its paragraph in `ParagraphText::paragraphs`.
     pub paragraph: usize,
     /// The bytes of it, each with the `w:t` that they stand in. There is one at least.
     pub pieces: Vec<(Range<usize>, usize)>,
 }
 
-impl Placed {
+impl PlacedTag {
     pub fn start(&self) -> usize {
         self.pieces[0].0.start
     }
@@ -35,7 +35,7 @@ impl Placed {
 }
 
 /// All tags of a part in the order of its XML, and of each paragraph whether it holds nothing but tags.
-pub fn tags(text: &Text) -> Result<(Vec<Placed>, Vec<bool>), TemplateError> {
+pub fn tags(text: &ParagraphText) -> Result<(Vec<PlacedTag>, Vec<bool>), TemplateError> {
     let mut placed = Vec::new();
     let mut only_tags = Vec::new();
     for (index, paragraph) in text.paragraphs.iter().enumerate() {
@@ -57,15 +57,15 @@ pub fn tags(text: &Text) -> Result<(Vec<Placed>, Vec<bool>), TemplateError> {
             if pieces.is_empty() {
                 return Err(TemplateError::syntax("unbalanced or unknown syntax"));
             }
-            placed.push(Placed { syntax: tag.syntax, paragraph: index, pieces });
+            placed.push(PlacedTag { syntax: tag.syntax, paragraph: index, pieces });
         }
     }
-    placed.sort_by_key(Placed::start);
+    placed.sort_by_key(PlacedTag::start);
     Ok((placed, only_tags))
 }
 
 /// Refuses a template whose parts have too many tags together.
-pub fn check_number(tags: &[Tag]) -> Result<(), TemplateError> {
+pub fn check_number(tags: &[TemplateTag]) -> Result<(), TemplateError> {
     if tags.len() > TAGS { Err(too_many()) } else { Ok(()) }
 }
 

@@ -10,7 +10,7 @@ pub struct NumberPattern {
     suffix: String,
     /// How many digits stand before the point at least.
     whole: usize,
-    group: Option<Group>,
+    group: Option<DigitGrouping>,
     /// What stands before the decimals.
     point: char,
     /// How many decimals there are, at least and at most.
@@ -19,7 +19,7 @@ pub struct NumberPattern {
 
 /// How digits before the decimals are grouped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Group {
+struct DigitGrouping {
     digits: usize,
     separator: char,
 }
@@ -55,7 +55,7 @@ impl NumberPattern {
             return Err(wrong());
         }
         let group = separator.and_then(|separator| {
-            Some(Group { digits: whole.len() - whole.rfind(separator)? - separator.len_utf8(), separator })
+            Some(DigitGrouping { digits: whole.len() - whole.rfind(separator)? - separator.len_utf8(), separator })
         });
         // Points are separators where nothing else makes sense.
         if group.is_some_and(|group| group.separator == '.' && group.digits != 3) {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
-use super::paragraphs::Placed;
+use super::paragraphs::PlacedTag;
 use super::syntax::Syntax;
 use crate::docx::TemplateError;
-use crate::docx::identities::{self, Identity};
-use crate::docx::text::{BlockKind, FieldMark, InlineKind, Paragraph, Text};
+use crate::docx::identities::{self, XmlIdentity};
+use crate::docx::text::{BlockKind, FieldMark, InlineKind, Paragraph, ParagraphText};
 
 /// How many conditions and loops stand in each other at most.
 const DEPTH: usize = 32;
@@ -29,19 +29,19 @@ pub struct Region {
     pub after: String,
     /// What is written in its place when nothing of it is.
     pub instead: String,
-    /// The paragraphs of its tags in `Text::paragraphs`, where these vanish. They kept apart what stands around them.
-    pub vanished: Option<Vanished>,
+    /// The paragraphs of its tags in `ParagraphText::paragraphs`, where these vanish. They kept apart what stands around them.
+    pub vanished: Option<RemovedParagraph>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Vanished {
+pub struct RemovedParagraph {
     pub open: usize,
     pub close: usize,
 }
 
 /// Which rules hold for a template.
 #[derive(Clone, Copy)]
-pub enum Rules<'a> {
+pub enum RegionRules<'a> {
     /// All of them, with the styles that begin a page.
     Upload { page_styles: &'a HashSet<String> },
     /// Those that held when it was taken.
@@ -68,10 +68,10 @@ pub struct Regions {
 /// Finds the regions of a part, or says of the first pair of tags that makes none what is wrong.
 pub fn find(
     xml: &str,
-    text: &Text,
-    tags: &[Placed],
+    text: &ParagraphText,
+    tags: &[PlacedTag],
     only_tags: &[bool],
-    rules: Rules<'_>,
+    rules: RegionRules<'_>,
 ) -> Result<Regions, TemplateError> {
     let pairs = pairs(tags)?;
     let mut finder = Finder { xml, text, rules, alone: only_tags.to_vec(), filled: BTreeSet::new() };
@@ -89,30 +89,31 @@ pub fn find(
     let mut rows = HashMap::new();
     let mut of_paragraphs = Vec::new();
     for &(open, close) in &pairs {
-        let shape =
-            finder.shape(&tags[open], &tags[close]).ok_or_else(|| finder.misplaced(&tags[open], &tags[close]))?;
+        let shape = finder
+            .shape(&tags[open], &tags[close])
+            .ok_or_else(|| finder.misplaced_tag_error(&tags[open], &tags[close]))?;
         let region = match shape {
-            Shape::Runs => finder
-                .runs(open, &tags[open], &tags[close])
-                .ok_or_else(|| finder.misplaced(&tags[open], &tags[close]))?,
-            Shape::Paragraphs(first, last) => {
+            RegionShape::Runs => finder
+                .run_edges(open, &tags[open], &tags[close])
+                .ok_or_else(|| finder.misplaced_tag_error(&tags[open], &tags[close]))?,
+            RegionShape::Paragraphs(first, last) => {
                 let (first, last) = (&text.blocks[first].source, &text.blocks[last].source);
                 found.removed.extend([(first.start, first.end), (last.start, last.end)]);
-                let vanished = Vanished { open: tags[open].paragraph, close: tags[close].paragraph };
+                let vanished = RemovedParagraph { open: tags[open].paragraph, close: tags[close].paragraph };
                 of_paragraphs.push((found.regions.len(), vanished));
-                Region { vanished: Some(vanished), ..Region::plain(open, first.end..last.start) }
+                Region { vanished: Some(vanished), ..Region::without_rows(open, first.end..last.start) }
             }
-            Shape::Rows(first, last) => {
+            RegionShape::Rows(first, last) => {
                 let body = finder.rows(first, last, &mut found.removed);
-                if let Some(table) = text.around(first, BlockKind::Table) {
+                if let Some(table) = text.enclosing_block(first, BlockKind::Table) {
                     let taken: &mut Vec<_> = rows.entry(table).or_default();
                     taken.push((text.blocks[first].rows, text.blocks[last].rows));
                 }
-                Region::plain(open, body)
+                Region::without_rows(open, body)
             }
         };
-        if matches!(rules, Rules::Upload { .. }) && takes_half_a_field(text, &region.body) {
-            let tag = written(&tags[open].syntax);
+        if matches!(rules, RegionRules::Upload { .. }) && takes_half_a_field(text, &region.body) {
+            let tag = syntax_text(&tags[open].syntax);
             return Err(TemplateError::syntax(format!(
                 "{tag} and its end take in one part of a field and not the other"
             )));
@@ -148,14 +149,14 @@ fn without_inner(removed: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)>
 }
 
 impl Region {
-    fn plain(open: usize, body: Range<usize>) -> Self {
+    fn without_rows(open: usize, body: Range<usize>) -> Self {
         let none = String::new;
         Self { open, body, before: none(), begin: none(), end: none(), after: none(), instead: none(), vanished: None }
     }
 }
 
 /// Each opening tag with its closing tag, those outside before those inside.
-fn pairs(tags: &[Placed]) -> Result<Vec<(usize, usize)>, TemplateError> {
+fn pairs(tags: &[PlacedTag]) -> Result<Vec<(usize, usize)>, TemplateError> {
     let mut open: Vec<usize> = Vec::new();
     let mut pairs = Vec::new();
     for (at, tag) in tags.iter().enumerate() {
@@ -169,7 +170,7 @@ fn pairs(tags: &[Placed]) -> Result<Vec<(usize, usize)>, TemplateError> {
             }
             Syntax::Loop(_) | Syntax::Condition(_) | Syntax::Absence(_) => open.push(at),
             Syntax::End(path) => {
-                let matching = open.pop().filter(|other| ends(&tags[*other].syntax, path));
+                let matching = open.pop().filter(|other| closes_region(&tags[*other].syntax, path));
                 let Some(other) = matching else {
                     let path = path.join(".");
                     return Err(TemplateError::syntax(format!(
@@ -181,30 +182,30 @@ fn pairs(tags: &[Placed]) -> Result<Vec<(usize, usize)>, TemplateError> {
         }
     }
     if let Some(other) = open.last() {
-        return Err(TemplateError::syntax(format!("{} is never closed", written(&tags[*other].syntax))));
+        return Err(TemplateError::syntax(format!("{} is never closed", syntax_text(&tags[*other].syntax))));
     }
     pairs.sort_unstable();
     Ok(pairs)
 }
 
-fn is_loop(tag: &Placed) -> bool {
+fn is_loop(tag: &PlacedTag) -> bool {
     matches!(tag.syntax, Syntax::Loop(_))
 }
 
 /// Why a loop is refused that stands in too many others.
 pub fn too_deep(syntax: &Syntax) -> TemplateError {
-    TemplateError::syntax(format!("{} inside {LOOPS} other loops", written(syntax)))
+    TemplateError::syntax(format!("{} inside {LOOPS} other loops", syntax_text(syntax)))
 }
 
 /// Whether a paragraph begins a page, of itself or by its style.
-fn starts_page(xml: &str, paragraph: &Paragraph, rules: Rules<'_>) -> bool {
-    let Rules::Upload { page_styles } = rules else { return false };
+fn starts_page(xml: &str, paragraph: &Paragraph, rules: RegionRules<'_>) -> bool {
+    let RegionRules::Upload { page_styles } = rules else { return false };
     let by_style = || paragraph.style.clone().is_some_and(|at| page_styles.contains(&xml[at]));
     paragraph.starts_page.unwrap_or_else(by_style)
 }
 
 /// Whether bytes hold the beginning of a field without its end, or what follows its beginning without that.
-fn takes_half_a_field(text: &Text, body: &Range<usize>) -> bool {
+fn takes_half_a_field(text: &ParagraphText, body: &Range<usize>) -> bool {
     let first = text.fields.partition_point(|(at, _)| *at < body.start);
     let mut depth = 0_usize;
     for (_, mark) in text.fields[first..].iter().take_while(|(at, _)| *at < body.end) {
@@ -219,7 +220,7 @@ fn takes_half_a_field(text: &Text, body: &Range<usize>) -> bool {
 }
 
 /// A loop with a dot may also be closed by the name before the dot.
-fn ends(open: &Syntax, path: &[String]) -> bool {
+fn closes_region(open: &Syntax, path: &[String]) -> bool {
     match open {
         Syntax::Loop(opened) => opened == path || (path.len() == 1 && opened[0] == path[0]),
         Syntax::Condition(opened) | Syntax::Absence(opened) => opened == path,
@@ -227,7 +228,7 @@ fn ends(open: &Syntax, path: &[String]) -> bool {
     }
 }
 
-fn written(syntax: &Syntax) -> String {
+fn syntax_text(syntax: &Syntax) -> String {
     match syntax {
         Syntax::Loop(path) => format!("{{{{#{}}}}}", path.join(".")),
         Syntax::Condition(path) => format!("{{{{?{}}}}}", path.join(".")),
@@ -237,7 +238,7 @@ fn written(syntax: &Syntax) -> String {
     }
 }
 
-enum Shape {
+enum RegionShape {
     Runs,
     Paragraphs(usize, usize),
     Rows(usize, usize),
@@ -245,8 +246,8 @@ enum Shape {
 
 struct Finder<'a> {
     xml: &'a str,
-    text: &'a Text,
-    rules: Rules<'a>,
+    text: &'a ParagraphText,
+    rules: RegionRules<'a>,
     /// Of each paragraph: whether it goes when its tags do.
     alone: Vec<bool>,
     /// Rows that show something beside tags.
@@ -264,40 +265,43 @@ impl Finder<'_> {
         }
     }
 
-    fn shape(&self, open: &Placed, close: &Placed) -> Option<Shape> {
+    fn shape(&self, open: &PlacedTag, close: &PlacedTag) -> Option<RegionShape> {
         if open.paragraph == close.paragraph {
-            return Some(Shape::Runs);
+            return Some(RegionShape::Runs);
         }
         let blocks = &self.text.blocks;
         let first = self.text.paragraphs[open.paragraph].block;
         let last = self.text.paragraphs[close.paragraph].block;
         if self.alone[open.paragraph] && self.alone[close.paragraph] && blocks[first].parent == blocks[last].parent {
-            return Some(Shape::Paragraphs(first, last));
+            return Some(RegionShape::Paragraphs(first, last));
         }
-        let rows = (self.text.around(first, BlockKind::Row)?, self.text.around(last, BlockKind::Row)?);
-        let cells = (self.text.around(first, BlockKind::Cell)?, self.text.around(last, BlockKind::Cell)?);
-        (blocks[rows.0].parent == blocks[rows.1].parent && cells.0 != cells.1).then_some(Shape::Rows(rows.0, rows.1))
+        let rows =
+            (self.text.enclosing_block(first, BlockKind::Row)?, self.text.enclosing_block(last, BlockKind::Row)?);
+        let cells =
+            (self.text.enclosing_block(first, BlockKind::Cell)?, self.text.enclosing_block(last, BlockKind::Cell)?);
+        (blocks[rows.0].parent == blocks[rows.1].parent && cells.0 != cells.1)
+            .then_some(RegionShape::Rows(rows.0, rows.1))
     }
 
     /// Why two tags make no region, with what else stands in the paragraphs that would be theirs alone.
-    fn misplaced(&self, open: &Placed, close: &Placed) -> TemplateError {
+    fn misplaced_tag_error(&self, open: &PlacedTag, close: &PlacedTag) -> TemplateError {
         let mut reason = format!(
             "{} and its end stand neither in one paragraph, nor in one table row or rows of one table, nor each alone in a \
              paragraph of one place",
-            written(&open.syntax)
+            syntax_text(&open.syntax)
         );
-        let parent = |tag: &Placed| self.text.blocks[self.text.paragraphs[tag.paragraph].block].parent;
+        let parent = |tag: &PlacedTag| self.text.blocks[self.text.paragraphs[tag.paragraph].block].parent;
         let is_of_paragraphs = open.paragraph != close.paragraph && parent(open) == parent(close);
         for tag in [open, close].into_iter().filter(|_| is_of_paragraphs) {
-            if let Some(what) = self.beside(tag.paragraph) {
-                reason.push_str(&format!("; beside {} stands {what}", written(&tag.syntax)));
+            if let Some(what) = self.other_content(tag.paragraph) {
+                reason.push_str(&format!("; beside {} stands {what}", syntax_text(&tag.syntax)));
             }
         }
         TemplateError::syntax(reason)
     }
 
     /// What stands in a paragraph beside tags of loops and conditions.
-    fn beside(&self, paragraph: usize) -> Option<&'static str> {
+    fn other_content(&self, paragraph: usize) -> Option<&'static str> {
         let of = &self.text.paragraphs[paragraph];
         match of.beside {
             None if starts_page(self.xml, of, self.rules) => Some("a page break"),
@@ -325,8 +329,8 @@ impl Finder<'_> {
     }
 
     /// Where the tags stand in different runs, these are ended and begun again, so that the body is whole elements.
-    fn runs(&self, tag: usize, open: &Placed, close: &Placed) -> Option<Region> {
-        let mut region = Region::plain(tag, open.end()..close.start());
+    fn run_edges(&self, tag: usize, open: &PlacedTag, close: &PlacedTag) -> Option<Region> {
+        let mut region = Region::without_rows(tag, open.end()..close.start());
         if region.body.start > region.body.end {
             return None;
         }
@@ -337,13 +341,13 @@ impl Finder<'_> {
         }
         let outside = chain(paragraph, last);
         let common = chain(paragraph, first).into_iter().find(|id| outside.contains(id));
-        (region.before, region.begin) = self.cut(paragraph, first, common)?;
-        (region.end, region.after) = self.cut(paragraph, last, common)?;
+        (region.before, region.begin) = self.split_runs(paragraph, first, common)?;
+        (region.end, region.after) = self.split_runs(paragraph, last, common)?;
         Some(region)
     }
 
     /// What ends the elements around a `w:t` up to another, and what begins them again.
-    fn cut(&self, paragraph: &Paragraph, text: usize, up_to: Option<usize>) -> Option<(String, String)> {
+    fn split_runs(&self, paragraph: &Paragraph, text: usize, up_to: Option<usize>) -> Option<(String, String)> {
         let mut ended = String::new();
         let mut begun = String::new();
         for id in chain(paragraph, text).into_iter().take_while(|id| Some(*id) != up_to) {
@@ -363,7 +367,7 @@ impl Finder<'_> {
     }
 
     /// A cell, a text box, a header and a note must end with a paragraph: one is written where all may go.
-    fn keep_a_paragraph(&self, found: &mut Regions, region: usize, vanished: Vanished) {
+    fn keep_a_paragraph(&self, found: &mut Regions, region: usize, vanished: RemovedParagraph) {
         let (first, last) = (&self.text.paragraphs[vanished.open], &self.text.paragraphs[vanished.close]);
         let (opening, closing) = (&self.text.blocks[first.block], &self.text.blocks[last.block]);
         let Some(parent) = closing.parent.map(|id| &self.text.blocks[id]) else { return };
@@ -389,8 +393,8 @@ impl Finder<'_> {
 /// What begins elements again: the numbers in it are others each time.
 fn with_fresh_numbers(start: &str) -> String {
     let (mut out, mut at) = (String::with_capacity(start.len()), 0);
-    identities::each(start, |identity| {
-        if let Identity::Number(number) = identity {
+    identities::visit_identities(start, |identity| {
+        if let XmlIdentity::Number(number) = identity {
             out.push_str(&start[at..number.start]);
             out.push(FRESH);
             at = number.end;

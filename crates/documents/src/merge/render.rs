@@ -7,33 +7,33 @@ use std::ops::Range;
 
 use zip::ZipWriter;
 
-use super::format::{Value, shown};
-use super::nodes::Node;
+use super::format::{TagValue, format_value};
+use super::nodes::TemplateNode;
 use super::syntax::PASS_NUMBER;
 use super::tables::{self, Edge};
-use super::tag::{Kind, Tag};
-use super::template::{TaggedPart, Template};
+use super::tag::{TagKind, TemplateTag};
+use super::template::{DocumentTemplate, TaggedPart};
 use crate::docx::MARKS;
 use crate::docx::identities::FreshNumbers;
 use crate::docx::lists::Lists;
 use crate::docx::notes::NoteKind;
 
 /// Where the values of a document come from: a record, its parents, its children and theirs.
-pub trait Source {
+pub trait ValueSource {
     /// One child inside a loop. A mark of a note clones it, for the note is written later.
     type Child: Clone;
     type Error;
 
     /// The value of a path. Inside loops the innermost child has the first word, then the one around it: only what none of
     /// them knows is asked of the record.
-    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<Value, Self::Error>;
+    fn value(&self, path: &[String], within: &[Self::Child]) -> Result<TagValue, Self::Error>;
 
     /// The children of a loop in their order, inside the children of the loops around it.
     fn children(&self, path: &[String], within: &[Self::Child]) -> Result<Vec<Self::Child>, Self::Error>;
 }
 
 /// What one merge may cost.
-pub struct Bounds<'a> {
+pub struct MergeBounds<'a> {
     /// How often the bodies of all loops are written together.
     pub repetitions: usize,
     /// The bytes of the document, and those of its filled parts when unpacked.
@@ -42,9 +42,9 @@ pub struct Bounds<'a> {
     pub time_left: &'a mut dyn FnMut() -> bool,
 }
 
-impl<'a> Bounds<'a> {
+impl<'a> MergeBounds<'a> {
     /// 5,000 repetitions and 50 MB.
-    pub fn usual(time_left: &'a mut dyn FnMut() -> bool) -> Self {
+    pub fn default_bounds(time_left: &'a mut dyn FnMut() -> bool) -> Self {
         Self { repetitions: 5_000, bytes: 50 << 20, time_left }
     }
 }
@@ -75,20 +75,20 @@ impl<E: fmt::Display> fmt::Display for MergeError<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for MergeError<E> {}
 
 /// Writes the document that a template and a source make. Parts and paragraphs without tags are what they were.
-pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
-    template: &mut Template<R>,
+pub fn merge<R: Read + Seek, S: ValueSource, W: Write + Seek>(
+    template: &mut DocumentTemplate<R>,
     source: &S,
     out: W,
-    bounds: Bounds<'_>,
+    bounds: MergeBounds<'_>,
 ) -> Result<(), MergeError<S::Error>> {
-    let Template { package, tags, parts } = template;
+    let DocumentTemplate { package, tags, parts } = template;
     let has_lists = parts.iter().any(|part| has_list_numbers(&part.nodes));
     let numbering = package.numbering().filter(|index| has_lists && parts.iter().all(|part| part.index != *index));
     let numbering = match numbering {
         Some(index) => package.read_text(index).ok().map(|xml| (index, xml)),
         None => None,
     };
-    let mut archive = ZipWriter::new(Bounded { out, at: 0, bytes: bounds.bytes, has_failed: false });
+    let mut archive = ZipWriter::new(BoundedWriter { out, at: 0, bytes: bounds.bytes, has_failed: false });
     let mut render = Render {
         source,
         tags,
@@ -113,33 +113,33 @@ pub fn merge<R: Read + Seek, S: Source, W: Write + Seek>(
         render.check_time()?;
         let lists = render.lists.as_ref().filter(|lists| Some(index) == last && lists.has_made());
         if let (Some(lists), Some((_, xml))) = (lists, &numbering) {
-            package.start(index, &mut archive).map_err(failed)?;
-            archive.write_all(lists.write(xml).as_bytes()).map_err(failed)?;
+            package.start(index, &mut archive).map_err(io_failure)?;
+            archive.write_all(lists.write(xml).as_bytes()).map_err(io_failure)?;
         } else if let Some(part) = parts.iter().find(|part| part.index == index) {
             let xml = package.read_text(index).map_err(|error| MergeError::Io(io::Error::other(error.reason)))?;
-            package.start(index, &mut archive).map_err(failed)?;
+            package.start(index, &mut archive).map_err(io_failure)?;
             render.part(part, &xml, &mut archive)?;
-        } else if let Some(xml) = package.changed(index).map_err(failed)? {
-            package.start(index, &mut archive).map_err(failed)?;
-            archive.write_all(xml.as_bytes()).map_err(failed)?;
+        } else if let Some(xml) = package.rewritten_part(index).map_err(io_failure)? {
+            package.start(index, &mut archive).map_err(io_failure)?;
+            archive.write_all(xml.as_bytes()).map_err(io_failure)?;
         } else {
-            package.copy(index, &mut archive).map_err(failed)?;
+            package.copy(index, &mut archive).map_err(io_failure)?;
         }
     }
-    archive.finish().map_err(|error| failed(error.into()))?.flush().map_err(failed)
+    archive.finish().map_err(|error| io_failure(error.into()))?.flush().map_err(io_failure)
 }
 
 /// Whether lists begin again in a part.
-fn has_list_numbers(nodes: &[Node]) -> bool {
+fn has_list_numbers(nodes: &[TemplateNode]) -> bool {
     nodes.iter().any(|node| match node {
-        Node::ListNumber { .. } => true,
-        Node::Region { nodes, .. } | Node::Table { rows: nodes, .. } => has_list_numbers(nodes),
-        Node::Notes { notes, .. } => notes.values().any(|nodes| has_list_numbers(nodes)),
+        TemplateNode::ListNumber { .. } => true,
+        TemplateNode::Region { nodes, .. } | TemplateNode::Table { rows: nodes, .. } => has_list_numbers(nodes),
+        TemplateNode::Notes { notes, .. } => notes.values().any(|nodes| has_list_numbers(nodes)),
         _ => false,
     })
 }
 
-fn failed<E>(error: io::Error) -> MergeError<E> {
+fn io_failure<E>(error: io::Error) -> MergeError<E> {
     match error.kind() {
         io::ErrorKind::FileTooLarge => MergeError::TooLarge,
         _ => MergeError::Io(error),
@@ -151,19 +151,19 @@ const BUFFER: usize = 64 << 10;
 /// How much is held back at most until it is seen whether a table follows.
 const HELD_BACK: usize = 8 << 10;
 
-struct Render<'a, 'b, S: Source> {
+struct Render<'a, 'b, S: ValueSource> {
     source: &'a S,
-    tags: &'a [Tag],
-    bounds: Bounds<'b>,
+    tags: &'a [TemplateTag],
+    bounds: MergeBounds<'b>,
     repetitions: usize,
     unpacked: u64,
     buffer: Vec<u8>,
     /// The children of the loops that are being written, from the outside, and their passes.
     children: Vec<S::Child>,
-    passes: Vec<Pass>,
+    passes: Vec<LoopPass>,
     /// The ids of the notes that are written once for each mark, these marks, and the id of the note that is being written.
     notes: HashMap<NoteKind, FreshNumbers>,
-    marked: Vec<WrittenMark<S::Child>>,
+    marked: Vec<PendingNote<S::Child>>,
     note_id: u32,
     /// The lists of the document, and the numbers of those that have begun and begin again in a loop.
     lists: Option<Lists>,
@@ -171,7 +171,7 @@ struct Render<'a, 'b, S: Source> {
 }
 
 /// One pass of a loop.
-struct Pass {
+struct LoopPass {
     /// From 1.
     number: usize,
     /// What names in it end with, once it is asked for.
@@ -180,14 +180,14 @@ struct Pass {
     lists: HashMap<u32, u32>,
 }
 
-impl Pass {
-    fn new(number: usize) -> Pass {
-        Pass { number, ending: None, lists: HashMap::new() }
+impl LoopPass {
+    fn new(number: usize) -> LoopPass {
+        LoopPass { number, ending: None, lists: HashMap::new() }
     }
 }
 
 /// A mark that was written, whose note is not yet.
-struct WrittenMark<C> {
+struct PendingNote<C> {
     kind: NoteKind,
     /// The number of the note in the template.
     note: usize,
@@ -197,7 +197,7 @@ struct WrittenMark<C> {
     passes: Vec<usize>,
 }
 
-impl<S: Source> Render<'_, '_, S> {
+impl<S: ValueSource> Render<'_, '_, S> {
     fn part(&mut self, part: &TaggedPart, xml: &str, out: &mut impl Write) -> Result<(), MergeError<S::Error>> {
         let mut writer = PartWriter {
             xml,
@@ -210,46 +210,50 @@ impl<S: Source> Render<'_, '_, S> {
         };
         self.nodes(&part.nodes, &mut writer)?;
         if let Some(held_back) = writer.held_back.take() {
-            self.put(&held_back.xml, &mut writer)?;
+            self.write_text(&held_back.xml, &mut writer)?;
         }
         self.flush(&mut writer)
     }
 
-    fn nodes<W: Write>(&mut self, nodes: &[Node], writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
+    fn nodes<W: Write>(
+        &mut self,
+        nodes: &[TemplateNode],
+        writer: &mut PartWriter<'_, W>,
+    ) -> Result<(), MergeError<S::Error>> {
         for node in nodes {
             match node {
-                Node::Raw(range) => self.write(&writer.xml[range.clone()], writer)?,
-                Node::Once(range) if writer.written.insert(range.start) => {
+                TemplateNode::Raw(range) => self.write(&writer.xml[range.clone()], writer)?,
+                TemplateNode::Once(range) if writer.written.insert(range.start) => {
                     self.write(&writer.xml[range.clone()], writer)?;
                 }
-                Node::Once(_) => (),
-                Node::Mark { mark, is_once } => self.mark(mark, *is_once, writer)?,
-                Node::Number(range) if writer.written.insert(range.start) => {
+                TemplateNode::Once(_) => (),
+                TemplateNode::Mark { mark, is_once } => self.mark(mark, *is_once, writer)?,
+                TemplateNode::Number(range) if writer.written.insert(range.start) => {
                     self.write(&writer.xml[range.clone()], writer)?;
                 }
-                Node::Number(_) | Node::FreshNumber => {
-                    let number = writer.numbers.take();
+                TemplateNode::Number(_) | TemplateNode::FreshNumber => {
+                    let number = writer.numbers.next_number();
                     self.write(&number.to_string(), writer)?;
                 }
-                Node::ListNumber { list, level } => self.list_number(list, *level, writer)?,
-                Node::NameEnding(at) => self.name_ending(*at, writer)?,
-                Node::Apart { name, properties } => writer.keep_tables_apart(name, properties.as_ref()),
-                Node::NoteMark { kind, note, id } => self.note_mark(*kind, *note, id, writer)?,
-                Node::NoteId => self.write(&self.note_id.to_string(), writer)?,
-                Node::Notes { kind, notes } => self.notes(*kind, notes, writer)?,
-                Node::Text(text) => self.write(text, writer)?,
-                Node::Value { tag, element } => {
+                TemplateNode::ListNumber { list, level } => self.list_number(list, *level, writer)?,
+                TemplateNode::NameEnding(at) => self.name_ending(*at, writer)?,
+                TemplateNode::Apart { name, properties } => writer.keep_tables_apart(name, properties.as_ref()),
+                TemplateNode::NoteMark { kind, note, id } => self.note_mark(*kind, *note, id, writer)?,
+                TemplateNode::NoteId => self.write(&self.note_id.to_string(), writer)?,
+                TemplateNode::Notes { kind, notes } => self.notes(*kind, notes, writer)?,
+                TemplateNode::Text(text) => self.write(text, writer)?,
+                TemplateNode::Value { tag, element } => {
                     let tag = &self.tags[*tag];
                     let element = &writer.xml[element.clone()];
-                    let text = escaped(&shown(self.value(tag)?, &tag.filters), element);
+                    let text = escaped(&format_value(self.value(tag)?, &tag.filters), element);
                     self.write(&text, writer)?;
                 }
-                Node::Region { tag, nodes, instead } => {
+                TemplateNode::Region { tag, nodes, instead } => {
                     if !self.region(&self.tags[*tag], nodes, writer)? {
                         self.write(instead, writer)?;
                     }
                 }
-                Node::Table { head, rows, tail } => {
+                TemplateNode::Table { head, rows, tail } => {
                     let outside = writer.heads.len();
                     writer.heads.push(head.clone());
                     self.nodes(rows, writer)?;
@@ -264,9 +268,9 @@ impl<S: Source> Render<'_, '_, S> {
         Ok(())
     }
 
-    fn value(&self, tag: &Tag) -> Result<Value, MergeError<S::Error>> {
+    fn value(&self, tag: &TemplateTag) -> Result<TagValue, MergeError<S::Error>> {
         if tag.path == [PASS_NUMBER] {
-            return Ok(self.passes.last().map_or(Value::Empty, |pass| Value::Number(pass.number.to_string())));
+            return Ok(self.passes.last().map_or(TagValue::Empty, |pass| TagValue::Number(pass.number.to_string())));
         }
         self.source.value(&tag.path, &self.children).map_err(MergeError::Source)
     }
@@ -274,13 +278,13 @@ impl<S: Source> Render<'_, '_, S> {
     /// Says whether it wrote anything.
     fn region<W: Write>(
         &mut self,
-        tag: &Tag,
-        nodes: &[Node],
+        tag: &TemplateTag,
+        nodes: &[TemplateNode],
         writer: &mut PartWriter<'_, W>,
     ) -> Result<bool, MergeError<S::Error>> {
-        if tag.kind != Kind::Loop {
+        if tag.kind != TagKind::Loop {
             let value = self.value(tag)?;
-            let is_shown = if tag.kind == Kind::Condition { value.holds() } else { value.is_empty() };
+            let is_shown = if tag.kind == TagKind::Condition { value.is_truthy() } else { value.is_empty() };
             if is_shown {
                 self.nodes(nodes, writer)?;
             }
@@ -295,7 +299,7 @@ impl<S: Source> Render<'_, '_, S> {
             self.repetitions += 1;
             self.check_time()?;
             self.children.push(child);
-            self.passes.push(Pass::new(at + 1));
+            self.passes.push(LoopPass::new(at + 1));
             self.nodes(nodes, writer)?;
             self.passes.pop();
             self.children.pop();
@@ -313,7 +317,7 @@ impl<S: Source> Render<'_, '_, S> {
             return Ok(());
         }
         if writer.heads.is_empty() {
-            return self.gather(&writer.xml[mark.clone()], writer);
+            return self.write_or_defer(&writer.xml[mark.clone()], writer);
         }
         writer.heads.push(mark.clone());
         Ok(())
@@ -353,9 +357,9 @@ impl<S: Source> Render<'_, '_, S> {
         if self.marked.len() == MARKS {
             return Err(MergeError::TooLarge);
         }
-        let id = ids.take();
+        let id = ids.next_number();
         let passes = self.passes.iter().map(|pass| pass.number).collect();
-        self.marked.push(WrittenMark { kind, note, id, children: self.children.clone(), passes });
+        self.marked.push(PendingNote { kind, note, id, children: self.children.clone(), passes });
         self.write(&id.to_string(), writer)
     }
 
@@ -363,7 +367,7 @@ impl<S: Source> Render<'_, '_, S> {
     fn notes<W: Write>(
         &mut self,
         kind: NoteKind,
-        notes: &HashMap<usize, Vec<Node>>,
+        notes: &HashMap<usize, Vec<TemplateNode>>,
         writer: &mut PartWriter<'_, W>,
     ) -> Result<(), MergeError<S::Error>> {
         let marked = std::mem::take(&mut self.marked);
@@ -372,7 +376,7 @@ impl<S: Source> Render<'_, '_, S> {
             self.check_time()?;
             self.note_id = marked.id;
             self.children.clone_from(&marked.children);
-            self.passes = marked.passes.iter().map(|number| Pass::new(*number)).collect();
+            self.passes = marked.passes.iter().map(|number| LoopPass::new(*number)).collect();
             self.nodes(nodes, writer)?;
         }
         self.children.clear();
@@ -386,7 +390,7 @@ impl<S: Source> Render<'_, '_, S> {
             return Ok(());
         }
         let Some(pass) = self.passes.last_mut() else { return Ok(()) };
-        let ending = *pass.ending.get_or_insert_with(|| writer.numbers.take());
+        let ending = *pass.ending.get_or_insert_with(|| writer.numbers.next_number());
         self.write(&format!("_{ending}"), writer)
     }
 
@@ -397,31 +401,35 @@ impl<S: Source> Render<'_, '_, S> {
                 return Ok(());
             }
             for head in std::mem::take(&mut writer.heads) {
-                self.gather(&writer.xml[head], writer)?;
+                self.write_or_defer(&writer.xml[head], writer)?;
             }
         }
-        self.gather(text, writer)
+        self.write_or_defer(text, writer)
     }
 
     /// Writes, unless it must be seen first whether a table follows another.
-    fn gather<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
-        let Some(mut held_back) = writer.held_back.take() else { return self.put(text, writer) };
+    fn write_or_defer<W: Write>(
+        &mut self,
+        text: &str,
+        writer: &mut PartWriter<'_, W>,
+    ) -> Result<(), MergeError<S::Error>> {
+        let Some(mut held_back) = writer.held_back.take() else { return self.write_text(text, writer) };
         held_back.xml.push_str(text);
-        match tables::beginning(&held_back.xml) {
+        match tables::first_edge(&held_back.xml) {
             Edge::Nothing if held_back.xml.len() <= HELD_BACK => {
                 writer.held_back = Some(held_back);
                 return Ok(());
             }
             Edge::Table => {
                 let paragraph = held_back.empty_paragraph(writer.xml);
-                self.put(&paragraph, writer)?;
+                self.write_text(&paragraph, writer)?;
             }
             _ => (),
         }
-        self.put(&held_back.xml, writer)
+        self.write_text(&held_back.xml, writer)
     }
 
-    fn put<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
+    fn write_text<W: Write>(&mut self, text: &str, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
         match tables::ending(text) {
             Edge::Nothing => (),
             edge => writer.ends_with_table = edge == Edge::Table,
@@ -441,7 +449,7 @@ impl<S: Source> Render<'_, '_, S> {
 
     fn flush<W: Write>(&mut self, writer: &mut PartWriter<'_, W>) -> Result<(), MergeError<S::Error>> {
         self.check_time()?;
-        writer.out.write_all(&self.buffer).map_err(failed)?;
+        writer.out.write_all(&self.buffer).map_err(io_failure)?;
         self.buffer.clear();
         Ok(())
     }
@@ -462,17 +470,17 @@ struct PartWriter<'a, W> {
     numbers: FreshNumbers,
     /// Whether a table ended, and nothing was seen since.
     ends_with_table: bool,
-    held_back: Option<HeldBack>,
+    held_back: Option<DeferredSeparator>,
 }
 
 /// What follows a table and the place of a paragraph that has vanished, until it is seen whether that is a table too.
-struct HeldBack {
+struct DeferredSeparator {
     name: Range<usize>,
     properties: Option<Range<usize>>,
     xml: String,
 }
 
-impl HeldBack {
+impl DeferredSeparator {
     fn empty_paragraph(&self, xml: &str) -> String {
         tables::empty_paragraph(&xml[self.name.clone()], self.properties.clone().map(|at| &xml[at]))
     }
@@ -481,7 +489,8 @@ impl HeldBack {
 impl<W> PartWriter<'_, W> {
     fn keep_tables_apart(&mut self, name: &Range<usize>, properties: Option<&Range<usize>>) {
         if self.ends_with_table && self.held_back.is_none() && self.heads.is_empty() {
-            self.held_back = Some(HeldBack { name: name.clone(), properties: properties.cloned(), xml: String::new() });
+            self.held_back =
+                Some(DeferredSeparator { name: name.clone(), properties: properties.cloned(), xml: String::new() });
         }
     }
 }
@@ -512,14 +521,14 @@ fn escaped(text: &str, element: &str) -> String {
 
 /// Refuses to grow beyond a number of bytes. After a failure it takes everything and writes nothing: an archive that is
 /// dropped still tries to end itself, and would complain on stderr.
-struct Bounded<W> {
+struct BoundedWriter<W> {
     out: W,
     at: u64,
     bytes: u64,
     has_failed: bool,
 }
 
-impl<W: Write> Write for Bounded<W> {
+impl<W: Write> Write for BoundedWriter<W> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         if self.has_failed {
             return Ok(buffer.len());
@@ -538,7 +547,7 @@ impl<W: Write> Write for Bounded<W> {
     }
 }
 
-impl<W: Seek> Seek for Bounded<W> {
+impl<W: Seek> Seek for BoundedWriter<W> {
     fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
         self.at = self.out.seek(position)?;
         Ok(self.at)

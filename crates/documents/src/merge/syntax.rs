@@ -15,7 +15,7 @@ pub const PASS_NUMBER: &str = "@number";
 #[derive(Clone, Debug, PartialEq)]
 pub enum Syntax {
     /// `{{ alias | upper }}`
-    Value(Vec<String>, Vec<Filter>),
+    Value(Vec<String>, Vec<TagFilter>),
     /// `{{#alias}}`
     Loop(Vec<String>),
     /// `{{?alias}}`
@@ -28,7 +28,7 @@ pub enum Syntax {
 
 /// What happens to a value before it is shown.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Filter {
+pub enum TagFilter {
     Date(DateFormat),
     Number(NumberPattern),
     Upper,
@@ -38,14 +38,14 @@ pub enum Filter {
 
 /// A tag in a text, with the bytes that it takes there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct TagSpan {
     pub start: usize,
     pub end: usize,
     pub syntax: Syntax,
 }
 
 /// Finds the tags of a text in their order, one more than `most` at most, or says in plain words what is wrong with one.
-pub fn find(text: &str, most: usize) -> Result<Vec<Found>, String> {
+pub fn find(text: &str, most: usize) -> Result<Vec<TagSpan>, String> {
     let mut wrong = Vec::new();
     let found = find_each(text, most, 1, &mut wrong);
     wrong.pop().map_or(Ok(found), Err)
@@ -53,7 +53,7 @@ pub fn find(text: &str, most: usize) -> Result<Vec<Found>, String> {
 
 /// Finds the tags of a text that can be read, one more than `most` at most, and says what is wrong with the others, until so
 /// much is.
-pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<String>) -> Vec<Found> {
+pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<String>) -> Vec<TagSpan> {
     let mut found = Vec::new();
     let mut at = 0;
     while wrong.len() < most_wrong && found.len() <= most {
@@ -64,13 +64,13 @@ pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<Str
         }
         let Some(start) = opens else { break };
         let Some(inside) = length_inside(&text[start + 2..]) else {
-            wrong.push(format!("a tag that never ends: \"{}\"", beginning(&text[start..])));
+            wrong.push(format!("a tag that never ends: \"{}\"", shortened_text(&text[start..])));
             break;
         };
         let end = start + 2 + inside + 2;
         match parse(&text[start + 2..end - 2]) {
-            Ok(syntax) => found.push(Found { start, end, syntax }),
-            Err(why) => wrong.push(format!("{why} in \"{}\"", beginning(&text[start..end]))),
+            Ok(syntax) => found.push(TagSpan { start, end, syntax }),
+            Err(why) => wrong.push(format!("{why} in \"{}\"", shortened_text(&text[start..end]))),
         }
         at = end;
     }
@@ -82,9 +82,9 @@ pub fn find_each(text: &str, most: usize, most_wrong: usize, wrong: &mut Vec<Str
 pub fn parse(inside: &str) -> Result<Syntax, String> {
     let mut lexer = Lexer { rest: inside };
     lexer.skip_blanks();
-    let marked = ['#', '?', '^', '/'].into_iter().find(|mark| lexer.take(*mark));
+    let marked = ['#', '?', '^', '/'].into_iter().find(|mark| lexer.accept_char(*mark));
     lexer.skip_blanks();
-    if marked.is_none() && lexer.take('@') {
+    if marked.is_none() && lexer.accept_char('@') {
         return lexer.pass_number();
     }
     let path = lexer.path()?;
@@ -111,7 +111,7 @@ pub fn parse(inside: &str) -> Result<Syntax, String> {
 fn length_inside(text: &str) -> Option<usize> {
     let mut open = None;
     for (at, c) in text.char_indices().take(LONGEST_TAG) {
-        match (Quote::of(c), open) {
+        match (Quote::from_char(c), open) {
             (Some(quote), None) => open = Some(quote),
             (Some(quote), Some(opened)) if quote == opened => open = None,
             (_, None) if text[at..].starts_with("}}") => return Some(at),
@@ -130,7 +130,7 @@ impl<'a> Lexer<'a> {
         self.rest = self.rest.trim_start_matches(is_blank);
     }
 
-    fn take(&mut self, c: char) -> bool {
+    fn accept_char(&mut self, c: char) -> bool {
         let Some(rest) = self.rest.strip_prefix(c) else { return false };
         self.rest = rest;
         true
@@ -154,7 +154,7 @@ impl<'a> Lexer<'a> {
                 return Err(format!("a name of more than {LONGEST_NAME} characters"));
             }
             path.push(word.to_owned());
-            if !self.take('.') {
+            if !self.accept_char('.') {
                 return Ok(path);
             }
             if path.len() == 8 {
@@ -171,14 +171,14 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn filters(&mut self) -> Result<Vec<Filter>, String> {
+    fn filters(&mut self) -> Result<Vec<TagFilter>, String> {
         let mut filters = Vec::new();
         loop {
             self.skip_blanks();
             if self.rest.is_empty() {
                 return Ok(filters);
             }
-            if !self.take('|') {
+            if !self.accept_char('|') {
                 return Err("unbalanced or unknown syntax".to_owned());
             }
             if filters.len() == MOST_FILTERS {
@@ -189,41 +189,41 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn filter(&mut self) -> Result<Filter, String> {
+    fn filter(&mut self) -> Result<TagFilter, String> {
         let name = self.word().ok_or("a filter is missing after |")?;
         Ok(match name {
-            "upper" => Filter::Upper,
-            "lower" => Filter::Lower,
-            "default" => Filter::Default(self.quoted(name)?.to_owned()),
+            "upper" => TagFilter::Upper,
+            "lower" => TagFilter::Lower,
+            "default" => TagFilter::Default(self.read_quoted(name)?.to_owned()),
             "date" => self.date(name)?,
-            "number" => Filter::Number(NumberPattern::parse(self.quoted(name)?)?),
+            "number" => TagFilter::Number(NumberPattern::parse(self.read_quoted(name)?)?),
             _ => return Err(format!("unknown filter {name}")),
         })
     }
 
     /// `date "format" "zone" "language"`, of which the last two may be left out.
-    fn date(&mut self, name: &str) -> Result<Filter, String> {
-        let mut format = DateFormat::parse(self.quoted(name)?)?;
-        if self.is_at_quote() {
-            format.zone = zone(self.quoted(name)?)?;
+    fn date(&mut self, name: &str) -> Result<TagFilter, String> {
+        let mut format = DateFormat::parse(self.read_quoted(name)?)?;
+        if self.skip_blanks_before_quote() {
+            format.zone = zone(self.read_quoted(name)?)?;
         }
-        if self.is_at_quote() {
-            format.language = Language::parse(self.quoted(name)?)?;
+        if self.skip_blanks_before_quote() {
+            format.language = Language::parse(self.read_quoted(name)?)?;
         }
-        Ok(Filter::Date(format))
+        Ok(TagFilter::Date(format))
     }
 
-    fn is_at_quote(&mut self) -> bool {
+    fn skip_blanks_before_quote(&mut self) -> bool {
         self.skip_blanks();
-        self.rest.chars().next().and_then(Quote::of).is_some()
+        self.rest.chars().next().and_then(Quote::from_char).is_some()
     }
 
     /// A text in quotes, which one of the same kind ends.
-    fn quoted(&mut self, filter: &str) -> Result<&'a str, String> {
+    fn read_quoted(&mut self, filter: &str) -> Result<&'a str, String> {
         self.skip_blanks();
         let missing = || format!("{filter} needs a text in quotes");
-        let quote = self.rest.chars().next().and_then(Quote::of).ok_or_else(missing)?;
-        let is_end = |c: char| Quote::of(c) == Some(quote);
+        let quote = self.rest.chars().next().and_then(Quote::from_char).ok_or_else(missing)?;
+        let is_end = |c: char| Quote::from_char(c) == Some(quote);
         let rest = self.rest.strip_prefix(is_end).unwrap_or_default();
         let end = rest.find(is_end).ok_or_else(missing)?;
         let quoted = &rest[..end];
@@ -240,7 +240,7 @@ enum Quote {
 }
 
 impl Quote {
-    fn of(c: char) -> Option<Quote> {
+    fn from_char(c: char) -> Option<Quote> {
         match c {
             '"' | '“' | '”' | '„' | '‟' | '«' | '»' => Some(Quote::Double),
             '\'' | '‘' | '’' | '‚' | '‛' | '‹' | '›' => Some(Quote::Single),
@@ -255,7 +255,7 @@ fn is_blank(c: char) -> bool {
         || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-fn beginning(text: &str) -> String {
+fn shortened_text(text: &str) -> String {
     text.chars().take(60).collect()
 }
 

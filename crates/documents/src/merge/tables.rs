@@ -1,7 +1,7 @@
 //! Tables that nothing separates are one table. Where the paragraph of a tag stood between two of them, an empty one takes its
 //! place; what is written around it decides whether it does.
 
-use crate::docx::attributes::without;
+use crate::docx::attributes::without_elements;
 
 /// What stands at the beginning or at the end of a piece of XML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ const NOT_TAKEN: [&[u8]; 9] =
 /// An empty paragraph of this name with properties that another had.
 pub fn empty_paragraph(name: &str, properties: Option<&str>) -> String {
     let properties =
-        properties.and_then(|xml| without(xml, |element| NOT_TAKEN.contains(&element.local_name().as_ref())));
+        properties.and_then(|xml| without_elements(xml, |element| NOT_TAKEN.contains(&element.local_name().as_ref())));
     format!("<{name}>{}</{name}>", properties.unwrap_or_default())
 }
 
@@ -60,7 +60,7 @@ fn length_of_tag(xml: &str) -> Option<usize> {
 }
 
 /// What a piece begins with.
-pub fn beginning(xml: &str) -> Edge {
+pub fn first_edge(xml: &str) -> Edge {
     let mut rest = xml.trim_start();
     while !rest.is_empty() {
         let Some(length) = length_of_tag(rest).filter(|_| rest.starts_with('<')) else { return Edge::Other };

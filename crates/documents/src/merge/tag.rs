@@ -1,22 +1,22 @@
 //! What a template says, tag by tag.
 
-use super::syntax::Filter;
+use super::syntax::TagFilter;
 
 /// What a template says at one place; the end of a loop or a condition is no tag.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tag {
-    pub kind: Kind,
+pub struct TemplateTag {
+    pub kind: TagKind,
     /// `supplier.name` as `["supplier", "name"]`.
     pub path: Vec<String>,
     /// The paths of the loops around it, from the outside.
     pub within: Vec<Vec<String>>,
-    pub filters: Vec<Filter>,
+    pub filters: Vec<TagFilter>,
     /// The part it stands in: document, header, footer, footnotes or endnotes.
     pub place: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TagKind {
     Value,
     Loop,
     Condition,

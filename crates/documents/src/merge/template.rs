@@ -2,106 +2,115 @@
 
 use std::io::{Read, Seek};
 
-use super::nodes::{self, Compiled, DOCUMENT, Node};
+use super::nodes::{self, CompiledTemplate, DOCUMENT, TemplateNode};
 use super::notes::{MarkedNotes, note_ids};
 use super::paragraphs;
-use super::regions::Rules;
+use super::regions::RegionRules;
 use super::syntax;
-use super::tag::Tag;
+use super::tag::TemplateTag;
 use crate::docx::identities::FreshNumbers;
 use crate::docx::notes::NoteKind;
-use crate::docx::text::{Text, scan};
-use crate::docx::{Package, Refused, TAGS, TemplateError};
+use crate::docx::text::{ParagraphText, scan};
+use crate::docx::{DocxError, Package, TAGS, TemplateError};
 
 /// How much of what is wrong with a file a survey tells.
 const MOST_WRONG: usize = 100;
 
 /// A template that can be merged as often as needed.
-pub struct Template<R> {
+pub struct DocumentTemplate<R> {
     pub(super) package: Package<R>,
-    pub(super) tags: Vec<Tag>,
+    pub(super) tags: Vec<TemplateTag>,
     pub(super) parts: Vec<TaggedPart>,
 }
 
 /// A part that has tags; all others are copied.
 pub(super) struct TaggedPart {
     pub index: usize,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<TemplateNode>,
     pub numbers: FreshNumbers,
     /// Of a part whose notes are written once for each mark: the ids of what is written.
     pub note_ids: Option<(NoteKind, FreshNumbers)>,
 }
 
 /// Reads a template and checks everything that can be checked without knowing the fields of a record.
-pub fn open<R: Read + Seek>(file: R) -> Result<Template<R>, TemplateError> {
+pub fn open<R: Read + Seek>(file: R) -> Result<DocumentTemplate<R>, TemplateError> {
     let mut package = Package::open(file)?;
     let page_styles = package.page_styles()?;
-    of_package(package, Rules::Upload { page_styles: &page_styles })
+    from_package(package, RegionRules::Upload { page_styles: &page_styles })
 }
 
 /// Reads a template that was taken before, when some rules were not there.
-pub fn open_stored<R: Read + Seek>(file: R) -> Result<Template<R>, TemplateError> {
-    of_package(Package::open(file)?, Rules::Stored)
+pub fn open_stored<R: Read + Seek>(file: R) -> Result<DocumentTemplate<R>, TemplateError> {
+    from_package(Package::open(file)?, RegionRules::Stored)
 }
 
-fn of_package<R: Read + Seek>(mut package: Package<R>, rules: Rules<'_>) -> Result<Template<R>, TemplateError> {
-    let mut compiled = Compiled { rules, tags: Vec::new(), notes: MarkedNotes::default() };
+fn from_package<R: Read + Seek>(
+    mut package: Package<R>,
+    rules: RegionRules<'_>,
+) -> Result<DocumentTemplate<R>, TemplateError> {
+    let mut compiled = CompiledTemplate { rules, tags: Vec::new(), notes: MarkedNotes::default() };
     let mut parts = Vec::new();
     for part in package.texts().to_vec() {
-        let in_part = |error: TemplateError| error.in_part(&part.name);
+        let in_part = |error: TemplateError| error.with_part(&part.name);
         let xml = package.read_text(part.index).map_err(in_part)?;
         let nodes = scan(&xml).and_then(|text| compile(&xml, &text, part.place, &mut compiled)).map_err(in_part)?;
         if !nodes.is_empty() {
-            let kind = NoteKind::of_place(part.place).filter(|kind| compiled.notes.are_repeated(*kind));
+            let kind = NoteKind::note_kind_of_part(part.place).filter(|kind| compiled.notes.are_repeated(*kind));
             let note_ids = kind.map(|kind| (kind, note_ids(&xml)));
-            parts.push(TaggedPart { index: part.index, nodes, numbers: FreshNumbers::of(&xml), note_ids });
+            parts.push(TaggedPart { index: part.index, nodes, numbers: FreshNumbers::beyond_part(&xml), note_ids });
         }
     }
-    Ok(Template { package, tags: compiled.tags, parts })
+    Ok(DocumentTemplate { package, tags: compiled.tags, parts })
 }
 
 /// What a file would be as a template.
-pub struct Survey {
+pub struct TemplateReport {
     /// The tags of the parts that can be read.
-    pub tags: Vec<Tag>,
+    pub tags: Vec<TemplateTag>,
     /// What is wrong with the others, up to [`MOST_WRONG`].
     pub errors: Vec<TemplateError>,
 }
 
 /// Reads as much of a file as can be read, and tells everything that is wrong with the rest. An `Err` says nothing of the
 /// file: it could not be read now.
-pub fn survey<R: Read + Seek>(file: R) -> Result<Survey, TemplateError> {
+pub fn survey<R: Read + Seek>(file: R) -> Result<TemplateReport, TemplateError> {
     let mut errors = Vec::new();
     let mut package = match Package::open(file) {
-        Err(error) if error.kind != Refused::Io => return Ok(Survey { tags: Vec::new(), errors: vec![error] }),
+        Err(error) if error.kind != DocxError::Io => {
+            return Ok(TemplateReport { tags: Vec::new(), errors: vec![error] });
+        }
         opened => opened?,
     };
     let page_styles = package.page_styles()?;
-    let rules = Rules::Upload { page_styles: &page_styles };
-    let mut compiled = Compiled { rules, tags: Vec::new(), notes: MarkedNotes::default() };
+    let rules = RegionRules::Upload { page_styles: &page_styles };
+    let mut compiled = CompiledTemplate { rules, tags: Vec::new(), notes: MarkedNotes::default() };
     for part in package.texts().to_vec() {
         if errors.len() >= MOST_WRONG {
             break;
         }
         let before = compiled.tags.len();
         let read = match package.read_text(part.index) {
-            Err(error) if error.kind == Refused::Io => return Err(error),
+            Err(error) if error.kind == DocxError::Io => return Err(error),
             read => read.map_err(|error| vec![error]),
         };
         let part_errors = read.and_then(|xml| part_of_survey(&xml, part.place, &mut compiled)).err();
         // A document with errors does not say in which loops the marks of notes stand.
-        let is_of_unread_document = NoteKind::of_place(part.place).is_some() && !errors.is_empty();
+        let is_of_unread_document = NoteKind::note_kind_of_part(part.place).is_some() && !errors.is_empty();
         if part_errors.is_some() || is_of_unread_document {
             compiled.tags.truncate(before);
         }
-        errors.extend(part_errors.into_iter().flatten().map(|error| error.in_part(&part.name)));
+        errors.extend(part_errors.into_iter().flatten().map(|error| error.with_part(&part.name)));
     }
     errors.truncate(MOST_WRONG);
-    Ok(Survey { tags: compiled.tags, errors })
+    Ok(TemplateReport { tags: compiled.tags, errors })
 }
 
 /// Adds the tags of a part, or returns all that is wrong with them.
-fn part_of_survey(xml: &str, place: &'static str, compiled: &mut Compiled<'_>) -> Result<(), Vec<TemplateError>> {
+fn part_of_survey(
+    xml: &str,
+    place: &'static str,
+    compiled: &mut CompiledTemplate<'_>,
+) -> Result<(), Vec<TemplateError>> {
     let text = scan(xml).map_err(|error| vec![error])?;
     let mut wrong = Vec::new();
     for paragraph in &text.paragraphs {
@@ -114,8 +123,8 @@ fn part_of_survey(xml: &str, place: &'static str, compiled: &mut Compiled<'_>) -
 }
 
 /// The tags of one part by itself, for those who throw random XML at it.
-pub fn tags_of_part(xml: &str) -> Result<Vec<Tag>, TemplateError> {
-    let mut compiled = Compiled { rules: Rules::Stored, tags: Vec::new(), notes: MarkedNotes::default() };
+pub fn tags_of_part(xml: &str) -> Result<Vec<TemplateTag>, TemplateError> {
+    let mut compiled = CompiledTemplate { rules: RegionRules::Stored, tags: Vec::new(), notes: MarkedNotes::default() };
     compile(xml, &scan(xml)?, DOCUMENT, &mut compiled)?;
     Ok(compiled.tags)
 }
@@ -123,11 +132,11 @@ pub fn tags_of_part(xml: &str) -> Result<Vec<Tag>, TemplateError> {
 /// None where nothing of a part is filled.
 fn compile(
     xml: &str,
-    text: &Text,
+    text: &ParagraphText,
     place: &'static str,
-    compiled: &mut Compiled<'_>,
-) -> Result<Vec<Node>, TemplateError> {
-    let are_repeated = NoteKind::of_place(place).is_some_and(|kind| compiled.notes.are_repeated(kind));
+    compiled: &mut CompiledTemplate<'_>,
+) -> Result<Vec<TemplateNode>, TemplateError> {
+    let are_repeated = NoteKind::note_kind_of_part(place).is_some_and(|kind| compiled.notes.are_repeated(kind));
     if text.paragraphs.is_empty() && !are_repeated {
         return Ok(Vec::new());
     }
@@ -136,9 +145,9 @@ fn compile(
     Ok(nodes)
 }
 
-impl<R> Template<R> {
+impl<R> DocumentTemplate<R> {
     /// All tags in their order, the document's before those of its headers; a tag that comes twice is there twice.
-    pub fn tags(&self) -> &[Tag] {
+    pub fn tags(&self) -> &[TemplateTag] {
         &self.tags
     }
 }

@@ -2,7 +2,7 @@
 //! (`docs/reference/document-templates.md`).
 
 use crate::merge::syntax::PASS_NUMBER;
-use crate::merge::{Kind, Tag};
+use crate::merge::{TagKind, TemplateTag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::{Class, ClassField};
@@ -17,20 +17,24 @@ use store::{Conn, Sql};
 /// A tag as it is stored with its template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergeField {
-    pub kind: Kind,
+    pub kind: TagKind,
     pub path: Vec<String>,
     /// The paths of the loops around it, from the outside.
     pub within: Vec<Vec<String>>,
 }
 
-impl From<&Tag> for MergeField {
-    fn from(tag: &Tag) -> MergeField {
+impl From<&TemplateTag> for MergeField {
+    fn from(tag: &TemplateTag) -> MergeField {
         MergeField { kind: tag.kind, path: tag.path.clone(), within: tag.within.clone() }
     }
 }
 
-const KINDS: [(Kind, &str); 4] =
-    [(Kind::Value, "value"), (Kind::Loop, "loop"), (Kind::Condition, "condition"), (Kind::Absence, "absence")];
+const KINDS: [(TagKind, &str); 4] = [
+    (TagKind::Value, "value"),
+    (TagKind::Loop, "loop"),
+    (TagKind::Condition, "condition"),
+    (TagKind::Absence, "absence"),
+];
 /// Stands between the loops around a tag; no name is empty. Those who know of one loop alone take several for an unknown one.
 const BETWEEN_LOOPS: &str = "";
 /// What each record has beside its fields. No field has such an alias.
@@ -44,7 +48,7 @@ impl MergeField {
 
     /// The tags of a template without repetitions, as JSON.
     pub fn to_json(all: &[MergeField]) -> Json {
-        let kind = |kind: Kind| KINDS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name);
+        let kind = |kind: TagKind| KINDS.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name);
         let within = |field: &MergeField| {
             let between = [BETWEEN_LOOPS.to_owned()];
             (!field.within.is_empty()).then(|| field.within.join(&between[..]))
@@ -66,7 +70,7 @@ impl MergeField {
     }
 
     /// The tags of a template, each once.
-    pub fn of_tags(tags: &[Tag]) -> Vec<MergeField> {
+    pub fn distinct_tags(tags: &[TemplateTag]) -> Vec<MergeField> {
         let mut before = HashSet::new();
         let first = tags.iter().filter(|tag| before.insert((tag.kind, &tag.path, &tag.within)));
         first.map(MergeField::from).collect()
@@ -75,7 +79,7 @@ impl MergeField {
 
 /// What a value is taken from, of the record or, in a loop, of the child.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Of {
+pub enum ValueOrigin {
     Field(String),
     /// A field of the record that a relation names.
     Parent {
@@ -90,7 +94,7 @@ pub enum Of {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meaning {
     /// A value of the child of a loop around it, which counts from 1 on the outside; 0 is the record.
-    Value { level: usize, of: Of },
+    Value { level: usize, of: ValueOrigin },
     /// The day on which the document is made.
     Today,
     /// The e-mail address of the company's administrator.
@@ -103,7 +107,7 @@ pub enum Meaning {
 
 /// Why a tag means nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Meaningless {
+pub enum InvalidTag {
     /// Nothing has the name, or nothing that the caller may view.
     Unknown,
     /// It names a class that is not related to the one around it.
@@ -120,26 +124,26 @@ pub struct Meanings<'a> {
     leaving: [Option<i64>; 2],
     known: HashMap<i64, Option<Arc<Class>>>,
     /// What loops mean, by the class around them and their path.
-    loops: HashMap<(i64, Vec<String>), Result<Meaning, Meaningless>>,
+    loops: HashMap<(i64, Vec<String>), Result<Meaning, InvalidTag>>,
 }
 
 impl<'a> Meanings<'a> {
     /// Those for the caller, who may view only some classes.
-    pub fn of_caller(request: &'a Request, class: Arc<Class>) -> Meanings<'a> {
+    pub fn for_caller(request: &'a Request, class: Arc<Class>) -> Meanings<'a> {
         let (known, loops) = (HashMap::new(), HashMap::new());
         Meanings { request, class, as_caller: true, leaving: [None; 2], known, loops }
     }
 
     /// Those for everybody, when this class or this field is about to be deleted.
-    pub fn without(request: &'a Request, class: Arc<Class>, leaving: [Option<i64>; 2]) -> Meanings<'a> {
-        Meanings { as_caller: false, leaving, ..Meanings::of_caller(request, class) }
+    pub fn for_removal(request: &'a Request, class: Arc<Class>, leaving: [Option<i64>; 2]) -> Meanings<'a> {
+        Meanings { as_caller: false, leaving, ..Meanings::for_caller(request, class) }
     }
 
     /// The other classes that these tags name.
     pub fn classes(&mut self, conn: &mut Conn, fields: &[MergeField]) -> Result<BTreeSet<i64>, Refusal> {
         let mut classes = BTreeSet::new();
         for field in fields {
-            if let Ok(Meaning::Value { of: Of::Parent { class, .. }, .. } | Meaning::Children { class, .. }) =
+            if let Ok(Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. }) =
                 self.meaning(conn, field)?
             {
                 classes.insert(class);
@@ -156,9 +160,9 @@ impl<'a> Meanings<'a> {
     pub fn related_by_label(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Option<i64>, Refusal> {
         let Ok(Meaning::Value { level, of }) = self.meaning(conn, field)? else { return Ok(None) };
         let (class, alias) = match of {
-            Of::Field(alias) => (self.around(conn, &field.within)?.get(level).cloned(), alias),
-            Of::Parent { class, field, .. } => (self.class(conn, class)?, field),
-            Of::Owner => return Ok(None),
+            ValueOrigin::Field(alias) => (self.enclosing_classes(conn, &field.within)?.get(level).cloned(), alias),
+            ValueOrigin::Parent { class, field, .. } => (self.class(conn, class)?, field),
+            ValueOrigin::Owner => return Ok(None),
         };
         Ok(class.and_then(|class| class.field(&alias).and_then(|field| field.related_object_class)))
     }
@@ -169,48 +173,51 @@ impl<'a> Meanings<'a> {
         &mut self,
         conn: &mut Conn,
         field: &MergeField,
-        meaning: &Result<Meaning, Meaningless>,
+        meaning: &Result<Meaning, InvalidTag>,
     ) -> Result<Option<i64>, Refusal> {
         Ok(match meaning {
-            Ok(Meaning::Value { level, of: Of::Field(_) }) => {
-                self.around(conn, &field.within)?.get(*level).map(|class| class.id)
+            Ok(Meaning::Value { level, of: ValueOrigin::Field(_) }) => {
+                self.enclosing_classes(conn, &field.within)?.get(*level).map(|class| class.id)
             }
-            Ok(Meaning::Value { of: Of::Parent { class, .. }, .. } | Meaning::Children { class, .. })
-            | Err(Meaningless::Unrelated { class, .. }) => Some(*class),
+            Ok(Meaning::Value { of: ValueOrigin::Parent { class, .. }, .. } | Meaning::Children { class, .. })
+            | Err(InvalidTag::Unrelated { class, .. }) => Some(*class),
             Ok(
-                Meaning::Value { of: Of::Owner, .. } | Meaning::Today | Meaning::CompanyAddress | Meaning::PassNumber,
+                Meaning::Value { of: ValueOrigin::Owner, .. }
+                | Meaning::Today
+                | Meaning::CompanyAddress
+                | Meaning::PassNumber,
             )
-            | Err(Meaningless::Unknown) => None,
+            | Err(InvalidTag::Unknown) => None,
         })
     }
 
     /// What a tag means.
-    pub fn meaning(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Result<Meaning, Meaningless>, Refusal> {
+    pub fn meaning(&mut self, conn: &mut Conn, field: &MergeField) -> Result<Result<Meaning, InvalidTag>, Refusal> {
         match field.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["today"] => return Ok(Ok(Meaning::Today)),
             ["company", "admin_email_address"] => return Ok(Ok(Meaning::CompanyAddress)),
             [PASS_NUMBER] => return Ok(Ok(Meaning::PassNumber)),
             _ => {}
         }
-        let classes = self.around(conn, &field.within)?;
-        if field.kind == Kind::Loop {
+        let classes = self.enclosing_classes(conn, &field.within)?;
+        if field.kind == TagKind::Loop {
             return match classes.get(field.within.len()) {
                 Some(class) => self.meaning_of_loop(conn, class, &field.path),
-                None => Ok(Err(Meaningless::Unknown)),
+                None => Ok(Err(InvalidTag::Unknown)),
             };
         }
         // What is nearest has the first word.
         for (level, class) in classes.iter().enumerate().rev() {
-            if let Some(of) = self.of(conn, class, &field.path)? {
+            if let Some(of) = self.resolve_path(conn, class, &field.path)? {
                 return Ok(Ok(Meaning::Value { level, of }));
             }
         }
-        Ok(Err(Meaningless::Unknown))
+        Ok(Err(InvalidTag::Unknown))
     }
 
     /// The classes whose records are at hand inside loops: the template's, then those of the loops from the outside, up to the
     /// first one that means nothing.
-    fn around(&mut self, conn: &mut Conn, within: &[Vec<String>]) -> Result<Vec<Arc<Class>>, Refusal> {
+    fn enclosing_classes(&mut self, conn: &mut Conn, within: &[Vec<String>]) -> Result<Vec<Arc<Class>>, Refusal> {
         let mut classes = vec![self.class.clone()];
         for path in within {
             let Some(around) = classes.last().cloned() else { break };
@@ -221,10 +228,15 @@ impl<'a> Meanings<'a> {
         Ok(classes)
     }
 
-    fn of(&mut self, conn: &mut Conn, class: &Class, path: &[String]) -> Result<Option<Of>, Refusal> {
+    fn resolve_path(
+        &mut self,
+        conn: &mut Conn,
+        class: &Class,
+        path: &[String],
+    ) -> Result<Option<ValueOrigin>, Refusal> {
         match path {
-            [alias] => Ok(self.field(class, alias).map(Of::Field)),
-            [owner, name] if owner == "owner" && name == "full_name" => Ok(Some(Of::Owner)),
+            [alias] => Ok(self.field(class, alias).map(ValueOrigin::Field)),
+            [owner, name] if owner == "owner" && name == "full_name" => Ok(Some(ValueOrigin::Owner)),
             [relation, alias] => {
                 let is_there = |field: &&ClassField| self.leaving[1] != Some(field.id);
                 let relation_field = class.field(relation).filter(is_there);
@@ -233,7 +245,7 @@ impl<'a> Meanings<'a> {
                 };
                 let Some(parent) = self.class(conn, related)? else { return Ok(None) };
                 let field = self.field(&parent, alias);
-                Ok(field.map(|field| Of::Parent { relation: relation.clone(), class: related, field }))
+                Ok(field.map(|field| ValueOrigin::Parent { relation: relation.clone(), class: related, field }))
             }
             _ => Ok(None),
         }
@@ -250,7 +262,7 @@ impl<'a> Meanings<'a> {
         conn: &mut Conn,
         around: &Class,
         path: &[String],
-    ) -> Result<Result<Meaning, Meaningless>, Refusal> {
+    ) -> Result<Result<Meaning, InvalidTag>, Refusal> {
         let key = (around.id, path.to_vec());
         if let Some(meaning) = self.loops.get(&key) {
             return Ok(meaning.clone());
@@ -265,11 +277,11 @@ impl<'a> Meanings<'a> {
         conn: &mut Conn,
         around: &Class,
         path: &[String],
-    ) -> Result<Result<Meaning, Meaningless>, Refusal> {
-        let Some(alias) = path.first() else { return Ok(Err(Meaningless::Unknown)) };
+    ) -> Result<Result<Meaning, InvalidTag>, Refusal> {
+        let Some(alias) = path.first() else { return Ok(Err(InvalidTag::Unknown)) };
         let sql = Sql::new("SELECT id FROM object_classes WHERE alias = $1").arg(alias);
-        let Some(id) = conn.opt(&sql, |row| row.int(0))? else { return Ok(Err(Meaningless::Unknown)) };
-        let Some(class) = self.class(conn, id)? else { return Ok(Err(Meaningless::Unknown)) };
+        let Some(id) = conn.query_optional(&sql, |row| row.int(0))? else { return Ok(Err(InvalidTag::Unknown)) };
+        let Some(class) = self.class(conn, id)? else { return Ok(Err(InvalidTag::Unknown)) };
         let points_here = |field: &&ClassField| {
             field.kind == FieldType::Relation
                 && field.related_object_class == Some(around.id)
@@ -280,15 +292,15 @@ impl<'a> Meanings<'a> {
             (_, []) => {
                 // A parent is related, but has no children here.
                 let is_parent = around.fields.iter().any(|field| field.related_object_class == Some(id));
-                let unrelated = Meaningless::Unrelated { class: id, around: around.id };
-                return Ok(Err(if is_parent { Meaningless::Unknown } else { unrelated }));
+                let unrelated = InvalidTag::Unrelated { class: id, around: around.id };
+                return Ok(Err(if is_parent { InvalidTag::Unknown } else { unrelated }));
             }
             ([_], [relation]) => Some(relation),
             ([_, alias], _) => relations.iter().find(|relation| relation.alias == *alias),
             _ => None,
         };
         let meaning = relation.map(|relation| Meaning::Children { class: id, relation: relation.alias.clone() });
-        Ok(meaning.ok_or(Meaningless::Unknown))
+        Ok(meaning.ok_or(InvalidTag::Unknown))
     }
 
     fn class(&mut self, conn: &mut Conn, id: i64) -> Result<Option<Arc<Class>>, Refusal> {
@@ -312,7 +324,7 @@ impl<'a> Meanings<'a> {
 
 /// Whether the caller may view a class.
 pub fn may_view(request: &Request, conn: &mut Conn, class: i64) -> Result<bool, Refusal> {
-    Ok(rights::on_class(conn, request.caller()?, class)?.is_some_and(|rights| rights.sees_class()))
+    Ok(rights::load_class_actions(conn, request.caller()?, class)?.is_some_and(|rights| rights.sees_class()))
 }
 
 /// Whether the caller may view all other classes that the merge fields of a template name.
@@ -325,5 +337,5 @@ pub fn may_view_classes(request: &Request, conn: &mut Conn, template: i64) -> Re
 pub fn hidden_classes(request: &Request, conn: &mut Conn, named: &Sql) -> Result<Vec<i64>, Refusal> {
     let mut sql = Sql::new("SELECT t.id FROM object_classes t WHERE t.id IN (");
     sql.append(named).push(") AND NOT (").append(&rights::visible_classes(request.caller()?)).push(")");
-    Ok(conn.all(&sql, |row| row.int(0))?)
+    Ok(conn.query_all(&sql, |row| row.int(0))?)
 }

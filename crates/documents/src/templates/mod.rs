@@ -7,27 +7,29 @@ mod report;
 pub mod warnings;
 
 use crate::generation::runs;
-use check::Read;
+use check::CheckedFile;
 use files::file_name::{extension, split};
-use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, labels_schema, release};
-use files::uploads::{invalid_token, of_token, of_tokens};
+use files::held::{EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, labels_schema, release};
+use files::uploads::{invalid_token, load_by_token, load_by_tokens};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::limits::{self, Limit, LimitSummary};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Pending, Route};
-use kit::rows::{self, Cell, Declaration, Scope, Shape};
+use kit::route::{HandlerFuture, Route};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use kit::snapshot;
-use merge_fields::{Meaningless, Meanings, MergeField, may_view};
+use merge_fields::{InvalidTag, Meanings, MergeField, may_view};
 use records::record_values::class_of_id;
-use records::rights::{CLASS_EDIT, lock_class, on_class};
-use resource::json::{Cells, Form, Writer};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, UNDIRECTED, Value, fold, message, openapi};
+use records::rights::{CLASS_EDIT, load_class_actions, lock_class};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{
+    Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, Resource, UNDIRECTED, fold, message, openapi,
+};
 use std::sync::{Arc, LazyLock};
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// How many templates a class may have.
 pub static TEMPLATES: Limit = Limit {
@@ -45,9 +47,9 @@ const COLLECTION: &str = "/api/object-classes/{class_id}/document-templates/";
 const ONE: &str = "/api/object-classes/{class_id}/document-templates/{template_id}/";
 const DOWNLOAD: &str = "/api/object-classes/{class_id}/document-templates/{template_id}/download/";
 
-static NAME: Key<String> = Key::new("name");
-static TEMPLATE_FILE: Key<i64> = Key::new("template_file");
-static ON_DEMAND: Key<bool> = Key::new("allow_on_demand_generation");
+static NAME: FieldKey<String> = FieldKey::new("name");
+static TEMPLATE_FILE: FieldKey<i64> = FieldKey::new("template_file");
+static ON_DEMAND: FieldKey<bool> = FieldKey::new("allow_on_demand_generation");
 
 static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
@@ -56,7 +58,7 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         "DocumentTemplate",
         TABLE,
         [
-            Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only().sort(),
+            Field::new("id", FieldKind::Integer { min: 1, max: i64::MAX }).read_only().sort(),
             NAME.text(100)
                 .charset(UNDIRECTED)
                 .example("Invoice")
@@ -65,11 +67,11 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
                 .folded()
                 .filter()
                 .sort(),
-            Field::new("description", Kind::text(500)).default(""),
-            TEMPLATE_FILE.is(Kind::File { extension: DOCX }).column("file").required(),
-            Field::new("template_file_name", Kind::text(255)).folded().read_only().list_only().filter(),
+            Field::new("description", FieldKind::text(500)).default(""),
+            TEMPLATE_FILE.declare(FieldKind::File { extension: DOCX }).column("file").required(),
+            Field::new("template_file_name", FieldKind::text(255)).folded().read_only().list_only().filter(),
             ON_DEMAND.boolean().default(true).filter().sort(),
-            Field::new("warning", Kind::text(1000)).folded().read_only().filter(),
+            Field::new("warning", FieldKind::text(1000)).folded().read_only().filter(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -77,10 +79,12 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit_items(TEMPLATES.default)
-    .shows(|_| vec![("_meta", openapi::object([("labels", openapi::object([("files", labels_schema())]))]))])
+    .with_extra_schemas(|_| {
+        vec![("_meta", openapi::object([("labels", openapi::object([("files", labels_schema())]))]))]
+    })
 });
 
-static SHAPE: Shape = Shape::new(
+static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&TEMPLATE),
     "t.class_id, t.id, t.file, (SELECT f.name FROM files f WHERE f.id = t.file), \
      (SELECT f.size FROM files f WHERE f.id = t.file)",
@@ -102,52 +106,52 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// 404 when the caller may not view the class of the path, 403 when he may not change it.
-fn may_read(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-    on_class(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.needs(CLASS_EDIT)
+fn require_read(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    load_class_actions(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.require(CLASS_EDIT)
 }
 
 /// 403 when the caller may not change the class of the path, or may not view it.
-fn may_write(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
-    let rights = on_class(conn, request.caller()?, request.id())?;
-    match rights.is_some_and(|rights| rights.sees_class() && rights.has(CLASS_EDIT)) {
+fn require_write(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+    let rights = load_class_actions(conn, request.caller()?, request.id())?;
+    match rights.is_some_and(|rights| rights.sees_class() && rights.allows(CLASS_EDIT)) {
         true => Ok(()),
         false => Err(Refusal::forbidden()),
     }
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    on_class(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.needs_to_see()?;
+    load_class_actions(conn, request.caller()?, request.id())?.ok_or_else(Refusal::not_found)?.needs_to_see()?;
     let mut document = rows::document(conn, &TEMPLATE)?;
     document["restrictions"]["limit_items"] = limits::value(conn, &TEMPLATES)?.into();
     Ok(Answer::value(&document))
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    may_read(request, conn)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.class_id = $1").arg(request.id())))
+    require_read(request, conn)?;
+    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    may_read(request, conn)?;
-    is_of_class(request, conn)?;
+    require_read(request, conn)?;
+    check_class(request, conn)?;
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.second_id())?))
 }
 
 /// 404 unless the template of the path belongs to the class of the path.
-fn is_of_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
+fn check_class(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM document_templates WHERE id = $1 AND class_id = $2");
-    let found = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
+    let found = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
     found.ok_or_else(Refusal::not_found)
 }
 
-fn create(request: Arc<Request>) -> Pending {
+fn create(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let read = read_sent(&request).await?;
         write(&request, move |request, conn| insert(request, conn, read.as_ref())).await
     })
 }
 
-fn edit(request: Arc<Request>) -> Pending {
+fn edit(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let read = read_sent(&request).await?;
         write(&request, move |request, conn| update(request, conn, read.as_ref())).await
@@ -156,10 +160,10 @@ fn edit(request: Arc<Request>) -> Pending {
 
 /// Reads the file whose token the body has, if the caller may change the class. What is wrong is told by the write, which
 /// first looks whether the caller may still write at all.
-async fn read_sent(request: &Arc<Request>) -> Result<Option<Read>, Refusal> {
-    let find = |request: &Request, conn: &mut Conn| match may_write(request, conn).and_then(|()| request.object()) {
+async fn read_sent(request: &Arc<Request>) -> Result<Option<CheckedFile>, Refusal> {
+    let find = |request: &Request, conn: &mut Conn| match require_write(request, conn).and_then(|()| request.object()) {
         Ok(body) => match body.get(TEMPLATE_FILE.name()).and_then(|sent| sent.as_str()) {
-            Some(token) => of_token(request, conn, &token),
+            Some(token) => load_by_token(request, conn, &token),
             None => Ok(None),
         },
         Err(refusal) if refusal.cause.is_some() || refusal.is_outdated() => Err(refusal),
@@ -175,53 +179,53 @@ fn is_docx(name: &str) -> bool {
     extension(name).eq_ignore_ascii_case(DOCX)
 }
 
-fn insert(request: &Request, conn: &mut Conn, read: Option<&Read>) -> Outcome {
-    may_write(request, conn)?;
+fn insert(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Outcome {
+    require_write(request, conn)?;
     lock_class(conn, request.id())?;
-    let Accepted { mut changes, file, extra, classes } = accept(request, conn, None, read)?;
+    let CheckedTemplate { mut changes, file, extra, classes } = accept(request, conn, None, read)?;
     let count = Sql::new("SELECT count(*) FROM document_templates WHERE class_id = $1").arg(request.id());
-    let count = conn.one(&count, |row| row.int(0))?;
+    let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &TEMPLATES, count, 1)?;
     if let Some(file) = &file {
         changes.set(&TEMPLATE_FILE, file.id);
     }
-    let mut columns: Vec<(&'static str, Arg)> =
+    let mut columns: Vec<(&'static str, Argument)> =
         vec![("class_id", request.id().into()), ("warning", "".into()), ("warning_fold", "".into())];
     columns.extend(extra);
     let id = rows::insert(request, conn, &TEMPLATE, &changes, &columns)?;
     if let Some(file) = file {
-        hold(conn, file.id, Holder::Template(id))?;
+        add_reference(conn, file.id, FileReference::Template(id))?;
     }
     warnings::set_classes(conn, id, classes)?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
-fn update(request: &Request, conn: &mut Conn, read: Option<&Read>) -> Outcome {
-    may_write(request, conn)?;
+fn update(request: &Request, conn: &mut Conn, read: Option<&CheckedFile>) -> Outcome {
+    require_write(request, conn)?;
     lock_class(conn, request.id())?;
-    is_of_class(request, conn)?;
+    check_class(request, conn)?;
     let id = request.second_id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    let Accepted { mut changes, file, mut extra, classes } = accept(request, conn, Some((id, &before)), read)?;
+    let CheckedTemplate { mut changes, file, mut extra, classes } = accept(request, conn, Some((id, &before)), read)?;
     if let Some(file) = &file {
         changes.set(&TEMPLATE_FILE, file.id);
-        release(request, conn, Ending::OfTemplates(vec![id]))?;
-        hold(conn, file.id, Holder::Template(id))?;
+        release(request, conn, EndedReferences::OfTemplates(vec![id]))?;
+        add_reference(conn, file.id, FileReference::Template(id))?;
         // The merge fields of the new file are there.
         extra.extend([("warning", "".into()), ("warning_fold", "".into())]);
         warnings::set_classes(conn, id, classes)?;
     }
     rows::update(request, conn, &TEMPLATE, id, &before, &changes, &extra)?;
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 /// A body that is right.
-struct Accepted {
+struct CheckedTemplate {
     changes: Changes,
     /// The new file, which is unspent.
-    file: Option<File>,
+    file: Option<StoredFile>,
     /// The columns that follow from the file.
-    extra: Vec<(&'static str, Arg)>,
+    extra: Vec<(&'static str, Argument)>,
     /// The other classes that its merge fields name, locked against changes.
     classes: Vec<i64>,
 }
@@ -231,20 +235,22 @@ fn accept(
     request: &Request,
     conn: &mut Conn,
     before: Option<(i64, &Changes)>,
-    read: Option<&Read>,
-) -> Result<Accepted, Refusal> {
+    read: Option<&CheckedFile>,
+) -> Result<CheckedTemplate, Refusal> {
     let body = request.object()?;
     let accepted = rows::accepted_within(conn, &TEMPLATE, &body, before.map(|(id, _)| id), ("class_id", request.id()))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     let file = file_sent(request, conn, &mut changes, before.map(|(_, before)| before), &mut errors)?;
     errors.refuse()?;
-    let Some(file) = file else { return Ok(Accepted { changes, file: None, extra: Vec::new(), classes: Vec::new() }) };
+    let Some(file) = file else {
+        return Ok(CheckedTemplate { changes, file: None, extra: Vec::new(), classes: Vec::new() });
+    };
     let unreadable = || Refusal::field("error", UNREADABLE);
     // A token that was spent and made again meanwhile is another file.
     let read = read.filter(|read| read.file == file.id).ok_or_else(Refusal::outdated)?;
     let fields = read.fields.as_deref().ok_or_else(unreadable)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-    let mut meanings = Meanings::of_caller(request, class);
+    let mut meanings = Meanings::for_caller(request, class);
     let named = meanings.classes(conn, fields)?;
     for class in &named {
         // That of a related record whose label is shown, too.
@@ -254,8 +260,8 @@ fn accept(
     }
     // A field of theirs that goes from now on waits, and gives the template its warning.
     let mut locked = Sql::new("SELECT id FROM object_classes WHERE id");
-    locked.any(named.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
-    conn.all(&locked, |_| Ok(()))?;
+    locked.push_any(named.iter().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR SHARE");
+    conn.query_all(&locked, |_| Ok(()))?;
     check_meanings(conn, &mut meanings, fields)?;
     let (name, _) = split(&file.name);
     let extra = vec![
@@ -263,7 +269,7 @@ fn accept(
         ("template_file_name_fold", fold(name).into()),
         ("merge_fields", MergeField::to_json(fields).to_string().into()),
     ];
-    Ok(Accepted { changes, file: Some(file), extra, classes: named.into_iter().collect() })
+    Ok(CheckedTemplate { changes, file: Some(file), extra, classes: named.into_iter().collect() })
 }
 
 /// The file that a body names by its token; the id of the present file is left out of the changes.
@@ -273,15 +279,15 @@ fn file_sent(
     changes: &mut Changes,
     before: Option<&Changes>,
     errors: &mut Errors,
-) -> Result<Option<File>, Refusal> {
+) -> Result<Option<StoredFile>, Refusal> {
     let name = TEMPLATE_FILE.name();
-    match changes.take(name) {
-        Some(Value::Text(token)) => match of_tokens(request, conn, &[&token])?.remove(&token) {
+    match changes.remove_value(name) {
+        Some(CheckedValue::Text(token)) => match load_by_tokens(request, conn, &[&token])?.remove(&token) {
             Some(file) if is_docx(&file.name) => return Ok(Some(file)),
             Some(_) => errors.add(name, "Invalid file type."),
             None => errors.add(name, invalid_token(&token)),
         },
-        Some(Value::Int(id)) if before.and_then(|before| before.get(&TEMPLATE_FILE)) != Some(id) => {
+        Some(CheckedValue::Int(id)) if before.and_then(|before| before.get(&TEMPLATE_FILE)) != Some(id) => {
             errors.add(name, message::STRING);
         }
         _ => {}
@@ -294,8 +300,8 @@ fn check_meanings(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeF
     for field in fields {
         match meanings.meaning(conn, field)? {
             Ok(_) => {}
-            Err(Meaningless::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
-            Err(Meaningless::Unrelated { class, around }) => {
+            Err(InvalidTag::Unknown) => return Err(Refusal::field("error", UNREADABLE)),
+            Err(InvalidTag::Unrelated { class, around }) => {
                 return Err(Refusal::field("error", unrelated(field, class, around)));
             }
         }
@@ -310,9 +316,9 @@ fn unrelated(field: &MergeField, class: i64, around: i64) -> String {
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    may_write(request, conn)?;
+    require_write(request, conn)?;
     lock_class(conn, request.id())?;
-    is_of_class(request, conn)?;
+    check_class(request, conn)?;
     let id = request.second_id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     leave(request, conn, vec![id])?;
@@ -321,23 +327,23 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Ends what belongs to templates that are deleted: their files, and their runs with theirs.
-fn leave(request: &Request, conn: &mut Conn, templates: Vec<i64>) -> Result<(), Error> {
+fn leave(request: &Request, conn: &mut Conn, templates: Vec<i64>) -> Result<(), StoreError> {
     for template in &templates {
         runs::leave_template(request, conn, *template)?;
     }
     let mut sql = Sql::new("DELETE FROM document_template_classes WHERE template");
-    conn.exec(sql.any(templates.clone()))?;
-    release(request, conn, Ending::OfTemplates(templates))
+    conn.exec(sql.push_any(templates.clone()))?;
+    release(request, conn, EndedReferences::OfTemplates(templates))
 }
 
 /// Deletes the templates of a class that is deleted. Those of other classes that name it get a warning.
 pub const ON_CLASS_LEAVING: Reaction = Reaction {
     resource: "object_classes",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, class| {
         warnings::look_again(request, conn, &[class], [Some(class), None])?;
         let sql = Sql::new("SELECT id FROM document_templates WHERE class_id = $1 ORDER BY id").arg(class);
-        let templates = conn.all(&sql, |row| row.int(0))?;
+        let templates = conn.query_all(&sql, |row| row.int(0))?;
         if !templates.is_empty() {
             leave(request, conn, templates)?;
             conn.exec(&Sql::new("DELETE FROM document_templates WHERE class_id = $1").arg(class))?;
@@ -347,24 +353,31 @@ pub const ON_CLASS_LEAVING: Reaction = Reaction {
     },
 };
 
-fn download(request: Arc<Request>) -> Pending {
+fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let find = |request: &Request, conn: &mut Conn| {
-            may_read(request, conn)?;
-            is_of_class(request, conn)?;
+            require_read(request, conn)?;
+            check_class(request, conn)?;
             let mut sql = Sql::new("SELECT ");
             sql.push(FILE_COLUMNS).push(" FROM document_templates t JOIN files f ON f.id = t.file WHERE t.id = ");
-            conn.opt(sql.bind(request.second_id()), |row| File::read(row, 0))?.ok_or_else(Refusal::not_found)
+            conn.query_optional(sql.bind(request.second_id()), |row| StoredFile::read(row, 0))?
+                .ok_or_else(Refusal::not_found)
         };
         let file = snapshot::read(&request, find).await?;
         files::send(&request, &file).await
     })
 }
 
-fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     let (class, template) = (row.int(at)?.unwrap_or(0), row.int(at + 1)?.unwrap_or(0));
     out.name("_meta").raw("{").name("labels").raw("{").name("files").raw("{");
-    let file = File {
+    let file = StoredFile {
         id: row.int(at + 2)?.unwrap_or(0),
         uuid: String::new(),
         name: row.text(at + 3)?.unwrap_or("").to_owned(),

@@ -2,18 +2,18 @@
 //! `/api/object-classes/{id}/document-templates/check/` (`docs/reference/document-templates.md`).
 
 use super::check;
-use super::merge_fields::{Meaningless, Meanings, MergeField, may_view};
-use super::{TEMPLATE_FILE, UNREADABLE, is_docx, may_write, unrelated};
+use super::merge_fields::{InvalidTag, Meanings, MergeField, may_view};
+use super::{TEMPLATE_FILE, UNREADABLE, is_docx, require_write, unrelated};
 use crate::docx::TemplateError;
-use crate::merge::Survey;
-use files::held::File;
-use files::uploads::{invalid_token, of_token};
+use crate::merge::TemplateReport;
+use files::held::StoredFile;
+use files::uploads::{invalid_token, load_by_token};
 use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
 use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::snapshot;
 use records::record_values::class_of_id;
 use resource::{message, openapi};
@@ -28,7 +28,7 @@ const MAX_REASON: usize = 300;
 
 pub fn route() -> Route {
     Route::post(PATH, "Check a file before it becomes a template", Handler::Async(check))
-        .takes(Schema::Json(body_schema))
+        .with_body(Schema::Json(body_schema))
         .answers(200, Schema::Json(report_schema))
 }
 
@@ -57,19 +57,19 @@ fn report_schema() -> Json {
     openapi::titled("DocumentTemplateCheck", openapi::object([("merge_fields", fields), ("errors", errors)]))
 }
 
-fn check(request: Arc<Request>) -> Pending {
+fn check(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         // Nothing is written, but the caller is looked at again as in a write: his body took its time.
         let (file, caller) = write(&request, file_sent).await?;
-        let request = Arc::new(request.by(caller));
+        let request = Arc::new(request.with_caller(caller));
         let survey = Arc::new(check::survey(&request, &file).await?);
         snapshot::read(&request, move |request, conn| report(request, conn, &survey)).await
     })
 }
 
 /// The file that the body names by its token, which stays unspent, and the caller as he is now.
-fn file_sent(request: &Request, conn: &mut Conn) -> Result<(File, Arc<Caller>), Refusal> {
-    may_write(request, conn)?;
+fn file_sent(request: &Request, conn: &mut Conn) -> Result<(StoredFile, Arc<Caller>), Refusal> {
+    require_write(request, conn)?;
     let caller = request.caller.clone().ok_or_else(Refusal::unauthenticated)?;
     let wrong = |message: String| Refusal::field(TEMPLATE_FILE.name(), message);
     let body = request.object()?;
@@ -78,15 +78,15 @@ fn file_sent(request: &Request, conn: &mut Conn) -> Result<(File, Arc<Caller>), 
         return Err(wrong(message::NULL.to_owned()));
     }
     let token = sent.as_str().ok_or_else(|| wrong(message::STRING.to_owned()))?;
-    let file = of_token(request, conn, &token)?.ok_or_else(|| wrong(invalid_token(&token)))?;
+    let file = load_by_token(request, conn, &token)?.ok_or_else(|| wrong(invalid_token(&token)))?;
     if is_docx(&file.name) { Ok((file, caller)) } else { Err(wrong("Invalid file type.".to_owned())) }
 }
 
-fn report(request: &Request, conn: &mut Conn, survey: &Survey) -> Outcome {
+fn report(request: &Request, conn: &mut Conn, survey: &TemplateReport) -> Outcome {
     // The file took its time.
-    may_write(request, conn)?;
+    require_write(request, conn)?;
     let class = class_of_id(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-    let mut meanings = Meanings::of_caller(request, class);
+    let mut meanings = Meanings::for_caller(request, class);
     let (mut shown, mut told) = (HashSet::new(), HashSet::new());
     let (mut fields, mut errors) = (Vec::new(), survey.errors.iter().map(unreadable).collect::<Vec<_>>());
     for tag in &survey.tags {
@@ -101,8 +101,8 @@ fn report(request: &Request, conn: &mut Conn, survey: &Survey) -> Outcome {
                 Some(class) if !may_view(request, conn, class)? => Some(unknown(&name)),
                 _ => None,
             },
-            Err(Meaningless::Unknown) => Some(unknown(&name)),
-            Err(Meaningless::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
+            Err(InvalidTag::Unknown) => Some(unknown(&name)),
+            Err(InvalidTag::Unrelated { class, around }) => Some(unrelated(&field, *class, *around)),
         };
         let object_class = meanings.class_named(conn, &field, &meaning)?;
         let is_known = error.is_none();

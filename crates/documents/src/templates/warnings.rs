@@ -2,7 +2,7 @@
 //! there again.
 
 use super::merge_fields::{Meanings, MergeField};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::record_values::changing_class;
@@ -11,7 +11,7 @@ use store::{Conn, Sql};
 
 pub const ON_FIELD_CREATED: Reaction = Reaction {
     resource: "object_class_fields",
-    when: When::Created,
+    when: ReactionTime::Created,
     run: |request, conn, field| {
         let classes = classes_of_field(conn, field)?;
         look_again(request, conn, &classes, [None; 2])
@@ -20,7 +20,7 @@ pub const ON_FIELD_CREATED: Reaction = Reaction {
 
 pub const ON_FIELD_LEAVING: Reaction = Reaction {
     resource: "object_class_fields",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, field| {
         let classes = classes_of_field(conn, field)?;
         look_again(request, conn, &classes, [None, Some(field)])
@@ -30,7 +30,7 @@ pub const ON_FIELD_LEAVING: Reaction = Reaction {
 /// The classes whose templates may name a field: its own, and the one that it relates to.
 fn classes_of_field(conn: &mut Conn, field: i64) -> Result<Vec<i64>, Refusal> {
     let sql = Sql::new("SELECT class_id, related_object_class FROM object_class_fields WHERE id = $1").arg(field);
-    let classes = conn.opt(&sql, |row| Ok([Some(row.int(0)?), row.opt_int(1)?]))?;
+    let classes = conn.query_optional(&sql, |row| Ok([Some(row.int(0)?), row.opt_int(1)?]))?;
     Ok(classes.into_iter().flatten().flatten().collect())
 }
 
@@ -44,14 +44,15 @@ pub fn look_again(
 ) -> Result<(), Refusal> {
     let mut sql =
         Sql::new("SELECT t.id, t.class_id, t.merge_fields, t.warning FROM document_templates t WHERE (t.class_id");
-    sql.any(classes.to_vec()).push(" OR t.id IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
-    sql.any(classes.to_vec()).push(")) ORDER BY t.id FOR UPDATE");
+    sql.push_any(classes.to_vec())
+        .push(" OR t.id IN (SELECT c.template FROM document_template_classes c WHERE c.class_id");
+    sql.push_any(classes.to_vec()).push(")) ORDER BY t.id FOR UPDATE");
     let templates =
-        conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
+        conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned(), row.text(3)?.to_owned())))?;
     for (template, class, fields, before) in templates.into_iter().filter(|(_, class, ..)| leaving[0] != Some(*class)) {
         let Some(class) = changing_class(conn, class)? else { continue };
         let fields = MergeField::from_json(&fields);
-        let mut meanings = Meanings::without(request, class, leaving);
+        let mut meanings = Meanings::for_removal(request, class, leaving);
         let warning = warning(conn, &mut meanings, &fields)?;
         let named = meanings.classes(conn, &fields)?;
         if warning != before {
@@ -76,7 +77,11 @@ pub fn warning(conn: &mut Conn, meanings: &mut Meanings<'_>, fields: &[MergeFiel
 }
 
 /// Notes which other classes the merge fields of a template name.
-pub fn set_classes(conn: &mut Conn, template: i64, classes: impl IntoIterator<Item = i64>) -> Result<(), store::Error> {
+pub fn set_classes(
+    conn: &mut Conn,
+    template: i64,
+    classes: impl IntoIterator<Item = i64>,
+) -> Result<(), store::StoreError> {
     conn.exec(&Sql::new("DELETE FROM document_template_classes WHERE template = $1").arg(template))?;
     for class in classes {
         let sql = Sql::new("INSERT INTO document_template_classes(template, class_id) VALUES ($1, $2)");

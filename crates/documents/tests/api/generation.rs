@@ -1,13 +1,14 @@
 //! Documents of records: `/api/object-records/documents/` and `/api/object-records/{id}/documents/`.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{
-    GENERATE, RECORDS, TEMPLATES, address, ended, file, generated, number, record, template, wait_for, with_classes,
+    GENERATE, RECORDS, TEMPLATES, address, file, generated, number, record, template, wait_for, wait_for_run,
+    with_classes,
 };
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::shown::{START, page, user};
-use testkit::{Client, HOUR, SECOND, at_once, message, one_wins, quiet_period};
+use testkit::{ApiClient, HOUR, SECOND, message, one_wins, quiet_period, send_concurrently};
 
 fn body(record: i64, template: i64) -> Value {
     json!({"object_record": record, "document_template": template})
@@ -15,7 +16,7 @@ fn body(record: i64, template: i64) -> Value {
 
 #[tokio::test]
 async fn a_document_shows_the_record_its_parent_and_its_children() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let customer = record(&api, 2, json!({"name": "Müller & Söhne <GmbH>", "city": "Köln"})).await;
     let fields = json!({"number": "R-1", "amount": "1234.5", "customer": customer, "paid": true});
@@ -37,14 +38,14 @@ async fn a_document_shows_the_record_its_parent_and_its_children() {
     )
     .await;
     let started = api.post(GENERATE, body(invoice, template)).await;
-    started.is(
+    started.expect_reply(
         201,
         json!({
             "object_record": invoice, "document_template": template, "object_record_field": null, "status": "processing",
             "_meta": {"labels": {"object_record": "R-1", "document_template": "Invoice"}},
         }),
     );
-    let run = ended(&api, invoice, template).await;
+    let run = wait_for_run(&api, invoice, template).await;
     let file_id = run["document"].clone();
     let url = &run["_meta"]["labels"]["document"]["url"];
     let shown = json!({
@@ -59,8 +60,8 @@ async fn a_document_shows_the_record_its_parent_and_its_children() {
     let item = json!({
         "id": template, "name": "Invoice", "allow_on_demand_generation": true, "generated_document": shown,
     });
-    api.get(&format!("/api/object-records/{invoice}/documents/")).await.is(200, page(json!([item])));
-    api.get(&format!("/api/object-records/{invoice}/documents/{template}/")).await.is(200, item);
+    api.get(&format!("/api/object-records/{invoice}/documents/")).await.expect_reply(200, page(json!([item])));
+    api.get(&format!("/api/object-records/{invoice}/documents/{template}/")).await.expect_reply(200, item);
 
     assert_eq!(
         file(&api, &run).await,
@@ -78,7 +79,7 @@ async fn a_document_shows_the_record_its_parent_and_its_children() {
 
 #[tokio::test]
 async fn a_finished_run_takes_the_place_of_the_one_before() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
@@ -91,7 +92,7 @@ async fn a_finished_run_takes_the_place_of_the_one_before() {
     let second = generated(&api, invoice, id, None).await;
     assert_ne!(first["id"], second["id"]);
     assert_eq!(file(&api, &second).await, ["R-2"]);
-    api.get(&address(&first)).await.is(404, message::not_found());
+    api.get(&address(&first)).await.expect_reply(404, message::not_found());
     // The template's file and the second document.
     wait_for(&server, "SELECT count(*) FROM files", 2).await;
     assert_eq!(number(&server, "SELECT count(*) FROM document_runs").await, 1);
@@ -99,14 +100,14 @@ async fn a_finished_run_takes_the_place_of_the_one_before() {
 
 #[tokio::test]
 async fn a_document_is_put_into_a_field() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let path = format!("/api/object-records/{invoice}/");
     let fields = format!("{path}document-fields/");
     let field = json!({"alias": "papers", "label": "Papers", "max_num_of_files": 2, "is_available": true});
-    api.get(&fields).await.is(200, page(json!([field])));
+    api.get(&fields).await.expect_reply(200, page(json!([field])));
     let first = generated(&api, invoice, id, Some("papers")).await;
     assert_eq!((&first["status"], &first["error_message"]), (&json!("field_updated"), &json!("")));
     let shown = api.get(&path).await.ok();
@@ -117,7 +118,7 @@ async fn a_document_is_put_into_a_field() {
     assert_eq!(api.get(&path).await["fields"]["papers"], json!([first["document"], second["document"]]));
     assert_eq!(api.get(&fields).await["results"][0]["is_available"], false);
     // The file of the first run stays where the record has it.
-    api.get(&address(&first)).await.is(404, message::not_found());
+    api.get(&address(&first)).await.expect_reply(404, message::not_found());
     let url = label["url"].as_str().unwrap().strip_prefix("https://a.example").unwrap().to_owned();
     assert_eq!(api.get(&url).await.status, 200);
     // A full field is told when the run ends.
@@ -128,7 +129,7 @@ async fn a_document_is_put_into_a_field() {
     );
     assert_eq!(file(&api, &third).await, ["R-1"]);
     // The template goes with its runs; the record keeps its files.
-    api.delete(&format!("{TEMPLATES}{id}/")).await.is_empty();
+    api.delete(&format!("{TEMPLATES}{id}/")).await.expect_empty();
     wait_for(&server, "SELECT count(*) FROM document_runs", 0).await;
     wait_for(&server, "SELECT count(*) FROM files", 2).await;
     assert_eq!(api.get(&url).await.status, 200);
@@ -136,7 +137,7 @@ async fn a_document_is_put_into_a_field() {
 
 #[tokio::test]
 async fn requests_must_be_right() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({})).await;
     let customer = record(&api, 2, json!({})).await;
@@ -186,73 +187,77 @@ async fn requests_must_be_right() {
         "/api/object-records/1/documents/99/",
         "/api/object-records/99/document-fields/",
     ] {
-        api.get(path).await.is(404, message::not_found());
+        api.get(path).await.expect_reply(404, message::not_found());
     }
-    server.anonymous().get("/api/object-records/1/documents/1/").await.is(401, message::unauthenticated());
+    server.anonymous().get("/api/object-records/1/documents/1/").await.expect_reply(401, message::unauthenticated());
     let path = format!("/api/object-records/{invoice}/documents/{id}/cancel/");
-    api.post(&path, json!({})).await.is(404, message::not_found());
+    api.post(&path, json!({})).await.expect_reply(404, message::not_found());
     api.post(&format!("/api/object-records/{invoice}/documents/99/cancel/"), json!({}))
         .await
-        .is(404, message::not_found());
+        .expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn of_many_requests_for_one_document_one_runs() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     kit::jobs::stop(&server.app);
     let refused = message::detail("Your request is already processing.");
-    one_wins(&at_once((0..12).map(|_| api.call("POST", GENERATE).json(&body(invoice, id)))).await, 201, &refused);
+    one_wins(
+        &send_concurrently((0..12).map(|_| api.call("POST", GENERATE).json(&body(invoice, id)))).await,
+        201,
+        &refused,
+    );
     let path = format!("/api/object-records/{invoice}/documents/{id}/");
     assert_eq!(api.get(&path).await["generated_document"]["status"], "processing");
     assert_eq!(api.get(&path).await["generated_document"]["document"], Value::Null);
     kit::jobs::start(&server.app);
-    assert_eq!(ended(&api, invoice, id).await["status"], "completed");
+    assert_eq!(wait_for_run(&api, invoice, id).await["status"], "completed");
 }
 
 #[tokio::test]
 async fn an_account_begins_sixty_runs_an_hour_for_a_record() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let (invoice, other) = (record(&api, 1, json!({"number": "R-1"})).await, record(&api, 1, json!({})).await);
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let second = template(&api, "Letter", &["{{ number }}"]).await;
     kit::jobs::stop(&server.app);
-    let begin = async |api: &Client, template: i64| {
+    let begin = async |api: &ApiClient, template: i64| {
         let reply = api.post(GENERATE, body(invoice, template)).await;
         if reply.status == 201 {
             let cancel = format!("/api/object-records/{invoice}/documents/{template}/cancel/");
-            api.post(&cancel, json!({})).await.created();
+            api.post(&cancel, json!({})).await.expect_created();
         }
         reply
     };
     for _ in 0..30 {
-        begin(&api, id).await.created();
+        begin(&api, id).await.expect_created();
         server.advance(SECOND);
-        begin(&api, second).await.created();
+        begin(&api, second).await.expect_created();
         // What is refused is no run.
         api.post(GENERATE, body(99, second)).await.expect(400);
     }
     let refused = begin(&api, id).await;
-    refused.is(429, message::detail("Too many requests."));
+    refused.expect_reply(429, message::detail("Too many requests."));
     assert_eq!(refused.header("retry-after"), (3600 - 30).to_string());
     // Other records and other people have their own.
-    api.post(GENERATE, body(other, id)).await.created();
-    server.as_type("super_admin").await.post(GENERATE, body(invoice, id)).await.created();
+    api.post(GENERATE, body(other, id)).await.expect_created();
+    server.as_type("super_admin").await.post(GENERATE, body(invoice, id)).await.expect_created();
     let cancel = format!("/api/object-records/{invoice}/documents/{id}/cancel/");
-    api.post(&cancel, json!({})).await.created();
+    api.post(&cancel, json!({})).await.expect_created();
     // The first one is an hour ago.
     server.advance(HOUR - 30 * SECOND);
     let api = server.admin().await;
-    begin(&api, id).await.created();
-    begin(&api, second).await.is(429, message::detail("Too many requests."));
+    begin(&api, id).await.expect_created();
+    begin(&api, second).await.expect_reply(429, message::detail("Too many requests."));
 }
 
 #[tokio::test]
 async fn of_many_requests_at_once_sixty_begin() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let mut bodies = Vec::new();
@@ -260,22 +265,22 @@ async fn of_many_requests_at_once_sixty_begin() {
         bodies.push(body(invoice, template(&api, &format!("T{n}"), &["x"]).await));
     }
     kit::jobs::stop(&server.app);
-    let replies = at_once(bodies.iter().map(|body| api.call("POST", GENERATE).json(body))).await;
+    let replies = send_concurrently(bodies.iter().map(|body| api.call("POST", GENERATE).json(body))).await;
     let with = |status| replies.iter().filter(|reply| reply.status == status).count();
     assert_eq!((with(201), with(429)), (60, 6));
 }
 
 #[tokio::test]
 async fn a_run_is_canceled_for_good() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     kit::jobs::stop(&server.app);
-    api.post(GENERATE, body(invoice, id)).await.created();
+    api.post(GENERATE, body(invoice, id)).await.expect_created();
     let path = format!("/api/object-records/{invoice}/documents/{id}/");
     let cancel = format!("{path}cancel/");
-    api.post(&cancel, json!({})).await.is(
+    api.post(&cancel, json!({})).await.expect_reply(
         201,
         json!({
             "object_record": invoice, "document_template": id, "object_record_field": null, "status": "cancelled",
@@ -296,7 +301,7 @@ async fn a_run_is_canceled_for_good() {
 }
 
 /// Somebody who may view the first invoice alone, by a set.
-async fn viewer_of(server: &Server, api: &Client, records: &[i64], classes: &[i64]) -> Client {
+async fn viewer_of(server: &TestServer, api: &ApiClient, records: &[i64], classes: &[i64]) -> ApiClient {
     let viewer = server.as_type("internal").await;
     for class in classes {
         let sets = format!("/api/object-classes/{class}/record-permission-sets/");
@@ -306,7 +311,7 @@ async fn viewer_of(server: &Server, api: &Client, records: &[i64], classes: &[i6
             let path = format!("/api/object-records/{record}/permission-sets/{set}/assignees/");
             let of_class = api.get(&format!("/api/object-records/{record}/")).await["object_class"].clone();
             if of_class == json!(class) {
-                api.post(&path, json!([viewer.id])).await.created();
+                api.post(&path, json!([viewer.id])).await.expect_created();
             }
         }
     }
@@ -315,7 +320,7 @@ async fn viewer_of(server: &Server, api: &Client, records: &[i64], classes: &[i6
 
 #[tokio::test]
 async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let (seen, hidden) =
         (record(&api, 2, json!({"city": "Köln"})).await, record(&api, 2, json!({"city": "Bonn"})).await);
@@ -362,33 +367,33 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     // The file shows what its requester sees: others need to view the same records.
     let all = generated(&api, invoice, lines, None).await;
     assert_eq!(file(&api, &all).await, ["seen;hidden;"]);
-    viewer.get(&address(&all)).await.is(403, message::forbidden());
-    stranger.get(&address(&all)).await.is(403, message::forbidden());
+    viewer.get(&address(&all)).await.expect_reply(403, message::forbidden());
+    stranger.get(&address(&all)).await.expect_reply(403, message::forbidden());
     let cancel = format!("/api/object-records/{invoice}/documents/{lines}/cancel/");
-    stranger.post(&cancel, json!({})).await.is(403, message::forbidden());
-    api.delete(&format!("/api/object-records/{second_line}/")).await.is_empty();
+    stranger.post(&cancel, json!({})).await.expect_reply(403, message::forbidden());
+    api.delete(&format!("/api/object-records/{second_line}/")).await.expect_empty();
     let without = generated(&api, invoice, lines, None).await;
     assert_eq!(viewer.get(&address(&without)).await.status, 200);
     let nobody = server.as_type("internal").await;
-    nobody.get(&address(&without)).await.is(404, message::not_found());
+    nobody.get(&address(&without)).await.expect_reply(404, message::not_found());
     // Who may view all records of a class may view those that were deleted, too.
-    api.delete(&format!("/api/object-records/{first_line}/")).await.is_empty();
-    viewer.get(&address(&without)).await.is(403, message::forbidden());
+    api.delete(&format!("/api/object-records/{first_line}/")).await.expect_empty();
+    viewer.get(&address(&without)).await.expect_reply(403, message::forbidden());
     assert_eq!(server.as_type("super_admin").await.get(&address(&without)).await.status, 200);
     api.get(&address(&without).replace(&format!("/documents/{lines}/"), &format!("/documents/{city}/")))
         .await
-        .is(404, message::not_found());
+        .expect_reply(404, message::not_found());
 }
 
 /// Classes 5 `Part` (name, line) below the lines of [`with_classes`], and 6 `Maker` (name, part) below the parts.
-async fn with_parts(api: &Client) {
+async fn with_parts(api: &ApiClient) {
     for (class, above) in [(5, 3), (6, 5)] {
         let (name, relation) = [("Part", "Line"), ("Maker", "Part")][class - 5];
-        api.post("/api/object-classes/", json!({"name": name})).await.created();
+        api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
         let fields = format!("/api/object-classes/{class}/fields/");
-        api.post(&fields, json!({"label": "Name", "type": "string"})).await.created();
+        api.post(&fields, json!({"label": "Name", "type": "string"})).await.expect_created();
         let relation = json!({"label": relation, "type": "relation", "related_object_class": above});
-        api.post(&fields, relation).await.created();
+        api.post(&fields, relation).await.expect_created();
     }
 }
 
@@ -397,7 +402,7 @@ const PARTS: &str = "{{#line}}{{ @number }} {{ text }} of {{ number }}{{#part}},
 
 #[tokio::test]
 async fn loops_stand_in_loops() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     with_parts(&api).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
@@ -423,7 +428,7 @@ async fn loops_stand_in_loops() {
     assert_eq!(file(&viewer, &own).await, ["1 Lamp of R-1, shade; 2 Desk of R-1, leg; no amount"]);
     // What somebody else may view more of is not for them.
     let all = generated(&api, invoice, id, None).await;
-    viewer.get(&address(&all)).await.is(403, message::forbidden());
+    viewer.get(&address(&all)).await.expect_reply(403, message::forbidden());
     // The classes of inner loops are named by the template.
     let stranger = viewer_of(&server, &api, &seen, &[1, 3]).await;
     let text = format!("Invalid pk {id} - You do not have permission for this Document.");
@@ -431,7 +436,7 @@ async fn loops_stand_in_loops() {
     // All repetitions count together.
     for _ in 0..5 {
         let items: Vec<Value> = (0..1000).map(|_| json!({"fields": {"line": lines[0]}})).collect();
-        api.post("/api/object-classes/5/object-records/batch/", json!({"items": items})).await.created();
+        api.post("/api/object-classes/5/object-records/batch/", json!({"items": items})).await.expect_created();
     }
     let failed = generated(&api, invoice, id, None).await;
     assert_eq!(
@@ -442,7 +447,7 @@ async fn loops_stand_in_loops() {
 
 #[tokio::test]
 async fn a_document_shows_what_each_record_has() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let customer = record(&api, 2, json!({"name": "Ada"})).await;
     let invoice = record(&api, 1, json!({"number": "R-1", "customer": customer, "amount": "1234.5"})).await;
@@ -472,17 +477,17 @@ async fn a_document_shows_what_each_record_has() {
 
 #[tokio::test]
 async fn runs_go_with_their_record_and_their_class() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let run = generated(&api, invoice, id, None).await;
-    api.delete(&format!("/api/object-records/{invoice}/")).await.is_empty();
-    api.get(&address(&run)).await.is(404, message::not_found());
-    api.post(&format!("/api/object-records/{invoice}/restore/"), json!({})).await.created();
+    api.delete(&format!("/api/object-records/{invoice}/")).await.expect_empty();
+    api.get(&address(&run)).await.expect_reply(404, message::not_found());
+    api.post(&format!("/api/object-records/{invoice}/restore/"), json!({})).await.expect_created();
     assert_eq!(file(&api, &run).await, ["R-1"]);
-    api.delete(&format!("/api/object-records/{invoice}/")).await.is_empty();
-    api.delete(&format!("{RECORDS}deleted/{invoice}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{invoice}/")).await.expect_empty();
+    api.delete(&format!("{RECORDS}deleted/{invoice}/")).await.expect_empty();
     wait_for(&server, "SELECT count(*) FROM document_runs", 0).await;
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
 }
@@ -491,18 +496,18 @@ const FILES: &str = "SELECT count(*) FROM files";
 const COUNTED: &str = "SELECT n FROM counters WHERE name = 'storage_bytes'";
 
 /// Allows the build one gigabyte, of which so many bytes are left.
-async fn leave_room(server: &Server, bytes: i64) {
+async fn leave_room(server: &TestServer, bytes: i64) {
     server.set_limit("storage_gigabytes", 1).await;
     let fill = move |conn: &mut Conn| {
         let sql = Sql::new("UPDATE counters SET n = $1 WHERE name = 'storage_bytes'").arg((1 << 30) - bytes);
         conn.exec(&sql)
     };
-    server.build.db.write::<_, Error>(fill).await.unwrap();
+    server.build.db.write::<_, StoreError>(fill).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_full_storage_refuses_a_request_and_ends_a_run() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
@@ -520,7 +525,7 @@ async fn a_full_storage_refuses_a_request_and_ends_a_run() {
 
 #[tokio::test]
 async fn an_equal_document_takes_no_more_room() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;

@@ -1,15 +1,15 @@
 //! What becomes of runs when rights end, processes die, or documents cannot be made.
 
-use crate::Server;
-use crate::set_up::{GENERATE, TEMPLATES, docx, ended, file, number, record, template, wait_for, with_classes};
+use crate::TestServer;
+use crate::set_up::{GENERATE, TEMPLATES, docx, file, number, record, template, wait_for, wait_for_run, with_classes};
 use kit::jobs;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::message;
 
 #[tokio::test]
 async fn rights_are_asked_for_again_when_a_run_ends() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     let mut runs = Vec::new();
@@ -22,7 +22,7 @@ async fn rights_are_asked_for_again_when_a_run_ends() {
     jobs::stop(&server.app);
     for (owner, invoice, _) in &runs {
         let body = json!({"object_record": invoice, "document_template": id, "object_record_field": "papers"});
-        owner.post(GENERATE, body).await.created();
+        owner.post(GENERATE, body).await.expect_created();
     }
     for (owner, invoice, ends) in &runs {
         let path = format!("/api/object-records/{invoice}/");
@@ -36,11 +36,11 @@ async fn rights_are_asked_for_again_when_a_run_ends() {
     let set = api.post(sets, json!({"name": "Viewers", "permissions": {"object_records": ["view"]}})).await.id();
     let (owner, invoice, _) = &runs[2];
     let path = format!("/api/object-records/{invoice}/");
-    api.post(&format!("{path}permission-sets/{set}/assignees/"), json!([owner.id])).await.created();
+    api.post(&format!("{path}permission-sets/{set}/assignees/"), json!([owner.id])).await.expect_created();
     api.patch(&path, json!({"owner": null})).await.ok();
     jobs::start(&server.app);
     for (_, invoice, ends) in &runs {
-        let run = ended(&api, *invoice, id).await;
+        let run = wait_for_run(&api, *invoice, id).await;
         let papers = api.get(&format!("/api/object-records/{invoice}/")).await["fields"]["papers"].clone();
         let (status, message) = match *ends {
             "owner" => ("failed", "The record no longer exists, or you do not have permission to view it."),
@@ -55,19 +55,19 @@ async fn rights_are_asked_for_again_when_a_run_ends() {
 
 #[tokio::test]
 async fn a_field_or_a_template_may_go_while_a_run_waits() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let (first, second) =
         (record(&api, 1, json!({"number": "1"})).await, record(&api, 1, json!({"number": "2"})).await);
     let (kept, gone) = (template(&api, "Kept", &["{{ number }}"]).await, template(&api, "Gone", &["x"]).await);
     jobs::stop(&server.app);
     let body = json!({"object_record": first, "document_template": kept, "object_record_field": "papers"});
-    api.post(GENERATE, body).await.created();
-    api.post(GENERATE, json!({"object_record": second, "document_template": gone})).await.created();
-    api.delete("/api/object-classes/1/fields/4/").await.is_empty();
-    api.delete(&format!("{TEMPLATES}{gone}/")).await.is_empty();
+    api.post(GENERATE, body).await.expect_created();
+    api.post(GENERATE, json!({"object_record": second, "document_template": gone})).await.expect_created();
+    api.delete("/api/object-classes/1/fields/4/").await.expect_empty();
+    api.delete(&format!("{TEMPLATES}{gone}/")).await.expect_empty();
     jobs::start(&server.app);
-    let run = ended(&api, first, kept).await;
+    let run = wait_for_run(&api, first, kept).await;
     assert_eq!(
         (&run["status"], &run["error_message"]),
         (&json!("field_not_updated"), &json!("The field no longer exists."))
@@ -80,22 +80,22 @@ async fn a_field_or_a_template_may_go_while_a_run_waits() {
 
 #[tokio::test]
 async fn a_run_of_a_killed_process_is_taken_up_and_ends_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
     jobs::stop(&server.app);
     let body = json!({"object_record": invoice, "document_template": id, "object_record_field": "papers"});
-    api.post(GENERATE, body).await.created();
+    api.post(GENERATE, body).await.expect_created();
     // The job was taken by a process that died when it had written its file.
     let killed = |conn: &mut Conn| {
         conn.exec(&Sql::new("UPDATE jobs SET held_until = 1, holder = 'gone' WHERE kind = 'documents'"))?;
         let sql = "INSERT INTO files(uuid, name, size, kept_until, created_at) VALUES ('0b0e3c1a-0000-4000-8000-000000000000', 'x', 1, 1, 1)";
         conn.exec(&Sql::new(sql))
     };
-    server.build.db.write::<_, Error>(killed).await.unwrap();
+    server.build.db.write::<_, StoreError>(killed).await.unwrap();
     jobs::start(&server.app);
-    assert_eq!(ended(&api, invoice, id).await["status"], "field_updated");
+    assert_eq!(wait_for_run(&api, invoice, id).await["status"], "field_updated");
     let papers = api.get(&format!("/api/object-records/{invoice}/")).await["fields"]["papers"].clone();
     assert_eq!(papers.as_array().map(Vec::len), Some(1));
     wait_for(&server, "SELECT count(*) FROM files", 2).await;
@@ -103,44 +103,44 @@ async fn a_run_of_a_killed_process_is_taken_up_and_ends_once() {
 
 #[tokio::test]
 async fn a_document_of_too_many_children_fails() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{#line}}{{ text }}{{/line}}"]).await;
     for n in 0..6 {
         let count = if n < 5 { 1000 } else { 1 };
         let items: Vec<Value> = (0..count).map(|_| json!({"fields": {"text": "x", "invoice": invoice}})).collect();
-        api.post("/api/object-classes/3/object-records/batch/", json!({"items": items})).await.created();
+        api.post("/api/object-classes/3/object-records/batch/", json!({"items": items})).await.expect_created();
     }
     let body = json!({"object_record": invoice, "document_template": id});
-    api.post(GENERATE, body.clone()).await.created();
-    let run = ended(&api, invoice, id).await;
+    api.post(GENERATE, body.clone()).await.expect_created();
+    let run = wait_for_run(&api, invoice, id).await;
     assert_eq!(
         (&run["status"], &run["error_message"]),
         (&json!("failed"), &json!("The document has too many repetitions."))
     );
     let last = number(&server, "SELECT max(id) FROM records").await;
-    api.delete(&format!("/api/object-records/{last}/")).await.is_empty();
-    api.post(GENERATE, body).await.created();
-    let run = ended(&api, invoice, id).await;
+    api.delete(&format!("/api/object-records/{last}/")).await.expect_empty();
+    api.post(GENERATE, body).await.expect_created();
+    let run = wait_for_run(&api, invoice, id).await;
     assert_eq!(file(&api, &run).await, ["x".repeat(5000)]);
 }
 
 #[tokio::test]
 async fn a_template_that_was_broken_shows_nothing_for_what_is_gone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1", "amount": "2"})).await;
     let id = template(&api, "Invoice", &["[{{ number }}] {{ amount }}"]).await;
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
-    api.post(GENERATE, json!({"object_record": invoice, "document_template": id})).await.created();
-    let run = ended(&api, invoice, id).await;
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
+    api.post(GENERATE, json!({"object_record": invoice, "document_template": id})).await.expect_created();
+    let run = wait_for_run(&api, invoice, id).await;
     assert_eq!(file(&api, &run).await, ["[] 2.00"]);
 }
 
 #[tokio::test]
 async fn hostile_templates_are_refused_and_others_served() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let mut bomb = docx(["x"]);
     let half = bomb.len() / 2;
@@ -150,5 +150,5 @@ async fn hostile_templates_are_refused_and_others_served() {
         let token = api.upload("a.docx", bytes).await;
         api.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.refuses(unreadable.clone());
     }
-    api.get(&format!("{TEMPLATES}1/")).await.is(404, message::not_found());
+    api.get(&format!("{TEMPLATES}1/")).await.expect_reply(404, message::not_found());
 }

@@ -1,18 +1,20 @@
 //! A generated document in the history of its record: the event, and the copy that it names.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{GENERATE, file, generated, number, paragraphs, record, template, wait_for, with_classes};
 use events::history_client::HistoryAddress;
 use serde_json::{Value, json};
-use testkit::{Client, HISTORY_KEY, HistoryServer, eventually};
+use testkit::{ApiClient, HISTORY_KEY, HistoryServer, eventually};
 
-async fn with(url: String) -> Server {
-    Server::with(|settings| settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() }))
-        .await
+async fn start_with_url(url: String) -> TestServer {
+    TestServer::start_with(|settings| {
+        settings.events.history = Some(HistoryAddress { url, api_key: HISTORY_KEY.to_owned() })
+    })
+    .await
 }
 
 /// Waits until the history of a record has an event of a type.
-async fn event(api: &Client, record: i64, event_type: &str) -> Value {
+async fn event(api: &ApiClient, record: i64, event_type: &str) -> Value {
     eventually(async || {
         let history = api.get(&format!("/api/object-records/{record}/history/")).await;
         let mut events = history.json["results"].as_array().into_iter().flatten();
@@ -24,7 +26,7 @@ async fn event(api: &Client, record: i64, event_type: &str) -> Value {
 #[tokio::test]
 async fn the_history_has_the_event_and_a_copy_of_its_own() {
     let history = HistoryServer::start().await;
-    let server = with(format!("http://{}", history.address)).await;
+    let server = start_with_url(format!("http://{}", history.address)).await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
@@ -35,39 +37,39 @@ async fn the_history_has_the_event_and_a_copy_of_its_own() {
     assert_eq!((&data["document_template_id"], &data["field_id"]), (&json!(id), &json!(4)));
     assert_eq!((&event["source_type"], &event["source_id"]), (&json!("user"), &json!(api.id)));
     // The file of the record may go; that of the history stays.
-    api.delete(&format!("/api/object-records/{invoice}/")).await.is_empty();
-    api.delete(&format!("/api/object-classes/1/object-records/deleted/{invoice}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{invoice}/")).await.expect_empty();
+    api.delete(&format!("/api/object-classes/1/object-records/deleted/{invoice}/")).await.expect_empty();
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
     let uid = &server.build.uid;
     let tenant = events::history_tenants::find(&server.app, uid).await.unwrap().unwrap();
-    let reader = history.keyed().with_header("x-client-id", &tenant.client_id);
+    let reader = history.client_with_key().with_header("x-client-id", &tenant.client_id);
     let reply = reader.get(&format!("/api/history/events/{}/file", event["event_id"].as_str().unwrap())).await;
     assert_eq!(reply.status, 302);
     let path = reply.header("location").strip_prefix(&format!("http://{}", history.address)).unwrap().to_owned();
-    assert_eq!(paragraphs(&history.stranger().get(&path).await.bytes), ["R-1"]);
+    assert_eq!(paragraphs(&history.client_without_key().get(&path).await.bytes), ["R-1"]);
 }
 
 #[tokio::test]
 async fn a_run_waits_for_a_history_service_that_is_away() {
-    let server = with("http://127.0.0.1:9".to_owned()).await;
+    let server = start_with_url("http://127.0.0.1:9".to_owned()).await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
-    api.post(GENERATE, json!({"object_record": invoice, "document_template": id})).await.created();
+    api.post(GENERATE, json!({"object_record": invoice, "document_template": id})).await.expect_created();
     wait_for(&server, "SELECT count(*) FROM jobs WHERE kind = 'documents' AND attempts = 1", 1).await;
     let path = format!("/api/object-records/{invoice}/documents/{id}/");
     let run = api.get(&path).await["generated_document"].clone();
     assert_eq!((&run["status"], &run["document"]), (&json!("processing"), &Value::Null));
     // It leaves no file behind, and may be canceled.
     wait_for(&server, "SELECT count(*) FROM files", 1).await;
-    api.post(&format!("{path}cancel/"), json!({})).await.created();
+    api.post(&format!("{path}cancel/"), json!({})).await.expect_created();
     wait_for(&server, "SELECT count(*) FROM jobs WHERE kind = 'documents'", 0).await;
 }
 
 #[tokio::test]
 async fn equal_documents_share_their_copy() {
     let history = HistoryServer::start().await;
-    let server = with(format!("http://{}", history.address)).await;
+    let server = start_with_url(format!("http://{}", history.address)).await;
     let api = with_classes(&server).await;
     let invoice = record(&api, 1, json!({"number": "R-1"})).await;
     let id = template(&api, "Invoice", &["{{ number }}"]).await;
@@ -89,12 +91,12 @@ async fn equal_documents_share_their_copy() {
     let events: Vec<&Value> = events.filter(|event| event["event_type"] == "document_generated").collect();
     assert_eq!(events.len(), 5);
     let tenant = events::history_tenants::find(&server.app, &server.build.uid).await.unwrap().unwrap();
-    let reader = history.keyed().with_header("x-client-id", &tenant.client_id);
+    let reader = history.client_with_key().with_header("x-client-id", &tenant.client_id);
     let mut texts = Vec::new();
     for event in events {
         let reply = reader.get(&format!("/api/history/events/{}/file", event["event_id"].as_str().unwrap())).await;
         let path = reply.header("location").strip_prefix(&format!("http://{}", history.address)).unwrap().to_owned();
-        texts.extend(paragraphs(&history.stranger().get(&path).await.bytes));
+        texts.extend(paragraphs(&history.client_without_key().get(&path).await.bytes));
     }
     texts.sort();
     assert_eq!(texts, ["R-1", "R-1", "R-1", "R-1", "R-2"]);

@@ -1,9 +1,9 @@
 //! What tests of documents begin with.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{Client, eventually};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, eventually};
 pub use testkit::{docx, paragraphs};
 
 pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
@@ -12,10 +12,10 @@ pub const GENERATE: &str = "/api/object-records/documents/";
 
 /// The first super admin, who made the classes 1 `Invoice` (number, amount, customer, papers, contract), 2 `Customer`
 /// (name, city) and 3 `Line` (text, price, invoice), and 4 `Other`, which is related to none.
-pub async fn with_classes(server: &Server) -> Client {
+pub async fn with_classes(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     for name in ["Invoice", "Customer", "Line", "Other"] {
-        api.post("/api/object-classes/", json!({"name": name})).await.created();
+        api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
     }
     for (class, field) in [
         (1, json!({"label": "Number", "type": "string"})),
@@ -29,32 +29,32 @@ pub async fn with_classes(server: &Server) -> Client {
         (3, json!({"label": "Price", "type": "decimal"})),
         (3, json!({"label": "Invoice", "type": "relation", "related_object_class": 1})),
     ] {
-        api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+        api.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
     }
     api
 }
 
-pub async fn record(api: &Client, class: i64, fields: Value) -> i64 {
+pub async fn record(api: &ApiClient, class: i64, fields: Value) -> i64 {
     api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.id()
 }
 
 /// Makes a template of class 1 with these paragraphs; its id.
-pub async fn template(api: &Client, name: &str, paragraphs: &[&str]) -> i64 {
+pub async fn template(api: &ApiClient, name: &str, paragraphs: &[&str]) -> i64 {
     let token = api.upload(&format!("{name}.docx"), docx(paragraphs)).await;
     let made = api.post(TEMPLATES, json!({"name": name, "template_file": token})).await;
-    made.created();
+    made.expect_created();
     made.id()
 }
 
 /// Asks for a document, and waits until it is made; what is told of it then.
-pub async fn generated(api: &Client, record: i64, template: i64, field: Option<&str>) -> Value {
+pub async fn generated(api: &ApiClient, record: i64, template: i64, field: Option<&str>) -> Value {
     let body = json!({"object_record": record, "document_template": template, "object_record_field": field});
-    api.post(GENERATE, body).await.created();
-    ended(api, record, template).await
+    api.post(GENERATE, body).await.expect_created();
+    wait_for_run(api, record, template).await
 }
 
 /// Waits until a run has ended; what is told of it.
-pub async fn ended(api: &Client, record: i64, template: i64) -> Value {
+pub async fn wait_for_run(api: &ApiClient, record: i64, template: i64) -> Value {
     let path = format!("/api/object-records/{record}/documents/{template}/");
     eventually(async || {
         let run = api.get(&path).await.ok()["generated_document"].clone();
@@ -64,7 +64,7 @@ pub async fn ended(api: &Client, record: i64, template: i64) -> Value {
 }
 
 /// The file of a run.
-pub async fn file(api: &Client, run: &Value) -> Vec<String> {
+pub async fn file(api: &ApiClient, run: &Value) -> Vec<String> {
     let reply = api.get(&address(run)).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     paragraphs(&reply.bytes)
@@ -77,13 +77,13 @@ pub fn address(run: &Value) -> String {
 }
 
 /// A number that a statement finds.
-pub async fn number(server: &Server, text: &'static str) -> i64 {
-    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
-    server.build.db.read::<i64, Error>(read).await.unwrap()
+pub async fn number(server: &TestServer, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(read).await.unwrap()
 }
 
 /// Waits until a statement finds this number.
-pub async fn wait_for(server: &Server, text: &'static str, wanted: i64) {
+pub async fn wait_for(server: &TestServer, text: &'static str, wanted: i64) {
     eventually(async || match number(server, text).await {
         number if number == wanted => Ok(()),
         number => Err(format!("{text} is {number} instead of {wanted}")),

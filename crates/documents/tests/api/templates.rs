@@ -1,18 +1,18 @@
 //! `/api/object-classes/{id}/document-templates/`.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, docx, paragraphs, template, wait_for, with_classes};
 use serde_json::{Value, json};
 use testkit::shown::{START, page, user};
-use testkit::{Client, SECOND, at_once, message, one_wins};
+use testkit::{ApiClient, SECOND, message, one_wins, send_concurrently};
 
-async fn token(api: &Client, texts: &[&str]) -> String {
+async fn token(api: &ApiClient, texts: &[&str]) -> String {
     api.upload("My template.docx", docx(texts)).await
 }
 
 #[tokio::test]
 async fn a_template_from_its_upload_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let body = json!({"name": " Invoice ", "description": "For customers", "template_file": token(&api, &["{{ number }}"]).await});
     let made = api.post(TEMPLATES, body).await;
@@ -27,11 +27,11 @@ async fn a_template_from_its_upload_to_its_end() {
         "warning": "", "created_at": START, "created_by": creator, "modified_at": START, "modified_by": creator,
         "_meta": {"labels": {"files": {"1": label}}},
     });
-    made.is(201, shown.clone());
-    api.get(&format!("{TEMPLATES}1/")).await.is(200, shown.clone());
+    made.expect_reply(201, shown.clone());
+    api.get(&format!("{TEMPLATES}1/")).await.expect_reply(200, shown.clone());
     let mut listed = shown.clone();
     listed["template_file_name"] = json!("My template");
-    api.get(TEMPLATES).await.is(200, page(json!([listed])));
+    api.get(TEMPLATES).await.expect_reply(200, page(json!([listed])));
     let file = api.get(&format!("{TEMPLATES}1/download/")).await;
     assert_eq!(paragraphs(&file.bytes), ["{{ number }}"]);
     assert_eq!(file.header("content-disposition"), "attachment; filename*=UTF-8''My%20template.docx");
@@ -52,9 +52,9 @@ async fn a_template_from_its_upload_to_its_end() {
     // The present file may be sent back.
     api.patch(&format!("{TEMPLATES}1/"), json!({"template_file": 2})).await.ok();
 
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
-    api.get(&format!("{TEMPLATES}1/")).await.is(404, message::not_found());
-    api.get(&format!("{TEMPLATES}1/download/")).await.is(404, message::not_found());
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
+    api.get(&format!("{TEMPLATES}1/")).await.expect_reply(404, message::not_found());
+    api.get(&format!("{TEMPLATES}1/download/")).await.expect_reply(404, message::not_found());
     wait_for(&server, "SELECT count(*) FROM files", 0).await;
     let log = api.get("/api/administration/log/?resource=document_templates").await;
     assert_eq!(log.column("action"), [json!("delete"), json!("edit"), json!("create")]);
@@ -63,7 +63,7 @@ async fn a_template_from_its_upload_to_its_end() {
 
 #[tokio::test]
 async fn the_body_must_be_right() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let (good, text) = (token(&api, &["x"]).await, api.upload("a.txt", "x").await);
     let required = "This field is required.";
@@ -94,11 +94,11 @@ async fn the_body_must_be_right() {
         api.post(TEMPLATES, body).await.refuses(errors);
     }
     // None of these has spent the token.
-    api.post(TEMPLATES, json!({"name": "Invoice", "template_file": good})).await.created();
+    api.post(TEMPLATES, json!({"name": "Invoice", "template_file": good})).await.expect_created();
     let again = json!({"name": "INVOICE", "template_file": token(&api, &["x"]).await});
     api.post(TEMPLATES, again).await.refuses(json!({"name": ["This field must be unique."]}));
     let elsewhere = json!({"name": "Invoice", "template_file": token(&api, &["x"]).await});
-    api.post("/api/object-classes/2/document-templates/", elsewhere).await.created();
+    api.post("/api/object-classes/2/document-templates/", elsewhere).await.expect_created();
     api.patch(&format!("{TEMPLATES}1/"), json!({"name": null}))
         .await
         .refuses(json!({"name": ["This field may not be null."]}));
@@ -107,7 +107,7 @@ async fn the_body_must_be_right() {
 
 #[tokio::test]
 async fn merge_fields_must_be_there() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     for texts in [
         vec!["{{ number }} {{ customer.city }} {{ customer }}"],
@@ -118,7 +118,7 @@ async fn merge_fields_must_be_there() {
         vec!["no tags"],
     ] {
         let body = json!({"name": format!("{texts:?}").chars().take(90).collect::<String>(), "template_file": token(&api, &texts).await});
-        api.post(TEMPLATES, body).await.created();
+        api.post(TEMPLATES, body).await.expect_created();
     }
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
     for texts in [
@@ -152,12 +152,12 @@ async fn merge_fields_must_be_there() {
     }
     // Two relations lead here: one must be named.
     let second = json!({"label": "Second", "type": "relation", "related_object_class": 1});
-    api.post("/api/object-classes/3/fields/", second).await.created();
+    api.post("/api/object-classes/3/fields/", second).await.expect_created();
     let body = json!({"name": "Both", "template_file": token(&api, &["{{#line}}{{/line}}"]).await});
     api.post(TEMPLATES, body).await.refuses(unreadable.clone());
     let body =
         json!({"name": "Both", "template_file": token(&api, &["{{#line.second}}{{ text }}{{/line.second}}"]).await});
-    api.post(TEMPLATES, body).await.created();
+    api.post(TEMPLATES, body).await.expect_created();
     for bytes in [b"no document".to_vec(), docx(["x"])[..300].to_vec()] {
         let body = json!({"name": "Wrong", "template_file": api.upload("a.docx", bytes).await});
         api.post(TEMPLATES, body).await.refuses(unreadable.clone());
@@ -166,7 +166,7 @@ async fn merge_fields_must_be_there() {
 
 #[tokio::test]
 async fn templates_are_for_those_who_may_change_the_class() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     template(&api, "Invoice", &["{{ number }}"]).await;
     let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
@@ -178,26 +178,29 @@ async fn templates_are_for_those_who_may_change_the_class() {
             assert_eq!(client.get(path).await, read, "{path}");
         }
         let token = client.upload("a.docx", docx(["x"])).await;
-        client.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.is(403, message::forbidden());
-        client.patch(&one, json!({"name": "A"})).await.is(403, message::forbidden());
-        client.delete(&one).await.is(403, message::forbidden());
+        client
+            .post(TEMPLATES, json!({"name": "A", "template_file": token}))
+            .await
+            .expect_reply(403, message::forbidden());
+        client.patch(&one, json!({"name": "A"})).await.expect_reply(403, message::forbidden());
+        client.delete(&one).await.expect_reply(403, message::forbidden());
     }
     viewer.options(TEMPLATES).await.ok();
-    stranger.options(TEMPLATES).await.is(404, message::not_found());
+    stranger.options(TEMPLATES).await.expect_reply(404, message::not_found());
     for path in ["/api/object-classes/99/document-templates/", "/api/object-classes/99/document-templates/1/"] {
-        api.get(path).await.is(404, message::not_found());
+        api.get(path).await.expect_reply(404, message::not_found());
     }
     let body = json!({"name": "A", "template_file": "x"});
-    api.post("/api/object-classes/99/document-templates/", body).await.is(403, message::forbidden());
-    api.patch("/api/object-classes/99/document-templates/1/", json!({})).await.is(403, message::forbidden());
-    api.patch(&format!("{TEMPLATES}99/"), json!({})).await.is(404, message::not_found());
+    api.post("/api/object-classes/99/document-templates/", body).await.expect_reply(403, message::forbidden());
+    api.patch("/api/object-classes/99/document-templates/1/", json!({})).await.expect_reply(403, message::forbidden());
+    api.patch(&format!("{TEMPLATES}99/"), json!({})).await.expect_reply(404, message::not_found());
     // Of another class it is unknown.
-    api.get("/api/object-classes/2/document-templates/1/").await.is(404, message::not_found());
+    api.get("/api/object-classes/2/document-templates/1/").await.expect_reply(404, message::not_found());
     // The editor of one class names fields of a class that he may not view.
     let token = editor.upload("a.docx", docx(["{{ customer.city }}"])).await;
-    editor.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.created();
+    editor.post(TEMPLATES, json!({"name": "A", "template_file": token})).await.expect_created();
     let owner = server.as_type("internal").await;
-    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
+    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.expect_created();
     let token = owner.upload("a.docx", docx(["{{ customer.city }}"])).await;
     let unreadable = json!({"error": ["Error while parsing document. Please check the syntax."]});
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable.clone());
@@ -205,18 +208,18 @@ async fn templates_are_for_those_who_may_change_the_class() {
     let token = owner.upload("a.docx", docx(["{{ customer }}"])).await;
     owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.refuses(unreadable);
     let token = owner.upload("a.docx", docx(["{{ number }}"])).await;
-    owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.created();
+    owner.post(TEMPLATES, json!({"name": "B", "template_file": token})).await.expect_created();
 }
 
 #[tokio::test]
 async fn lists_are_sorted_and_filtered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     for (name, file) in [("b", "Two.docx"), ("A", "one.docx"), ("c", "three.docx")] {
         let token = api.upload(file, docx(["x"])).await;
         api.post(TEMPLATES, json!({"name": name, "template_file": token, "allow_on_demand_generation": name == "c"}))
             .await
-            .created();
+            .expect_created();
         server.advance(SECOND);
     }
     for (query, names) in [
@@ -241,7 +244,7 @@ async fn lists_are_sorted_and_filtered() {
 
 #[tokio::test]
 async fn the_limit_is_exact() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.set_limit("object_class_document_templates", 2).await;
     let api = with_classes(&server).await;
     template(&api, "First", &["x"]).await;
@@ -250,7 +253,7 @@ async fn the_limit_is_exact() {
         bodies.push(json!({"name": format!("T{n}"), "template_file": token(&api, &["x"]).await}));
     }
     let calls = bodies.iter().map(|body| api.call("POST", TEMPLATES).json(body));
-    one_wins(&at_once(calls).await, 201, &message::exceeded("2 Document Templates"));
+    one_wins(&send_concurrently(calls).await, 201, &message::limit_exceeded("2 Document Templates"));
     let document = api.options(TEMPLATES).await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 2}));
     let entry =
@@ -263,7 +266,7 @@ async fn the_limit_is_exact() {
 
 #[tokio::test]
 async fn a_change_of_another_state_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     template(&api, "Invoice", &["x"]).await;
     let one = format!("{TEMPLATES}1/");
@@ -271,5 +274,5 @@ async fn a_change_of_another_state_is_refused() {
     let patch =
         |tag: &str, name: &str| api.call("PATCH", &one).header("if-match", tag).json(&json!({"name": name})).send();
     patch(&tag, "Bill").await.ok();
-    patch(&tag, "Receipt").await.is(412, message::detail("Object has been changed."));
+    patch(&tag, "Receipt").await.expect_reply(412, message::detail("Object has been changed."));
 }

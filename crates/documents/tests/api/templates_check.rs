@@ -1,19 +1,19 @@
 //! `/api/object-classes/{id}/document-templates/check/`.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, docx, with_classes};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, at_once, message};
+use testkit::{ApiClient, message, send_concurrently};
 
 const CHECK: &str = "/api/object-classes/1/document-templates/check/";
 
-async fn check(api: &Client, texts: &[&str]) -> Value {
+async fn check(api: &ApiClient, texts: &[&str]) -> Value {
     let token = api.upload("a.docx", docx(texts)).await;
     api.post(CHECK, json!({"template_file": token})).await.ok()
 }
 
-fn known(field: &str, object_class: impl Into<Value>) -> Value {
+fn known_field(field: &str, object_class: impl Into<Value>) -> Value {
     json!({"field": field, "place": "document", "object_class": object_class.into(), "is_known": true})
 }
 
@@ -23,7 +23,7 @@ fn unknown(field: &str, object_class: impl Into<Value>) -> Value {
 
 #[tokio::test]
 async fn merge_fields_are_told_with_their_classes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let texts = [
         "{{ number }} {{ number }} {{ customer.city }} {{ customer }}",
@@ -32,10 +32,10 @@ async fn merge_fields_are_told_with_their_classes() {
     ];
     let report = json!({
         "merge_fields": [
-            known("number", 1), known("customer.city", 2), known("customer", 1),
-            known("line", 3), known("text", 3), known("amount", 1), known("invoice.number", 1),
-            known("paid", 1), known("today", null()), known("owner.full_name", null()),
-            known("company.admin_email_address", null()),
+            known_field("number", 1), known_field("customer.city", 2), known_field("customer", 1),
+            known_field("line", 3), known_field("text", 3), known_field("amount", 1), known_field("invoice.number", 1),
+            known_field("paid", 1), known_field("today", null()), known_field("owner.full_name", null()),
+            known_field("company.admin_email_address", null()),
         ],
         "errors": [],
     });
@@ -49,7 +49,7 @@ fn null() -> Value {
 
 #[tokio::test]
 async fn all_that_is_wrong_is_told() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let texts = [
         "{{ numbr }} {{ numbr | upper }} {{ customer.zip }} {{ number }}",
@@ -57,7 +57,7 @@ async fn all_that_is_wrong_is_told() {
     ];
     let report = json!({
         "merge_fields": [
-            unknown("numbr", null()), unknown("customer.zip", null()), known("number", 1), unknown("other", 4),
+            unknown("numbr", null()), unknown("customer.zip", null()), known_field("number", 1), unknown("other", 4),
             unknown("customer", null()),
         ],
         "errors": [
@@ -87,7 +87,7 @@ async fn all_that_is_wrong_is_told() {
 
 #[tokio::test]
 async fn everything_that_is_wrong_is_told_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let long = "n".repeat(51);
     let texts = ["{{ number | shout }}", "}} {{ number }}", &format!("{{{{ {long} }}}}"), "{{ number"];
@@ -109,14 +109,14 @@ async fn everything_that_is_wrong_is_told_at_once() {
 
 #[tokio::test]
 async fn a_token_stays_unspent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let token = api.upload("a.docx", docx(["{{ number }}"])).await;
     for _ in 0..2 {
         let report = api.post(CHECK, json!({"template_file": token})).await.ok();
-        assert_eq!(report, json!({"merge_fields": [known("number", 1)], "errors": []}));
+        assert_eq!(report, json!({"merge_fields": [known_field("number", 1)], "errors": []}));
     }
-    api.post(TEMPLATES, json!({"name": "Letter", "template_file": token})).await.created();
+    api.post(TEMPLATES, json!({"name": "Letter", "template_file": token})).await.expect_created();
     let spent = json!({"template_file": [format!("Invalid token {token}.")]});
     api.post(CHECK, json!({"template_file": token})).await.refuses(spent);
     // One check leaves nothing in the log.
@@ -126,7 +126,7 @@ async fn a_token_stays_unspent() {
 
 #[tokio::test]
 async fn the_body_must_be_right() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let text = api.upload("a.txt", "x").await;
     let others = server.as_type("super_admin").await.upload("a.docx", docx(["x"])).await;
@@ -145,21 +145,21 @@ async fn the_body_must_be_right() {
 
 #[tokio::test]
 async fn it_is_for_those_who_may_change_the_class_and_tells_what_they_may_view() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
     let stranger = server.as_type("internal").await;
     for client in [&viewer, &stranger] {
         let token = client.upload("a.docx", docx(["x"])).await;
-        client.post(CHECK, json!({"template_file": token})).await.is(403, message::forbidden());
+        client.post(CHECK, json!({"template_file": token})).await.expect_reply(403, message::forbidden());
     }
     let nowhere = "/api/object-classes/99/document-templates/check/";
-    api.post(nowhere, json!({"template_file": "x"})).await.is(403, message::forbidden());
+    api.post(nowhere, json!({"template_file": "x"})).await.expect_reply(403, message::forbidden());
     // The owner of one class sees no other: neither its fields, nor its records' labels.
     let owner = server.as_type("internal").await;
-    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
+    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.expect_created();
     let report = json!({
-        "merge_fields": [unknown("customer.city", null()), unknown("customer", 1), known("number", 1)],
+        "merge_fields": [unknown("customer.city", null()), unknown("customer", 1), known_field("number", 1)],
         "errors": ["Merge field customer.city does not exist.", "Merge field customer does not exist."],
     });
     assert_eq!(check(&owner, &["{{ customer.city }} {{ customer }} {{ number }}"]).await, report);
@@ -167,22 +167,22 @@ async fn it_is_for_those_who_may_change_the_class_and_tells_what_they_may_view()
 
 #[tokio::test]
 async fn loops_in_loops_name_their_classes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let part = api.post("/api/object-classes/", json!({"name": "Part"})).await.id();
     for field in [
         json!({"label": "Code", "type": "string"}),
         json!({"label": "Line", "type": "relation", "related_object_class": 3}),
     ] {
-        api.post(&format!("/api/object-classes/{part}/fields/"), field).await.created();
+        api.post(&format!("/api/object-classes/{part}/fields/"), field).await.expect_created();
     }
     let texts = [
         "{{#line}}{{ @number }}{{ id }}{{#part}}{{ code }}{{ text }}{{ created_at }}{{/part}}{{^amount}}-{{/amount}}{{/line}}",
     ];
     let report = json!({
         "merge_fields": [
-            known("line", 3), known("@number", null()), known("id", 3), known("part", part), known("code", part),
-            known("text", 3), known("created_at", part), known("amount", 1),
+            known_field("line", 3), known_field("@number", null()), known_field("id", 3), known_field("part", part), known_field("code", part),
+            known_field("text", 3), known_field("created_at", part), known_field("amount", 1),
         ],
         "errors": [],
     });
@@ -208,7 +208,7 @@ async fn loops_in_loops_name_their_classes() {
     // A class inside that the caller may not view is as if it were not there.
     let owner = server.as_type("internal").await;
     for class in [1, 3] {
-        api.post(&format!("/api/object-classes/{class}/owners/"), json!([owner.id])).await.created();
+        api.post(&format!("/api/object-classes/{class}/owners/"), json!([owner.id])).await.expect_created();
     }
     let report = check(&owner, &["{{#line}}{{ text }}{{#part}}{{/part}}{{/line}}"]).await;
     assert_eq!(report["errors"], json!(["Merge field part does not exist."]));
@@ -219,16 +219,16 @@ async fn loops_in_loops_name_their_classes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_checks_long_templates_leaves_a_place_to_others() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_classes(&server).await;
     let other = server.build("b.example").await.admin().await;
-    other.post("/api/object-classes/", json!({"name": "Invoice"})).await.created();
+    other.post("/api/object-classes/", json!({"name": "Invoice"})).await.expect_created();
     let short = other.upload("a.docx", docx(["{{ id }}"])).await;
     let token = api.upload("a.docx", docx(vec!["{{ number }}"; 4_000])).await;
 
     // One of them is read at a time, sixteen wait, and the others are refused at once.
     let calls: Vec<_> = (0..40).map(|_| api.call("POST", CHECK).json(&json!({"template_file": token}))).collect();
-    let checks = tokio::spawn(at_once(calls));
+    let checks = tokio::spawn(send_concurrently(calls));
     let began = Instant::now();
     other.post(CHECK, json!({"template_file": short})).await.ok();
     let took = began.elapsed();
@@ -237,7 +237,7 @@ async fn a_build_that_checks_long_templates_leaves_a_place_to_others() {
     let (read, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
     assert!(!read.is_empty() && !refused.is_empty(), "{} were read", read.len());
     for reply in refused {
-        reply.is(503, message::detail("The server is busy. Please try again."));
+        reply.expect_reply(503, message::detail("The server is busy. Please try again."));
         assert_eq!(reply.headers["retry-after"], "1");
     }
     assert!(took < Duration::from_secs(5) && took < began.elapsed() / 2, "{took:?} of {:?}", began.elapsed());

@@ -6,23 +6,23 @@ use std::io::{Cursor, Read};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use documents::merge::Value;
+use documents::merge::TagValue;
 use jiff::civil::date;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 use zip::ZipArchive;
 
 use crate::hostile::survives_damage;
-use crate::support::{Data, data, keep, merged_file, part, template};
+use crate::support::{PlainData, data, merged_file, part, save_example, template};
 
-fn source() -> Data {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let number = |digits: &str| Value::Number(digits.to_owned());
+fn source() -> PlainData {
+    let text = |text: &str| TagValue::Text(text.to_owned());
+    let number = |digits: &str| TagValue::Number(digits.to_owned());
     let item = |title: &str, price: &str, first| {
         BTreeMap::from([
             ("title".to_owned(), text(title)),
             ("price".to_owned(), number(price)),
-            ("first".to_owned(), Value::Bool(first)),
+            ("first".to_owned(), TagValue::Bool(first)),
         ])
     };
     let source = data(&[
@@ -31,12 +31,12 @@ fn source() -> Data {
         ("owner.full_name", "Grace Hopper"),
         ("address", "Bahnhofstrasse 1\n8001 Zürich\tCH"),
     ])
-    .with("total", number("1281.49"))
-    .with("today", Value::Date(date(2026, 11, 22)))
-    .with("paid", Value::Bool(true))
-    .with("unpaid", Value::Bool(false));
+    .with_value("total", number("1281.49"))
+    .with_value("today", TagValue::Date(date(2026, 11, 22)))
+    .with_value("paid", TagValue::Bool(true))
+    .with_value("unpaid", TagValue::Bool(false));
     let items = vec![item("Lamp", "1200.5", true), item("Desk & chair", "80", false), item("<Pen>", "0.99", false)];
-    source.with_children("item", items.into_iter().map(Data::from).collect())
+    source.with_children("item", items.into_iter().map(PlainData::from).collect())
 }
 
 /// Every template of the folder by its name.
@@ -63,7 +63,7 @@ fn files_of_other_programs_become_what_is_expected() {
         assert_eq!(text(&out), fs::read_to_string(path.with_extension("txt")).unwrap(), "{name}");
         assert_parts_without_tags_are_copied(&name, &file, &out);
         assert_paragraphs_without_tags_are_copied(&name, &file, &out);
-        keep(&name, &file, &out, &text(&out));
+        save_example(&name, &file, &out, &text(&out));
     }
 }
 

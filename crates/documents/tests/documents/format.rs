@@ -1,22 +1,22 @@
 //! What values look like, by themselves and after filters.
 
-use documents::merge::Value;
-use documents::merge::format::shown;
+use documents::merge::TagValue;
+use documents::merge::format::format_value;
 use documents::merge::syntax::{Syntax, parse};
 use jiff::civil::date;
 
 /// What a tag such as `a | upper` shows of a value.
-fn show(tag: &str, value: Value) -> String {
+fn show(tag: &str, value: TagValue) -> String {
     let Ok(Syntax::Value(_, filters)) = parse(tag) else { panic!("{tag} is no value") };
-    shown(value, &filters)
+    format_value(value, &filters)
 }
 
-fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+fn text(text: &str) -> TagValue {
+    TagValue::Text(text.to_owned())
 }
 
 fn number(pattern: &str, digits: &str) -> String {
-    show(&format!("a | number \"{pattern}\""), Value::Number(digits.to_owned()))
+    show(&format!("a | number \"{pattern}\""), TagValue::Number(digits.to_owned()))
 }
 
 // 2026-11-22T15:04:05.000006Z, a Sunday.
@@ -24,54 +24,54 @@ const MOMENT: i64 = 1_795_359_845_000_006;
 
 #[test]
 fn values_without_filters() {
-    assert_eq!(show("a", Value::Empty), "");
+    assert_eq!(show("a", TagValue::Empty), "");
     assert_eq!(show("a", text("A")), "A");
-    assert_eq!(show("a", Value::Number("-1.50".into())), "-1.50");
-    assert_eq!(show("a", Value::Date(date(2026, 11, 22))), "2026-11-22");
-    assert_eq!(show("a", Value::DateTime(MOMENT)), "2026-11-22T15:04:05.000006Z");
-    assert_eq!(show("a", Value::DateTime(i64::MAX)), "");
-    assert_eq!(show("a", Value::Bool(true)), "Yes");
-    assert_eq!(show("a", Value::Bool(false)), "No");
+    assert_eq!(show("a", TagValue::Number("-1.50".into())), "-1.50");
+    assert_eq!(show("a", TagValue::Date(date(2026, 11, 22))), "2026-11-22");
+    assert_eq!(show("a", TagValue::DateTime(MOMENT)), "2026-11-22T15:04:05.000006Z");
+    assert_eq!(show("a", TagValue::DateTime(i64::MAX)), "");
+    assert_eq!(show("a", TagValue::Bool(true)), "Yes");
+    assert_eq!(show("a", TagValue::Bool(false)), "No");
 }
 
 #[test]
 fn texts() {
     assert_eq!(show("a | upper", text("straße")), "STRASSE");
     assert_eq!(show("a|lower", text("ÄB")), "äb");
-    assert_eq!(show("a | default “none” | upper", Value::Empty), "NONE");
+    assert_eq!(show("a | default “none” | upper", TagValue::Empty), "NONE");
     assert_eq!(show("a | default „none“", text("")), "none");
-    assert_eq!(show("a\u{a0}|\u{a0}default\u{a0}«}}»", Value::Empty), "}}");
-    assert_eq!(show("a | default \"none\"", Value::Bool(false)), "No");
-    assert_eq!(show("a | upper", Value::Empty), "");
+    assert_eq!(show("a\u{a0}|\u{a0}default\u{a0}«}}»", TagValue::Empty), "}}");
+    assert_eq!(show("a | default \"none\"", TagValue::Bool(false)), "No");
+    assert_eq!(show("a | upper", TagValue::Empty), "");
     // A quote of one kind is a character between those of the other.
-    assert_eq!(show("a | default 'n/a'", Value::Empty), "n/a");
-    assert_eq!(show("a | default ‘say \"}}\"’", Value::Empty), "say \"}}\"");
-    assert_eq!(show("a | default ‚x‘ | upper", Value::Empty), "X");
-    assert_eq!(show("a | default \"it's\"", Value::Empty), "it's");
+    assert_eq!(show("a | default 'n/a'", TagValue::Empty), "n/a");
+    assert_eq!(show("a | default ‘say \"}}\"’", TagValue::Empty), "say \"}}\"");
+    assert_eq!(show("a | default ‚x‘ | upper", TagValue::Empty), "X");
+    assert_eq!(show("a | default \"it's\"", TagValue::Empty), "it's");
 }
 
 #[test]
 fn dates() {
-    let day = Value::Date(date(2026, 3, 5));
+    let day = TagValue::Date(date(2026, 3, 5));
     assert_eq!(show("a | date \"dd MMMM yyyy\"", day.clone()), "05 March 2026");
     assert_eq!(show("a | date ”EEEE, d. MMM yy, M/MM EEE”", day.clone()), "Thursday, 5. Mar 26, 3/03 Thu");
-    assert_eq!(show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", Value::DateTime(MOMENT)), "15:04:05 3 PM o'clock '");
+    assert_eq!(show("a | date \"HH:mm:ss h a 'o’'clock' ''\"", TagValue::DateTime(MOMENT)), "15:04:05 3 PM o'clock '");
     assert_eq!(show("a | date \"hh H a\"", day.clone()), "12 0 AM");
     assert_eq!(show("a | date 'dd.MM.yyyy'", day), "05.03.2026");
     // What is no date is left as it is.
     assert_eq!(show("a | date \"yyyy\"", text("x")), "x");
-    assert_eq!(show("a | date \"yyyy\" | default \"–\"", Value::Empty), "–");
+    assert_eq!(show("a | date \"yyyy\" | default \"–\"", TagValue::Empty), "–");
 }
 
 #[test]
 fn zones_and_languages_of_dates() {
-    let at = |filter: &str| show(&format!("a | date {filter}"), Value::DateTime(MOMENT));
+    let at = |filter: &str| show(&format!("a | date {filter}"), TagValue::DateTime(MOMENT));
     assert_eq!(at("\"d MMMM yyyy HH:mm\" \"Europe/Berlin\" \"de\""), "22 November 2026 16:04");
     assert_eq!(at("\"HH:mm\" 'America/New_York'"), "10:04");
     assert_eq!(at("\"EEEE EEE MMMM MMM\" \"UTC\" \"de-AT\""), "Sonntag So. November Nov.");
     assert_eq!(at("\"EEEE d MMMM\" \"UTC\" \"FR\""), "dimanche 22 novembre");
     // A date has no zone; the day on which a document is made has.
-    let march = Value::Date(date(2026, 3, 5));
+    let march = TagValue::Date(date(2026, 3, 5));
     let month =
         |language: &str| show(&format!("a | date \"d MMMM\" \"Pacific/Auckland\" \"{language}\""), march.clone());
     let months = ["en", "de", "fr", "es", "it", "nl", "pt-BR", "pl"].map(month);
@@ -79,7 +79,7 @@ fn zones_and_languages_of_dates() {
         months,
         ["5 March", "5 März", "5 mars", "5 marzo", "5 marzo", "5 maart", "5 março", "5 marca"].map(str::to_owned)
     );
-    let late = Value::Day(MOMENT + 8 * 3_600_000_000);
+    let late = TagValue::Day(MOMENT + 8 * 3_600_000_000);
     assert_eq!(show("a", late.clone()), "2026-11-22");
     assert_eq!(show("a | date \"d HH\" \"Europe/Berlin\"", late), "23 00");
 }

@@ -3,8 +3,8 @@
 use std::io::{Cursor, Read, Write};
 use std::time::Instant;
 
-use documents::docx::Refused;
-use documents::merge::{Bounds, MergeError, Value, merge, syntax};
+use documents::docx::DocxError;
+use documents::merge::{MergeBounds, MergeError, TagValue, merge, syntax};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// Why a file is refused, which takes no time, and that people are shown the one sentence.
-fn refused(file: Vec<u8>) -> (Refused, String) {
+fn expect_refusal(file: Vec<u8>) -> (DocxError, String) {
     let start = Instant::now();
     let error = template(file).err().unwrap();
     // Ten times that is for builds that are not optimised, beside other tests.
@@ -25,17 +25,17 @@ fn refused(file: Vec<u8>) -> (Refused, String) {
 }
 
 fn reason(file: Vec<u8>) -> String {
-    refused(file).1
+    expect_refusal(file).1
 }
 
-fn plain() -> Vec<u8> {
+fn plain_document() -> Vec<u8> {
     docx("<w:p><w:r><w:t>{{ name }}</w:t></w:r></w:p>")
 }
 
 #[test]
 fn what_is_no_word_document() {
-    assert_eq!(refused(Vec::new()).0, Refused::Unreadable);
-    assert_eq!(refused(b"PK\x05\x06".to_vec()).0, Refused::Unreadable);
+    assert_eq!(expect_refusal(Vec::new()).0, DocxError::Unreadable);
+    assert_eq!(expect_refusal(b"PK\x05\x06".to_vec()).0, DocxError::Unreadable);
     assert_eq!(reason(archive(&[("a.txt", b"a")])), "no Word document: no [Content_Types].xml");
     let no_relationship = archive(&[("[Content_Types].xml", CONTENT_TYPES.as_bytes())]);
     assert_eq!(reason(no_relationship), "no Word document: no relationship to a document");
@@ -77,11 +77,11 @@ fn what_is_no_xml() {
 fn bombs() {
     let zeros = |megabytes: usize| vec![b' '; megabytes << 20];
     let large = archive(&[("word/a.bin", &zeros(21))]);
-    assert_eq!(refused(large), (Refused::TooLarge, "too large when unpacked in word/a.bin".to_owned()));
+    assert_eq!(expect_refusal(large), (DocxError::TooLarge, "too large when unpacked in word/a.bin".to_owned()));
     let fifteen = zeros(15);
     let names: Vec<String> = (0..5).map(|n| format!("{n}")).collect();
     let parts: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), fifteen.as_slice())).collect();
-    assert_eq!(refused(archive(&parts)), (Refused::TooLarge, "too large when unpacked in 4".to_owned()));
+    assert_eq!(expect_refusal(archive(&parts)), (DocxError::TooLarge, "too large when unpacked in 4".to_owned()));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_hundred_thousand_parts() {
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     (0..100_000).for_each(|n| zip.start_file(n.to_string(), stored).unwrap());
     let many = zip.finish().unwrap().into_inner();
-    assert_eq!(refused(many).0, Refused::TooLarge);
+    assert_eq!(expect_refusal(many).0, DocxError::TooLarge);
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     (0..2_001).for_each(|n| zip.start_file(n.to_string(), stored).unwrap());
     assert_eq!(reason(zip.finish().unwrap().into_inner()), "more than 2000 parts");
@@ -108,15 +108,15 @@ const DIRECTORY: &[u8] = b"PK\x01\x02";
 #[test]
 fn archives_that_lie() {
     // The unpacked size of the third part, in the directory.
-    let third = |offset, bytes: &[u8]| patched(plain(), DIRECTORY, 2, offset, bytes);
+    let third = |offset, bytes: &[u8]| patched(plain_document(), DIRECTORY, 2, offset, bytes);
     for size in [1_u32, 1_000_000] {
-        assert_eq!(refused(third(24, &size.to_le_bytes())).0, Refused::Unreadable);
+        assert_eq!(expect_refusal(third(24, &size.to_le_bytes())).0, DocxError::Unreadable);
     }
-    assert_eq!(refused(third(16, &[1, 2, 3, 4])).0, Refused::Unreadable, "another checksum");
-    assert_eq!(refused(third(8, &[1])).0, Refused::Unreadable, "encrypted");
-    assert_eq!(refused(third(10, &[99])).0, Refused::Unreadable, "another compression");
+    assert_eq!(expect_refusal(third(16, &[1, 2, 3, 4])).0, DocxError::Unreadable, "another checksum");
+    assert_eq!(expect_refusal(third(8, &[1])).0, DocxError::Unreadable, "encrypted");
+    assert_eq!(expect_refusal(third(10, &[99])).0, DocxError::Unreadable, "another compression");
     // The third part begins where the second does.
-    let second = patched(plain(), DIRECTORY, 1, 42, &[0; 4]);
+    let second = patched(plain_document(), DIRECTORY, 1, 42, &[0; 4]);
     assert_eq!(reason(second), "parts that overlap in the archive");
 }
 
@@ -124,7 +124,7 @@ fn archives_that_lie() {
 fn archives_whose_directory_and_end_disagree() {
     let disagrees = "no archive: its directory and its end disagree".to_owned();
     const END: &[u8] = b"PK\x05\x06";
-    let ends_with = |offset, bytes: &[u8]| reason(patched(plain(), END, 0, offset, bytes));
+    let ends_with = |offset, bytes: &[u8]| reason(patched(plain_document(), END, 0, offset, bytes));
     // One entry fewer than there are: some readers would not see the last one, others would.
     assert_eq!(ends_with(8, &[2, 0, 2, 0]), disagrees);
     assert_eq!(ends_with(8, &[4, 0, 4, 0]), disagrees);
@@ -132,15 +132,15 @@ fn archives_whose_directory_and_end_disagree() {
     assert_eq!(ends_with(12, &[1, 0, 0, 0]), disagrees);
     assert_eq!(ends_with(16, &[1, 0, 0, 0]), disagrees);
     // Something before the directory's end that no entry is.
-    let mut longer = plain();
+    let mut longer = plain_document();
     let end = longer.windows(4).position(|bytes| bytes == END).unwrap();
     longer.splice(end..end, [0; 50]);
     assert_eq!(reason(longer.clone()), disagrees);
     let bytes = u32::from_le_bytes(longer[end + 62..end + 66].try_into().unwrap()) + 50;
     assert_eq!(reason(patched(longer, END, 0, 12, &bytes.to_le_bytes())), disagrees);
     // An archive behind something else, and an archive behind another.
-    assert_eq!(reason([b"MZ".to_vec(), plain()].concat()), disagrees);
-    assert_eq!(reason([plain(), plain()].concat()), disagrees);
+    assert_eq!(reason([b"MZ".to_vec(), plain_document()].concat()), disagrees);
+    assert_eq!(reason([plain_document(), plain_document()].concat()), disagrees);
     let long = archive(&[(&"a".repeat(1_001), b"")]);
     assert_eq!(reason(long), "a name that no part may have");
 }
@@ -197,14 +197,20 @@ fn what_a_document_would_load_from_outside() {
 #[test]
 fn tags_that_never_end_are_found_at_once() {
     let endless = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{ a".repeat(100_000));
-    assert_eq!(refused(docx(&endless)).0, Refused::Syntax);
+    assert_eq!(expect_refusal(docx(&endless)).0, DocxError::Syntax);
     let quoted = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{ a | default \"".repeat(100_000));
-    assert_eq!(refused(docx(&quoted)).0, Refused::Syntax);
+    assert_eq!(expect_refusal(docx(&quoted)).0, DocxError::Syntax);
     let many = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{a}}".repeat(10_001));
-    assert_eq!(refused(docx(&many)), (Refused::TooLarge, "more than 10000 tags in word/document.xml".to_owned()));
+    assert_eq!(
+        expect_refusal(docx(&many)),
+        (DocxError::TooLarge, "more than 10000 tags in word/document.xml".to_owned())
+    );
     // 20 MB of them, which are 28 KB in the archive.
     let many = format!("<w:p><w:r><w:t>{}</w:t></w:r></w:p>", "{{a}}".repeat(3_900_000));
-    assert_eq!(refused(docx(&many)), (Refused::TooLarge, "more than 10000 tags in word/document.xml".to_owned()));
+    assert_eq!(
+        expect_refusal(docx(&many)),
+        (DocxError::TooLarge, "more than 10000 tags in word/document.xml".to_owned())
+    );
     let survey = documents::merge::survey(Cursor::new(docx(&many))).unwrap();
     assert_eq!(survey.errors.len(), 1);
     assert_eq!(survey.errors[0].reason, "more than 10000 tags");
@@ -220,20 +226,20 @@ fn tags_that_never_end_are_found_at_once() {
 
 #[test]
 fn parts_that_would_take_much_memory() {
-    let too_many = (Refused::TooLarge, "too many elements in word/document.xml".to_owned());
+    let too_many = (DocxError::TooLarge, "too many elements in word/document.xml".to_owned());
     let text = |text: &str| format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>");
-    assert_eq!(refused(docx(&text("{{").repeat(400_000))), too_many);
+    assert_eq!(expect_refusal(docx(&text("{{").repeat(400_000))), too_many);
     let runs = "<w:r><w:t>a</w:t></w:r>".repeat(500_000);
-    assert_eq!(refused(docx(&format!("<w:p>{runs}</w:p>"))), too_many);
-    assert_eq!(refused(docx(&format!("{}<w:p/>", text(&"&amp;".repeat(3_000_000))))), too_many);
-    assert_eq!(refused(docx(&"<w:bookmarkEnd/>".repeat(1_000_000))), too_many);
+    assert_eq!(expect_refusal(docx(&format!("<w:p>{runs}</w:p>"))), too_many);
+    assert_eq!(expect_refusal(docx(&format!("{}<w:p/>", text(&"&amp;".repeat(3_000_000))))), too_many);
+    assert_eq!(expect_refusal(docx(&"<w:bookmarkEnd/>".repeat(1_000_000))), too_many);
     assert!(template(docx(&text("a").repeat(500_000))).is_ok());
     // Each paragraph with a tag stands in elements of its own, two hundred deep.
     let nested = format!("{}{}{}", "<a>".repeat(200), text("{{a}}"), "</a>".repeat(200));
-    assert_eq!(refused(docx(&nested.repeat(5_000))), too_many);
-    assert_eq!(refused(docx(&text("{{a}}").repeat(30_000))), too_many);
+    assert_eq!(expect_refusal(docx(&nested.repeat(5_000))), too_many);
+    assert_eq!(expect_refusal(docx(&text("{{a}}").repeat(30_000))), too_many);
     let field = "<w:r><w:fldChar w:fldCharType=\"end\"/></w:r>".repeat(200_000);
-    assert_eq!(refused(docx(&format!("<w:p>{field}</w:p>"))), too_many);
+    assert_eq!(expect_refusal(docx(&format!("<w:p>{field}</w:p>"))), too_many);
     // Properties of a run come again with each condition that ends in another run.
     let properties = format!("<w:rPr><w:b a=\"{}\"/></w:rPr>", "b".repeat(1 << 20));
     let opened = format!("<w:r>{properties}<w:t>{}</w:t></w:r>", "{{?a}}".repeat(30));
@@ -247,21 +253,21 @@ fn relationships_that_would_take_much_memory() {
     let family = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let with = |relationships: &str| {
         let xml = format!("<Relationships>{relationships}</Relationships>");
-        refused(docx_with("", &[("word/_rels/document.xml.rels", &xml)]))
+        expect_refusal(docx_with("", &[("word/_rels/document.xml.rels", &xml)]))
     };
     let too_large = "too many relationships, or one that is too long in word/_rels/document.xml.rels".to_owned();
     let header = format!("<Relationship Type=\"{family}/header\" Target=\"a\"/>");
-    assert_eq!(with(&header.repeat(100_000)), (Refused::TooLarge, too_large.clone()));
+    assert_eq!(with(&header.repeat(100_000)), (DocxError::TooLarge, too_large.clone()));
     let far = header.replace("\"a\"", &format!("\"{}\"", "a/".repeat(5_000_000)));
-    assert_eq!(with(&far), (Refused::TooLarge, too_large));
+    assert_eq!(with(&far), (DocxError::TooLarge, too_large));
 }
 
 #[test]
 fn a_value_is_not_read_as_a_template() {
-    let out = merged_file(plain(), &data(&[("name", "{{ name }}</w:t>&amp;]]>")])).unwrap();
+    let out = merged_file(plain_document(), &data(&[("name", "{{ name }}</w:t>&amp;]]>")])).unwrap();
     assert!(part(&out, "word/document.xml").contains("{{ name }}&lt;/w:t&gt;&amp;amp;]]&gt;"));
     let long = "é🙂".repeat(10_000);
-    let out = merged_file(plain(), &data(&[("name", &long)])).unwrap();
+    let out = merged_file(plain_document(), &data(&[("name", &long)])).unwrap();
     assert!(part(&out, "word/document.xml").contains(&long));
 }
 
@@ -290,8 +296,8 @@ fn a_merge_has_bounds() {
             left -= 1;
             left > 0
         };
-        let bounds = Bounds { bytes, ..Bounds::usual(&mut time_left) };
-        let source = data(&[]).children("item", "name", &["a"; 10]).with("x", Value::Empty);
+        let bounds = MergeBounds { bytes, ..MergeBounds::default_bounds(&mut time_left) };
+        let source = data(&[]).children("item", "name", &["a"; 10]).with_value("x", TagValue::Empty);
         merge(&mut template(docx(loops)).unwrap(), &source, Cursor::new(Vec::new()), bounds)
     };
     assert!(merged_within(50 << 20, 100).is_ok());
@@ -305,9 +311,9 @@ fn random_tags_are_read_or_refused() {
         "{{", "}}", "#", "?", "^", "@number", "/", "a", ".b", " ", "|", "date", "number", "\"", "“", "'", "yy",
         "#,##0.0", "é", "0",
     ];
-    let mut random = Random(7);
+    let mut random = SeededRandom(7);
     for _ in 0..20_000 {
-        let text: String = (0..random.below(14)).map(|_| pieces[random.below(pieces.len())]).collect();
+        let text: String = (0..random.number_below(14)).map(|_| pieces[random.number_below(pieces.len())]).collect();
         let found = syntax::find(&text, 100).unwrap_or_default();
         assert!(found.iter().all(|tag| text[tag.start..tag.end].starts_with("{{") && text[..tag.end].ends_with("}}")));
         drop(syntax::parse(&text));
@@ -315,10 +321,10 @@ fn random_tags_are_read_or_refused() {
 }
 
 /// A small generator of numbers, the same at each run.
-pub struct Random(pub u64);
+pub struct SeededRandom(pub u64);
 
-impl Random {
-    pub fn below(&mut self, bound: usize) -> usize {
+impl SeededRandom {
+    pub fn number_below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -340,21 +346,21 @@ fn parts(file: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Cuts, swaps and repeats bytes.
-fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+fn mutated(bytes: &[u8], random: &mut SeededRandom) -> Vec<u8> {
     let mut out = bytes.to_vec();
-    for _ in 0..=random.below(3) {
+    for _ in 0..=random.number_below(3) {
         if out.is_empty() {
             break;
         }
-        let at = random.below(out.len());
-        let to = (at + random.below(40)).min(out.len());
-        match random.below(4) {
+        let at = random.number_below(out.len());
+        let to = (at + random.number_below(40)).min(out.len());
+        match random.number_below(4) {
             0 => out.truncate(at),
-            1 => out[at] = b"<>/{}\"w:&;"[random.below(10)],
+            1 => out[at] = b"<>/{}\"w:&;"[random.number_below(10)],
             2 => drop(out.drain(at..to)),
             _ => {
                 let piece = out[at..to].to_vec();
-                let target = random.below(out.len());
+                let target = random.number_below(out.len());
                 out.splice(target..target, piece);
             }
         }
@@ -364,13 +370,13 @@ fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 
 /// A file that was damaged is refused or merged into one that can be opened; nothing panics.
 pub fn survives_damage(file: &[u8], seed: u64, cases: usize) {
-    let mut random = Random(seed);
+    let mut random = SeededRandom(seed);
     let parts = parts(file);
     for case in 0..cases {
         let damaged = if case % 3 == 0 {
             mutated(file, &mut random)
         } else {
-            let which = random.below(parts.len());
+            let which = random.number_below(parts.len());
             let changed = mutated(&parts[which].1, &mut random);
             let all: Vec<(&str, &[u8])> = parts
                 .iter()
@@ -383,7 +389,7 @@ pub fn survives_damage(file: &[u8], seed: u64, cases: usize) {
         let children = ["x", "y"];
         let source = data(&[("name", "Ada")]).children("item", "title", &children);
         let mut out = Cursor::new(Vec::new());
-        if merge(&mut template, &source, &mut out, Bounds::usual(&mut || true)).is_ok() {
+        if merge(&mut template, &source, &mut out, MergeBounds::default_bounds(&mut || true)).is_ok() {
             let again = crate::support::template(out.into_inner()).unwrap();
             assert_eq!(again.tags(), []);
         }
@@ -400,8 +406,8 @@ fn damaged_files_are_refused_or_merged() {
 
 #[test]
 fn the_writer_of_an_archive_may_fail() {
-    struct Full;
-    impl Write for Full {
+    struct FullWriter;
+    impl Write for FullWriter {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
             Err(std::io::ErrorKind::StorageFull.into())
         }
@@ -409,11 +415,16 @@ fn the_writer_of_an_archive_may_fail() {
             Ok(())
         }
     }
-    impl std::io::Seek for Full {
+    impl std::io::Seek for FullWriter {
         fn seek(&mut self, _: std::io::SeekFrom) -> std::io::Result<u64> {
             Ok(0)
         }
     }
-    let failed = merge(&mut template(plain()).unwrap(), &data(&[]), Full, Bounds::usual(&mut || true));
+    let failed = merge(
+        &mut template(plain_document()).unwrap(),
+        &data(&[]),
+        FullWriter,
+        MergeBounds::default_bounds(&mut || true),
+    );
     assert!(matches!(failed, Err(MergeError::Io(error)) if error.kind() == std::io::ErrorKind::StorageFull));
 }

@@ -3,9 +3,9 @@
 use std::io::Cursor;
 
 use crate::files::text;
-use crate::support::{Data, NAMESPACES, body_of, data, docx_with, keep, merged_file, part, template};
-use documents::docx::Refused;
-use documents::merge::{Bounds, Kind, merge, open_stored, survey};
+use crate::support::{NAMESPACES, PlainData, body_of, data, docx_with, merged_file, part, save_example, template};
+use documents::docx::DocxError;
+use documents::merge::{MergeBounds, TagKind, merge, open_stored, survey};
 
 fn run(text: &str) -> String {
     format!("<w:r><w:t xml:space=\"preserve\">{text}</w:t></w:r>")
@@ -19,7 +19,7 @@ fn mark(kind: &str, id: &str) -> String {
     format!("<w:r><w:{kind}Reference w:id=\"{id}\"/></w:r>")
 }
 
-fn note(kind: &str, id: &str, text: &str) -> String {
+fn note_xml(kind: &str, id: &str, text: &str) -> String {
     format!("<w:{kind} w:id=\"{id}\"><w:p><w:r><w:{kind}Ref/></w:r>{}</w:p></w:{kind}>", run(text))
 }
 
@@ -51,12 +51,12 @@ fn with_notes(body: &str, footnotes: &str, endnotes: &str) -> Vec<u8> {
 }
 
 /// The body and both parts of notes of what a template becomes.
-fn merged(file: &[u8], data: &Data) -> (String, String, String) {
+fn merge_parts(file: &[u8], data: &PlainData) -> (String, String, String) {
     let out = merged_file(file.to_vec(), data).unwrap();
     (body_of(&out), part(&out, "word/footnotes.xml"), part(&out, "word/endnotes.xml"))
 }
 
-fn orders() -> Data {
+fn orders() -> PlainData {
     let item = |title: &str, price: &str| data(&[("title", title), ("price", price)]);
     data(&[("name", "Ada")]).with_children("item", vec![item("Lamp", "12"), item("Desk", "90")])
 }
@@ -76,31 +76,37 @@ fn each_pass_of_a_loop_has_a_note_with_its_values() {
     };
     let inside = [paragraph(&run("{{#item}}")), pass("{{ title }}", "2", "1"), paragraph(&run("{{/item}}"))].concat();
     let footnotes = [
-        note("footnote", "1", "of {{ name }}"),
-        note("footnote", "2", "{{ @number }}: {{ price }} for {{ name }}"),
-        note("footnote", "3", "no tag"),
+        note_xml("footnote", "1", "of {{ name }}"),
+        note_xml("footnote", "2", "{{ @number }}: {{ price }} for {{ name }}"),
+        note_xml("footnote", "3", "no tag"),
     ];
-    let file =
-        with_notes(&body(&inside, "3"), &footnotes.concat(), &note("endnote", "1", "{{ price | number \"0.00\" }}"));
-    let (out, footnotes, endnotes) = merged(&file, &orders());
+    let file = with_notes(
+        &body(&inside, "3"),
+        &footnotes.concat(),
+        &note_xml("endnote", "1", "{{ price | number \"0.00\" }}"),
+    );
+    let (out, footnotes, endnotes) = merge_parts(&file, &orders());
     // Ids ascend with the marks, for LibreOffice counts.
     assert_eq!(out, body(&[pass("Lamp", "2", "1"), pass("Desk", "3", "2")].concat(), "4"));
     let expected = [
-        note("footnote", "1", "of Ada"),
-        note("footnote", "2", "1: 12 for Ada"),
-        note("footnote", "3", "2: 90 for Ada"),
-        note("footnote", "4", "no tag"),
+        note_xml("footnote", "1", "of Ada"),
+        note_xml("footnote", "2", "1: 12 for Ada"),
+        note_xml("footnote", "3", "2: 90 for Ada"),
+        note_xml("footnote", "4", "no tag"),
     ];
     assert_eq!(footnotes, self::notes("footnote", &expected.concat()));
-    assert_eq!(endnotes, self::notes("endnote", &[note("endnote", "1", "12"), note("endnote", "2", "90")].concat()));
+    assert_eq!(
+        endnotes,
+        self::notes("endnote", &[note_xml("endnote", "1", "12"), note_xml("endnote", "2", "90")].concat())
+    );
     // Without children there are no notes of the loop.
-    let (out, footnotes, endnotes) = merged(&file, &data(&[("name", "Ada")]));
+    let (out, footnotes, endnotes) = merge_parts(&file, &data(&[("name", "Ada")]));
     assert_eq!(out, body("", "2"));
-    let expected = [note("footnote", "1", "of Ada"), note("footnote", "2", "no tag")];
+    let expected = [note_xml("footnote", "1", "of Ada"), note_xml("footnote", "2", "no tag")];
     assert_eq!(footnotes, self::notes("footnote", &expected.concat()));
     assert_eq!(endnotes, self::notes("endnote", ""));
     let made = merged_file(file.clone(), &orders()).unwrap();
-    keep("notes-each_pass_of_a_loop_has_a_note_with_its_values", &file, &made, &text(&made));
+    save_example("notes-each_pass_of_a_loop_has_a_note_with_its_values", &file, &made, &text(&made));
 }
 
 #[test]
@@ -119,12 +125,12 @@ fn a_note_of_loops_in_loops_may_have_loops_and_names_of_its_own() {
     let texts = "{{ code }}/{{ title }}/{{ @number }}:{{#part}} {{ @number }} {{ label }} of {{ title }}{{/part}}";
     let file = with_notes(&body, &footnote("7", &inside(texts, bookmark, "5")), "");
     let item = |title: &str, parts: &[&str]| data(&[("title", title)]).children("part", "label", parts);
-    let order = |code: &str, items: Vec<Data>| data(&[("code", code)]).with_children("item", items);
+    let order = |code: &str, items: Vec<PlainData>| data(&[("code", code)]).with_children("item", items);
     let orders = vec![
         order("A", vec![item("Lamp", &["bulb", "wire"]), item("Desk", &[])]),
         order("B", vec![item("Bed", &["leg"])]),
     ];
-    let (_, footnotes, _) = merged(&file, &data(&[]).with_children("order", orders));
+    let (_, footnotes, _) = merge_parts(&file, &data(&[]).with_children("order", orders));
     let expected = [
         footnote("1", &inside("A/Lamp/1: 1 bulb of Lamp 2 wire of Lamp", bookmark, "5")),
         footnote("2", &inside("A/Desk/2:", "", "1")),
@@ -134,7 +140,7 @@ fn a_note_of_loops_in_loops_may_have_loops_and_names_of_its_own() {
     // The check tells the loops around the mark, and those in the note are counted with them.
     let template = template(file).unwrap();
     let tag = template.tags().iter().find(|tag| tag.path == ["label"]).unwrap();
-    assert_eq!((tag.kind, tag.place), (Kind::Value, "footnotes"));
+    assert_eq!((tag.kind, tag.place), (TagKind::Value, "footnotes"));
     assert_eq!(tag.within, [["order"], ["item"], ["part"]]);
     let too_deep = footnote("7", &paragraph(&run("{{#part}}{{#screw}}x{{/screw}}{{/part}}")));
     let error = crate::support::template(with_notes(&body, &too_deep, "")).err().unwrap();
@@ -146,17 +152,20 @@ fn a_note_of_loops_in_loops_may_have_loops_and_names_of_its_own() {
 fn a_note_whose_mark_is_not_shown_vanishes() {
     let body = |first: &str, second: &str| paragraph(&[first, second].concat());
     let shown = [run("{{?vip}}"), mark("footnote", "1"), run("{{/vip}}")].concat();
-    let footnotes = [note("footnote", "1", "{{ vip }}"), note("footnote", "2", "{{ name }}")].concat();
+    let footnotes = [note_xml("footnote", "1", "{{ vip }}"), note_xml("footnote", "2", "{{ name }}")].concat();
     let file = with_notes(&body(&shown, &mark("footnote", "2")), &footnotes, "");
-    let (_, footnotes, _) = merged(&file, &orders());
-    assert_eq!(footnotes, notes("footnote", &note("footnote", "1", "Ada")));
-    let (_, footnotes, _) = merged(&file, &data(&[("name", "Ada"), ("vip", "gold")]));
-    assert_eq!(footnotes, notes("footnote", &[note("footnote", "1", "gold"), note("footnote", "2", "Ada")].concat()));
+    let (_, footnotes, _) = merge_parts(&file, &orders());
+    assert_eq!(footnotes, notes("footnote", &note_xml("footnote", "1", "Ada")));
+    let (_, footnotes, _) = merge_parts(&file, &data(&[("name", "Ada"), ("vip", "gold")]));
+    assert_eq!(
+        footnotes,
+        notes("footnote", &[note_xml("footnote", "1", "gold"), note_xml("footnote", "2", "Ada")].concat())
+    );
     // Marks outside of loops and conditions leave the notes as they are, one without a mark among them.
-    let lonely = [note("footnote", "5", "{{ name }}"), note("footnote", "9", "no mark")].concat();
+    let lonely = [note_xml("footnote", "5", "{{ name }}"), note_xml("footnote", "9", "no mark")].concat();
     let file =
         with_notes(&[paragraph(&mark("footnote", "5")), paragraph(&run("{{?vip}}x{{/vip}}"))].concat(), &lonely, "");
-    let (out, footnotes, _) = merged(&file, &orders());
+    let (out, footnotes, _) = merge_parts(&file, &orders());
     assert!(out.contains(&mark("footnote", "5")), "{out}");
     assert_eq!(footnotes, notes("footnote", &lonely.replace("{{ name }}", "Ada")));
 }
@@ -164,26 +173,26 @@ fn a_note_whose_mark_is_not_shown_vanishes() {
 #[test]
 fn a_note_with_marks_in_and_out_of_a_loop_is_refused() {
     let body = paragraph(&[mark("footnote", "1"), run("{{#item}}"), mark("footnote", "1"), run("{{/item}}")].concat());
-    let with_note = |text: &str| with_notes(&body, &note("footnote", "1", text), "");
+    let with_note = |text: &str| with_notes(&body, &note_xml("footnote", "1", text), "");
     let error = template(with_note("costs {{ price }}")).err().unwrap();
-    assert_eq!(error.kind, Refused::Syntax);
+    assert_eq!(error.kind, DocxError::Syntax);
     let why = "the footnote \"costs {{ price }}\" has several marks, which do not stand in the same loop";
     assert_eq!((error.reason.as_str(), error.place.as_deref()), (why, Some("word/footnotes.xml")));
     // One without a tag is the same everywhere.
-    let (_, footnotes, _) = merged(&with_note("plain"), &orders());
-    assert_eq!(footnotes, notes("footnote", &["1", "2", "3"].map(|id| note("footnote", id, "plain")).concat()));
+    let (_, footnotes, _) = merge_parts(&with_note("plain"), &orders());
+    assert_eq!(footnotes, notes("footnote", &["1", "2", "3"].map(|id| note_xml("footnote", id, "plain")).concat()));
     // A template that was taken before is filled, each note for its own mark.
     let mut stored = open_stored(Cursor::new(with_note("costs {{ price }}"))).unwrap();
     let mut out = Cursor::new(Vec::new());
-    merge(&mut stored, &orders(), &mut out, Bounds::usual(&mut || true)).unwrap();
+    merge(&mut stored, &orders(), &mut out, MergeBounds::default_bounds(&mut || true)).unwrap();
     let costs = ["costs ", "costs 12", "costs 90"];
-    let expected = ["1", "2", "3"].into_iter().zip(costs).map(|(id, text)| note("footnote", id, text));
+    let expected = ["1", "2", "3"].into_iter().zip(costs).map(|(id, text)| note_xml("footnote", id, text));
     assert_eq!(part(out.get_ref(), "word/footnotes.xml"), notes("footnote", &expected.collect::<String>()));
 }
 
 #[test]
 fn notes_of_a_document_that_cannot_be_read_give_no_tags() {
-    let file = |body: &str| with_notes(&paragraph(&run(body)), &note("footnote", "1", "{{ price }}"), "");
+    let file = |body: &str| with_notes(&paragraph(&run(body)), &note_xml("footnote", "1", "{{ price }}"), "");
     let read = survey(Cursor::new(file("{{ name }}"))).unwrap();
     assert_eq!((read.tags.len(), read.errors.len()), (2, 0));
     let unread = survey(Cursor::new(file("{{ name | shout }}"))).unwrap();

@@ -1,16 +1,16 @@
 //! Random documents with tags at random places: each is refused, or becomes a document that Word can open.
 
-use documents::docx::Refused;
+use documents::docx::DocxError;
 use documents::merge::tags_of_part;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use crate::hostile::Random;
-use crate::support::{Data, NAMESPACES, data, docx, merged_file, part, template};
+use crate::hostile::SeededRandom;
+use crate::support::{NAMESPACES, PlainData, data, docx, merged_file, part, template};
 
 #[test]
 fn random_documents_become_documents() {
-    let mut random = Random(99);
+    let mut random = SeededRandom(99);
     let inner = data(&[("b", "u")]).children("loop", "a", &["v", "w"]);
     let outer = data(&[("a", "x")]).children("loop", "a", &["t"]).with_children("other", vec![inner.clone(), inner]);
     let few = data(&[("a", "1"), ("b", "\n2")]).with_children("loop", vec![outer.clone(), data(&[]), outer]).children(
@@ -23,11 +23,11 @@ fn random_documents_become_documents() {
         let body = random_body(&mut random);
         let file = docx(&body);
         match template(file.clone()) {
-            Err(error) => assert_eq!(error.kind, Refused::Syntax, "{body}"),
+            Err(error) => assert_eq!(error.kind, DocxError::Syntax, "{body}"),
             Ok(template) => {
                 assert!(tags_of_part(&format!("<w:body {NAMESPACES}>{body}</w:body>")).is_ok());
                 merged += usize::from(!template.tags().is_empty());
-                for source in [&few, &Data::default()] {
+                for source in [&few, &PlainData::default()] {
                     let out = merged_file(file.clone(), source).unwrap();
                     check(&part(&out, "word/document.xml"), &format!("case {case}: {body}"));
                 }
@@ -82,9 +82,9 @@ fn utf8(bytes: &[u8]) -> &str {
 /// A text that stands at a random place; tags are put at some of them.
 const SLOT: char = '\u{1}';
 
-fn random_body(random: &mut Random) -> String {
+fn random_body(random: &mut SeededRandom) -> String {
     let mut skeleton = String::new();
-    for _ in 0..=random.below(4) {
+    for _ in 0..=random.number_below(4) {
         put_block(random, 0, &mut skeleton);
     }
     let slots = skeleton.matches(SLOT).count();
@@ -92,7 +92,7 @@ fn random_body(random: &mut Random) -> String {
     if slots > 0 {
         let mut tags = Vec::new();
         put_tags(random, 0, 0, &mut tags);
-        let mut places: Vec<usize> = tags.iter().map(|_| random.below(slots)).collect();
+        let mut places: Vec<usize> = tags.iter().map(|_| random.number_below(slots)).collect();
         places.sort_unstable();
         for (place, tag) in places.into_iter().zip(tags) {
             texts[place].push_str(&tag);
@@ -101,7 +101,7 @@ fn random_body(random: &mut Random) -> String {
     let mut texts = texts.into_iter();
     let filled: String =
         skeleton.split(SLOT).map(|before| format!("{before}{}", texts.next().unwrap_or_default())).collect();
-    match random.below(3) {
+    match random.number_below(3) {
         // Tags over several runs.
         0 => filled.replace("{{ ", "{</w:t></w:r><w:proofErr/><w:r><w:rPr><w:b/></w:rPr><w:t>{ "),
         _ => filled,
@@ -109,15 +109,19 @@ fn random_body(random: &mut Random) -> String {
 }
 
 /// Tags in an order that may be right.
-fn put_tags(random: &mut Random, depth: usize, loops: usize, tags: &mut Vec<String>) {
-    for _ in 0..=random.below(3) {
-        match random.below(4) {
+fn put_tags(random: &mut SeededRandom, depth: usize, loops: usize, tags: &mut Vec<String>) {
+    for _ in 0..=random.number_below(3) {
+        match random.number_below(4) {
             0 => tags.push("{{ a }}".to_owned()),
             1 => tags.push("{{ b | upper }}".to_owned()),
             kind if depth < 3 => {
                 let is_loop = kind == 2 && loops < 3;
-                let path = if is_loop { ["loop", "other"][random.below(2)] } else { ["a", "b", "no"][random.below(3)] };
-                tags.push(format!("{{{{{}{path}}}}}", if is_loop { '#' } else { ['?', '^'][random.below(2)] }));
+                let path = if is_loop {
+                    ["loop", "other"][random.number_below(2)]
+                } else {
+                    ["a", "b", "no"][random.number_below(3)]
+                };
+                tags.push(format!("{{{{{}{path}}}}}", if is_loop { '#' } else { ['?', '^'][random.number_below(2)] }));
                 put_tags(random, depth + 1, loops + usize::from(is_loop), tags);
                 tags.push(format!("{{{{/{path}}}}}"));
             }
@@ -126,15 +130,15 @@ fn put_tags(random: &mut Random, depth: usize, loops: usize, tags: &mut Vec<Stri
     }
 }
 
-fn put_block(random: &mut Random, depth: usize, out: &mut String) {
-    match random.below(if depth < 3 { 8 } else { 5 }) {
+fn put_block(random: &mut SeededRandom, depth: usize, out: &mut String) {
+    match random.number_below(if depth < 3 { 8 } else { 5 }) {
         5 | 6 => {
             out.push_str("<w:tbl><w:tblPr/>");
-            for _ in 0..=random.below(3) {
+            for _ in 0..=random.number_below(3) {
                 out.push_str("<w:tr>");
-                for _ in 0..=random.below(2) {
+                for _ in 0..=random.number_below(2) {
                     out.push_str("<w:tc><w:tcPr/>");
-                    (0..random.below(3)).for_each(|_| put_block(random, depth + 1, out));
+                    (0..random.number_below(3)).for_each(|_| put_block(random, depth + 1, out));
                     put_paragraph(random, depth, out);
                     out.push_str("</w:tc>");
                 }
@@ -151,11 +155,11 @@ fn put_block(random: &mut Random, depth: usize, out: &mut String) {
     }
 }
 
-fn put_paragraph(random: &mut Random, depth: usize, out: &mut String) {
+fn put_paragraph(random: &mut SeededRandom, depth: usize, out: &mut String) {
     out.push_str("<w:p>");
-    for _ in 0..=random.below(2) {
+    for _ in 0..=random.number_below(2) {
         let run = format!("<w:r><w:t>{SLOT}</w:t></w:r>");
-        match random.below(12) {
+        match random.number_below(12) {
             0 => out.push_str(&format!("<w:ins>{run}{run}</w:ins>")),
             1 => out.push_str(&format!("<w:hyperlink a=\"{{{{a}}}}\">{run}</w:hyperlink>")),
             2 => out.push_str(&format!("<w:sdt><w:sdtContent>{run}</w:sdtContent></w:sdt>")),

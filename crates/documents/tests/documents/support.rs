@@ -7,7 +7,7 @@ use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
 
 use documents::docx::TemplateError;
-use documents::merge::{Bounds, MergeError, Source, Template, Value, merge, open};
+use documents::merge::{DocumentTemplate, MergeBounds, MergeError, TagValue, ValueSource, merge, open};
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
@@ -66,27 +66,27 @@ fn document(body: &str) -> String {
 
 /// A source of plain data: values by their path with dots, children of loops with values and children of their own.
 #[derive(Clone, Default)]
-pub struct Data {
-    pub values: BTreeMap<String, Value>,
-    pub children: BTreeMap<String, Vec<Data>>,
+pub struct PlainData {
+    pub values: BTreeMap<String, TagValue>,
+    pub children: BTreeMap<String, Vec<PlainData>>,
 }
 
-pub fn data(values: &[(&str, &str)]) -> Data {
-    let mut data = Data::default();
+pub fn data(values: &[(&str, &str)]) -> PlainData {
+    let mut data = PlainData::default();
     for (path, text) in values {
-        data.values.insert((*path).to_owned(), Value::Text((*text).to_owned()));
+        data.values.insert((*path).to_owned(), TagValue::Text((*text).to_owned()));
     }
     data
 }
 
-impl From<BTreeMap<String, Value>> for Data {
-    fn from(values: BTreeMap<String, Value>) -> Data {
-        Data { values, children: BTreeMap::new() }
+impl From<BTreeMap<String, TagValue>> for PlainData {
+    fn from(values: BTreeMap<String, TagValue>) -> PlainData {
+        PlainData { values, children: BTreeMap::new() }
     }
 }
 
-impl Data {
-    pub fn with(mut self, path: &str, value: Value) -> Self {
+impl PlainData {
+    pub fn with_value(mut self, path: &str, value: TagValue) -> Self {
         self.values.insert(path.to_owned(), value);
         self
     }
@@ -96,39 +96,39 @@ impl Data {
         self.with_children(path, texts.iter().map(|text| data(&[(alias, text)])).collect())
     }
 
-    pub fn with_children(mut self, path: &str, children: Vec<Data>) -> Self {
+    pub fn with_children(mut self, path: &str, children: Vec<PlainData>) -> Self {
         self.children.insert(path.to_owned(), children);
         self
     }
 }
 
-impl Source for Data {
-    type Child = Data;
+impl ValueSource for PlainData {
+    type Child = PlainData;
     type Error = Infallible;
 
-    fn value(&self, path: &[String], within: &[Data]) -> Result<Value, Infallible> {
+    fn value(&self, path: &[String], within: &[PlainData]) -> Result<TagValue, Infallible> {
         let path = path.join(".");
         let found = within.iter().rev().find_map(|child| child.values.get(&path)).or_else(|| self.values.get(&path));
-        Ok(found.cloned().unwrap_or(Value::Empty))
+        Ok(found.cloned().unwrap_or(TagValue::Empty))
     }
 
-    fn children(&self, path: &[String], within: &[Data]) -> Result<Vec<Data>, Infallible> {
+    fn children(&self, path: &[String], within: &[PlainData]) -> Result<Vec<PlainData>, Infallible> {
         Ok(within.last().unwrap_or(self).children.get(&path.join(".")).cloned().unwrap_or_default())
     }
 }
 
-pub fn template(file: Vec<u8>) -> Result<Template<Cursor<Vec<u8>>>, TemplateError> {
+pub fn template(file: Vec<u8>) -> Result<DocumentTemplate<Cursor<Vec<u8>>>, TemplateError> {
     open(Cursor::new(file))
 }
 
-pub fn merged_file(file: Vec<u8>, data: &Data) -> Result<Vec<u8>, MergeError<Infallible>> {
+pub fn merged_file(file: Vec<u8>, data: &PlainData) -> Result<Vec<u8>, MergeError<Infallible>> {
     let mut out = Cursor::new(Vec::new());
-    merge(&mut template(file).unwrap(), data, &mut out, Bounds::usual(&mut || true))?;
+    merge(&mut template(file).unwrap(), data, &mut out, MergeBounds::default_bounds(&mut || true))?;
     Ok(out.into_inner())
 }
 
 /// The body of the document that a body and data make.
-pub fn merged(body: &str, data: &Data) -> String {
+pub fn merge_body(body: &str, data: &PlainData) -> String {
     body_of(&merged_file(docx(body), data).unwrap())
 }
 
@@ -140,13 +140,13 @@ pub fn body_of(document: &[u8]) -> String {
 }
 
 /// Why a body is no template.
-pub fn refused(body: &str) -> String {
+pub fn expect_refusal(body: &str) -> String {
     template(docx(body)).err().map(|error| error.reason).unwrap_or_else(|| "nothing".to_owned())
 }
 
 /// Writes a template, the document that it became and its text to the directory that `reliability/documents` names, which
 /// opens them in a word processor.
-pub fn keep(name: &str, template: &[u8], document: &[u8], text: &str) {
+pub fn save_example(name: &str, template: &[u8], document: &[u8], text: &str) {
     let Some(directory) = std::env::var_os("CHANCERY_TEST_DOCUMENTS").map(PathBuf::from) else { return };
     for (folder, file, content) in [
         ("templates", format!("{name}.docx"), template),

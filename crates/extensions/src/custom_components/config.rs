@@ -1,7 +1,10 @@
 //! `config.json`, by which a repository says what its component is (`docs/reference/custom-components.md`).
 
-use resource::items::{accept_fields, accept_items, item, schema_of, shown};
-use resource::{Accepted, Body, Errors, Field, Key, Kind, Object, Resource, Sent, Value, message, options};
+use resource::items::{accept_fields, accept_items, item, object_json, schema_of};
+use resource::{
+    CheckedBody, CheckedValue, Errors, Field, FieldKey, FieldKind, JsonBody, JsonValue, Resource, SentObject, message,
+    options,
+};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
@@ -21,35 +24,40 @@ pub const MAX_URL: usize = 2048;
 const MAX_PARAMETERS: usize = 500;
 const MAX_OPTIONS: usize = 1000;
 
-static VERSION: Key<String> = Key::new("version");
-static PUBLISHER: Key<String> = Key::new("publisher");
-static PUBLISHER_URL: Key<String> = Key::new("publisher_url");
-static LOGO: Key<String> = Key::new("logo");
+static VERSION: FieldKey<String> = FieldKey::new("version");
+static PUBLISHER: FieldKey<String> = FieldKey::new("publisher");
+static PUBLISHER_URL: FieldKey<String> = FieldKey::new("publisher_url");
+static LOGO: FieldKey<String> = FieldKey::new("logo");
 const PARAMETERS: &str = "parameters";
-static PARAMETER_OPTIONS: Key<Json> = Key::new("parameter_options");
+static PARAMETER_OPTIONS: FieldKey<Json> = FieldKey::new("parameter_options");
 
 const PARAMETER_TYPES: &[(&str, &str)] =
     &[("string", "String"), ("integer", "Integer"), ("boolean", "Boolean"), ("enum", "Enum")];
 
 static DECLARATION: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("name", Kind::text(MAX_TEXT)).nullable(),
+        Field::new("name", FieldKind::text(MAX_TEXT)).nullable(),
         VERSION.text(MAX_TEXT).required(),
         PUBLISHER.text(MAX_TEXT).required(),
-        PUBLISHER_URL.is(Kind::Url { max: MAX_URL }).nullable(),
-        LOGO.is(Kind::Url { max: MAX_URL }).nullable(),
+        PUBLISHER_URL.declare(FieldKind::Url { max: MAX_URL }).nullable(),
+        LOGO.declare(FieldKind::Url { max: MAX_URL }).nullable(),
     ];
     item("CustomComponentConfiguration", fields)
 });
 
 static PARAMETER: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("parameter_description", Kind::text(1000)).default(""),
-        Field::new("parameter_name", Kind::text(MAX_TEXT)).required().example("zoom"),
-        Field::new("parameter_type", Kind::choices(PARAMETER_TYPES)).required().example("integer"),
-        Field::new("parameter_limit", Kind::Integer { min: i64::MIN, max: i64::MAX }).nullable().default(Value::Null),
+        Field::new("parameter_description", FieldKind::text(1000)).default(""),
+        Field::new("parameter_name", FieldKind::text(MAX_TEXT)).required().example("zoom"),
+        Field::new("parameter_type", FieldKind::choices(PARAMETER_TYPES)).required().example("integer"),
+        Field::new("parameter_limit", FieldKind::Integer { min: i64::MIN, max: i64::MAX })
+            .nullable()
+            .default(CheckedValue::Null),
         // Its items are the front end's; only that they are a list is checked here.
-        PARAMETER_OPTIONS.is(Kind::List).schema(|| json!({"type": "array", "items": {}})).stored_by_resource(),
+        PARAMETER_OPTIONS
+            .declare(FieldKind::List)
+            .schema(|| json!({"type": "array", "items": {}}))
+            .stored_by_resource(),
     ];
     item("CustomComponentParameter", fields)
 });
@@ -76,7 +84,7 @@ pub struct Config {
 
 /// Reads the bytes of a configuration.
 pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
-    let wrong = |text: String| Err(Errors::of(CONFIG, text));
+    let wrong = |text: String| Err(Errors::single(CONFIG, text));
     // A byte order mark is no part of the text.
     let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
         Some(rest) => rest.to_vec(),
@@ -85,37 +93,37 @@ pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
     if bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count() > MAX_CHARACTERS {
         return wrong(message::too_long(MAX_CHARACTERS));
     }
-    let Ok(body) = Body::parse(bytes, MAX_CHARACTERS) else { return wrong("Value must be valid JSON.".to_owned()) };
+    let Ok(body) = JsonBody::parse(bytes, MAX_CHARACTERS) else { return wrong("Value must be valid JSON.".to_owned()) };
     let is_known = |name: &str| name == PARAMETERS || DECLARATION.field(name).is_some();
-    let Some(sent) = body.sent().as_object(is_known) else {
-        return wrong(message::not_an_object(body.sent().type_name()));
+    let Some(sent) = body.as_value().as_object(is_known) else {
+        return wrong(message::not_an_object(body.as_value().type_name()));
     };
-    let Accepted { changes, mut errors } = accept_fields(&DECLARATION, &sent);
+    let CheckedBody { changes, mut errors } = accept_fields(&DECLARATION, &sent);
     let parameters = sent.get(PARAMETERS).map_or_else(Vec::new, |sent| {
         accept_items(&PARAMETER, PARAMETERS, sent, MAX_PARAMETERS, &mut errors, accept_parameter)
     });
     errors.refuse()?;
-    let url = |key: &Key<String>| changes.get(key).filter(|url| !url.is_empty());
+    let url = |key: &FieldKey<String>| changes.get(key).filter(|url| !url.is_empty());
     Ok(Config {
         version: changes.get(&VERSION).unwrap_or_default(),
         publisher: changes.get(&PUBLISHER).unwrap_or_default(),
         publisher_url: url(&PUBLISHER_URL),
         logo: url(&LOGO),
-        parameters: parameters.iter().map(|parameter| shown(&PARAMETER, parameter)).collect(),
+        parameters: parameters.iter().map(|parameter| object_json(&PARAMETER, parameter)).collect(),
     })
 }
 
-fn accept_parameter(of: &Resource, sent: &Object<'_>) -> Accepted {
-    let others = sent.clone().only(|name| name != PARAMETER_OPTIONS.name());
+fn accept_parameter(of: &Resource, sent: &SentObject<'_>) -> CheckedBody {
+    let others = sent.clone().filter_members(|name| name != PARAMETER_OPTIONS.name());
     let mut accepted = accept_fields(of, &others);
     match accept_options(sent.get(PARAMETER_OPTIONS.name())) {
-        Ok(options) => accepted.changes.set(&PARAMETER_OPTIONS, Value::Json(options)),
+        Ok(options) => accepted.changes.set(&PARAMETER_OPTIONS, CheckedValue::Json(options)),
         Err(wrong) => accepted.errors.add(PARAMETER_OPTIONS.name(), wrong),
     }
     accepted
 }
 
-fn accept_options(sent: Option<Sent<'_>>) -> Result<Json, String> {
+fn accept_options(sent: Option<JsonValue<'_>>) -> Result<Json, String> {
     let Some(sent) = sent.filter(|sent| !sent.is_null()) else { return Ok(json!([])) };
     match sent.as_list(0) {
         None => Err(message::not_a_list(sent.type_name())),
@@ -130,7 +138,7 @@ fn accept_options(sent: Option<Sent<'_>>) -> Result<Json, String> {
 mod tests {
     use super::*;
 
-    fn refused(config: Json) -> Json {
+    fn expect_refusal(config: Json) -> Json {
         read(config.to_string().into_bytes()).unwrap_err().to_json()
     }
 
@@ -174,11 +182,11 @@ mod tests {
         let long = config(&format!("{{\"name\": \"{}\"}}", "ä".repeat(99_990)));
         assert_eq!(long, json!({"config.json": ["Ensure this field has no more than 100000 characters."]}));
         assert_eq!(
-            refused(json!({})),
+            expect_refusal(json!({})),
             json!({"version": ["This field is required."], "publisher": ["This field is required."]})
         );
         assert_eq!(
-            refused(json!({
+            expect_refusal(json!({
                 "version": " ", "publisher": 5, "publisher_url": "maps", "logo": "javascript:alert(1)",
                 "parameters": [
                     5,
@@ -205,7 +213,8 @@ mod tests {
                 },
             })
         );
-        let with = |parameters: Json| refused(json!({"version": "1", "publisher": "P", "parameters": parameters}));
+        let with =
+            |parameters: Json| expect_refusal(json!({"version": "1", "publisher": "P", "parameters": parameters}));
         assert_eq!(with(json!("a")), json!({"parameters": ["Expected a list of items but got type str."]}));
         assert_eq!(with(json!(null)), json!({"parameters": ["This field may not be null."]}));
         assert_eq!(with(json!(vec![{}; 501])), json!({"parameters": ["Up to 500 items allowed."]}));

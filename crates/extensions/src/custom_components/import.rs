@@ -7,12 +7,14 @@ use super::PERMISSIONS;
 use super::config::{self, CONFIG, Config, INDEX};
 use super::git::{self, Credentials, GitError, Id, Objects, ServedFile, files_of};
 use super::repository::{REPOSITORY, TOKEN, failure_of_url};
-use files::held::{Ending, Holder, Size, announce, forget, hold, release_by_job};
-use files::{Storage, storage_key, stored};
+use files::held::{
+    EndedReferences, FileReference, Size, add_reference, announce, release_by_job, remove_announced_file,
+};
+use files::{Storage, storage_key, to_store_error};
 use identity::as_caller;
 use kit::app::App;
 use kit::build::Build;
-use kit::jobs::{self, Job, JobFailure, JobKind, NewJob, Pending, StandingJob};
+use kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, NewJob, StandingJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
@@ -23,8 +25,8 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
-use store::{Conn, Error, Sql, Value as SqlValue};
-use web::shares::{Account, Bounds, Shares};
+use store::{BorrowedArgument as SqlValue, Conn, Sql, StoreError};
+use web::shares::{ShareAccount, ShareBounds, Shares};
 
 /// How many commits a process reads at a time. Each takes some 40 MiB; what a server sends takes little.
 const READ_AT_A_TIME: usize = 4;
@@ -50,7 +52,7 @@ pub static IMPORT: JobKind = JobKind {
     run: |app, build, job| Box::pin(run(app, build, job)),
     given_up: |_, _, conn, job, _| {
         let sql = Sql::new("SELECT import_n FROM custom_component_repositories WHERE id = $1").arg(id_of(job));
-        match conn.opt(&sql, |row| row.int(0))? {
+        match conn.query_optional(&sql, |row| row.int(0))? {
             Some(n) => fail(conn, id_of(job), n, &failure_of_url(&GitError::Disk.to_string())),
             None => Ok(()),
         }
@@ -58,27 +60,27 @@ pub static IMPORT: JobKind = JobKind {
 };
 
 /// The places of the commits that a process reads.
-pub struct Readings(Shares);
+pub struct CommitPermits(Shares);
 
-impl Default for Readings {
-    fn default() -> Readings {
-        Readings(Shares::new(Bounds { total: READ_AT_A_TIME, build: 1, account: 1, kept: 0 }))
+impl Default for CommitPermits {
+    fn default() -> CommitPermits {
+        CommitPermits(Shares::new(ShareBounds { total: READ_AT_A_TIME, build: 1, account: 1, kept: 0 }))
     }
 }
 
 /// Puts the job of a repository, in the transaction that asks for the import.
-pub fn put(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), Error> {
+pub fn enqueue_import(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
     let (payload, key) = (json!({"repository": repository}), repository.to_string());
     let job = NewJob { kind: &IMPORT, payload, key: Some(&key), not_before: request.now };
-    let job = jobs::put(request, conn, &job)?;
+    let job = jobs::enqueue(request, conn, &job)?;
     let sql = Sql::new("UPDATE custom_component_repositories SET job = $1 WHERE id = $2").arg(job).arg(repository);
     conn.exec(&sql).map(drop)
 }
 
 /// Cancels the job of a repository that is deleted.
-pub fn cancel(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), Error> {
+pub fn cancel(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT job FROM custom_component_repositories WHERE id = $1").arg(repository);
-    match conn.one(&sql, |row| row.opt_int(0))? {
+    match conn.query_one(&sql, |row| row.opt_int(0))? {
         Some(job) => jobs::cancel(request, conn, job),
         None => Ok(()),
     }
@@ -89,7 +91,7 @@ fn id_of(job: &Job) -> i64 {
 }
 
 /// What a repository says of the import that was asked for last.
-struct Asked {
+struct RequestedImport {
     url: String,
     /// `None`: the token cannot be read.
     credentials: Option<Credentials>,
@@ -125,17 +127,17 @@ impl From<Refusal> for NotImported {
     }
 }
 
-impl From<Error> for NotImported {
-    fn from(error: Error) -> NotImported {
+impl From<StoreError> for NotImported {
+    fn from(error: StoreError) -> NotImported {
         NotImported::Later(error.to_string())
     }
 }
 
 async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = id_of(&job);
-    let later = |error: Error| JobFailure::new(error.to_string());
+    let later = |error: StoreError| JobFailure::new(error.to_string());
     let (with, of) = (app.clone(), build.clone());
-    let asked = build.db.read(move |conn| asked(&with, &of, conn, id)).await.map_err(later)?;
+    let asked = build.db.read(move |conn| load_requested_import(&with, &of, conn, id)).await.map_err(later)?;
     let Some(asked) = asked else { return Ok(()) };
     let n = asked.n;
     match import(&app, &build, id, asked).await {
@@ -152,16 +154,24 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
 }
 
 /// The import that was asked for; `None`: the repository is gone, or the import has ended.
-fn asked(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<Asked>, Error> {
+fn load_requested_import(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    id: i64,
+) -> Result<Option<RequestedImport>, StoreError> {
     let sql = Sql::new(
         "SELECT repository_url, username, import_n, import_by, token_row, token FROM custom_component_repositories \
          WHERE id = $1 AND status = 'processing'",
     );
-    let found = conn.opt(&sql.arg(id), |row| {
+    let found = conn.query_optional(&sql.arg(id), |row| {
         let token = rows::open_secret(&app.keys, build, &REPOSITORY, &TOKEN, row, 4)?;
         let username = row.text(1)?.to_owned();
         let credentials = token.map(|token| Credentials { username, token });
-        Ok((Asked { url: row.text(0)?.to_owned(), credentials, n: row.int(2)?, is_permitted: false }, row.int(3)?))
+        Ok((
+            RequestedImport { url: row.text(0)?.to_owned(), credentials, n: row.int(2)?, is_permitted: false },
+            row.int(3)?,
+        ))
     })?;
     let Some((mut asked, by)) = found else { return Ok(None) };
     asked.is_permitted = may_import(conn, by)?;
@@ -169,26 +179,26 @@ fn asked(app: &App, build: &Build, conn: &mut Conn, id: i64) -> Result<Option<As
 }
 
 /// Whether an account may have repositories imported. Who may import again may not always create, and the other way round.
-fn may_import(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+fn may_import(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let active = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
-    if conn.opt(&active, |_| Ok(()))?.is_none() {
+    if conn.query_optional(&active, |_| Ok(()))?.is_none() {
         return Ok(false);
     }
     let caller = as_caller(conn, user)?;
-    Ok(["create", "edit"].iter().any(|action| caller.may(PERMISSIONS.name, action)))
+    Ok(["create", "edit"].iter().any(|action| caller.has_permission(PERMISSIONS.name, action)))
 }
 
-async fn import(app: &App, build: &Arc<Build>, id: i64, asked: Asked) -> Result<(), NotImported> {
+async fn import(app: &App, build: &Arc<Build>, id: i64, asked: RequestedImport) -> Result<(), NotImported> {
     let credentials = asked.credentials.filter(|_| asked.is_permitted).ok_or(GitError::Unreachable)?;
     let storage: &Storage = app.slot();
-    let mut pack = storage.blobs.begin().await.map_err(stored)?;
+    let mut pack = storage.blobs.begin().await.map_err(to_store_error)?;
     let fetched = git::fetch(&asked.url, &credentials, &app.settings.outbound_allow, &mut pack);
     let fetched = tokio::time::timeout(FETCH_TIMEOUT, fetched).await.map_err(|_| GitError::Unreachable)?;
     // An empty repository has no files.
-    let commit = fetched?.ok_or_else(|| NotImported::Failed(missing(&[CONFIG, INDEX])))?;
+    let commit = fetched?.ok_or_else(|| NotImported::Failed(missing_file_errors(&[CONFIG, INDEX])))?;
     let (scratch, archive) =
-        (storage.blobs.begin().await.map_err(stored)?, storage.blobs.begin().await.map_err(stored)?);
-    let place = app.slot::<Readings>().0.acquire(&build.holder(Account::Id(id)), 1, READ_PATIENCE).await;
+        (storage.blobs.begin().await.map_err(to_store_error)?, storage.blobs.begin().await.map_err(to_store_error)?);
+    let place = app.slot::<CommitPermits>().0.acquire(&build.holder(ShareAccount::Id(id)), 1, READ_PATIENCE).await;
     let place = place.ok_or_else(|| NotImported::Later("too many commits are read".to_owned()))?;
     let read = tokio::task::spawn_blocking(move || {
         let _place = place;
@@ -199,39 +209,44 @@ async fn import(app: &App, build: &Arc<Build>, id: i64, asked: Asked) -> Result<
 }
 
 /// What came of a repository.
-struct Imported {
+struct ImportOutcome {
     commit: Id,
     config: Config,
     /// The files, one behind the other.
     archive: NewBlob,
-    places: Vec<Place>,
+    places: Vec<ArchivePosition>,
 }
 
 /// Where a file stands in the archive.
-struct Place {
+struct ArchivePosition {
     path: String,
     start: u64,
     size: u64,
 }
 
 /// Reads the objects of a pack and writes the files of a commit into an archive.
-fn read(mut pack: NewBlob, mut scratch: NewBlob, mut archive: NewBlob, commit: Id) -> Result<Imported, NotImported> {
+fn read(
+    mut pack: NewBlob,
+    mut scratch: NewBlob,
+    mut archive: NewBlob,
+    commit: Id,
+) -> Result<ImportOutcome, NotImported> {
     let deadline = Instant::now() + READ_TIMEOUT;
     let objects = Objects::read(pack.file(), scratch.file(), deadline)?;
     let files = files_of(&objects, commit, deadline)?;
     let config = configuration(&objects, &files)?;
     let places = write(&objects, files, &mut archive)?;
-    Ok(Imported { commit, config, archive, places })
+    Ok(ImportOutcome { commit, config, archive, places })
 }
 
 /// Checks that the files are there that must be, and reads the configuration.
 fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, NotImported> {
     let find = |path: &str| files.iter().find(|file| file.path == path);
     let without: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
-    let mut errors = missing(&without);
+    let mut errors = missing_file_errors(&without);
     let Some(file) = find(CONFIG) else { return Err(NotImported::Failed(errors)) };
     let config = match file.object.size > config::MAX_BYTES {
-        true => Err(Errors::of(CONFIG, message::too_long(config::MAX_CHARACTERS))),
+        true => Err(Errors::single(CONFIG, message::too_long(config::MAX_CHARACTERS))),
         false => config::read(objects.bytes(file.object)?),
     };
     match config {
@@ -244,13 +259,17 @@ fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, 
     }
 }
 
-fn missing(files: &[&str]) -> Errors {
+fn missing_file_errors(files: &[&str]) -> Errors {
     let mut errors = Errors::new();
     files.iter().for_each(|file| errors.add(file, "This file is required."));
     errors
 }
 
-fn write(objects: &Objects<'_>, files: Vec<ServedFile>, archive: &mut NewBlob) -> Result<Vec<Place>, NotImported> {
+fn write(
+    objects: &Objects<'_>,
+    files: Vec<ServedFile>,
+    archive: &mut NewBlob,
+) -> Result<Vec<ArchivePosition>, NotImported> {
     let failed = |error: std::io::Error| NotImported::Later(error.to_string());
     let mut out = BufWriter::new(archive.file());
     // The same bytes at several paths are stored once.
@@ -266,28 +285,28 @@ fn write(objects: &Objects<'_>, files: Vec<ServedFile>, archive: &mut NewBlob) -
                 end - object.size
             }
         };
-        places.push(Place { path, start, size: object.size });
+        places.push(ArchivePosition { path, start, size: object.size });
     }
     out.flush().map_err(failed)?;
     Ok(places)
 }
 
 /// Stores the files of an import, and has them served.
-async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: Imported) -> Result<(), NotImported> {
-    let Imported { commit, config, archive, places } = imported;
+async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: ImportOutcome) -> Result<(), NotImported> {
+    let ImportOutcome { commit, config, archive, places } = imported;
     let storage: &Storage = app.slot();
     let (size, now) = (archive.size(), app.clock.now());
     let name = format!("{commit}.component");
     let (size, until) = (Size::Exactly(size as i64), now + END_TIMEOUT_US);
     let (file, uuid) = build.db.write(move |conn| announce(conn, &name, size, None, [now, until])).await?;
     let stored = async {
-        storage.blobs.make_group(&build.uid).await.map_err(stored)?;
-        archive.finish(&storage_key(build, &uuid)).await.map_err(stored)?;
+        storage.blobs.make_group(&build.uid).await.map_err(to_store_error)?;
+        archive.finish(&storage_key(build, &uuid)).await.map_err(to_store_error)?;
         build.db.write(move |conn| install(conn, id, n, file, &commit.to_string(), &config, &places, now)).await
     };
-    let ended: Result<bool, Error> = stored.await;
+    let ended: Result<bool, StoreError> = stored.await;
     if !matches!(ended, Ok(true)) {
-        forget(app, build, file).await;
+        remove_announced_file(app, build, file).await;
     }
     Ok(ended.map(drop)?)
 }
@@ -302,14 +321,14 @@ fn install(
     file: i64,
     commit: &str,
     config: &Config,
-    places: &[Place],
+    places: &[ArchivePosition],
     now: i64,
-) -> Result<bool, Error> {
+) -> Result<bool, StoreError> {
     let asked_by = Sql::new(
         "SELECT import_by FROM custom_component_repositories WHERE id = $1 AND import_n = $2 AND status = 'processing' \
          FOR UPDATE",
     );
-    let Some(by) = conn.opt(&asked_by.arg(id).arg(n), |row| row.int(0))? else { return Ok(false) };
+    let Some(by) = conn.query_optional(&asked_by.arg(id).arg(n), |row| row.int(0))? else { return Ok(false) };
     if !may_import(conn, by)? {
         fail(conn, id, n, &failure_of_url(&GitError::Unreachable.to_string()))?;
         return Ok(false);
@@ -322,8 +341,8 @@ fn install(
         sql.arg(&config.version).arg(&config.publisher).arg(config.publisher_url.clone()).arg(config.logo.clone());
     let sql = sql.arg(config.parameters.to_string()).arg(commit).arg(file).arg(now).arg(id);
     conn.exec(&sql)?;
-    release_by_job(conn, Ending::OfComponentRepository(id))?;
-    hold(conn, file, Holder::ComponentRepository(id))?;
+    release_by_job(conn, EndedReferences::OfComponentRepository(id))?;
+    add_reference(conn, file, FileReference::ComponentRepository(id))?;
     conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
     let number = |number: u64| SqlValue::Int(number as i64);
     let rows: Vec<_> = (places.iter())
@@ -334,7 +353,7 @@ fn install(
 }
 
 /// Notes why an import failed, unless another one was asked for meanwhile.
-fn fail(conn: &mut Conn, id: i64, n: i64, errors: &Errors) -> Result<(), Error> {
+fn fail(conn: &mut Conn, id: i64, n: i64, errors: &Errors) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE custom_component_repositories SET status = 'failed', errors = $1 \
          WHERE id = $2 AND import_n = $3 AND status = 'processing'",
@@ -349,22 +368,23 @@ const ENDED: &str = "status = 'processing' AND repository IN \
     (SELECT r.id FROM custom_component_repositories r WHERE r.status <> 'processing')";
 
 /// Says of components that wait whether their files are there.
-pub static INSTALL: StandingJob = StandingJob { name: "custom components", at_a_time: 4, due, run: install_components };
+pub static INSTALL: StandingJob =
+    StandingJob { name: "custom components", at_a_time: 4, due: next_cleanup_time, run: install_components };
 
-fn due(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, Error> {
+fn next_cleanup_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT CASE WHEN EXISTS (SELECT 1 FROM custom_components WHERE ");
     sql.push(ENDED).push(") THEN 0 ELSE NULL END");
-    conn.one(&sql, |row| row.opt_int(0))
+    conn.query_one(&sql, |row| row.opt_int(0))
 }
 
-fn install_components(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn install_components(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
-        let _place = jobs::place(&app, INSTALL.name).await;
+        let _place = jobs::acquire_permit(&app, INSTALL.name).await;
         build.db.write(settle).await
     })
 }
 
-fn settle(conn: &mut Conn) -> Result<(), Error> {
+fn settle(conn: &mut Conn) -> Result<(), StoreError> {
     let mut sql = Sql::new(
         "UPDATE custom_components SET status = CASE WHEN (SELECT r.commit_id FROM custom_component_repositories r \
          WHERE r.id = custom_components.repository) IS NULL THEN 'failed' ELSE 'installed' END WHERE ",

@@ -7,7 +7,7 @@ mod import;
 mod repository;
 mod serve;
 
-pub use import::{IMPORT, INSTALL, Readings};
+pub use import::{CommitPermits, IMPORT, INSTALL};
 pub use repository::TOKEN_COLUMN;
 
 use http::Method;
@@ -18,12 +18,15 @@ use kit::permissions::PermissionResource;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
-use resource::json::{Cells, Form, Writer};
-use resource::{Errors, Field, Key, Kind, Object, Resource, Target, UNDIRECTED, Value, message, openapi, options};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{
+    CheckedValue, Errors, Field, FieldKey, FieldKind, ReferenceTarget, Resource, SentObject, UNDIRECTED, message,
+    openapi, options,
+};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many custom components a build may have.
 pub static CUSTOM_COMPONENTS: Limit = Limit {
@@ -45,15 +48,15 @@ const COLLECTION: &str = "/api/custom-components/";
 const ONE: &str = "/api/custom-components/{id}/";
 const FRAME: &str = "/api/custom-components/frames/{id}/";
 
-static NAME: Key<String> = Key::new("name");
-static REPOSITORY: Key<i64> = Key::new("repository");
-static AVAILABLE_USE: Key<Json> = Key::new("available_use");
+static NAME: FieldKey<String> = FieldKey::new("name");
+static REPOSITORY: FieldKey<i64> = FieldKey::new("repository");
+static AVAILABLE_USE: FieldKey<Json> = FieldKey::new("available_use");
 
 /// The states of a component: its files are on their way, are served, or did not come.
 const STATUSES: &[(&str, &str)] = &[("processing", "Processing"), ("installed", "Installed"), ("failed", "Failed")];
 
 static COMPONENT: LazyLock<Resource> = LazyLock::new(|| {
-    let repositories = Target { table: "custom_component_repositories".into(), autocomplete: None };
+    let repositories = ReferenceTarget { table: "custom_component_repositories".into(), autocomplete: None };
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     Resource::new(
         "custom_components",
@@ -69,34 +72,34 @@ static COMPONENT: LazyLock<Resource> = LazyLock::new(|| {
                 .folded()
                 .filter()
                 .sort(),
-            Field::new("description", Kind::text(500)).default(""),
+            Field::new("description", FieldKind::text(500)).default(""),
             REPOSITORY
-                .is(Kind::Reference { target: repositories })
+                .declare(FieldKind::Reference { target: repositories })
                 .required()
                 .create_only()
                 .unique("custom_components_repository")
                 .example(1),
-            Field::new("repository_url", Kind::Url { max: repository::MAX_URL })
+            Field::new("repository_url", FieldKind::Url { max: repository::MAX_URL })
                 .sql("(SELECT r.repository_url FROM custom_component_repositories r WHERE r.id = t.repository)")
                 .read_only()
                 .list_only(),
-            Field::new("is_enabled", Kind::Boolean).default(false).filter(),
-            Field::new("status", Kind::choices(STATUSES)).read_only().filter(),
-            AVAILABLE_USE.is(Kind::Object).schema(|| openapi::request(&AVAILABLE, true)).required(),
-            Field::new("index_url", Kind::Url { max: 2048 }).nullable().read_only().stored_by_resource(),
-            of_repository(
+            Field::new("is_enabled", FieldKind::Boolean).default(false).filter(),
+            Field::new("status", FieldKind::choices(STATUSES)).read_only().filter(),
+            AVAILABLE_USE.declare(FieldKind::Object).schema(|| openapi::request(&AVAILABLE, true)).required(),
+            Field::new("index_url", FieldKind::Url { max: 2048 }).nullable().read_only().stored_by_resource(),
+            load_by_repository(
                 "version",
                 "(SELECT r.version FROM custom_component_repositories r WHERE r.id = t.repository)",
             ),
-            of_repository(
+            load_by_repository(
                 "publisher",
                 "(SELECT r.publisher FROM custom_component_repositories r WHERE r.id = t.repository)",
             ),
-            Field::new("publisher_url", Kind::Url { max: config::MAX_URL })
+            Field::new("publisher_url", FieldKind::Url { max: config::MAX_URL })
                 .sql("(SELECT r.publisher_url FROM custom_component_repositories r WHERE r.id = t.repository)")
                 .nullable()
                 .read_only(),
-            Field::new("parameters", Kind::List)
+            Field::new("parameters", FieldKind::List)
                 .schema(config::parameters_schema)
                 .sql("(SELECT r.parameters FROM custom_component_repositories r WHERE r.id = t.repository)")
                 .read_only()
@@ -108,11 +111,11 @@ static COMPONENT: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&CUSTOM_COMPONENTS)
-    .shows(|_| vec![("_meta", openapi::meta(ACTIONS.iter().copied()))])
+    .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS.iter().copied()))])
 });
 
-fn of_repository(name: &'static str, sql: &'static str) -> Field {
-    Field::new(name, Kind::text(config::MAX_TEXT)).sql(sql).nullable().read_only()
+fn load_by_repository(name: &'static str, sql: &'static str) -> Field {
+    Field::new(name, FieldKind::text(config::MAX_TEXT)).sql(sql).nullable().read_only()
 }
 
 /// Where front ends offer a component.
@@ -124,12 +127,12 @@ static AVAILABLE: LazyLock<Resource> = LazyLock::new(|| {
         "object_class_standalone_form",
         "task_template_form",
     ];
-    let field = |name| Field::new(name, Kind::Boolean).required().example(false);
+    let field = |name| Field::new(name, FieldKind::Boolean).required().example(false);
     Resource::new("", "CustomComponentUse", "", places.map(field))
 });
 
 /// The extra columns are the commit that is served.
-static SHAPE: Shape = Shape::new(
+static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&COMPONENT),
     "t.id, (SELECT r.commit_id FROM custom_component_repositories r WHERE r.id = t.repository)",
     write_rest,
@@ -137,13 +140,13 @@ static SHAPE: Shape = Shape::new(
 
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
-        Route::list(COLLECTION, &COMPONENT, list).needs(PERMISSIONS.name, "view"),
-        Route::create(COLLECTION, &COMPONENT, create).needs(PERMISSIONS.name, "create"),
+        Route::list(COLLECTION, &COMPONENT, list).requires(PERMISSIONS.name, "view"),
+        Route::create(COLLECTION, &COMPONENT, create).requires(PERMISSIONS.name, "create"),
         Route::options_below(COLLECTION, document),
-        Route::view(ONE, &COMPONENT, view).needs(PERMISSIONS.name, "view"),
-        Route::edit(ONE, &COMPONENT, edit).needs(PERMISSIONS.name, "edit"),
-        Route::delete(ONE, delete).needs(PERMISSIONS.name, "edit"),
-        Route::new(Method::GET, FRAME, "What a frame shows", Handler::Read(frame))
+        Route::view(ONE, &COMPONENT, view).requires(PERMISSIONS.name, "view"),
+        Route::edit(ONE, &COMPONENT, edit).requires(PERMISSIONS.name, "edit"),
+        Route::delete(ONE, delete).requires(PERMISSIONS.name, "edit"),
+        Route::new(Method::GET, FRAME, "What a frame shows", Handler::Read(frame_address))
             .answers(200, Schema::Json(frame_schema)),
     ];
     routes.extend(repository::routes());
@@ -164,7 +167,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -172,12 +175,13 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The address of an enabled component, for whoever is signed in: forms and pages of everybody show it in a frame.
-fn frame(request: &Request, conn: &mut Conn) -> Outcome {
+fn frame_address(request: &Request, conn: &mut Conn) -> Outcome {
     let sql = Sql::new(
         "SELECT t.name, r.commit_id FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
          WHERE t.id = $1 AND t.is_enabled = 1 AND r.commit_id IS NOT NULL",
     );
-    let found = conn.opt(&sql.arg(request.id()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
+    let found =
+        conn.query_optional(&sql.arg(request.id()), |row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned())))?;
     let (name, commit) = found.ok_or_else(Refusal::not_found)?;
     let index_url = serve::address(request, request.id(), &commit, config::INDEX);
     Ok(Answer::value(&json!({"id": request.id(), "name": name, "index_url": index_url})))
@@ -194,7 +198,7 @@ fn frame_schema() -> Json {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &COMPONENT, &body, None)?;
+    let accepted = rows::check_body(conn, &COMPONENT, &body, None)?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     accept_use(&body, &mut changes, &mut errors);
     if let Some(repository) = changes.get(&REPOSITORY)
@@ -206,19 +210,19 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     // The job `INSTALL` says when its files are there.
     request.effects.after_commit(jobs::wake);
     let id = rows::insert(request, conn, &COMPONENT, &changes, &[("status", "processing".into())])?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &COMPONENT, &body, Some(id))?;
+    let accepted = rows::check_body(conn, &COMPONENT, &body, Some(id))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     accept_use(&body, &mut changes, &mut errors);
     errors.refuse()?;
     rows::update(request, conn, &COMPONENT, id, &before, &changes, &[])?;
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -229,8 +233,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Checks the members of `available_use`, all of which must be sent, where it is an object.
-fn accept_use(body: &Object<'_>, changes: &mut resource::Changes, errors: &mut Errors) {
-    let sent = body.get(AVAILABLE_USE.name()).filter(|_| !errors.has(AVAILABLE_USE.name()));
+fn accept_use(body: &SentObject<'_>, changes: &mut resource::Changes, errors: &mut Errors) {
+    let sent = body.get(AVAILABLE_USE.name()).filter(|_| !errors.has_field(AVAILABLE_USE.name()));
     let Some(sent) = sent.and_then(|sent| sent.as_object(|name| AVAILABLE.field(name).is_some())) else { return };
     let (mut places, mut wrong) = (Map::new(), Errors::new());
     for field in &AVAILABLE.fields {
@@ -246,17 +250,23 @@ fn accept_use(body: &Object<'_>, changes: &mut resource::Changes, errors: &mut E
         }
     }
     errors.nest(AVAILABLE_USE.name(), wrong);
-    changes.set(&AVAILABLE_USE, Value::Json(Json::Object(places)));
+    changes.set(&AVAILABLE_USE, CheckedValue::Json(Json::Object(places)));
 }
 
-fn write_rest(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_rest(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     let (id, commit) = (row.int(at)?.unwrap_or(0), row.text(at + 1)?);
     let index = commit.map(|commit| serve::address(request, id, commit, config::INDEX));
     out.name("index_url").opt_text(index.as_deref());
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         let held: Vec<(&str, bool)> =
-            ACTIONS.iter().map(|action| (*action, caller.may(PERMISSIONS.name, action))).collect();
+            ACTIONS.iter().map(|action| (*action, caller.has_permission(PERMISSIONS.name, action))).collect();
         write_permissions(out, &held);
     }
     out.raw("}");
@@ -264,13 +274,13 @@ fn write_rest(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
 }
 
 /// Components whose import failed wait for the one that was asked for now.
-fn wait_again(conn: &mut Conn, repository: i64) -> Result<(), Error> {
+fn wait_again(conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
     let sql = "UPDATE custom_components SET status = 'processing' WHERE repository = $1 AND status = 'failed'";
     conn.exec(&Sql::new(sql).arg(repository)).map(drop)
 }
 
 /// Whether a component uses a repository, which is locked.
-fn uses(conn: &mut Conn, repository: i64) -> Result<bool, Refusal> {
+fn is_used(conn: &mut Conn, repository: i64) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT 1 FROM custom_components WHERE repository = $1").arg(repository);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }

@@ -1,7 +1,7 @@
 //! Git repositories of custom components: `/api/custom-components/repository/` (`docs/reference/custom-components.md`).
 
-use super::{PERMISSIONS, config, import, uses, wait_again};
-use files::held::{self, Ending};
+use super::{PERMISSIONS, config, import, is_used, wait_again};
+use files::held::{self, EndedReferences};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
 use kit::limits::{self, Limit};
@@ -9,13 +9,13 @@ use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use kit::rows::{self, Declaration, Shape};
-use kit::secret::Column;
+use kit::rows::{self, Declaration, RowShape};
+use kit::secret::SealedColumn;
 use reqwest::Url;
-use resource::{Changes, Errors, Field, Key, Kind, LINE, Resource, message, options};
+use resource::{Changes, Errors, Field, FieldKey, FieldKind, LINE, Resource, message, options};
 use serde_json::json;
 use std::sync::LazyLock;
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// How many repositories a build may have.
 static REPOSITORIES: Limit =
@@ -23,7 +23,7 @@ static REPOSITORIES: Limit =
 
 const TABLE: &str = "custom_component_repositories";
 /// Where tokens are sealed.
-pub const TOKEN_COLUMN: Column = Column { table: TABLE, column: "token", row: "token_row" };
+pub const TOKEN_COLUMN: SealedColumn = SealedColumn { table: TABLE, column: "token", row: "token_row" };
 /// The longest address.
 pub const MAX_URL: usize = 2048;
 
@@ -31,9 +31,9 @@ const COLLECTION: &str = "/api/custom-components/repository/";
 const ONE: &str = "/api/custom-components/repository/{id}/";
 const ITS_IMPORT: &str = "/api/custom-components/repository/{id}/import/";
 
-static REPOSITORY_URL: Key<String> = Key::new("repository_url");
-static USERNAME: Key<String> = Key::new("username");
-pub static TOKEN: Key<String> = Key::new("token");
+static REPOSITORY_URL: FieldKey<String> = FieldKey::new("repository_url");
+static USERNAME: FieldKey<String> = FieldKey::new("username");
+pub static TOKEN: FieldKey<String> = FieldKey::new("token");
 
 const STATUSES: &[(&str, &str)] = &[("processing", "Processing"), ("imported", "Imported"), ("failed", "Failed")];
 
@@ -46,13 +46,13 @@ pub static REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
         "CustomComponentRepository",
         TABLE,
         credentials().into_iter().chain([
-            Field::new("status", Kind::choices(STATUSES)).read_only(),
-            of_import("errors", Kind::Object).schema(errors_schema),
-            of_import("version", Kind::text(config::MAX_TEXT)),
-            of_import("publisher", Kind::text(config::MAX_TEXT)),
-            of_import("publisher_url", Kind::Url { max: config::MAX_URL }),
-            of_import("logo", Kind::Url { max: config::MAX_URL }),
-            of_import("imported_at", Kind::DateTime),
+            Field::new("status", FieldKind::choices(STATUSES)).read_only(),
+            of_import("errors", FieldKind::Object).schema(errors_schema),
+            of_import("version", FieldKind::text(config::MAX_TEXT)),
+            of_import("publisher", FieldKind::text(config::MAX_TEXT)),
+            of_import("publisher_url", FieldKind::Url { max: config::MAX_URL }),
+            of_import("logo", FieldKind::Url { max: config::MAX_URL }),
+            of_import("imported_at", FieldKind::DateTime),
             created_at,
             created_by,
         ]),
@@ -77,13 +77,13 @@ fn credentials() -> [Field; 4] {
     [
         Field::id(),
         REPOSITORY_URL
-            .is(Kind::Url { max: MAX_URL })
+            .declare(FieldKind::Url { max: MAX_URL })
             .required()
             .create_only()
             .example("https://git.example.com/components/map.git"),
         USERNAME.text(100).charset(LINE).required().example("deploy"),
         TOKEN
-            .is(Kind::Secret { min: 0, max: 150 })
+            .declare(FieldKind::Secret { min: 0, max: 150 })
             .charset(LINE)
             .required()
             .encrypted(TOKEN_COLUMN.column, TOKEN_COLUMN.row)
@@ -99,26 +99,26 @@ fn errors_schema() -> serde_json::Value {
     })
 }
 
-static SHAPE: Shape = Shape::plain(Declaration::Static(&REPOSITORY));
-static NEW_SHAPE: Shape = Shape::plain(Declaration::Static(&NEW_REPOSITORY));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&REPOSITORY));
+static NEW_SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&NEW_REPOSITORY));
 
 pub fn routes() -> Vec<Route> {
     let import = Route::post(ITS_IMPORT, "Import again", Handler::Write(import_again))
-        .takes(Schema::Body(&IMPORTED_WITH, false))
+        .with_body(Schema::Body(&IMPORTED_WITH, false))
         .answers(200, Schema::One(&REPOSITORY))
-        .needs(PERMISSIONS.name, "edit");
+        .requires(PERMISSIONS.name, "edit");
     vec![
-        Route::create(COLLECTION, &NEW_REPOSITORY, create).needs(PERMISSIONS.name, "create"),
+        Route::create(COLLECTION, &NEW_REPOSITORY, create).requires(PERMISSIONS.name, "create"),
         Route::options_below(COLLECTION, document),
-        Route::view(ONE, &REPOSITORY, view).needs(PERMISSIONS.name, "view"),
-        Route::delete(ONE, delete).needs(PERMISSIONS.name, "edit"),
+        Route::view(ONE, &REPOSITORY, view).requires(PERMISSIONS.name, "view"),
+        Route::delete(ONE, delete).requires(PERMISSIONS.name, "edit"),
         import,
     ]
 }
 
 /// The schema of the fields that a create takes.
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
-    let mut document = options::single(&NEW_REPOSITORY);
+    let mut document = options::instance_document(&NEW_REPOSITORY);
     if let Some(entries) = document["details"]["schema"].as_array_mut() {
         let is_sent = |alias: &str| [REPOSITORY_URL.name(), USERNAME.name(), TOKEN.name()].contains(&alias);
         entries.retain(|entry| entry["alias"].as_str().is_some_and(is_sent));
@@ -132,7 +132,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let accepted = rows::accepted(conn, &NEW_REPOSITORY, &request.object()?, None)?;
+    let accepted = rows::check_body(conn, &NEW_REPOSITORY, &request.object()?, None)?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     if changes.get(&REPOSITORY_URL).is_some_and(|url| !is_git_address(&url)) {
         errors.add(REPOSITORY_URL.name(), message::URL);
@@ -140,12 +140,12 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     errors.refuse()?;
     name_by_url(&mut changes);
     let by = request.caller()?.user;
-    let extra: [(&'static str, Arg); 2] = [("status", "processing".into()), ("import_by", by.into())];
+    let extra: [(&'static str, Argument); 2] = [("status", "processing".into()), ("import_by", by.into())];
     let id = rows::insert(request, conn, &NEW_REPOSITORY, &changes, &extra)?;
-    import::put(request, conn, id)?;
+    import::enqueue_import(request, conn, id)?;
     // The tag is that of GET.
     let tag = etag(&rows::view_id(request, conn, &SHAPE, id)?);
-    let answer = rows::created(request, conn, &NEW_SHAPE, id)?;
+    let answer = rows::created_answer(request, conn, &NEW_SHAPE, id)?;
     Ok(Answer { tag: Some(tag), ..answer })
 }
 
@@ -153,21 +153,21 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    let accepted = rows::accepted(conn, &IMPORTED_WITH, &request.object()?, Some(id))?;
+    let accepted = rows::check_body(conn, &IMPORTED_WITH, &request.object()?, Some(id))?;
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
-    let sent = log::changed(&REPOSITORY, &before, &changes);
+    let sent = log::diff_of_edit(&REPOSITORY, &before, &changes);
     // What is logged is that an import was asked for, with what else it changed.
     changes.insert("status", "processing".into());
     let by = request.caller()?.user;
-    let extra: [(&'static str, Arg); 2] = [("errors", Arg::Null), ("import_by", by.into())];
+    let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", by.into())];
     rows::update(request, conn, &UNLOGGED, id, &before, &changes, &extra)?;
     let next = Sql::new("UPDATE custom_component_repositories SET import_n = import_n + 1 WHERE id = $1").arg(id);
     conn.exec(&next)?;
     wait_again(conn, id)?;
-    import::put(request, conn, id)?;
+    import::enqueue_import(request, conn, id)?;
     log::write(request, conn, "import", &REPOSITORY, id, &before.get(&REPOSITORY_URL).unwrap_or_default(), sent)?;
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 /// The repository where the entry in the log is written by itself.
@@ -176,20 +176,20 @@ static UNLOGGED: LazyLock<Resource> = LazyLock::new(|| REPOSITORY.clone().unlogg
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
-    if uses(conn, id)? {
-        return Err(Refusal::bad("Repository is used by a custom component and cannot be deleted."));
+    if is_used(conn, id)? {
+        return Err(Refusal::bad_request("Repository is used by a custom component and cannot be deleted."));
     }
     import::cancel(request, conn, id)?;
     conn.exec(&Sql::new("DELETE FROM custom_component_files WHERE repository = $1").arg(id))?;
-    held::release(request, conn, Ending::OfComponentRepository(id))?;
+    held::release(request, conn, EndedReferences::OfComponentRepository(id))?;
     rows::delete(request, conn, &REPOSITORY, id, &before.get(&REPOSITORY_URL).unwrap_or_default())?;
     Ok(Answer::empty())
 }
 
 /// Whether the last import of a repository failed. The caller has locked the row.
-pub fn has_failed(conn: &mut Conn, id: i64) -> Result<bool, Error> {
+pub fn has_failed(conn: &mut Conn, id: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM custom_component_repositories WHERE id = $1 AND status = 'failed'").arg(id);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// The administration log calls a repository by its address. No column has this name.
@@ -210,7 +210,7 @@ fn is_git_address(url: &str) -> bool {
 
 /// What an import failed with.
 pub fn failure_of_url(text: &str) -> Errors {
-    Errors::of(REPOSITORY_URL.name(), text)
+    Errors::single(REPOSITORY_URL.name(), text)
 }
 
 #[cfg(test)]

@@ -4,19 +4,19 @@
 //! its scripts reach neither cookies nor storage nor the API. As a page of its own a file is refused: it could imitate the
 //! sign-in page below the server's address.
 
-use files::held::{FILE_COLUMNS, File};
-use files::{Storage, storage_key, stored};
+use files::held::{FILE_COLUMNS, StoredFile};
+use files::{Storage, storage_key, to_store_error};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, header};
 use kit::answer::{Answer, Outcome, etag};
 use kit::download_place;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 use store::blobs::{BlobContent, BlobError};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// What stays as it is in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
@@ -49,13 +49,13 @@ fn asked_for(request: &Request) -> [&str; 2] {
 }
 
 /// A file of a component, and where it stands in the stored file of its import.
-struct Found {
-    stored: File,
+struct ComponentFile {
+    stored: StoredFile,
     start: u64,
     size: u64,
 }
 
-fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
+fn find(request: &Request, conn: &mut Conn) -> Result<Option<ComponentFile>, StoreError> {
     let [commit, path] = asked_for(request);
     let mut sql = Sql::new("SELECT c.start, c.size, ");
     sql.push(FILE_COLUMNS).push(
@@ -63,13 +63,13 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<Found>, Error> {
          JOIN custom_component_files c ON c.repository = r.id JOIN files f ON f.id = r.file WHERE t.is_enabled = 1 AND t.id = ",
     );
     sql.bind(request.id()).push(" AND r.commit_id = ").bind(commit).push(" AND c.path = ").bind(path);
-    conn.opt(&sql, |row| {
+    conn.query_optional(&sql, |row| {
         let [start, size] = [row.int(0)?, row.int(1)?].map(|number| u64::try_from(number).unwrap_or(0));
-        Ok(Found { start, size, stored: File::read(row, 2)? })
+        Ok(ComponentFile { start, size, stored: StoredFile::read(row, 2)? })
     })
 }
 
-fn send(request: Arc<Request>) -> Pending {
+fn send(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         if is_page(&request.headers) {
             return Err(Refusal::forbidden().header(header::VARY, SEC_FETCH_DEST));
@@ -96,7 +96,7 @@ fn send(request: Arc<Request>) -> Pending {
     })
 }
 
-async fn content(request: &Request, found: &Found, media_type: &'static str) -> Outcome {
+async fn content(request: &Request, found: &ComponentFile, media_type: &'static str) -> Outcome {
     let storage: &Storage = request.app.slot();
     let range = found.start..found.start + found.size;
     let place = download_place(request).await?;
@@ -104,7 +104,7 @@ async fn content(request: &Request, found: &Found, media_type: &'static str) -> 
     Ok(match read {
         // Another import has just taken its place.
         Err(BlobError::Missing) => return Err(Refusal::not_found()),
-        Err(error) => return Err(stored(error).into()),
+        Err(error) => return Err(to_store_error(error).into()),
         Ok(BlobContent::File { file, length, .. }) => Answer::file(media_type, file, length, Some(place)),
         Ok(BlobContent::Stream { length, mut stream, .. }) => {
             Answer::pieces(media_type, Some(length), async move |producer| {

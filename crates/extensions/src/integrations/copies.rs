@@ -5,9 +5,9 @@
 //! a name that is free, stores it in the row, and writes then: a job that is run again writes under the same name.
 
 use crate::settings::store_of_documents;
-use events::outbox::HistoryEvent;
+use events::outbox::OutboxHistoryEvent;
 use files::file_name::split;
-use files::held::{FILE_COLUMNS, File};
+use files::held::{FILE_COLUMNS, StoredFile};
 use files::{Storage, storage_key};
 use kit::app::App;
 use kit::build::Build;
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use tokio::task::spawn_blocking;
 use web::clock::hex;
 
@@ -42,7 +42,7 @@ pub static COPY: JobKind = JobKind {
     longest_pause: Duration::from_secs(300),
     given_up_after: Duration::from_secs(7 * 86_400),
     run: |app, build, job| Box::pin(async move { run(&app, &build, &job).await }),
-    given_up: |_, _, conn, job, _| forget(conn, id_of(job)),
+    given_up: |_, _, conn, job, _| delete_copy_state(conn, id_of(job)),
     ..JobKind::LONG
 };
 
@@ -50,31 +50,31 @@ fn id_of(job: &Job) -> i64 {
     job.payload["copy"].as_i64().unwrap_or(0)
 }
 
-fn forget(conn: &mut Conn, copy: i64) -> Result<(), Error> {
+fn delete_copy_state(conn: &mut Conn, copy: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM document_copies WHERE id = $1").arg(copy)).map(drop)
 }
 
 /// An entry of an event.
 #[derive(Deserialize)]
-struct Entry {
+struct EventFile {
     field_id: i64,
     field_type: String,
     field_value: Json,
 }
 
 /// Has the files copied of which events tell. `fields` are the integrations by their fields.
-pub fn put(
+pub fn enqueue_copies(
     request: &Request,
     conn: &mut Conn,
-    events: &[HistoryEvent],
+    events: &[OutboxHistoryEvent],
     fields: &HashMap<i64, Vec<i64>>,
 ) -> Result<(), Refusal> {
     let mut rows = Vec::new();
     for event in events.iter().filter(|event| TELLING.contains(&event.event_type_id)) {
-        let entries = event.event_data.iter().filter_map(|entry| serde_json::from_str::<Entry>(entry).ok());
+        let entries = event.event_data.iter().filter_map(|entry| serde_json::from_str::<EventFile>(entry).ok());
         for entry in entries.filter(|entry| entry.field_type == "document") {
             for integration in fields.get(&entry.field_id).into_iter().flatten() {
-                let row = |file: i64| [*integration, event.record_id, file, request.now].map(Value::Int);
+                let row = |file: i64| [*integration, event.record_id, file, request.now].map(BorrowedArgument::Int);
                 rows.extend(files_of(&entry.field_value).into_iter().map(row));
             }
         }
@@ -107,17 +107,17 @@ struct Copy {
     folder: String,
     dedupe: bool,
     is_enabled: bool,
-    file: File,
+    file: StoredFile,
 }
 
 /// Reads a copy that is still to be made, of a file that the field of the integration still holds.
-fn read(conn: &mut Conn, id: i64) -> Result<Option<Copy>, Error> {
+fn read(conn: &mut Conn, id: i64) -> Result<Option<Copy>, StoreError> {
     let mut sql = Sql::new("SELECT c.id, c.integration, c.record, c.path, t.folder, t.dedupe, t.is_enabled, ");
     sql.push(FILE_COLUMNS).push(
         " FROM document_copies c JOIN integrations t ON t.id = c.integration \
          JOIN files f ON f.id = c.file AND f.record = c.record AND f.field = t.field_id WHERE c.copied_at IS NULL AND c.id = ",
     );
-    conn.opt(sql.bind(id), |row| {
+    conn.query_optional(sql.bind(id), |row| {
         Ok(Copy {
             id: row.int(0)?,
             integration: row.int(1)?,
@@ -126,19 +126,19 @@ fn read(conn: &mut Conn, id: i64) -> Result<Option<Copy>, Error> {
             folder: row.text(4)?.to_owned(),
             dedupe: row.flag(5)?,
             is_enabled: row.flag(6)?,
-            file: File::read(row, 7)?,
+            file: StoredFile::read(row, 7)?,
         })
     })
 }
 
 async fn run(app: &App, build: &Arc<Build>, job: &Job) -> Result<(), JobFailure> {
     let id = id_of(job);
-    let failed = |error: Error| JobFailure::new(error.to_string());
-    let Some(copy) = build.db.read::<_, Error>(move |conn| read(conn, id)).await.map_err(failed)? else {
+    let failed = |error: StoreError| JobFailure::new(error.to_string());
+    let Some(copy) = build.db.read::<_, StoreError>(move |conn| read(conn, id)).await.map_err(failed)? else {
         // It was made, or nothing is left to be copied.
         let sql = "DELETE FROM document_copies WHERE copied_at IS NULL AND id = $1";
         let drop_row = move |conn: &mut Conn| conn.exec(&Sql::new(sql).arg(id));
-        return build.db.write::<_, Error>(drop_row).await.map(drop).map_err(failed);
+        return build.db.write::<_, StoreError>(drop_row).await.map(drop).map_err(failed);
     };
     if !copy.is_enabled {
         return Err(JobFailure::new("the integration is disabled"));
@@ -155,12 +155,12 @@ async fn run(app: &App, build: &Arc<Build>, job: &Job) -> Result<(), JobFailure>
         }
     };
     if let Some(path) = path {
-        store.put(&format!("{}/{path}", build.domain), file).await.map_err(of_store)?;
+        store.write_file(&format!("{}/{path}", build.domain), file).await.map_err(of_store)?;
     }
     let now = app.clock.now();
     let sql = "UPDATE document_copies SET copied_at = $1 WHERE id = $2";
     let note = move |conn: &mut Conn| conn.exec(&Sql::new(sql).arg(now).arg(id));
-    build.db.write::<_, Error>(note).await.map(drop).map_err(failed)
+    build.db.write::<_, StoreError>(note).await.map(drop).map_err(failed)
 }
 
 /// The SHA-256 of a file.
@@ -181,7 +181,7 @@ async fn content_of(file: Arc<std::fs::File>) -> std::io::Result<String> {
 }
 
 /// What became of a name that was tried.
-enum Chosen {
+enum NameOutcome {
     Taken,
     Free,
     Lost,
@@ -201,37 +201,40 @@ async fn choose(
         let path = format!("{folder}/{}/{}", copy.record, numbered(&copy.file.name, number));
         let whole = format!("{}/{path}", build.domain);
         let (id, integration, record, dedupe) = (copy.id, copy.integration, copy.record, copy.dedupe);
-        let is_free = !store.has(&whole).await.map_err(|error| JobFailure::new(error.to_string()))?;
+        let is_free = !store.exists(&whole).await.map_err(|error| JobFailure::new(error.to_string()))?;
         let (of, hash) = (path.clone(), content.to_owned());
         let write = move |conn: &mut Conn| {
             // Of two files with the same content one waits for the other.
-            conn.opt(&Sql::new("SELECT id FROM integrations WHERE id = $1 FOR UPDATE").arg(integration), |_| Ok(()))?;
+            conn.query_optional(
+                &Sql::new("SELECT id FROM integrations WHERE id = $1 FOR UPDATE").arg(integration),
+                |_| Ok(()),
+            )?;
             if dedupe {
                 let sql = Sql::new(
                     "SELECT 1 FROM document_copies WHERE integration = $1 AND record = $2 AND content = $3 AND id <> $4 \
                      AND path IS NOT NULL LIMIT 1",
                 );
                 let sql = sql.arg(integration).arg(record).arg(&hash).arg(id);
-                if conn.opt(&sql, |_| Ok(()))?.is_some() {
-                    return Ok(Chosen::Doubled);
+                if conn.query_optional(&sql, |_| Ok(()))?.is_some() {
+                    return Ok(NameOutcome::Doubled);
                 }
             }
             let sql = Sql::new("SELECT 1 FROM document_copies WHERE path = $1").arg(&of);
-            if !is_free || conn.opt(&sql, |_| Ok(()))?.is_some() {
-                return Ok(Chosen::Taken);
+            if !is_free || conn.query_optional(&sql, |_| Ok(()))?.is_some() {
+                return Ok(NameOutcome::Taken);
             }
             let sql = Sql::new("UPDATE document_copies SET path = $1, content = $2 WHERE id = $3 AND path IS NULL");
             match conn.exec(&sql.arg(&of).arg(&hash).arg(id))? {
                 // Somebody else has chosen one meanwhile, and copies it.
-                0 => Ok(Chosen::Lost),
-                _ => Ok(Chosen::Free),
+                0 => Ok(NameOutcome::Lost),
+                _ => Ok(NameOutcome::Free),
             }
         };
-        match build.db.write::<_, Error>(write).await {
-            Ok(Chosen::Free) => return Ok(Some(path)),
-            Ok(Chosen::Doubled) => return Ok(None),
-            Ok(Chosen::Lost) => return Err(JobFailure::new("it was taken over")),
-            Ok(Chosen::Taken) | Err(Error::Unique(_)) => {}
+        match build.db.write::<_, StoreError>(write).await {
+            Ok(NameOutcome::Free) => return Ok(Some(path)),
+            Ok(NameOutcome::Doubled) => return Ok(None),
+            Ok(NameOutcome::Lost) => return Err(JobFailure::new("it was taken over")),
+            Ok(NameOutcome::Taken) | Err(StoreError::Unique(_)) => {}
             Err(error) => return Err(JobFailure::new(error.to_string())),
         }
     }

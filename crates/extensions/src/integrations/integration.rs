@@ -9,13 +9,15 @@ use kit::permissions::PermissionResource;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use kit::rows::{CALLER, Cell, Declaration, Shape, write_permissions};
+use kit::rows::{CALLER, Declaration, RowCells, RowShape, write_permissions};
 use records::rights::{HELD, VIEW, global};
-use resource::json::{Cells, Form, Writer};
-use resource::{Choice, Field, Key, Kind, Resource, Target, UNDIRECTED, Value, message, openapi};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{
+    CheckedValue, EnumOption, Field, FieldKey, FieldKind, ReferenceTarget, Resource, UNDIRECTED, message, openapi,
+};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The integrations of a build. No endpoint changes the limit.
 pub static INTEGRATIONS: Limit = Limit { name: "integrations", default: 100, many: "Integrations", ..Limit::EMPTY };
@@ -23,21 +25,21 @@ pub static INTEGRATIONS: Limit = Limit { name: "integrations", default: 100, man
 /// Who may do what with integrations.
 pub const PERMISSIONS: PermissionResource = PermissionResource::crud("integrations");
 
-pub static UUID: Key<String> = Key::new("uuid");
-pub static TYPE: Key<String> = Key::new("type");
-pub static NAME: Key<String> = Key::new("name");
-pub static DESCRIPTION: Key<String> = Key::new("description");
-pub static IS_ENABLED: Key<bool> = Key::new("is_enabled");
-pub static AUTHENTICATION_OBJECT: Key<i64> = Key::new("authentication_object");
-pub static OBJECT_CLASS: Key<i64> = Key::new("object_class");
-pub static FOLDER: Key<String> = Key::new("folder");
-pub static OBJECT_CLASS_FIELD: Key<i64> = Key::new("object_class_field");
-pub static DEDUPE: Key<bool> = Key::new("dedupe");
-pub static OBJECT_CLASSES: Key<Vec<i64>> = Key::new("object_classes");
-pub static REDIRECT_URIS: Key<Vec<String>> = Key::new("redirect_uris");
-pub static URL: Key<String> = Key::new("url");
-pub static SECRET: Key<String> = Key::new("secret");
-pub static EVENTS: Key<Vec<String>> = Key::new("events");
+pub static UUID: FieldKey<String> = FieldKey::new("uuid");
+pub static TYPE: FieldKey<String> = FieldKey::new("type");
+pub static NAME: FieldKey<String> = FieldKey::new("name");
+pub static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
+pub static IS_ENABLED: FieldKey<bool> = FieldKey::new("is_enabled");
+pub static AUTHENTICATION_OBJECT: FieldKey<i64> = FieldKey::new("authentication_object");
+pub static OBJECT_CLASS: FieldKey<i64> = FieldKey::new("object_class");
+pub static FOLDER: FieldKey<String> = FieldKey::new("folder");
+pub static OBJECT_CLASS_FIELD: FieldKey<i64> = FieldKey::new("object_class_field");
+pub static DEDUPE: FieldKey<bool> = FieldKey::new("dedupe");
+pub static OBJECT_CLASSES: FieldKey<Vec<i64>> = FieldKey::new("object_classes");
+pub static REDIRECT_URIS: FieldKey<Vec<String>> = FieldKey::new("redirect_uris");
+pub static URL: FieldKey<String> = FieldKey::new("url");
+pub static SECRET: FieldKey<String> = FieldKey::new("secret");
+pub static EVENTS: FieldKey<Vec<String>> = FieldKey::new("events");
 
 /// The table of integrations, and its columns with secrets.
 pub const TABLE: &str = "integrations";
@@ -77,7 +79,7 @@ impl Type {
         }
     }
 
-    pub fn of(name: &str) -> Option<Type> {
+    pub fn parse(name: &str) -> Option<Type> {
         TYPES.into_iter().find(|of| of.name() == name)
     }
 
@@ -101,7 +103,7 @@ impl Type {
     }
 
     /// The shape of integrations of this type.
-    pub fn shape(self) -> &'static Shape {
+    pub fn shape(self) -> &'static RowShape {
         match self {
             Type::DocumentManagement => &DOCUMENT_MANAGEMENT_SHAPE,
             Type::AiMcp => &AI_MCP_SHAPE,
@@ -115,7 +117,9 @@ impl Type {
             Type::DocumentManagement => vec![
                 FOLDER.text(rules::MAX_FOLDER).required().example("contracts"),
                 OBJECT_CLASS_FIELD
-                    .is(Kind::Reference { target: Target { table: "object_class_fields".into(), autocomplete: None } })
+                    .declare(FieldKind::Reference {
+                        target: ReferenceTarget { table: "object_class_fields".into(), autocomplete: None },
+                    })
                     .column("field_id")
                     .nullable()
                     .example(1),
@@ -123,11 +127,11 @@ impl Type {
             ],
             Type::AiMcp => vec![
                 OBJECT_CLASSES
-                    .is(Kind::References { target: classes(), max_items: MAX_CLASSES })
+                    .declare(FieldKind::References { target: classes(), max_items: MAX_CLASSES })
                     .members("integration_classes", "integration", "class_id")
-                    .default(Value::List(Vec::new())),
+                    .default(CheckedValue::List(Vec::new())),
                 REDIRECT_URIS
-                    .is(Kind::Texts {
+                    .declare(FieldKind::Texts {
                         at_most: Some((MAX_REDIRECT_URIS, message::too_many(MAX_REDIRECT_URIS).into())),
                         are_valid: rules::are_redirect_uris,
                         invalid: message::URL,
@@ -136,37 +140,37 @@ impl Type {
                     .example(json!(["https://agent.example/callback"])),
             ],
             Type::Webhook => vec![
-                URL.is(Kind::Url { max: 2048 }).required().example("https://receiver.example/hook"),
+                URL.declare(FieldKind::Url { max: 2048 }).required().example("https://receiver.example/hook"),
                 SECRET
-                    .is(Kind::Secret { min: rules::MIN_SECRET, max: rules::MAX_SECRET })
+                    .declare(FieldKind::Secret { min: rules::MIN_SECRET, max: rules::MAX_SECRET })
                     .encrypted(SECRET_COLUMN, SECRET_ROW)
                     .required(),
                 EVENTS
-                    .is(Kind::Set {
-                        choices: EVENT_TYPES.iter().map(|(name, text)| Choice::new(*name, *text)).collect(),
+                    .declare(FieldKind::Set {
+                        choices: EVENT_TYPES.iter().map(|(name, text)| EnumOption::new(*name, *text)).collect(),
                         max_items: EVENT_TYPES.len(),
                     })
-                    .default(Value::List(EVENT_TYPES.iter().map(|(name, _)| (*name).into()).collect()))
+                    .default(CheckedValue::List(EVENT_TYPES.iter().map(|(name, _)| (*name).into()).collect()))
                     .example(json!(["record_created"])),
             ],
         }
     }
 }
 
-fn classes() -> Target {
+fn classes() -> ReferenceTarget {
     let autocomplete = Some("/api/object-classes/autocomplete/?text__icontains=".into());
-    Target { table: "object_classes".into(), autocomplete }
+    ReferenceTarget { table: "object_classes".into(), autocomplete }
 }
 
 /// The fields of integrations, with those of a type.
 fn fields(own: Vec<Field>) -> Vec<Field> {
     let autocomplete = Some("/api/authentication-objects/".into());
-    let objects = Target { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete };
+    let objects = ReferenceTarget { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete };
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
-    let types: Vec<Choice> = TYPES.iter().map(|of| Choice::new(of.name(), of.text())).collect();
+    let types: Vec<EnumOption> = TYPES.iter().map(|of| EnumOption::new(of.name(), of.text())).collect();
     let mut fields = vec![
-        UUID.is(Kind::Uuid).read_only().filter(),
-        TYPE.is(Kind::Enum { choices: types.into() }).required().create_only().filter().example("webhook"),
+        UUID.declare(FieldKind::Uuid).read_only().filter(),
+        TYPE.declare(FieldKind::Enum { choices: types.into() }).required().create_only().filter().example("webhook"),
         NAME.text(100)
             .charset(UNDIRECTED)
             .required()
@@ -177,8 +181,13 @@ fn fields(own: Vec<Field>) -> Vec<Field> {
             .example("Orders"),
         DESCRIPTION.text(500).default(""),
         IS_ENABLED.boolean().default(false).filter(),
-        AUTHENTICATION_OBJECT.is(Kind::Reference { target: objects }).nullable().filter().also_in(),
-        OBJECT_CLASS.is(Kind::Reference { target: classes() }).column("class_id").nullable().filter().also_in(),
+        AUTHENTICATION_OBJECT.declare(FieldKind::Reference { target: objects }).nullable().filter().also_in(),
+        OBJECT_CLASS
+            .declare(FieldKind::Reference { target: classes() })
+            .column("class_id")
+            .nullable()
+            .filter()
+            .also_in(),
     ];
     fields.extend(own);
     fields.extend([created_at.sort(), created_by, modified_at.sort(), modified_by]);
@@ -191,19 +200,19 @@ fn declare(title: &'static str, own: Vec<Field>) -> Resource {
 
 /// Integrations as lists show them, and as the log calls them.
 pub static INTEGRATION: LazyLock<Resource> =
-    LazyLock::new(|| declare("Integration", Vec::new()).shows(|_| vec![("_meta", meta_schema(None))]));
+    LazyLock::new(|| declare("Integration", Vec::new()).with_extra_schemas(|_| vec![("_meta", meta_schema(None))]));
 static DOCUMENT_MANAGEMENT: LazyLock<Resource> = LazyLock::new(|| {
     let of = Type::DocumentManagement;
     let declared = declare("DocumentManagementIntegration", of.own_fields()).unlogged();
-    declared.shows(|_| vec![("_meta", meta_schema(Some(Type::DocumentManagement)))])
+    declared.with_extra_schemas(|_| vec![("_meta", meta_schema(Some(Type::DocumentManagement)))])
 });
 static AI_MCP: LazyLock<Resource> = LazyLock::new(|| {
     let declared = declare("AiMcpIntegration", Type::AiMcp.own_fields()).unlogged();
-    declared.shows(|_| vec![("_meta", meta_schema(Some(Type::AiMcp)))])
+    declared.with_extra_schemas(|_| vec![("_meta", meta_schema(Some(Type::AiMcp)))])
 });
 static WEBHOOK: LazyLock<Resource> = LazyLock::new(|| {
     let declared = declare("WebhookIntegration", Type::Webhook.own_fields()).unlogged();
-    declared.shows(|_| vec![("_meta", meta_schema(Some(Type::Webhook)))])
+    declared.with_extra_schemas(|_| vec![("_meta", meta_schema(Some(Type::Webhook)))])
 });
 /// Integrations with the fields of all types, for the log.
 pub static ANY: LazyLock<Resource> =
@@ -230,7 +239,7 @@ fn meta_schema(of: Option<Type>) -> Json {
 
 /// The schema of an answer: an integration of one of the types.
 pub fn answer_schema() -> Json {
-    let of = |of: Type| openapi::response(of.declaration(), Form::Detail);
+    let of = |of: Type| openapi::response(of.declaration(), RowForm::Detail);
     openapi::titled("IntegrationDetail", json!({"oneOf": TYPES.map(of)}))
 }
 
@@ -253,30 +262,30 @@ pub fn patch_schema() -> Json {
 }
 
 /// A stored integration.
-pub struct Found {
+pub struct StoredIntegration {
     pub id: i64,
     pub of: Type,
 }
 
 /// The integration of the path; 404 when there is none.
-pub fn of_path(request: &Request, conn: &mut Conn) -> Result<Found, Refusal> {
+pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredIntegration, Refusal> {
     let sql = Sql::new("SELECT id, type FROM integrations WHERE uuid = $1").arg(request.uuid().to_string());
-    let found = conn.opt(&sql, |row| Ok((row.int(0)?, Type::of(row.text(1)?))))?;
+    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, Type::parse(row.text(1)?))))?;
     match found {
-        Some((id, Some(of))) => Ok(Found { id, of }),
+        Some((id, Some(of))) => Ok(StoredIntegration { id, of }),
         _ => Err(Refusal::not_found()),
     }
 }
 
 // ---- Answers -------------------------------------------------------------------------------------------------------
 
-pub static SHAPE: LazyLock<Shape> = LazyLock::new(|| shape(&INTEGRATION, None));
-static DOCUMENT_MANAGEMENT_SHAPE: LazyLock<Shape> =
+pub static SHAPE: LazyLock<RowShape> = LazyLock::new(|| shape(&INTEGRATION, None));
+static DOCUMENT_MANAGEMENT_SHAPE: LazyLock<RowShape> =
     LazyLock::new(|| shape(&DOCUMENT_MANAGEMENT, Some(Type::DocumentManagement)));
-static AI_MCP_SHAPE: LazyLock<Shape> = LazyLock::new(|| shape(&AI_MCP, Some(Type::AiMcp)));
-static WEBHOOK_SHAPE: LazyLock<Shape> = LazyLock::new(|| shape(&WEBHOOK, Some(Type::Webhook)));
+static AI_MCP_SHAPE: LazyLock<RowShape> = LazyLock::new(|| shape(&AI_MCP, Some(Type::AiMcp)));
+static WEBHOOK_SHAPE: LazyLock<RowShape> = LazyLock::new(|| shape(&WEBHOOK, Some(Type::Webhook)));
 
-fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> Shape {
+fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> RowShape {
     let mut extra = Sql::new(
         "t.type, (SELECT a.name FROM authentication_objects a WHERE a.id = t.authentication_object), t.class_id, \
          (SELECT c.name FROM object_classes c WHERE c.id = t.class_id), t.authentication_object, (SELECT ",
@@ -293,20 +302,20 @@ fn shape(declared: &'static LazyLock<Resource>, of: Option<Type>) -> Shape {
         Some(Type::Webhook) => ", t.events",
         None => ", NULL",
     });
-    Shape::owned(Declaration::Static(declared), extra, move |out, form, row, at, request| {
+    RowShape::with_declaration(Declaration::Static(declared), extra, move |out, form, row, at, request| {
         write_meta(of, out, form, row, at, request)
     })
 }
 
 fn write_meta(
     of: Option<Type>,
-    out: &mut Writer,
-    _: Form,
-    row: &Cell<'_>,
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
     at: usize,
     request: &Request,
-) -> Result<(), Error> {
-    let stored = row.text(at)?.and_then(Type::of).unwrap_or(Type::Webhook);
+) -> Result<(), StoreError> {
+    let stored = row.text(at)?.and_then(Type::parse).unwrap_or(Type::Webhook);
     out.name("_meta").raw("{").name("labels").raw("{").name("type").text(stored.text());
     out.name("authentication_object").opt_text(row.text(at + 1)?).name("object_class").opt_text(row.text(at + 3)?);
     let own = row.text(at + 6)?;
@@ -340,7 +349,7 @@ fn write_meta(
             views_records: held & VIEW != 0,
             authentication_object: row.int(at + 4)?.is_some(),
         };
-        let holds = |action: &'static str| caller.may("integrations", action);
+        let holds = |action: &'static str| caller.has_permission("integrations", action);
         write_permissions(
             out,
             &[

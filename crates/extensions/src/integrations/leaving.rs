@@ -4,23 +4,27 @@ use super::integration::INTEGRATION;
 use super::webhooks::queue;
 use events::outbox::subscribers_changed;
 use kit::log;
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::Resource;
 use serde_json::json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 pub const REACTIONS: [Reaction; 3] = [
     // A webhook without a class would be one of all classes: it never comes to hear of more than before.
-    Reaction { resource: "object_classes", when: When::Leaving, run: on_class_leaving },
-    Reaction { resource: "object_class_fields", when: When::Leaving, run: on_field_leaving },
-    Reaction { resource: "authentication_objects", when: When::Leaving, run: on_authentication_object_leaving },
+    Reaction { resource: "object_classes", when: ReactionTime::Leaving, run: remove_class_references },
+    Reaction { resource: "object_class_fields", when: ReactionTime::Leaving, run: remove_field_references },
+    Reaction {
+        resource: "authentication_objects",
+        when: ReactionTime::Leaving,
+        run: remove_authentication_object_references,
+    },
 ];
 
-fn on_class_leaving(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Refusal> {
+fn remove_class_references(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Refusal> {
     conn.exec(&Sql::new("DELETE FROM integration_classes WHERE class_id = $1").arg(class))?;
-    let users = of_reference(conn, &Sql::new("class_id = $1").arg(class))?;
+    let users = lock_referring_integrations(conn, &Sql::new("class_id = $1").arg(class))?;
     for integration in &users {
         let mut changes = log::Diff::new();
         changes.insert("object_class".to_owned(), json!([class, null]));
@@ -38,8 +42,8 @@ fn on_class_leaving(request: &Request, conn: &mut Conn, class: i64) -> Result<()
     if users.is_empty() { Ok(()) } else { Ok(subscribers_changed(conn)?) }
 }
 
-fn on_field_leaving(request: &Request, conn: &mut Conn, field: i64) -> Result<(), Refusal> {
-    let users = of_reference(conn, &Sql::new("field_id = $1").arg(field))?;
+fn remove_field_references(request: &Request, conn: &mut Conn, field: i64) -> Result<(), Refusal> {
+    let users = lock_referring_integrations(conn, &Sql::new("field_id = $1").arg(field))?;
     for integration in &users {
         let sql = Sql::new("UPDATE integrations SET field_id = NULL, is_enabled = 0 WHERE id = $1");
         conn.exec(&sql.arg(integration.id))?;
@@ -50,8 +54,8 @@ fn on_field_leaving(request: &Request, conn: &mut Conn, field: i64) -> Result<()
     if users.is_empty() { Ok(()) } else { Ok(subscribers_changed(conn)?) }
 }
 
-fn on_authentication_object_leaving(request: &Request, conn: &mut Conn, object: i64) -> Result<(), Refusal> {
-    for integration in of_reference(conn, &Sql::new("authentication_object = $1").arg(object))? {
+fn remove_authentication_object_references(request: &Request, conn: &mut Conn, object: i64) -> Result<(), Refusal> {
+    for integration in lock_referring_integrations(conn, &Sql::new("authentication_object = $1").arg(object))? {
         let sql = Sql::new("UPDATE integrations SET authentication_object = NULL WHERE id = $1");
         conn.exec(&sql.arg(integration.id))?;
         let mut changes = log::Diff::new();
@@ -71,10 +75,10 @@ struct User {
 }
 
 /// The integrations that fulfil a condition, with their rows locked.
-fn of_reference(conn: &mut Conn, condition: &Sql) -> Result<Vec<User>, Error> {
+fn lock_referring_integrations(conn: &mut Conn, condition: &Sql) -> Result<Vec<User>, StoreError> {
     let mut sql = Sql::new("SELECT id, type, uuid, name, is_enabled, field_id FROM integrations WHERE ");
     sql.append(condition).push(" ORDER BY id FOR UPDATE");
-    conn.all(&sql, |row| {
+    conn.query_all(&sql, |row| {
         let name = format!("{} {}", row.text(2)?, row.text(3)?);
         Ok(User {
             id: row.int(0)?,
@@ -103,8 +107,8 @@ impl User {
 }
 
 /// Removes what hangs on an integration that is deleted.
-pub fn forget(conn: &mut Conn, integration: i64) -> Result<(), Error> {
-    queue::forget(conn, integration)?;
+pub fn delete_integration_state(conn: &mut Conn, integration: i64) -> Result<(), StoreError> {
+    queue::delete_webhook_state(conn, integration)?;
     for text in
         ["DELETE FROM document_copies WHERE integration = $1", "DELETE FROM integration_classes WHERE integration = $1"]
     {

@@ -10,8 +10,8 @@ mod webhooks;
 use events::outbox::subscribers_changed;
 use http::StatusCode;
 use integration::{
-    ANY, Found, INTEGRATION, NAME, OBJECT_CLASS, SECRET_COLUMN, SECRET_ROW, SHAPE, TABLE, TYPE, TYPES, Type, UUID,
-    of_path,
+    ANY, INTEGRATION, NAME, OBJECT_CLASS, SECRET_COLUMN, SECRET_ROW, SHAPE, StoredIntegration, TABLE, TYPE, TYPES,
+    Type, UUID, load_from_path,
 };
 use kit::answer::{Answer, Outcome};
 use kit::jobs;
@@ -20,8 +20,8 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Route, Schema};
 use kit::rows::{self, Scope};
-use kit::secret::Column;
-use resource::{After, Changes, Resource, message, options};
+use kit::secret::SealedColumn;
+use resource::{Changes, Resource, RowAfterWrite, message, options};
 use serde_json::{Map, Value as Json};
 use store::Conn;
 use uuid::Uuid;
@@ -30,11 +30,11 @@ use webhooks::{queue, work};
 pub use copies::COPY;
 pub use integration::PERMISSIONS;
 pub use leaving::REACTIONS;
-pub use subscriptions::{KnownSubscriptions, take as take_events};
+pub use subscriptions::{KnownSubscriptions, write_notifications as take_events};
 pub use webhooks::work::{DELIVERY, Webhooks, WebhooksOfBuild, start};
 
 /// The secrets of webhooks.
-pub const SECRETS: Column = Column { table: TABLE, column: SECRET_COLUMN, row: SECRET_ROW };
+pub const SECRETS: SealedColumn = SealedColumn { table: TABLE, column: SECRET_COLUMN, row: SECRET_ROW };
 
 const COLLECTION: &str = "/api/integrations/";
 const ONE: &str = "/api/integrations/{uuid}/";
@@ -43,18 +43,21 @@ pub fn routes() -> Vec<Route> {
     use integration::{answer_schema, create_schema, patch_schema};
     let name = PERMISSIONS.name;
     let mut routes = vec![
-        Route::list(COLLECTION, &INTEGRATION, list).needs(name, "list"),
+        Route::list(COLLECTION, &INTEGRATION, list).requires(name, "list"),
         Route::create(COLLECTION, &INTEGRATION, create)
-            .takes(Schema::Json(create_schema))
+            .with_body(Schema::Json(create_schema))
             .answers(201, Schema::OneOf(answer_schema))
-            .needs(name, "create"),
+            .requires(name, "create"),
         Route::options_below(COLLECTION, document),
-        Route::view(ONE, &INTEGRATION, view).reads(view).answers(200, Schema::OneOf(answer_schema)).needs(name, "view"),
-        Route::edit(ONE, &INTEGRATION, edit)
-            .takes(Schema::Json(patch_schema))
+        Route::view(ONE, &INTEGRATION, view)
+            .with_read(view)
             .answers(200, Schema::OneOf(answer_schema))
-            .needs(name, "edit"),
-        Route::delete(ONE, delete).needs(name, "delete"),
+            .requires(name, "view"),
+        Route::edit(ONE, &INTEGRATION, edit)
+            .with_body(Schema::Json(patch_schema))
+            .answers(200, Schema::OneOf(answer_schema))
+            .requires(name, "edit"),
+        Route::delete(ONE, delete).requires(name, "delete"),
     ];
     routes.extend(webhooks::deliveries::routes());
     routes
@@ -81,28 +84,28 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1"))
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1"))
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let Found { id, of } = of_path(request, conn)?;
+    let StoredIntegration { id, of } = load_from_path(request, conn)?;
     Ok(Answer::instance(StatusCode::OK, rows::view_id(request, conn, of.shape(), id)?))
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
     let sent = body.get(TYPE.name()).and_then(|sent| sent.as_str().map(|name| name.trim().to_owned()));
-    let of = sent.as_deref().and_then(Type::of);
+    let of = sent.as_deref().and_then(Type::parse);
     if of == Some(Type::AiMcp) && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
     let declared = of.map_or(&INTEGRATION, Type::declaration);
-    let accepted = rows::accepted(conn, declared, &body, None)?;
+    let accepted = rows::check_body(conn, declared, &body, None)?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     rules::name_unknown(&body, &mut errors);
     if let Some(of) = of {
-        if !errors.has(OBJECT_CLASS.name()) {
-            rules::check_rights(request, conn, of, &After { before: None, sent: &changes })?;
+        if !errors.has_field(OBJECT_CLASS.name()) {
+            rules::check_rights(request, conn, of, &RowAfterWrite { before: None, sent: &changes })?;
         }
         if !of.is_available(request) {
             errors.add(TYPE.name(), message::choice(of.name()));
@@ -113,53 +116,53 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let Some(of) = of else { return Err(Refusal::field(TYPE.name(), message::REQUIRED)) };
     changes.set(&UUID, Uuid::new_v4().to_string());
     let id = rows::insert(request, conn, declared, &changes, &[])?;
-    write_log(request, conn, "create", &changes, log::created(&ANY, &changes))?;
+    write_log(request, conn, "create", &changes, log::diff_of_create(&ANY, &changes))?;
     if of == Type::Webhook {
         queue::make(conn, id)?;
     }
     subscribers_changed(conn)?;
-    rows::created(request, conn, of.shape(), id)
+    rows::created_answer(request, conn, of.shape(), id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
-    let (Found { id, of }, before) = load_for_change(request, conn)?;
+    let (StoredIntegration { id, of }, before) = load_for_change(request, conn)?;
     if of == Type::AiMcp && !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
     let (declared, nothing) = (of.declaration(), Changes::new());
     // Deliveries may wait that were made for the class before.
-    rules::check_rights(request, conn, of, &After { before: Some(&before), sent: &nothing })?;
+    rules::check_rights(request, conn, of, &RowAfterWrite { before: Some(&before), sent: &nothing })?;
     let body = request.object()?;
-    let accepted = rows::accepted(conn, declared, &body, Some(id))?;
+    let accepted = rows::check_body(conn, declared, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
     rules::name_unknown(&body, &mut errors);
-    if !errors.has(OBJECT_CLASS.name()) {
-        rules::check_rights(request, conn, of, &After { before: Some(&before), sent: &changes })?;
+    if !errors.has_field(OBJECT_CLASS.name()) {
+        rules::check_rights(request, conn, of, &RowAfterWrite { before: Some(&before), sent: &changes })?;
     }
     rules::check(request, conn, of, Some(&before), &changes, &mut errors)?;
     errors.refuse()?;
     rows::update(request, conn, declared, id, &before, &changes, &[])?;
-    let diff = log::changed(&ANY, &before, &changes);
+    let diff = log::diff_of_edit(&ANY, &before, &changes);
     if !diff.is_empty() {
         let mut named = before.clone();
         changes.get(&NAME).into_iter().for_each(|name| named.set(&NAME, name));
         write_log(request, conn, "edit", &named, diff)?;
     }
     match of {
-        Type::DocumentManagement => jobs::hurry(request, conn, &COPY)?,
+        Type::DocumentManagement => jobs::make_due_now(request, conn, &COPY)?,
         Type::AiMcp => {}
         Type::Webhook => {
-            queue::hurry(conn, id)?;
+            queue::end_pause(conn, id)?;
             request.effects.after_commit(work::wake);
         }
     }
     subscribers_changed(conn)?;
-    rows::changed(request, conn, of.shape(), id)
+    rows::edited_answer(request, conn, of.shape(), id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
-    let (Found { id, of }, before) = load_for_change(request, conn)?;
-    leaving::forget(conn, id)?;
+    let (StoredIntegration { id, of }, before) = load_for_change(request, conn)?;
+    leaving::delete_integration_state(conn, id)?;
     rows::delete(request, conn, of.declaration(), id, "")?;
     write_log(request, conn, "delete", &before, log::Diff::new())?;
     subscribers_changed(conn)?;
@@ -167,8 +170,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The integration of the path with its row locked, when `If-Match` fits.
-fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(Found, Changes), Refusal> {
-    let found = of_path(request, conn)?;
+fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredIntegration, Changes), Refusal> {
+    let found = load_from_path(request, conn)?;
     let before = rows::load_for_change(request, conn, found.of.shape(), found.id)?;
     Ok((found, before))
 }

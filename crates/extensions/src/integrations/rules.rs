@@ -7,10 +7,10 @@ use super::integration::{
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use records::rights::{VIEW, on_class};
-use resource::{After, Changes, Errors, Key, Object, message};
+use records::rights::{VIEW, load_class_actions};
+use resource::{Changes, Errors, FieldKey, RowAfterWrite, SentObject, message};
 use std::net::IpAddr;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use url::{Host, Url};
 
 /// The most characters of a folder.
@@ -50,17 +50,19 @@ impl Used {
             Some(_) => self.views_records,
             None => self.of != Type::Webhook,
         };
-        let views_object = !self.authentication_object || caller.may("authentication_objects", "view");
+        let views_object = !self.authentication_object || caller.has_permission("authentication_objects", "view");
         self.of.hands_out_records() && holds_records && views_object
     }
 }
 
 /// Refuses a caller who does not hold what an integration with these values hands out.
-pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &After) -> Result<(), Refusal> {
+pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &RowAfterWrite) -> Result<(), Refusal> {
     let caller = request.caller()?;
     let class = values.get(&OBJECT_CLASS);
     let views_records = match class {
-        Some(class) if !caller.is_super() => on_class(conn, caller, class)?.is_some_and(|rights| rights.has(VIEW)),
+        Some(class) if !caller.is_super() => {
+            load_class_actions(conn, caller, class)?.is_some_and(|rights| rights.allows(VIEW))
+        }
         _ => true,
     };
     let authentication_object = values.get(&AUTHENTICATION_OBJECT).is_some();
@@ -71,23 +73,23 @@ pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &After
 // ---- Values --------------------------------------------------------------------------------------------------------
 
 /// Puts the messages about unknown ids in the words of integrations.
-pub fn name_unknown(body: &Object<'_>, errors: &mut Errors) {
+pub fn name_unknown(body: &SentObject<'_>, errors: &mut Errors) {
     for (name, of) in [
         (AUTHENTICATION_OBJECT.name(), "Authentication object"),
         (OBJECT_CLASS.name(), "Object class"),
         (OBJECT_CLASS_FIELD.name(), "Object class field"),
         (OBJECT_CLASSES.name(), "Object class"),
     ] {
-        errors.reword(name, |text| {
+        errors.replace_messages(name, |text| {
             let id = text.strip_prefix("Invalid pk ")?.strip_suffix(" - object does not exist.")?;
             Some(format!("Invalid pk {id} - {of} does not exist."))
         });
     }
-    let is_empty = |key: &Key<Vec<String>>| {
+    let is_empty = |key: &FieldKey<Vec<String>>| {
         body.get(key.name()).and_then(|sent| sent.as_list(1)).is_some_and(|(items, _)| items.is_empty())
     };
     for key in [&REDIRECT_URIS, &EVENTS] {
-        if is_empty(key) && !errors.has(key.name()) {
+        if is_empty(key) && !errors.has_field(key.name()) {
             errors.add(key.name(), message::EMPTY_LIST);
         }
     }
@@ -101,8 +103,8 @@ pub fn check(
     before: Option<&Changes>,
     sent: &Changes,
     errors: &mut Errors,
-) -> Result<(), Error> {
-    let after = After { before, sent };
+) -> Result<(), StoreError> {
+    let after = RowAfterWrite { before, sent };
     match of {
         Type::DocumentManagement => {
             if sent.get(&FOLDER).is_some_and(|folder| !is_folder(&folder)) {
@@ -117,13 +119,13 @@ pub fn check(
 }
 
 /// The field must be one of documents, of the class.
-fn check_field(conn: &mut Conn, after: &After, errors: &mut Errors) -> Result<(), Error> {
-    if errors.has(OBJECT_CLASS_FIELD.name()) || errors.has(OBJECT_CLASS.name()) {
+fn check_field(conn: &mut Conn, after: &RowAfterWrite, errors: &mut Errors) -> Result<(), StoreError> {
+    if errors.has_field(OBJECT_CLASS_FIELD.name()) || errors.has_field(OBJECT_CLASS.name()) {
         return Ok(());
     }
     let Some(field) = after.get(&OBJECT_CLASS_FIELD) else { return Ok(()) };
     let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE id = $1 AND class_id = $2 AND type = 'document'");
-    let found = conn.opt(&sql.arg(field).arg(after.get(&OBJECT_CLASS)), |_| Ok(()))?;
+    let found = conn.query_optional(&sql.arg(field).arg(after.get(&OBJECT_CLASS)), |_| Ok(()))?;
     if found.is_none() {
         errors.add(OBJECT_CLASS_FIELD.name(), format!("Invalid pk {field} - Object class field does not exist."));
     }
@@ -139,7 +141,7 @@ fn check_webhook(request: &Request, before: Option<&Changes>, sent: &Changes, er
     }
     // Whoever leads a webhook elsewhere does not get what is signed with a secret that he does not know.
     let changes_url = |before: &Changes| url.as_ref().is_some_and(|url| Some(url) != before.get(&URL).as_ref());
-    if before.is_some_and(changes_url) && !sent.has(&SECRET) && !errors.has(SECRET.name()) {
+    if before.is_some_and(changes_url) && !sent.contains(&SECRET) && !errors.has_field(SECRET.name()) {
         errors.add(SECRET.name(), message::REQUIRED);
     }
 }

@@ -7,15 +7,15 @@
 use super::copies;
 use super::webhooks::queue::{self, NewDelivery};
 use super::webhooks::work;
-use events::outbox::HistoryEvent;
+use events::outbox::OutboxHistoryEvent;
 use events::record_events::{EVENT_TYPES, SOURCE_TYPES};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::json::Writer;
+use resource::json::JsonWriter;
 use resource::time;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// What this process knows of the integrations of a build, and at which version.
 #[derive(Default)]
@@ -38,29 +38,34 @@ struct Webhook {
 }
 
 impl Webhook {
-    fn wants(&self, event: &HistoryEvent) -> bool {
+    fn wants(&self, event: &OutboxHistoryEvent) -> bool {
         self.events & bit(event) != 0
     }
 }
 
-fn bit(event: &HistoryEvent) -> u32 {
+fn bit(event: &OutboxHistoryEvent) -> u32 {
     u32::try_from(event.event_type_id - 1).ok().and_then(|n| 1_u32.checked_shl(n)).unwrap_or(0)
 }
 
 /// Writes what integrations are told of these events.
-pub fn take(request: &Request, conn: &mut Conn, events: &[HistoryEvent], version: i64) -> Result<(), Refusal> {
-    let known = known(request, conn, version)?;
+pub fn write_notifications(
+    request: &Request,
+    conn: &mut Conn,
+    events: &[OutboxHistoryEvent],
+    version: i64,
+) -> Result<(), Refusal> {
+    let known = cached_subscriptions(request, conn, version)?;
     if !known.webhooks.is_empty() {
         put_deliveries(request, conn, events, &known.webhooks)?;
     }
     if !known.copies.is_empty() {
-        copies::put(request, conn, events, &known.copies)?;
+        copies::enqueue_copies(request, conn, events, &known.copies)?;
     }
     Ok(())
 }
 
 /// The subscriptions of a build at a version.
-fn known(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscriptions>, Error> {
+fn cached_subscriptions(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscriptions>, StoreError> {
     let known = &request.build.slot::<KnownSubscriptions>().0;
     let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, subscriptions)) = &*lock()
@@ -74,13 +79,13 @@ fn known(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscri
 }
 
 impl Subscriptions {
-    fn read(conn: &mut Conn) -> Result<Subscriptions, Error> {
+    fn read(conn: &mut Conn) -> Result<Subscriptions, StoreError> {
         let mut subscriptions = Subscriptions::default();
         let sql = Sql::new(
             "SELECT id, class_id, events, field_id FROM integrations \
              WHERE is_enabled = 1 AND type IN ('webhook', 'document_management') ORDER BY id",
         );
-        conn.each(&sql, |row| {
+        conn.for_each_row(&sql, |row| {
             let id = row.int(0)?;
             if let Some(field) = row.opt_int(3)? {
                 subscriptions.copies.entry(field).or_default().push(id);
@@ -102,10 +107,10 @@ impl Subscriptions {
 fn put_deliveries(
     request: &Request,
     conn: &mut Conn,
-    events: &[HistoryEvent],
+    events: &[OutboxHistoryEvent],
     webhooks: &[Webhook],
 ) -> Result<(), Refusal> {
-    let wanted: Vec<&HistoryEvent> =
+    let wanted: Vec<&OutboxHistoryEvent> =
         events.iter().filter(|event| webhooks.iter().any(|webhook| webhook.wants(event))).collect();
     if wanted.is_empty() {
         return Ok(());
@@ -130,17 +135,17 @@ fn put_deliveries(
         return Ok(());
     }
     request.effects.after_commit(work::wake);
-    Ok(queue::put(conn, &bodies, &deliveries, request.now)?)
+    Ok(queue::enqueue_deliveries(conn, &bodies, &deliveries, request.now)?)
 }
 
 /// The classes of records, also of those that are being deleted.
-fn classes_of(conn: &mut Conn, records: impl Iterator<Item = i64>) -> Result<HashMap<i64, i64>, Error> {
+fn classes_of(conn: &mut Conn, records: impl Iterator<Item = i64>) -> Result<HashMap<i64, i64>, StoreError> {
     let mut ids: Vec<i64> = records.collect();
     ids.sort_unstable();
     ids.dedup();
     let mut sql = Sql::new("SELECT id, class_id FROM records WHERE id");
-    sql.any(ids.clone()).push(" UNION ALL SELECT id, class_id FROM deleted_records WHERE id").any(ids);
-    Ok(conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?.into_iter().collect())
+    sql.push_any(ids.clone()).push(" UNION ALL SELECT id, class_id FROM deleted_records WHERE id").push_any(ids);
+    Ok(conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?.into_iter().collect())
 }
 
 /// The name of a number that counts from 1.
@@ -150,9 +155,9 @@ fn name(names: &[(&'static str, &'static str)], number: i64) -> &'static str {
 }
 
 /// What a webhook sends of an event: the event as the history service shows it, with its record.
-fn body(event: &HistoryEvent, class: i64) -> String {
+fn body(event: &OutboxHistoryEvent, class: i64) -> String {
     let entries: usize = event.event_data.iter().map(|entry| entry.len() + 1).sum();
-    let mut out = Writer::with_capacity(entries + 512);
+    let mut out = JsonWriter::with_capacity(entries + 512);
     let (event_type, at) = (name(&EVENT_TYPES, event.event_type_id), time::show(event.event_time));
     out.raw("{").name("type").text(event_type).name("timestamp").text(&at).name("data").raw("{");
     out.name("event_id").text(&event.event_id.to_string()).name("event_datetime").text(&at);

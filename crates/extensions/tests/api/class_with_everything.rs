@@ -1,10 +1,10 @@
 //! The end of a class that has everything (`docs/reference/object-classes.md`): what goes with it, and what stays.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::message;
-use testkit::{Client, docx, eventually};
+use testkit::{ApiClient, docx, eventually};
 
 const CLASS: &str = "/api/object-classes/1/";
 
@@ -25,20 +25,20 @@ const OF_CLASS: &[(&str, &str)] = &[
     ("integration_classes", "class_id"),
 ];
 
-async fn count(server: &Server, table: &'static str, column: &'static str, id: i64) -> i64 {
+async fn count(server: &TestServer, table: &'static str, column: &'static str, id: i64) -> i64 {
     let read = move |conn: &mut Conn| {
         let mut sql = Sql::new("SELECT count(*) FROM ");
         sql.name(table).push(" t WHERE t.").name(column).push(" = ").bind(id);
-        conn.one(&sql, |row| row.int(0))
+        conn.query_one(&sql, |row| row.int(0))
     };
-    server.build.db.read::<_, Error>(read).await.unwrap()
+    server.build.db.read::<_, StoreError>(read).await.unwrap()
 }
 
 /// Makes class 1 with a field of each type, which refers to class 2, and everything that a class can have. Returns what goes
 /// with it, as addresses.
-async fn fill(server: &Server, api: &Client) -> Vec<String> {
+async fn create_class(server: &TestServer, api: &ApiClient) -> Vec<String> {
     for name in ["Everything", "Other"] {
-        api.post("/api/object-classes/", json!({"name": name})).await.created();
+        api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
     }
     let mut fields = Vec::new();
     let options = json!([{"value": "a", "text": "A"}]);
@@ -55,21 +55,23 @@ async fn fill(server: &Server, api: &Client) -> Vec<String> {
         fields.push(json!({"label": label, "type": "relation", "related_object_class": class}));
     }
     for field in fields {
-        api.post(&format!("{CLASS}fields/"), field).await.created();
+        api.post(&format!("{CLASS}fields/"), field).await.expect_created();
     }
     let files = json!({"label": "files", "type": "document"});
     let other_files = api.post("/api/object-classes/2/fields/", files).await.id();
 
     let user = server.as_type("internal").await;
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
-    api.post(&format!("{CLASS}owners/"), json!([user.id])).await.created();
+    api.post(&format!("{CLASS}owners/"), json!([user.id])).await.expect_created();
     let set = json!({"name": "Set", "permissions": {"object_records": ["view"]}});
     let class_set = api.post(&format!("{CLASS}permission-sets/"), set.clone()).await.id();
-    api.post(&format!("{CLASS}permission-sets/{class_set}/assignees/users/"), json!([user.id])).await.created();
-    api.post(&format!("{CLASS}permission-sets/{class_set}/assignees/user-groups/"), json!([group])).await.created();
+    api.post(&format!("{CLASS}permission-sets/{class_set}/assignees/users/"), json!([user.id])).await.expect_created();
+    api.post(&format!("{CLASS}permission-sets/{class_set}/assignees/user-groups/"), json!([group]))
+        .await
+        .expect_created();
     let record_set = api.post(&format!("{CLASS}record-permission-sets/"), set).await.id();
     let form = json!({"name": "Form", "object_class": 1, "type": "create", "configuration": {"class": 1}});
-    let form = api.post("/api/object-class-forms/", form).await.created()["uuid"].as_str().unwrap().to_owned();
+    let form = api.post("/api/object-class-forms/", form).await.expect_created()["uuid"].as_str().unwrap().to_owned();
     let token = api.upload("letter.docx", docx(["{{ string }}"])).await;
     let letter = json!({"name": "Letter", "template_file": token});
     let letter = api.post(&format!("{CLASS}document-templates/"), letter).await.id();
@@ -88,18 +90,18 @@ async fn fill(server: &Server, api: &Client) -> Vec<String> {
         {"object_class": 1, "class_field": document}, {"object_class": 2, "class_field": other_files},
     ]);
     let home = json!({"content": "{\"class\": 1}", "upload_component": uploads});
-    api.post("/ui-config/home/", home).await.created();
+    api.post("/ui-config/home/", home).await.expect_created();
 
     let receiver = json!({
         "type": "webhook", "name": "Webhook", "is_enabled": true, "object_class": 1,
         "url": "https://127.0.0.1:1/", "secret": "sixteen letters!",
     });
-    api.post("/api/integrations/", receiver).await.created();
+    api.post("/api/integrations/", receiver).await.expect_created();
     let agents = json!({
         "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_class": 1, "object_classes": [1, 2],
         "redirect_uris": ["https://agent.example/callback"],
     });
-    api.post("/api/integrations/", agents).await.created();
+    api.post("/api/integrations/", agents).await.expect_created();
 
     // A record with tasks, an assignee, a file and a document, which is deleted and can be restored.
     let given = json!([{"permission_set": record_set, "users": [user.id], "user_groups": [group]}]);
@@ -107,27 +109,27 @@ async fn fill(server: &Server, api: &Client) -> Vec<String> {
     let record = json!({"fields": {"string": "One", "document": [paper]}, "permission_sets": given});
     let records = format!("{CLASS}object-records/");
     let record = api.post(&records, record).await.id();
-    api.post(&records, json!({"fields": {"self": record}})).await.created();
+    api.post(&records, json!({"fields": {"self": record}})).await.expect_created();
     for template in [update, question] {
         let task = json!({"task_template": template, "object_record": record, "assignees": [user.id]});
-        api.post("/api/tasks/", task).await.created();
+        api.post("/api/tasks/", task).await.expect_created();
     }
     let body = json!({"object_record": record, "document_template": letter});
-    api.post("/api/object-records/documents/", body).await.created();
+    api.post("/api/object-records/documents/", body).await.expect_created();
     let run = format!("/api/object-records/{record}/documents/{letter}/");
     eventually(async || api.get(&run).await.ok()["generated_document"]["status"] != "processing").await;
-    api.delete(CLASS).await.is(400, message::detail("Object class has records and cannot be deleted."));
+    api.delete(CLASS).await.expect_reply(400, message::detail("Object class has records and cannot be deleted."));
     api.delete(&format!("{records}batch/")).await.refuses(json!({"ids": ["This field is required."]}));
     let ids = api.get(&records).await.ids();
-    api.delete_all(&format!("{records}batch/"), json!({"ids": ids})).await.is_empty();
+    api.delete_all(&format!("{records}batch/"), json!({"ids": ids})).await.expect_empty();
     assert_eq!(api.get(&format!("{records}deleted/")).await.ids().len(), 2);
 
     // Class 2 points here, so that it is in use.
     let back = json!({"label": "back", "type": "relation", "related_object_class": 1});
-    api.delete(&format!("{CLASS}fields/{}/", field_named(api, "other").await)).await.is_empty();
+    api.delete(&format!("{CLASS}fields/{}/", field_named(api, "other").await)).await.expect_empty();
     let back = api.post("/api/object-classes/2/fields/", back).await.id();
-    api.delete(CLASS).await.is(400, message::detail("Object class is in use."));
-    api.delete(&format!("/api/object-classes/2/fields/{back}/")).await.is_empty();
+    api.delete(CLASS).await.expect_reply(400, message::detail("Object class is in use."));
+    api.delete(&format!("/api/object-classes/2/fields/{back}/")).await.expect_empty();
 
     let of_class = ["", "fields/", "owners/", "permission-sets/", "record-permission-sets/", "document-templates/"];
     let of_class = of_class.iter().map(|below| format!("{CLASS}{below}"));
@@ -142,19 +144,19 @@ async fn fill(server: &Server, api: &Client) -> Vec<String> {
         .collect()
 }
 
-async fn field_named(api: &Client, label: &str) -> i64 {
+async fn field_named(api: &ApiClient, label: &str) -> i64 {
     api.get(&format!("{CLASS}fields/?label={label}")).await.ids()[0]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_that_has_everything_goes_and_nothing_refers_to_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    let gone = fill(&server, &api).await;
+    let gone = create_class(&server, &api).await;
     for path in &gone {
         assert_ne!(api.get(path).await.status, 404, "{path} is there before");
     }
-    api.delete(CLASS).await.is_empty();
+    api.delete(CLASS).await.expect_empty();
     for path in &gone {
         assert_eq!(api.get(path).await, (404, message::not_found()), "{path}");
     }

@@ -1,12 +1,12 @@
 //! `/api/custom-components/`, its repositories and `/components/`, with imports that fail at once, or whose outcome is put into
 //! the database (`docs/reference/custom-components.md`). Real ones are imported in `crates/chancery/tests/extensions`.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, Reply, SECOND, Tenant, at_once, eventually, one_wins};
+use testkit::{ApiClient, Reply, SECOND, TestBuild, eventually, one_wins, send_concurrently};
 
 const ALL: &str = "/api/custom-components/";
 const REPOSITORIES: &str = "/api/custom-components/repository/";
@@ -14,17 +14,17 @@ const REPOSITORIES: &str = "/api/custom-components/repository/";
 const NOWHERE: &str = "https://127.0.0.1:1/map.git";
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-async fn sql(tenant: &Tenant, text: String) {
+async fn sql(tenant: &TestBuild, text: String) {
     let text: &'static str = text.leak();
     let write = move |conn: &mut Conn| conn.exec(&Sql::new(text)).map(drop);
-    tenant.build.db.write::<(), Error>(write).await.unwrap();
+    tenant.build.db.write::<(), StoreError>(write).await.unwrap();
 }
 
-async fn number(tenant: &Tenant, text: &'static str) -> i64 {
-    tenant.build.db.read::<_, Error>(move |conn| conn.one(&Sql::new(text), |row| row.int(0))).await.unwrap()
+async fn number(tenant: &TestBuild, text: &'static str) -> i64 {
+    tenant.build.db.read::<_, StoreError>(move |conn| conn.query_one(&Sql::new(text), |row| row.int(0))).await.unwrap()
 }
 
-fn one(id: i64) -> String {
+fn component_path(id: i64) -> String {
     format!("{ALL}{id}/")
 }
 
@@ -33,7 +33,7 @@ fn repository_at(id: i64) -> String {
 }
 
 /// Waits until something does not say `processing`.
-async fn ended(api: &Client, path: &str) -> Value {
+async fn wait_for_end(api: &ApiClient, path: &str) -> Value {
     eventually(async || {
         let found = api.get(path).await.ok();
         if found["status"] == "processing" { Err(found) } else { Ok(found) }
@@ -42,16 +42,16 @@ async fn ended(api: &Client, path: &str) -> Value {
 }
 
 /// Makes a repository whose import has failed.
-async fn failed(api: &Client) -> i64 {
+async fn create_failed_repository(api: &ApiClient) -> i64 {
     let body = json!({"repository_url": NOWHERE, "username": "deploy", "token": "t0ken"});
     let id = api.post(REPOSITORIES, body).await.id();
-    ended(api, &repository_at(id)).await;
+    wait_for_end(api, &repository_at(id)).await;
     id
 }
 
 /// Makes a repository as if it had been imported.
-async fn imported(tenant: &Tenant, api: &Client) -> i64 {
-    let id = failed(api).await;
+async fn create_imported_repository(tenant: &TestBuild, api: &ApiClient) -> i64 {
+    let id = create_failed_repository(api).await;
     let parameters = r#"[{"parameter_description":"","parameter_name":"zoom","parameter_type":"integer","parameter_limit":20,"parameter_options":[]}]"#;
     let text = format!(
         "UPDATE custom_component_repositories SET status = 'imported', errors = NULL, version = '1.2', publisher = 'Maps Ltd', \
@@ -62,7 +62,7 @@ async fn imported(tenant: &Tenant, api: &Client) -> i64 {
     id
 }
 
-fn uses(holds: bool) -> Value {
+fn uses_body(holds: bool) -> Value {
     json!({
         "landing_page": holds, "object_class_create_form": true, "object_class_summary_form": false,
         "object_class_standalone_form": true, "task_template_form": false,
@@ -70,23 +70,23 @@ fn uses(holds: bool) -> Value {
 }
 
 fn body(name: &str, repository: i64) -> Value {
-    json!({"name": name, "repository": repository, "available_use": uses(true)})
+    json!({"name": name, "repository": repository, "available_use": uses_body(true)})
 }
 
 /// Makes a component of a repository of its own.
-async fn component(tenant: &Tenant, api: &Client, name: &str) -> i64 {
-    let repository = imported(tenant, api).await;
+async fn component(tenant: &TestBuild, api: &ApiClient, name: &str) -> i64 {
+    let repository = create_imported_repository(tenant, api).await;
     let id = api.post(ALL, body(name, repository)).await.id();
-    ended(api, &one(id)).await;
+    wait_for_end(api, &component_path(id)).await;
     id
 }
 
-fn without(mut value: Value, names: &[&str]) -> Value {
+fn without_members(mut value: Value, names: &[&str]) -> Value {
     names.iter().for_each(|name| drop(value.as_object_mut().unwrap().shift_remove(*name)));
     value
 }
 
-fn with(mut value: Value, name: &str, sent: Value) -> Value {
+fn with_member(mut value: Value, name: &str, sent: Value) -> Value {
     value[name] = sent;
     value
 }
@@ -95,12 +95,12 @@ const UNREACHABLE: &str = "Repository is not reachable, or access to it is not p
 
 #[tokio::test]
 async fn a_repository_from_its_making_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let made = api.post(REPOSITORIES, json!({
         "repository_url": NOWHERE, "username": " deploy ", "token": "t0ken", "status": "imported", "id": 7, "version": "9",
     })).await;
-    made.is(
+    made.expect_reply(
         201,
         json!({
             "id": 1, "repository_url": NOWHERE, "username": "deploy", "created_at": START, "created_by": admin(),
@@ -111,31 +111,34 @@ async fn a_repository_from_its_making_to_its_end() {
         "version": null, "publisher": null, "publisher_url": null, "logo": null, "imported_at": null,
         "created_at": START, "created_by": admin(),
     });
-    assert_eq!(ended(&api, &repository_at(1)).await, shown);
+    assert_eq!(wait_for_end(&api, &repository_at(1)).await, shown);
     // It is not changed, but imported again, maybe with other credentials.
     api.patch(&repository_at(1), json!({"username": "other"}))
         .await
-        .is(405, message::detail("Method \"PATCH\" not allowed."));
+        .expect_reply(405, message::detail("Method \"PATCH\" not allowed."));
     let import = format!("{}import/", repository_at(1));
     let again = api
         .post(&import, json!({"username": "other", "token": "s3cret", "repository_url": "https://evil.example"}))
         .await;
     shown["username"] = "other".into();
-    again.is(200, with(with(shown.clone(), "status", json!("processing")), "errors", json!(null)));
-    assert_eq!(ended(&api, &repository_at(1)).await, shown);
+    again.expect_reply(
+        200,
+        with_member(with_member(shown.clone(), "status", json!("processing")), "errors", json!(null)),
+    );
+    assert_eq!(wait_for_end(&api, &repository_at(1)).await, shown);
     api.post(&import, json!({})).await.ok();
-    ended(&api, &repository_at(1)).await;
+    wait_for_end(&api, &repository_at(1)).await;
     api.post(&import, json!({"username": "", "token": null})).await.refuses(json!({
         "username": ["This field may not be blank."], "token": ["This field may not be null."],
     }));
     let state = api.get(&repository_at(1)).await;
     let delete = |known: &str| api.call("DELETE", &repository_at(1)).header("if-match", known);
-    delete("\"other\"").send().await.is(412, message::detail("Object has been changed."));
-    delete(state.header("etag")).send().await.is_empty();
+    delete("\"other\"").send().await.expect_reply(412, message::detail("Object has been changed."));
+    delete(state.header("etag")).send().await.expect_empty();
     for path in [repository_at(1), repository_at(99)] {
-        api.get(&path).await.is(404, message::not_found());
-        api.delete(&path).await.is(404, message::not_found());
-        api.post(&format!("{path}import/"), json!({})).await.is(404, message::not_found());
+        api.get(&path).await.expect_reply(404, message::not_found());
+        api.delete(&path).await.expect_reply(404, message::not_found());
+        api.post(&format!("{path}import/"), json!({})).await.expect_reply(404, message::not_found());
     }
     let log = api.get("/api/administration/log/?resource=custom_component_repositories&ordering=id").await;
     assert_eq!(log.column("action"), ["create", "import", "import", "delete"]);
@@ -155,7 +158,7 @@ async fn a_repository_from_its_making_to_its_end() {
 
 #[tokio::test]
 async fn wrong_repositories_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let required = json!(["This field is required."]);
     api.post(REPOSITORIES, json!({}))
@@ -196,34 +199,38 @@ async fn wrong_repositories_are_refused() {
 
 #[tokio::test]
 async fn a_repository_at_a_closed_address_fails() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for host in
         ["10.0.0.1", "127.1", "0x7f.1", "[::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "localhost", "nowhere.invalid"]
     {
         let body = json!({"repository_url": format!("https://{host}/a.git"), "username": "u", "token": "t"});
         let id = api.post(REPOSITORIES, body).await.id();
-        assert_eq!(ended(&api, &repository_at(id)).await["errors"], json!({"repository_url": [UNREACHABLE]}), "{host}");
+        assert_eq!(
+            wait_for_end(&api, &repository_at(id)).await["errors"],
+            json!({"repository_url": [UNREACHABLE]}),
+            "{host}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_build_has_so_many_repositories() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    failed(&api).await;
+    create_failed_repository(&api).await;
     server.set_limit("custom_component_repositories", 2).await;
-    failed(&api).await;
+    create_failed_repository(&api).await;
     let body = json!({"repository_url": NOWHERE, "username": "deploy", "token": "t"});
     let refusal = json!({"detail": "Limit of 2 Repositories has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
-    api.post(REPOSITORIES, body.clone()).await.is(400, refusal);
-    api.delete(&repository_at(1)).await.is_empty();
-    api.post(REPOSITORIES, body).await.created();
+    api.post(REPOSITORIES, body.clone()).await.expect_reply(400, refusal);
+    api.delete(&repository_at(1)).await.expect_empty();
+    api.post(REPOSITORIES, body).await.expect_created();
 }
 
 #[tokio::test]
 async fn the_schema_of_a_repository_has_what_a_create_takes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = server.admin().await.options(REPOSITORIES).await.ok();
     let least = json!({"name": "min_length", "value": 1});
     let most = |max: i64| json!({"name": "max_length", "value": max});
@@ -243,16 +250,16 @@ async fn the_schema_of_a_repository_has_what_a_create_takes() {
 
 #[tokio::test]
 async fn a_component_from_its_making_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    let repository = imported(&server, &api).await;
-    api.get(ALL).await.is(200, page(json!([])));
+    let repository = create_imported_repository(&server, &api).await;
+    api.get(ALL).await.expect_reply(200, page(json!([])));
     let made = api
         .post(
             ALL,
             json!({
                 "name": " Map ", "description": "Shows places", "repository": repository, "is_enabled": true,
-                "available_use": with(uses(true), "planet", json!(1)), "status": "failed", "version": "9",
+                "available_use": with_member(uses_body(true), "planet", json!(1)), "status": "failed", "version": "9",
             }),
         )
         .await;
@@ -260,7 +267,7 @@ async fn a_component_from_its_making_to_its_end() {
     let index = format!("https://a.example/components/1/{COMMIT}/index.html");
     let mut shown = json!({
         "id": 1, "name": "Map", "description": "Shows places", "repository": repository, "is_enabled": true,
-        "status": "processing", "available_use": uses(true), "version": "1.2", "publisher": "Maps Ltd",
+        "status": "processing", "available_use": uses_body(true), "version": "1.2", "publisher": "Maps Ltd",
         "publisher_url": "https://maps.example",
         "parameters": [{
             "parameter_description": "", "parameter_name": "zoom", "parameter_type": "integer", "parameter_limit": 20,
@@ -269,43 +276,43 @@ async fn a_component_from_its_making_to_its_end() {
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
         "index_url": index, "_meta": permissions,
     });
-    made.is(201, shown.clone());
+    made.expect_reply(201, shown.clone());
     shown["status"] = "installed".into();
-    assert_eq!(ended(&api, &one(1)).await, shown);
-    let listed = with(without(shown.clone(), &["parameters"]), "repository_url", NOWHERE.into());
-    api.get(ALL).await.is(200, page(json!([listed])));
+    assert_eq!(wait_for_end(&api, &component_path(1)).await, shown);
+    let listed = with_member(without_members(shown.clone(), &["parameters"]), "repository_url", NOWHERE.into());
+    api.get(ALL).await.expect_reply(200, page(json!([listed])));
 
     server.advance(SECOND);
-    let known = api.get(&one(1)).await;
+    let known = api.get(&component_path(1)).await;
     let edit = |known: &str| {
-        api.call("PATCH", &one(1)).header("if-match", known).json(&json!({
-        "name": "Chart", "description": "", "is_enabled": false, "repository": 99, "status": "failed", "available_use": uses(false),
+        api.call("PATCH", &component_path(1)).header("if-match", known).json(&json!({
+        "name": "Chart", "description": "", "is_enabled": false, "repository": 99, "status": "failed", "available_use": uses_body(false),
     }))
     };
-    edit("\"other\"").send().await.is(412, message::detail("Object has been changed."));
+    edit("\"other\"").send().await.expect_reply(412, message::detail("Object has been changed."));
     for (name, value) in [
         ("name", json!("Chart")),
         ("description", json!("")),
         ("is_enabled", json!(false)),
-        ("available_use", uses(false)),
+        ("available_use", uses_body(false)),
         ("modified_at", json!("2026-01-31T09:30:01.000000Z")),
     ] {
         shown[name] = value;
     }
-    edit(known.header("etag")).send().await.is(200, shown.clone());
-    api.patch(&one(1), json!({})).await.is(200, shown);
+    edit(known.header("etag")).send().await.expect_reply(200, shown.clone());
+    api.patch(&component_path(1), json!({})).await.expect_reply(200, shown);
     api.delete(&repository_at(repository))
         .await
         .refuses(message::detail("Repository is used by a custom component and cannot be deleted."));
 
-    api.delete(&one(1)).await.is_empty();
-    for path in [one(1), one(99)] {
-        api.get(&path).await.is(404, message::not_found());
-        api.patch(&path, json!({})).await.is(404, message::not_found());
-        api.delete(&path).await.is(404, message::not_found());
+    api.delete(&component_path(1)).await.expect_empty();
+    for path in [component_path(1), component_path(99)] {
+        api.get(&path).await.expect_reply(404, message::not_found());
+        api.patch(&path, json!({})).await.expect_reply(404, message::not_found());
+        api.delete(&path).await.expect_reply(404, message::not_found());
     }
     // Its repository stays, and is free.
-    api.post(ALL, body("Map", repository)).await.created();
+    api.post(ALL, body("Map", repository)).await.expect_created();
     let log = api.get("/api/administration/log/?resource=custom_components&ordering=id").await;
     assert_eq!(log.column("action"), ["create", "edit", "delete", "create"]);
     assert_eq!(log.column("object_name"), ["Map", "Chart", "Chart", "Map"]);
@@ -313,17 +320,17 @@ async fn a_component_from_its_making_to_its_end() {
         log.column("changes")[1],
         json!({
             "name": ["Map", "Chart"], "description": ["Shows places", ""], "is_enabled": [true, false],
-            "available_use": [uses(true), uses(false)],
+            "available_use": [uses_body(true), uses_body(false)],
         })
     );
 }
 
 #[tokio::test]
 async fn wrong_components_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     component(&server, &api, "Taken").await;
-    let (other, broken) = (imported(&server, &api).await, failed(&api).await);
+    let (other, broken) = (create_imported_repository(&server, &api).await, create_failed_repository(&api).await);
     let required = json!(["This field is required."]);
     api.post(ALL, json!({}))
         .await
@@ -345,18 +352,18 @@ async fn wrong_components_are_refused() {
         ("available_use", json!([]), json!(["Invalid data. Expected a dictionary, but got list."])),
         (
             "available_use",
-            without(uses(true), &["landing_page", "task_template_form"]),
+            without_members(uses_body(true), &["landing_page", "task_template_form"]),
             json!({"landing_page": required, "task_template_form": required}),
         ),
         (
             "available_use",
-            with(with(uses(true), "landing_page", json!(1)), "task_template_form", json!(null)),
+            with_member(with_member(uses_body(true), "landing_page", json!(1)), "task_template_form", json!(null)),
             json!({"landing_page": ["Must be a valid boolean."], "task_template_form": ["This field may not be null."]}),
         ),
     ] {
-        api.post(ALL, with(body("New", other), name, value.clone())).await.refuses(json!({name: wrong}));
+        api.post(ALL, with_member(body("New", other), name, value.clone())).await.refuses(json!({name: wrong}));
         if name != "repository" && wrong != json!(["This field must be unique."]) {
-            api.patch(&one(1), json!({name: value})).await.refuses(json!({name: wrong}));
+            api.patch(&component_path(1), json!({name: value})).await.refuses(json!({name: wrong}));
         }
     }
     // All at once.
@@ -373,13 +380,13 @@ async fn wrong_components_are_refused() {
 
 #[tokio::test]
 async fn the_list_is_sorted_and_filtered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["b", "C", "a"] {
         component(&server, &api, name).await;
         server.advance(SECOND);
     }
-    api.patch(&one(2), json!({"is_enabled": true})).await.ok();
+    api.patch(&component_path(2), json!({"is_enabled": true})).await.ok();
     for (query, ids) in [
         ("ordering=name", vec![3, 1, 2]),
         ("ordering=-id", vec![3, 2, 1]),
@@ -406,9 +413,9 @@ async fn the_list_is_sorted_and_filtered() {
 
 #[tokio::test]
 async fn a_component_waits_for_its_repository() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    let repository = failed(&api).await;
+    let repository = create_failed_repository(&api).await;
     // As if its import was still to come.
     sql(&server, "UPDATE custom_component_repositories SET status = 'processing'".to_owned()).await;
     let made = api.post(ALL, body("Map", repository)).await;
@@ -418,39 +425,39 @@ async fn a_component_waits_for_its_repository() {
     );
     assert_eq!(made["parameters"], json!([]));
     api.post(&format!("{}import/", repository_at(repository)), json!({})).await.ok();
-    assert_eq!(ended(&api, &one(1)).await["status"], "failed");
+    assert_eq!(wait_for_end(&api, &component_path(1)).await["status"], "failed");
     // It waits again when another import is asked for.
     let import = format!("{}import/", repository_at(repository));
     api.post(&import, json!({})).await.ok();
-    assert_eq!(ended(&api, &one(1)).await["status"], "failed");
+    assert_eq!(wait_for_end(&api, &component_path(1)).await["status"], "failed");
     // What has been installed stays so when a later import fails.
     sql(&server, format!("UPDATE custom_component_repositories SET commit_id = '{COMMIT}'")).await;
     api.post(&import, json!({})).await.ok();
-    assert_eq!(ended(&api, &one(1)).await["status"], "installed");
-    assert_eq!(ended(&api, &repository_at(repository)).await["status"], "failed");
+    assert_eq!(wait_for_end(&api, &component_path(1)).await["status"], "installed");
+    assert_eq!(wait_for_end(&api, &repository_at(repository)).await["status"], "failed");
     api.post(&import, json!({})).await.ok();
-    ended(&api, &repository_at(repository)).await;
-    assert_eq!(api.get(&one(1)).await["status"], "installed");
+    wait_for_end(&api, &repository_at(repository)).await;
+    assert_eq!(api.get(&component_path(1)).await["status"], "installed");
 }
 
 #[tokio::test]
 async fn a_build_has_so_many_components() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     server.set_limit("custom_components", 1).await;
     component(&server, &api, "Map").await;
-    let repository = imported(&server, &api).await;
+    let repository = create_imported_repository(&server, &api).await;
     let refusal =
         json!({"detail": "Limit of 1 Custom Components has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
-    api.post(ALL, body("Chart", repository)).await.is(400, refusal);
+    api.post(ALL, body("Chart", repository)).await.expect_reply(400, refusal);
     assert_eq!(api.get("/api/limits/").await["custom_components"], json!({"count": 1, "limit": 1}));
-    api.delete(&one(1)).await.is_empty();
-    api.post(ALL, body("Chart", repository)).await.created();
+    api.delete(&component_path(1)).await.expect_empty();
+    api.post(ALL, body("Chart", repository)).await.expect_created();
 }
 
 #[tokio::test]
 async fn only_super_admins_have_components() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     component(&server, &api, "Map").await;
     assert!(!api.options("/api/roles/").await.text.contains("custom_component\":[\"list"));
@@ -463,15 +470,15 @@ async fn only_super_admins_have_components() {
             other.get("/api/users/permissions/").await["custom_component"],
             json!({"list": false, "view": false, "create": false, "edit": false})
         );
-        let refused = |reply: Reply| reply.is(403, message::forbidden());
-        for path in [ALL.to_owned(), one(1), repository_at(1)] {
+        let refused = |reply: Reply| reply.expect_reply(403, message::forbidden());
+        for path in [ALL.to_owned(), component_path(1), repository_at(1)] {
             refused(other.get(&path).await);
         }
         refused(other.post(ALL, json!({})).await);
         refused(other.post(REPOSITORIES, json!({})).await);
         refused(other.post(&format!("{}import/", repository_at(1)), json!({})).await);
-        refused(other.patch(&one(1), json!({})).await);
-        refused(other.delete(&one(1)).await);
+        refused(other.patch(&component_path(1), json!({})).await);
+        refused(other.delete(&component_path(1)).await);
         refused(other.delete(&repository_at(1)).await);
         other.options(ALL).await.ok();
         other.options(REPOSITORIES).await.ok();
@@ -480,49 +487,49 @@ async fn only_super_admins_have_components() {
 
 #[tokio::test]
 async fn everybody_who_is_signed_in_can_show_an_enabled_component() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     component(&server, &api, "Map").await;
     let clerk = server.as_type("external").await;
     let frame = "/api/custom-components/frames/1/";
-    clerk.get(frame).await.is(404, message::not_found());
-    api.patch(&one(1), json!({"is_enabled": true})).await.ok();
+    clerk.get(frame).await.expect_reply(404, message::not_found());
+    api.patch(&component_path(1), json!({"is_enabled": true})).await.ok();
     let index = format!("https://a.example/components/1/{COMMIT}/index.html");
-    clerk.get(frame).await.is(200, json!({"id": 1, "name": "Map", "index_url": index}));
-    clerk.get("/api/custom-components/frames/9/").await.is(404, message::not_found());
-    server.anonymous().get(frame).await.is(401, message::unauthenticated());
+    clerk.get(frame).await.expect_reply(200, json!({"id": 1, "name": "Map", "index_url": index}));
+    clerk.get("/api/custom-components/frames/9/").await.expect_reply(404, message::not_found());
+    server.anonymous().get(frame).await.expect_reply(401, message::unauthenticated());
 }
 
 #[tokio::test]
 async fn a_component_that_goes_leaves_forms() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["Map", "Chart"] {
         let id = component(&server, &api, name).await;
-        api.patch(&one(id), json!({"is_enabled": true})).await.ok();
+        api.patch(&component_path(id), json!({"is_enabled": true})).await.ok();
     }
     let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
     let form = json!({
         "name": "New order", "object_class": class, "type": "create", "configuration": {}, "custom_components": [1, 2],
     });
-    let uuid = api.post("/api/object-class-forms/", form).await.created()["uuid"].as_str().unwrap().to_owned();
-    api.delete(&one(1)).await.is_empty();
+    let uuid = api.post("/api/object-class-forms/", form).await.expect_created()["uuid"].as_str().unwrap().to_owned();
+    api.delete(&component_path(1)).await.expect_empty();
     assert_eq!(api.get(&format!("/api/object-class-forms/{uuid}/")).await["custom_components"], json!([2]));
 }
 
 #[tokio::test]
 async fn of_creates_at_once_one_has_the_repository_and_one_the_last_place() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    let repository = imported(&server, &api).await;
+    let repository = create_imported_repository(&server, &api).await;
     let creates =
         (0..8).map(|n| api.call("POST", ALL).json(&body(&format!("Map {n}"), repository))).collect::<Vec<_>>();
-    one_wins(&at_once(creates).await, 201, &json!({"repository": ["This field must be unique."]}));
+    one_wins(&send_concurrently(creates).await, 201, &json!({"repository": ["This field must be unique."]}));
     let mut repositories = Vec::new();
     for _ in 0..4 {
-        repositories.push(imported(&server, &api).await);
+        repositories.push(create_imported_repository(&server, &api).await);
     }
     server.set_limit("custom_components", 2).await;
     let creates = repositories.into_iter().map(|id| api.call("POST", ALL).json(&body(&format!("Chart {id}"), id)));
-    one_wins(&at_once(creates).await, 201, &message::exceeded("2 Custom Components"));
+    one_wins(&send_concurrently(creates).await, 201, &message::limit_exceeded("2 Custom Components"));
 }

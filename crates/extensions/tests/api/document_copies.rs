@@ -2,20 +2,20 @@
 //! document store, a directory or an S3-compatible server.
 
 use crate::set_up::{INTEGRATIONS, address, advance, copies, number, with_class};
-use crate::{Api, Server};
+use crate::{Api, TestServer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
-use testkit::{Api as _, Client, DOMAIN, S3, eventually, quiet_period};
+use testkit::{Api as _, ApiClient, DOMAIN, S3Server, eventually, quiet_period};
 
 const RECORDS: &str = "/api/object-classes/1/object-records/";
 
-async fn with_directory() -> (Server, TempDir) {
+async fn with_directory() -> (TestServer, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file://{}/made", directory.path().display());
-    let server = Server::with(|settings| {
-        settings.domains.edit::<extensions::Settings>().document_store_url = Some(url);
+    let server = TestServer::start_with(|settings| {
+        settings.domains.edit::<extensions::ExtensionSettings>().document_store_url = Some(url);
         settings.identity.access_token_seconds = 1_000_000;
     })
     .await;
@@ -23,7 +23,7 @@ async fn with_directory() -> (Server, TempDir) {
 }
 
 /// Makes a record with these files; its id.
-async fn record_with(api: &Client, files: &[(&str, &str)]) -> i64 {
+async fn record_with(api: &ApiClient, files: &[(&str, &str)]) -> i64 {
     let mut tokens = Vec::new();
     for (name, text) in files {
         tokens.push(api.upload(name, text.as_bytes().to_vec()).await);
@@ -49,7 +49,7 @@ fn all_files(directory: &Path) -> Vec<String> {
 }
 
 /// Waits until all copies are made that are asked for.
-async fn copied(server: &Server, count: i64) {
+async fn wait_for_copies(server: &TestServer, count: i64) {
     let made = "SELECT count(*) FROM document_copies WHERE copied_at IS NOT NULL";
     eventually(async || match number(server, made).await {
         made if made < count => Err(format!("{made} of {count} copies were made")),
@@ -66,10 +66,10 @@ async fn files_of_the_field_are_copied_below_the_place_of_the_build() {
     // Somebody else's file has a name already.
     std::fs::create_dir_all(store.join(DOMAIN).join("contracts/1")).unwrap();
     std::fs::write(store.join(DOMAIN).join("contracts/1/b.txt"), "of somebody else").unwrap();
-    api.post(INTEGRATIONS, copies("Contracts")).await.created();
+    api.post(INTEGRATIONS, copies("Contracts")).await.expect_created();
     let record = record_with(&api, &[("a.txt", "one"), ("a.txt", "two"), ("a.txt", "two"), ("b.txt", "three")]).await;
     assert_eq!(record, 1);
-    copied(&server, 4).await;
+    wait_for_copies(&server, 4).await;
     let paths = ["a.txt", "a_2.txt", "a_3.txt", "b.txt", "b_2.txt"];
     assert_eq!(all_files(&store), paths.map(|name| format!("{DOMAIN}/contracts/1/{name}")));
     let text = |name: &str| std::fs::read_to_string(store.join(DOMAIN).join("contracts/1").join(name)).unwrap();
@@ -85,11 +85,11 @@ async fn files_of_the_field_are_copied_below_the_place_of_the_build() {
     let mut files = held.as_array().unwrap().clone();
     files.push(json!(api.upload("../../ä\u{202e} #1.txt", "four".as_bytes().to_vec()).await));
     api.patch(&format!("/api/object-records/{record}/"), json!({"fields": {"files": files}})).await.ok();
-    copied(&server, 5).await;
+    wait_for_copies(&server, 5).await;
     assert_eq!(text("ä #1.txt"), "four");
     assert_eq!(all_files(&store).len(), 6);
     // Copies stay when the record goes.
-    api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     assert_eq!(all_files(&store).len(), 6);
 }
 
@@ -99,11 +99,11 @@ async fn a_content_that_is_there_is_not_copied_again_where_that_is_wanted() {
     let api = with_class(&server).await;
     let mut body = copies("Contracts");
     (body["dedupe"], body["folder"]) = (json!(true), json!("a/b/"));
-    api.post(INTEGRATIONS, body).await.created();
+    api.post(INTEGRATIONS, body).await.expect_created();
     let files = [("a.txt", "one"), ("b.txt", "one"), ("c.txt", "two"), ("d.txt", "one")];
     let record = record_with(&api, &files).await;
     let other = record_with(&api, &[("z.txt", "one")]).await;
-    copied(&server, 5).await;
+    wait_for_copies(&server, 5).await;
     // Of the files of one record with one content there is one copy.
     let found = all_files(&directory.path().join("made"));
     assert_eq!(found.len(), 3, "{found:?}");
@@ -115,7 +115,7 @@ async fn a_disabled_integration_copies_nothing_and_goes_on_when_it_is_enabled() 
     let (server, directory) = with_directory().await;
     let api = with_class(&server).await;
     let store = directory.path().join("made");
-    let one = address(&api.post(INTEGRATIONS, copies("Contracts")).await.created());
+    let one = address(&api.post(INTEGRATIONS, copies("Contracts")).await.expect_created());
     // The store is away: something else stands in its place.
     std::fs::remove_dir(&store).unwrap();
     std::fs::write(&store, "in the way").unwrap();
@@ -131,31 +131,31 @@ async fn a_disabled_integration_copies_nothing_and_goes_on_when_it_is_enabled() 
     assert_eq!(all_files(&store), Vec::<String>::new());
     // What waited is copied; what came while it was disabled is not.
     api.patch(&one, json!({"is_enabled": true})).await.ok();
-    copied(&server, 1).await;
+    wait_for_copies(&server, 1).await;
     assert_eq!(all_files(&store), [format!("{DOMAIN}/contracts/1/a.txt")]);
     assert_eq!(number(&server, "SELECT count(*) FROM document_copies").await, 1);
     // Without its integration nothing is copied.
-    api.delete(&one).await.is_empty();
+    api.delete(&one).await.expect_empty();
     record_with(&api, &[("c.txt", "three")]).await;
     assert_eq!(number(&server, "SELECT count(*) FROM document_copies").await, 0);
 }
 
 #[tokio::test]
 async fn a_bucket_gets_them_too_and_may_be_away_for_a_while() {
-    let mut s3 = S3::start();
+    let mut s3 = S3Server::start();
     let (url, environment) = (s3.url("copies"), s3.environment());
-    let server = Server::with(|settings| {
-        settings.domains.edit::<extensions::Settings>().document_store_url = Some(url);
-        settings.domains.edit::<extensions::Settings>().environment = Some(environment);
+    let server = TestServer::start_with(|settings| {
+        settings.domains.edit::<extensions::ExtensionSettings>().document_store_url = Some(url);
+        settings.domains.edit::<extensions::ExtensionSettings>().environment = Some(environment);
         settings.identity.access_token_seconds = 1_000_000;
     })
     .await;
     let api = with_class(&server).await;
-    api.post(INTEGRATIONS, copies("Contracts")).await.created();
+    api.post(INTEGRATIONS, copies("Contracts")).await.expect_created();
     // One is so large that it goes in parts.
     let large = "0123456789abcdef".repeat(1_200_000);
     record_with(&api, &[("a b.txt", "one"), ("a b.txt", &large)]).await;
-    copied(&server, 2).await;
+    wait_for_copies(&server, 2).await;
     let keys = |names: &[&str]| -> Vec<String> {
         names.iter().map(|name| format!("copies/{DOMAIN}/contracts/{name}")).collect()
     };
@@ -180,14 +180,14 @@ async fn a_bucket_gets_them_too_and_may_be_away_for_a_while() {
 #[tokio::test]
 async fn a_wrong_address_of_the_store_stops_the_start() {
     for url in ["https://store.example/", "nonsense", "file://host/directory"] {
-        let mut settings = kit::settings::Settings::new(
-            store::Engine::Sqlite { directory: tempfile::tempdir().unwrap().path().to_owned() },
+        let mut settings = kit::settings::KitSettings::new(
+            store::StoreEngine::Sqlite { directory: tempfile::tempdir().unwrap().path().to_owned() },
             tempfile::tempdir().unwrap().path().to_owned(),
             testkit::SECRET_KEY,
         );
-        settings.domains.edit::<extensions::Settings>().document_store_url = Some(url.to_owned());
+        settings.domains.edit::<extensions::ExtensionSettings>().document_store_url = Some(url.to_owned());
         let refusal =
-            kit::domain::open(settings, testkit::MIGRATIONS, Api::DOMAINS).await.err().map(|error| error.to_string());
+            kit::domain::open(settings, testkit::MIGRATIONS, Api::MODULES).await.err().map(|error| error.to_string());
         let expected = "CHANCERY_DOCUMENT_STORE_URL: expected file:///directory or s3://bucket/prefix";
         assert_eq!(refusal.as_deref(), Some(expected), "{url}");
     }

@@ -1,18 +1,21 @@
 //! `/api/integrations/` (`docs/reference/integrations.md`): integrations from their making to their end, and who may do what.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{INTEGRATIONS, SECRET, address, agents, copies, number, webhook, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, at_once, message, one_wins};
+use testkit::{ApiClient, SECOND, message, one_wins, send_concurrently};
 
 const LOG: &str = "/api/administration/log/?resource=integrations";
 
 /// A server that copies documents into a directory.
-async fn with_store() -> Server {
+async fn with_store() -> TestServer {
     let directory = tempfile::tempdir().unwrap().keep();
     let url = format!("file://{}", directory.display());
-    Server::with(|settings| settings.domains.edit::<extensions::Settings>().document_store_url = Some(url)).await
+    TestServer::start_with(|settings| {
+        settings.domains.edit::<extensions::ExtensionSettings>().document_store_url = Some(url)
+    })
+    .await
 }
 
 fn all_events() -> [&'static str; 10] {
@@ -29,9 +32,9 @@ fn permissions(edit: bool) -> Value {
 
 #[tokio::test]
 async fn a_webhook_from_its_making_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
-    api.get(INTEGRATIONS).await.is(200, page(json!([])));
+    api.get(INTEGRATIONS).await.expect_reply(200, page(json!([])));
     let mut body = webhook(" Orders ");
     body["uuid"] = json!(testkit::UUID);
     body["folder"] = json!("/ignored");
@@ -49,15 +52,15 @@ async fn a_webhook_from_its_making_to_its_end() {
             "permissions": permissions(true),
         },
     });
-    made.is(201, shown.clone());
+    made.expect_reply(201, shown.clone());
     let one = address(&made.json);
     let got = api.get(&one).await;
-    got.is(200, shown.clone());
+    got.expect_reply(200, shown.clone());
     assert_eq!(got.header("etag"), made.header("etag"));
     let mut listed = shown.clone();
     ["url", "events"].iter().for_each(|name| drop(listed.as_object_mut().unwrap().shift_remove(*name)));
     listed["_meta"]["labels"].as_object_mut().unwrap().shift_remove("events");
-    api.get(INTEGRATIONS).await.is(200, page(json!([listed])));
+    api.get(INTEGRATIONS).await.expect_reply(200, page(json!([listed])));
 
     server.advance(SECOND);
     // The type stays, and what is not sent.
@@ -78,15 +81,15 @@ async fn a_webhook_from_its_making_to_its_end() {
     }
     shown["_meta"]["labels"]["events"] =
         json!({"record_created": "Record created", "record_deleted": "Record deleted"});
-    changed.is(200, shown.clone());
+    changed.expect_reply(200, shown.clone());
     let unless = |known: &str| api.call("PATCH", &one).header("if-match", known).json(&json!({"is_enabled": false}));
-    unless(made.header("etag")).send().await.is(412, message::detail("Object has been changed."));
+    unless(made.header("etag")).send().await.expect_reply(412, message::detail("Object has been changed."));
     unless(changed.header("etag")).send().await.ok();
 
-    api.delete(&one).await.is_empty();
-    api.get(&one).await.is(404, message::not_found());
-    api.patch(&one, json!({})).await.is(404, message::not_found());
-    api.delete(&one).await.is(404, message::not_found());
+    api.delete(&one).await.expect_empty();
+    api.get(&one).await.expect_reply(404, message::not_found());
+    api.patch(&one, json!({})).await.expect_reply(404, message::not_found());
+    api.delete(&one).await.expect_reply(404, message::not_found());
 
     let log = api.get(LOG).await;
     let uuid = uuid.as_str().unwrap();
@@ -108,7 +111,7 @@ async fn integrations_of_the_other_types() {
     let object = api.post("/api/authentication-objects/", object).await.id();
     let mut body = copies("Contracts");
     body["authentication_object"] = json!(object);
-    let made = api.post(INTEGRATIONS, body).await.created();
+    let made = api.post(INTEGRATIONS, body).await.expect_created();
     assert_eq!(
         made,
         json!({
@@ -127,7 +130,7 @@ async fn integrations_of_the_other_types() {
     );
     let mut body = agents("Agents");
     body["object_classes"] = json!([1, 1]);
-    let made = api.post(INTEGRATIONS, body).await.created();
+    let made = api.post(INTEGRATIONS, body).await.expect_created();
     assert_eq!(
         made,
         json!({
@@ -148,7 +151,7 @@ async fn integrations_of_the_other_types() {
     assert_eq!((&changed["object_classes"], &changed["redirect_uris"]), (&json!([]), &json!(["http://[::1]:3000/"])));
 
     // Lists are sorted and filtered by the fields that all have.
-    api.post(INTEGRATIONS, webhook("Orders")).await.created();
+    api.post(INTEGRATIONS, webhook("Orders")).await.expect_created();
     let names = async |query: &str| api.get(&format!("{INTEGRATIONS}?{query}")).await.column("name");
     assert_eq!(names("ordering=-name").await, ["Orders", "Contracts", "Agents"]);
     assert_eq!(names("type__in=webhook,ai_mcp&ordering=name").await, ["Agents", "Orders"]);
@@ -157,7 +160,7 @@ async fn integrations_of_the_other_types() {
     assert_eq!(names(&format!("uuid={}", made["uuid"].as_str().unwrap())).await, ["Agents"]);
     assert_eq!(names("name__icontains=R&created_by=1&modified_by=1").await, ["Contracts", "Orders"]);
     let refusal = json!({"ordering": ["Select a valid choice. url is not one of the available choices."]});
-    api.get(&format!("{INTEGRATIONS}?ordering=url")).await.is(400, refusal);
+    api.get(&format!("{INTEGRATIONS}?ordering=url")).await.expect_reply(400, refusal);
 }
 
 #[tokio::test]
@@ -185,45 +188,45 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     };
 
     for body in [webhook("A"), copies("A"), without_class(webhook("A")), agents("A")] {
-        clerk.post(INTEGRATIONS, body).await.is(403, message::forbidden());
+        clerk.post(INTEGRATIONS, body).await.expect_reply(403, message::forbidden());
     }
     for body in [with_object(webhook("A")), with_object(copies("A")), without_class(webhook("A")), agents("A")] {
-        viewer.post(INTEGRATIONS, body).await.is(403, message::forbidden());
+        viewer.post(INTEGRATIONS, body).await.expect_reply(403, message::forbidden());
     }
     // What is refused has no place under the limit.
     assert_eq!(number(&server, "SELECT count(*) FROM integrations").await, 0);
     for body in [webhook("Viewed"), copies("Copied")] {
-        viewer.post(INTEGRATIONS, body).await.created();
+        viewer.post(INTEGRATIONS, body).await.expect_created();
     }
-    both.post(INTEGRATIONS, with_object(webhook("Signed"))).await.created();
+    both.post(INTEGRATIONS, with_object(webhook("Signed"))).await.expect_created();
 
     // The same holds for each change, whatever it changes, and of what it was before.
     let one = address(&viewer.get(&format!("{INTEGRATIONS}?name=Viewed")).await["results"][0]);
     let signed = address(&viewer.get(&format!("{INTEGRATIONS}?name=Signed")).await["results"][0]);
     for body in [json!({}), json!({"description": "B"}), json!({"secret": SECRET}), json!({"is_enabled": false})] {
-        clerk.patch(&one, body.clone()).await.is(403, message::forbidden());
-        viewer.patch(&signed, body.clone()).await.is(403, message::forbidden());
+        clerk.patch(&one, body.clone()).await.expect_reply(403, message::forbidden());
+        viewer.patch(&signed, body.clone()).await.expect_reply(403, message::forbidden());
         viewer.patch(&one, body.clone()).await.ok();
         both.patch(&signed, body).await.ok();
     }
-    viewer.patch(&one, json!({"object_class": null})).await.is(403, message::forbidden());
-    viewer.patch(&signed, json!({"authentication_object": null})).await.is(403, message::forbidden());
+    viewer.patch(&one, json!({"object_class": null})).await.expect_reply(403, message::forbidden());
+    viewer.patch(&signed, json!({"authentication_object": null})).await.expect_reply(403, message::forbidden());
     api.patch(&one, json!({"object_class": null, "is_enabled": false})).await.ok();
     for body in [json!({"is_enabled": true}), json!({"object_class": 1}), json!({"name": "C"})] {
-        viewer.patch(&one, body).await.is(403, message::forbidden());
+        viewer.patch(&one, body).await.expect_reply(403, message::forbidden());
     }
     api.patch(&one, json!({"is_enabled": true})).await.ok();
     // A class that others may view.
-    api.post("/api/object-classes/", json!({"name": "Secret"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Secret"})).await.expect_created();
     let mut body = webhook("Secrets");
     body["object_class"] = json!(2);
-    viewer.post(INTEGRATIONS, body.clone()).await.is(403, message::forbidden());
-    let secrets = address(&api.post(INTEGRATIONS, body).await.created());
+    viewer.post(INTEGRATIONS, body.clone()).await.expect_reply(403, message::forbidden());
+    let secrets = address(&api.post(INTEGRATIONS, body).await.expect_created());
     let body = json!({"object_class": 1, "url": "https://elsewhere.example/", "secret": SECRET});
-    viewer.patch(&secrets, body).await.is(403, message::forbidden());
+    viewer.patch(&secrets, body).await.expect_reply(403, message::forbidden());
 
     // `_meta` says what then succeeds.
-    let edits = async |caller: &Client, path: &str| caller.get(path).await["_meta"]["permissions"]["edit"].clone();
+    let edits = async |caller: &ApiClient, path: &str| caller.get(path).await["_meta"]["permissions"]["edit"].clone();
     for (caller, path, may) in [
         (&clerk, &secrets, false),
         (&viewer, &secrets, false),
@@ -235,10 +238,10 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
         assert_eq!(edits(caller, path).await, may, "{path}");
     }
     // Agents are for super admins, but anybody may delete them who may delete integrations.
-    let agents = address(&api.post(INTEGRATIONS, agents("Agents")).await.created());
-    both.patch(&agents, json!({"name": "B"})).await.is(403, message::forbidden());
+    let agents = address(&api.post(INTEGRATIONS, agents("Agents")).await.expect_created());
+    both.patch(&agents, json!({"name": "B"})).await.expect_reply(403, message::forbidden());
     assert_eq!(edits(&both, &agents).await, false);
-    both.delete(&agents).await.is_empty();
+    both.delete(&agents).await.expect_empty();
 }
 
 #[tokio::test]
@@ -249,22 +252,22 @@ async fn what_goes_takes_its_references_along() {
     let object = api.post("/api/authentication-objects/", object).await.id();
     let mut hook = webhook("Hook");
     hook["authentication_object"] = json!(object);
-    let hook = address(&api.post(INTEGRATIONS, hook).await.created());
-    let copied = address(&api.post(INTEGRATIONS, copies("Copies")).await.created());
+    let hook = address(&api.post(INTEGRATIONS, hook).await.expect_created());
+    let copied = address(&api.post(INTEGRATIONS, copies("Copies")).await.expect_created());
     let mut body = agents("Agents");
     (body["object_classes"], body["object_class"], body["is_enabled"]) = (json!([1]), json!(1), json!(true));
-    let agents = address(&api.post(INTEGRATIONS, body).await.created());
+    let agents = address(&api.post(INTEGRATIONS, body).await.expect_created());
 
-    api.delete(&format!("/api/authentication-objects/{object}/")).await.is_empty();
+    api.delete(&format!("/api/authentication-objects/{object}/")).await.expect_empty();
     let shown = api.get(&hook).await;
     assert_eq!((&shown["authentication_object"], &shown["is_enabled"]), (&Value::Null, &json!(true)));
 
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     let shown = api.get(&copied).await;
     assert_eq!((&shown["object_class_field"], &shown["is_enabled"]), (&Value::Null, &json!(false)));
     assert_eq!(shown["object_class"], 1);
 
-    api.delete("/api/object-classes/1/").await.is_empty();
+    api.delete("/api/object-classes/1/").await.expect_empty();
     for (path, is_enabled) in [(&hook, false), (&copied, false), (&agents, true)] {
         let shown = api.get(path).await;
         assert_eq!((&shown["object_class"], &shown["is_enabled"]), (&Value::Null, &json!(is_enabled)), "{path}");
@@ -285,15 +288,15 @@ async fn what_goes_takes_its_references_along() {
 
 #[tokio::test]
 async fn a_build_has_a_hundred_of_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     server.set_limit("integrations", 2).await;
-    api.post(INTEGRATIONS, webhook("A")).await.created();
+    api.post(INTEGRATIONS, webhook("A")).await.expect_created();
     let create = |n: usize| api.call("POST", INTEGRATIONS).json(&webhook(&format!("B{n}")));
-    let replies = at_once((0..30).map(create)).await;
+    let replies = send_concurrently((0..30).map(create)).await;
     let refusal = json!({"detail": "Limit of 2 Integrations has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
     one_wins(&replies, 201, &refusal);
     let one = address(&api.get(INTEGRATIONS).await["results"][0]);
-    api.delete(&one).await.is_empty();
-    api.post(INTEGRATIONS, webhook("C")).await.created();
+    api.delete(&one).await.expect_empty();
+    api.post(INTEGRATIONS, webhook("C")).await.expect_created();
 }

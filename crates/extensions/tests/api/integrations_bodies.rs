@@ -1,11 +1,11 @@
 //! What bodies of integrations may hold, and what OPTIONS tells of it (`docs/reference/integrations.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{INTEGRATIONS, SECRET, address, agents, copies, webhook, with_class};
 use serde_json::{Value, json};
 
 /// A body with other values.
-fn with(mut body: Value, others: Value) -> Value {
+fn with_members(mut body: Value, others: Value) -> Value {
     for (name, value) in others.as_object().unwrap() {
         body[name] = value.clone();
     }
@@ -14,9 +14,9 @@ fn with(mut body: Value, others: Value) -> Value {
 
 #[tokio::test]
 async fn wrong_bodies_of_all_types() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
-    let made = address(&api.post(INTEGRATIONS, webhook("Taken")).await.created());
+    let made = address(&api.post(INTEGRATIONS, webhook("Taken")).await.expect_created());
     let required = "This field is required.";
     api.post(INTEGRATIONS, json!({})).await.refuses(json!({"type": [required], "name": [required]}));
     api.post(INTEGRATIONS, json!({"type": null, "name": null, "description": null, "is_enabled": null})).await.refuses(
@@ -61,12 +61,12 @@ async fn wrong_bodies_of_all_types() {
         ("events", json!([]), "This list may not be empty."),
     ] {
         let refusal = json!({name: [wrong]});
-        let body = with(webhook("New"), json!({name: value, "secret": SECRET}));
-        let body = if name == "secret" { with(body, json!({name: value})) } else { body };
+        let body = with_members(webhook("New"), json!({name: value, "secret": SECRET}));
+        let body = if name == "secret" { with_members(body, json!({name: value})) } else { body };
         api.post(INTEGRATIONS, body).await.refuses(refusal.clone());
         if value != json!(" tAKEN") {
             let body = json!({name: value, "secret": SECRET});
-            let body = if name == "secret" { with(body, json!({name: value})) } else { body };
+            let body = if name == "secret" { with_members(body, json!({name: value})) } else { body };
             api.patch(&made, body).await.refuses(refusal);
         }
     }
@@ -75,19 +75,19 @@ async fn wrong_bodies_of_all_types() {
     // A stored secret is not used for another address.
     let elsewhere = json!({"url": "https://elsewhere.example/"});
     api.patch(&made, elsewhere.clone()).await.refuses(json!({"secret": [required]}));
-    api.patch(&made, with(elsewhere.clone(), json!({"secret": SECRET}))).await.ok();
+    api.patch(&made, with_members(elsewhere.clone(), json!({"secret": SECRET}))).await.ok();
     api.patch(&made, elsewhere).await.ok();
 }
 
 #[tokio::test]
 async fn wrong_bodies_of_agents_and_copies() {
-    let server = Server::with(|settings| {
-        settings.domains.edit::<extensions::Settings>().document_store_url = Some("file:///tmp".to_owned());
+    let server = TestServer::start_with(|settings| {
+        settings.domains.edit::<extensions::ExtensionSettings>().document_store_url = Some("file:///tmp".to_owned());
     })
     .await;
     let api = with_class(&server).await;
-    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.created();
-    api.post("/api/object-classes/", json!({"name": "Other"})).await.created();
+    api.post("/api/object-classes/1/fields/", json!({"label": "Title", "type": "string"})).await.expect_created();
+    api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     let required = "This field is required.";
     api.post(INTEGRATIONS, json!({"type": "ai_mcp", "name": "A"})).await.refuses(json!({"redirect_uris": [required]}));
     for (name, value, wrong) in [
@@ -100,7 +100,7 @@ async fn wrong_bodies_of_agents_and_copies() {
         ("object_classes", json!(["1"]), "Incorrect type. Expected pk value, received str."),
         ("object_classes", json!(vec![1; 101]), "Up to 100 items allowed."),
     ] {
-        let body = with(agents("A"), json!({name: value}));
+        let body = with_members(agents("A"), json!({name: value}));
         api.post(INTEGRATIONS, body).await.refuses(json!({name: [wrong]}));
     }
     for (name, value, wrong) in [
@@ -117,21 +117,23 @@ async fn wrong_bodies_of_agents_and_copies() {
         // Of another type, of another class, without a class.
         ("object_class_field", json!(2), "Invalid pk 2 - Object class field does not exist."),
     ] {
-        let body = with(copies("C"), json!({name: value}));
+        let body = with_members(copies("C"), json!({name: value}));
         api.post(INTEGRATIONS, body).await.refuses(json!({name: [wrong]}));
     }
     let refusal = json!({"object_class_field": ["Invalid pk 1 - Object class field does not exist."]});
     for class in [json!(2), json!(null)] {
-        api.post(INTEGRATIONS, with(copies("C"), json!({"object_class": class}))).await.refuses(refusal.clone());
+        api.post(INTEGRATIONS, with_members(copies("C"), json!({"object_class": class})))
+            .await
+            .refuses(refusal.clone());
     }
-    let made = address(&api.post(INTEGRATIONS, copies("C")).await.created());
+    let made = address(&api.post(INTEGRATIONS, copies("C")).await.expect_created());
     api.patch(&made, json!({"object_class": 2})).await.refuses(refusal);
     api.patch(&made, json!({"object_class": 2, "object_class_field": null})).await.ok();
 }
 
 #[tokio::test]
 async fn options_tell_what_each_type_adds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.as_type("internal").await;
     let document = api.options(INTEGRATIONS).await.ok();
     let aliases = |entries: &Value| -> Vec<String> {
@@ -153,8 +155,8 @@ async fn options_tell_what_each_type_adds() {
     });
     assert_eq!(by_type["webhook"][0], url);
 
-    let server = Server::with(|settings| {
-        settings.domains.edit::<extensions::Settings>().document_store_url = Some("file:///tmp".to_owned());
+    let server = TestServer::start_with(|settings| {
+        settings.domains.edit::<extensions::ExtensionSettings>().document_store_url = Some("file:///tmp".to_owned());
     })
     .await;
     let document = server.admin().await.options(INTEGRATIONS).await.ok();

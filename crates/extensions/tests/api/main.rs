@@ -19,16 +19,16 @@ mod webhooks_receivers;
 struct Api;
 
 impl testkit::Api for Api {
-    const DOMAINS: &'static [&'static kit::domain::Domain] = &[
-        &events::DOMAIN,
-        &files::DOMAIN,
-        &administration::DOMAIN,
-        &identity::DOMAIN,
-        &records::DOMAIN,
-        &documents::DOMAIN,
-        &tasks::DOMAIN,
-        &extensions::DOMAIN,
+    const MODULES: &'static [&'static kit::domain::Module] = &[
+        &events::MODULE,
+        &files::MODULE,
+        &administration::MODULE,
+        &identity::MODULE,
+        &records::MODULE,
+        &documents::MODULE,
+        &tasks::MODULE,
+        &extensions::MODULE,
     ];
 }
 
-type Server = testkit::Server<Api>;
+type TestServer = testkit::TestServer<Api>;

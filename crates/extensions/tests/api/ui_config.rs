@@ -1,10 +1,10 @@
 //! `/ui-config/{component}/` (`docs/reference/ui-config.md`).
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::message;
-use testkit::{Client, at_once, one_wins};
+use testkit::{ApiClient, one_wins, send_concurrently};
 
 const HOME: &str = "/ui-config/home/";
 const LOG: &str = "/api/administration/log/?resource=ui_config";
@@ -13,17 +13,17 @@ const LOG: &str = "/api/administration/log/?resource=ui_config";
 const COMPONENTS: &str =
     "INSERT INTO custom_components(id, name, is_enabled) VALUES (3, 'Map', 1), (5, 'Chart', 1), (7, 'Old', 0)";
 
-async fn sql(server: &Server, text: &'static str) {
-    server.build.db.write::<_, Error>(move |conn: &mut Conn| conn.exec(&Sql::new(text))).await.unwrap();
+async fn sql(server: &TestServer, text: &'static str) {
+    server.build.db.write::<_, StoreError>(move |conn: &mut Conn| conn.exec(&Sql::new(text))).await.unwrap();
 }
 
 /// Class 1 with a document field (1) and a text (2), and class 2 with a document field (3).
-async fn classes(api: &Client) {
+async fn classes(api: &ApiClient) {
     for (name, fields) in [("Order", json!(["document", "string"])), ("Invoice", json!(["document"]))] {
         let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
         for kind in fields.as_array().unwrap() {
             let field = json!({"label": kind, "type": kind});
-            api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+            api.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
         }
     }
 }
@@ -34,11 +34,11 @@ fn upload(class: i64, field: i64) -> Value {
 
 #[tokio::test]
 async fn a_configuration_from_its_making_to_its_replacement() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     classes(&api).await;
     sql(&server, COMPONENTS).await;
-    api.get(HOME).await.is(404, message::not_found());
+    api.get(HOME).await.expect_reply(404, message::not_found());
     let content = " {\"b\": 1.50,\t\"a\": \"Ä\\u00e4\"} ";
     let body = json!({
         "content": content, "custom_components": [5, 3, 5], "upload_component": [upload(2, 3), upload(1, 1)],
@@ -50,25 +50,28 @@ async fn a_configuration_from_its_making_to_its_replacement() {
         "component": "home", "content": content, "custom_components": [3, 5],
         "upload_component": [upload(2, 3), upload(1, 1)],
     });
-    made.is(201, shown.clone());
+    made.expect_reply(201, shown.clone());
     for path in [HOME, "/ui-config/HOME", "/ui-config/%68ome/"] {
         let got = api.get(path).await;
-        got.is(200, shown.clone());
+        got.expect_reply(200, shown.clone());
         assert_eq!(got.header("etag"), made.header("etag"));
     }
 
     // The whole of it is replaced: what is not sent is empty.
     let if_match = |known: &str| api.call("POST", HOME).header("if-match", known).json(&json!({"content": "null"}));
-    if_match("\"other\"").send().await.is(412, message::detail("Object has been changed."));
+    if_match("\"other\"").send().await.expect_reply(412, message::detail("Object has been changed."));
     let replaced = if_match(made.header("etag")).send().await;
-    replaced.is(201, json!({"component": "home", "content": "null", "custom_components": [], "upload_component": []}));
+    replaced.expect_reply(
+        201,
+        json!({"component": "home", "content": "null", "custom_components": [], "upload_component": []}),
+    );
     assert_ne!(replaced.header("etag"), made.header("etag"));
-    if_match(made.header("etag")).send().await.is(412, message::detail("Object has been changed."));
+    if_match(made.header("etag")).send().await.expect_reply(412, message::detail("Object has been changed."));
     // The same again changes nothing.
-    api.post(HOME, json!({"content": "null"})).await.created();
+    api.post(HOME, json!({"content": "null"})).await.expect_created();
     let new = api.call("POST", "/ui-config/new/").header("if-match", "\"other\"").json(&json!({"content": "1"}));
-    new.send().await.is(412, message::detail("Object has been changed."));
-    api.get("/ui-config/new/").await.is(404, message::not_found());
+    new.send().await.expect_reply(412, message::detail("Object has been changed."));
+    api.get("/ui-config/new/").await.expect_reply(404, message::not_found());
 
     let log = api.get(LOG).await;
     assert_eq!(log.column("action"), ["edit", "create"]);
@@ -82,34 +85,34 @@ async fn a_configuration_from_its_making_to_its_replacement() {
             json!({"content": [null, content], "custom_components": [null, [3, 5]], "upload_component": [null, uploads]}),
         ]
     );
-    api.post(HOME, json!({"content": format!("\"{}\"", "ä".repeat(40_000))})).await.created();
+    api.post(HOME, json!({"content": format!("\"{}\"", "ä".repeat(40_000))})).await.expect_created();
     let log = api.get(&format!("{LOG}&limit=1")).await;
     assert_eq!(log.column("changes"), [json!({"content": ["null", "80002 bytes"]})]);
 }
 
 #[tokio::test]
 async fn the_schema_document_tells_the_limit() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.set_limit("ui_config", 7).await;
     let document = server.as_type("external").await.options(HOME).await.ok();
     let aliases: Vec<_> =
         document["details"]["schema"].as_array().unwrap().iter().map(|entry| &entry["alias"]).collect();
     assert_eq!(aliases, ["component", "content", "custom_components", "upload_component"]);
     assert_eq!(document["restrictions"], json!({"limit_items": 7}));
-    server.anonymous().options("/ui-config/theme/").await.is(401, message::unauthenticated());
+    server.anonymous().options("/ui-config/theme/").await.expect_reply(401, message::unauthenticated());
 }
 
 #[tokio::test]
 async fn the_theme_is_for_everybody_and_the_rest_for_those_who_sign_in() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (api, anonymous) = (server.admin().await, server.anonymous());
     for path in ["/ui-config/Theme/", HOME] {
-        api.post(path, json!({"content": "{}"})).await.created();
+        api.post(path, json!({"content": "{}"})).await.expect_created();
     }
     let theme = json!({"component": "theme", "content": "{}", "custom_components": [], "upload_component": []});
     for path in ["/ui-config/theme/", "/ui-config/theme", "/ui-config/THEME/", "/ui-config/%74heme/"] {
         let got = anonymous.get(path).await;
-        got.is(200, theme.clone());
+        got.expect_reply(200, theme.clone());
         let again = anonymous.call("GET", path).header("if-none-match", got.header("etag")).send().await;
         assert_eq!(again.status, 304);
     }
@@ -139,35 +142,39 @@ async fn the_theme_is_for_everybody_and_the_rest_for_those_who_sign_in() {
         assert_eq!(anonymous.get(path).await, (404, message::not_found()), "{path}");
     }
     // A token that is sent must hold.
-    anonymous.with_token("garbage").get("/ui-config/theme/").await.is(401, message::bad_token());
+    anonymous.with_token("garbage").get("/ui-config/theme/").await.expect_reply(401, message::bad_token());
 
     let other = server.build("b.example").await;
-    other.anonymous().get("/ui-config/theme/").await.is(404, message::not_found());
+    other.anonymous().get("/ui-config/theme/").await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn everybody_views_and_holders_of_the_permission_create() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(HOME, json!({"content": "1"})).await.created();
+    api.post(HOME, json!({"content": "1"})).await.expect_created();
     for account_type in ["internal", "external", "full", "service_external"] {
         let user = server.as_type(account_type).await;
         user.get(HOME).await.ok();
         let held = user.get("/api/users/permissions/").await.ok()["ui_config"].clone();
         assert_eq!(held, json!({"view": true, "create": false}), "{account_type}");
-        user.post(HOME, json!({"content": "2"})).await.is(403, message::forbidden());
-        user.post("/ui-config/not a name/", json!({})).await.is(403, message::forbidden());
+        user.post(HOME, json!({"content": "2"})).await.expect_reply(403, message::forbidden());
+        user.post("/ui-config/not a name/", json!({})).await.expect_reply(403, message::forbidden());
     }
     let holder = server.with_role(json!({"ui_config": ["create"]})).await;
-    holder.post(HOME, json!({"content": "2"})).await.created();
+    holder.post(HOME, json!({"content": "2"})).await.expect_created();
     let service = server.as_type("service_internal").await;
-    service.post(HOME, json!({"content": "3"})).await.created();
-    server.anonymous().post("/ui-config/theme/", json!({"content": "1"})).await.is(401, message::unauthenticated());
+    service.post(HOME, json!({"content": "3"})).await.expect_created();
+    server
+        .anonymous()
+        .post("/ui-config/theme/", json!({"content": "1"}))
+        .await
+        .expect_reply(401, message::unauthenticated());
 }
 
 #[tokio::test]
 async fn names_of_components_have_their_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let invalid = json!(["Enter a valid value."]);
     let long = json!(["Ensure this field has no more than 50 characters."]);
@@ -198,7 +205,10 @@ async fn names_of_components_have_their_rules() {
         assert_eq!(api.get(&path).await, (403, message::forbidden()), "{name}");
     }
     for name in ["a".repeat(50), "0".to_owned(), "-".to_owned(), "A-9".to_owned()] {
-        assert_eq!(api.post(&format!("/ui-config/{name}/"), body()).await.created()["component"], name.to_lowercase());
+        assert_eq!(
+            api.post(&format!("/ui-config/{name}/"), body()).await.expect_created()["component"],
+            name.to_lowercase()
+        );
     }
     // All that is wrong is told together.
     let refused = api.post("/ui-config/a_b/", json!({"content": null, "upload_component": null})).await;
@@ -209,7 +219,7 @@ async fn names_of_components_have_their_rules() {
 
 #[tokio::test]
 async fn wrong_contents_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let not_json = "Value must be valid JSON.";
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
@@ -244,16 +254,16 @@ async fn wrong_contents_are_refused() {
     assert_eq!(broken.status, 400);
     assert!(broken["detail"].as_str().unwrap().starts_with("JSON parse error - "), "{broken:?}");
     for content in ["null", "\"text\"", "0", " [ ] ", "{\"a\": {\"a\": 1}}", "1.10", &nested(64)] {
-        assert_eq!(api.post(HOME, json!({"content": content})).await.created()["content"], *content);
+        assert_eq!(api.post(HOME, json!({"content": content})).await.expect_created()["content"], *content);
     }
     let longest = format!("\"{}\"", "\u{1f600}".repeat(64_998));
-    assert_eq!(api.post(HOME, json!({"content": longest})).await.created()["content"], longest);
+    assert_eq!(api.post(HOME, json!({"content": longest})).await.expect_created()["content"], longest);
     assert_eq!(api.get(HOME).await["content"], longest);
 }
 
 #[tokio::test]
 async fn wrong_custom_components_are_refused_as_in_forms() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     sql(&server, COMPONENTS).await;
     for (sent, messages) in [
@@ -280,7 +290,7 @@ async fn wrong_custom_components_are_refused_as_in_forms() {
 
 #[tokio::test]
 async fn wrong_fields_for_uploads_are_told_by_their_places() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     classes(&api).await;
     let [required, nothing] = ["This field is required.", "This field may not be null."].map(|text| json!([text]));
@@ -320,12 +330,12 @@ async fn wrong_fields_for_uploads_are_told_by_their_places() {
     let holder = server.with_role(json!({"ui_config": ["create"]})).await;
     let hidden = json!({"0": {"object_class": pk("1"), "class_field": pk("1")}});
     holder.post(HOME, with(&json!([upload(1, 1)]))).await.refuses(json!({"upload_component": hidden}));
-    api.post(HOME, with(&json!([upload(1, 1)]))).await.created();
+    api.post(HOME, with(&json!([upload(1, 1)]))).await.expect_created();
 }
 
 #[tokio::test]
 async fn what_is_deleted_leaves_the_configurations() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     classes(&api).await;
     let [mut home, mut menu] = ["home", "menu"].map(|component| {
@@ -334,39 +344,41 @@ async fn what_is_deleted_leaves_the_configurations() {
     });
     for configuration in [&home, &menu] {
         let path = format!("/ui-config/{}/", configuration["component"].as_str().unwrap());
-        api.post(&path, configuration.clone()).await.is(201, configuration.clone());
+        api.post(&path, configuration.clone()).await.expect_reply(201, configuration.clone());
     }
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     for configuration in [&mut home, &mut menu] {
         configuration["upload_component"] = json!([upload(2, 3)]);
     }
-    api.get(HOME).await.is(200, home.clone());
-    api.get("/ui-config/menu/").await.is(200, menu.clone());
-    api.delete("/api/object-classes/2/").await.is_empty();
+    api.get(HOME).await.expect_reply(200, home.clone());
+    api.get("/ui-config/menu/").await.expect_reply(200, menu.clone());
+    api.delete("/api/object-classes/2/").await.expect_empty();
     home["upload_component"] = json!([]);
     // The content is the front end's.
-    api.get(HOME).await.is(200, home.clone());
+    api.get(HOME).await.expect_reply(200, home.clone());
     sql(&server, COMPONENTS).await;
     home["custom_components"] = json!([3, 5]);
-    api.post(HOME, home.clone()).await.is(201, home.clone());
+    api.post(HOME, home.clone()).await.expect_reply(201, home.clone());
     sql(&server, "DELETE FROM custom_components WHERE id = 5").await;
     home["custom_components"] = json!([3]);
-    api.get(HOME).await.is(200, home);
+    api.get(HOME).await.expect_reply(200, home);
 }
 
 #[tokio::test]
 async fn at_the_limit_one_of_many_is_made_and_each_may_be_replaced() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(HOME, json!({"content": "1"})).await.created();
+    api.post(HOME, json!({"content": "1"})).await.expect_created();
     server.set_limit("ui_config", 2).await;
     let create = |n: usize| api.call("POST", &format!("/ui-config/c{n}/")).json(&json!({"content": "1"}));
-    let replies = at_once((0..20).map(create)).await;
-    one_wins(&replies, 201, &message::exceeded("2 UI Config"));
-    api.post(HOME, json!({"content": "2"})).await.created();
+    let replies = send_concurrently((0..20).map(create)).await;
+    one_wins(&replies, 201, &message::limit_exceeded("2 UI Config"));
+    api.post(HOME, json!({"content": "2"})).await.expect_created();
     server.set_limit("ui_config", 1).await;
-    api.post(HOME, json!({"content": "3"})).await.created();
-    api.post("/ui-config/more/", json!({"content": "1"})).await.is(400, message::exceeded("1 UI Config"));
+    api.post(HOME, json!({"content": "3"})).await.expect_created();
+    api.post("/ui-config/more/", json!({"content": "1"}))
+        .await
+        .expect_reply(400, message::limit_exceeded("1 UI Config"));
     // What is wrong with the body is told first.
     api.post("/ui-config/more/", json!({"content": "x"}))
         .await
@@ -375,11 +387,11 @@ async fn at_the_limit_one_of_many_is_made_and_each_may_be_replaced() {
 
 #[tokio::test]
 async fn a_component_that_many_make_at_once_is_made_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let create = |n: usize| api.call("POST", HOME).json(&json!({"content": n.to_string()}));
-    for reply in at_once((0..20).map(create)).await {
-        reply.created();
+    for reply in send_concurrently((0..20).map(create)).await {
+        reply.expect_created();
     }
     let log = api.get(&format!("{LOG}&limit=100")).await;
     assert_eq!(log.column("action").iter().filter(|action| **action == "create").count(), 1);

@@ -1,6 +1,6 @@
 //! What webhooks send, and `/api/integrations/{uuid}/deliveries/` and `/test/` (`docs/reference/integrations.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{
     INTEGRATIONS, SECRET, address, agents, deliveries, hook, number, open_loopback, record, with_class,
 };
@@ -12,16 +12,16 @@ const RECORDS: &str = "/api/object-classes/1/object-records/";
 
 #[tokio::test]
 async fn an_event_is_sent_with_its_record_and_listed() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
     let field = json!({"label": "Title", "type": "string"});
-    api.post("/api/object-classes/1/fields/", field).await.created();
+    api.post("/api/object-classes/1/fields/", field).await.expect_created();
     let one = hook(&api, &receiver, "Hook", json!({"events": ["record_created", "record_deleted"]})).await;
-    api.get(&format!("{one}deliveries/")).await.is(200, page(json!([])));
+    api.get(&format!("{one}deliveries/")).await.expect_reply(200, page(json!([])));
     let body = json!({"fields": {"title": "Größe \"9\""}});
     let record = api.post(RECORDS, body).await.id();
 
-    let received = receiver.gets(1).await.remove(0);
+    let received = receiver.wait_for_requests(1).await.remove(0);
     assert_eq!(received.path, "/hook");
     for (name, value) in [
         ("content-type", "application/json".to_owned()),
@@ -57,8 +57,8 @@ async fn an_event_is_sent_with_its_record_and_listed() {
     // A change that nobody asked for, and the end of the record.
     server.advance(SECOND);
     api.patch(&format!("/api/object-records/{record}/"), json!({"fields": {"title": "B"}})).await.ok();
-    api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
-    let sent = receiver.gets(2).await[1].json();
+    api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
+    let sent = receiver.wait_for_requests(2).await[1].json();
     assert_eq!((&sent["type"], &sent["data"]["event_data"]), (&json!("record_deleted"), &json!([])));
     assert_eq!((&sent["data"]["record_id"], &sent["data"]["object_class"]), (&json!(record), &json!(1)));
     let listed = deliveries(&api, &one, 2).await;
@@ -71,23 +71,23 @@ async fn an_event_is_sent_with_its_record_and_listed() {
 
 #[tokio::test]
 async fn each_webhook_hears_of_its_class_and_its_events() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let api = with_class(&server).await;
-    api.post("/api/object-classes/", json!({"name": "Bill"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Bill"})).await.expect_created();
     let receivers = [Receiver::start().await, Receiver::start().await, Receiver::start().await];
     hook(&api, &receivers[0], "Orders", json!({"events": ["record_created"]})).await;
     hook(&api, &receivers[1], "All", json!({"object_class": null, "events": ["record_created", "owner_initialized"]}))
         .await;
     let silent = hook(&api, &receivers[2], "Disabled", json!({"is_enabled": false})).await;
     for class in [1, 2, 1] {
-        api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.created();
+        api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.expect_created();
     }
     let types = |receiver: &Receiver| -> Vec<(Value, Value)> {
         let sent = |json: Value| (json["type"].clone(), json["data"]["object_class"].clone());
-        receiver.received().iter().map(|received| sent(received.json())).collect()
+        receiver.requests().iter().map(|received| sent(received.json())).collect()
     };
-    receivers[1].gets(6).await;
-    receivers[0].gets(2).await;
+    receivers[1].wait_for_requests(6).await;
+    receivers[0].wait_for_requests(2).await;
     let of = |name: &str, class: i64| (json!(name), json!(class));
     assert_eq!(types(&receivers[0]), [of("record_created", 1), of("record_created", 1)]);
     let all = types(&receivers[1]);
@@ -98,36 +98,36 @@ async fn each_webhook_hears_of_its_class_and_its_events() {
     }
     // In the order in which they happened.
     let ids: Vec<i64> =
-        receivers[1].received().iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
+        receivers[1].requests().iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
     assert!(ids.is_sorted(), "{ids:?}");
 
     // From when it is enabled on.
     api.patch(&silent, json!({"is_enabled": true})).await.ok();
     record(&api).await;
-    let received = receivers[2].gets(1).await;
+    let received = receivers[2].wait_for_requests(1).await;
     assert_eq!(received[0].json()["data"]["record_id"], 4);
     // And no more once it is deleted.
-    api.delete(&silent).await.is_empty();
-    let count = receivers[2].received().len();
+    api.delete(&silent).await.expect_empty();
+    let count = receivers[2].requests().len();
     record(&api).await;
-    receivers[0].gets(4).await;
+    receivers[0].wait_for_requests(4).await;
     quiet_period().await;
-    assert!(receivers[2].received().len() <= count + 2, "{:?}", types(&receivers[2]));
-    api.get(&format!("{silent}deliveries/")).await.is(404, message::not_found());
+    assert!(receivers[2].requests().len() <= count + 2, "{:?}", types(&receivers[2]));
+    api.get(&format!("{silent}deliveries/")).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
     let one = hook(&api, &receiver, "Hook", json!({"is_enabled": false})).await;
     let answer = api.post(&format!("{one}test/"), json!({})).await;
-    let received = receiver.gets(1).await.remove(0);
+    let received = receiver.wait_for_requests(1).await.remove(0);
     let mut delivery = json!({
         "event_id": received.id(), "event_type": "test", "created_at": START, "last_attempt_at": null, "attempts": 0,
         "status": "pending", "response_status": null,
     });
-    answer.is(200, delivery.clone());
+    answer.expect_reply(200, delivery.clone());
     let uuid = one.strip_prefix(INTEGRATIONS).unwrap().trim_end_matches('/');
     assert_eq!(received.json(), json!({"type": "test", "timestamp": START, "data": {"integration": uuid}}));
     for (name, value) in [
@@ -140,35 +140,35 @@ async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
     }
     assert_eq!(deliveries(&api, &one, 1).await, [delivery]);
     // It is tried once.
-    receiver.reacts(testkit::Reaction::Answer(500));
+    receiver.reacts(testkit::ReceiverBehaviour::Answer(500));
     api.post(&format!("{one}test/"), json!({})).await.ok();
     let failed = deliveries(&api, &one, 2).await.remove(0);
     assert_eq!((&failed["status"], &failed["response_status"]), (&json!("failed"), &json!(500)));
 
-    let others = address(&api.post(INTEGRATIONS, agents("Agents")).await.created());
+    let others = address(&api.post(INTEGRATIONS, agents("Agents")).await.expect_created());
     for path in [&others, &format!("{INTEGRATIONS}{}/", testkit::UUID)] {
-        api.post(&format!("{path}test/"), json!({})).await.is(404, message::not_found());
-        api.get(&format!("{path}deliveries/")).await.is(404, message::not_found());
-        api.options(&format!("{path}deliveries/")).await.is(404, message::not_found());
+        api.post(&format!("{path}test/"), json!({})).await.expect_reply(404, message::not_found());
+        api.get(&format!("{path}deliveries/")).await.expect_reply(404, message::not_found());
+        api.options(&format!("{path}deliveries/")).await.expect_reply(404, message::not_found());
     }
     let viewer = server.with_role(json!({"integrations": ["view"]})).await;
-    viewer.post(&format!("{one}test/"), json!({})).await.is(403, message::forbidden());
+    viewer.post(&format!("{one}test/"), json!({})).await.expect_reply(403, message::forbidden());
     assert_eq!(viewer.get(&format!("{one}deliveries/")).await["total_count"], 2);
     let lister = server.with_role(json!({"integrations": ["list"]})).await;
-    lister.get(&format!("{one}deliveries/")).await.is(403, message::forbidden());
+    lister.get(&format!("{one}deliveries/")).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn what_waits_goes_to_the_address_that_a_webhook_has_then() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let (api, first, second) = (with_class(&server).await, Receiver::start().await, Receiver::start().await);
     let one = hook(&api, &first, "Hook", json!({"events": ["record_created"]})).await;
-    first.reacts(testkit::Reaction::Bytes(""));
+    first.reacts(testkit::ReceiverBehaviour::Bytes(""));
     record(&api).await;
     deliveries(&api, &one, 1).await;
-    let id = first.received()[0].id().to_owned();
+    let id = first.requests()[0].id().to_owned();
     api.patch(&one, json!({"url": second.url("/other?a=1"), "secret": SECRET})).await.ok();
     crate::set_up::advance(&server, 5);
-    let received = second.gets(1).await.remove(0);
+    let received = second.wait_for_requests(1).await.remove(0);
     assert_eq!((received.path.as_str(), received.id()), ("/other?a=1", id.as_str()));
 }

@@ -1,6 +1,6 @@
 //! Signatures of webhooks as the libraries of Standard Webhooks verify them.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{SECRET, hook, open_loopback, record, with_class};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -27,14 +27,14 @@ fn verifies(mut command: Command, sent: &Value) -> bool {
     process.wait().unwrap().success()
 }
 
-fn sent(secret: &str, received: &ReceivedHook) -> Value {
+fn received_json(secret: &str, received: &ReceivedHook) -> Value {
     let body = String::from_utf8(received.body.to_vec()).unwrap();
     json!({"secret": secret, "headers": received.headers, "body": body})
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_libraries_of_standard_webhooks_verify_what_is_sent() {
-    let server = Server::with(|settings| {
+    let server = TestServer::start_with(|settings| {
         open_loopback(settings);
         settings.clock = Clock::system();
     })
@@ -63,8 +63,8 @@ async fn the_libraries_of_standard_webhooks_verify_what_is_sent() {
         let body = json!({"events": ["record_created"], "secret": secret});
         let one = hook(&api, &receiver, &format!("Hook {n}"), body).await;
         record(&api).await;
-        let received = receiver.gets(n + 1).await.remove(n);
-        let right = sent(&for_library, &received);
+        let received = receiver.wait_for_requests(n + 1).await.remove(n);
+        let right = received_json(&for_library, &received);
         for program in programs() {
             assert!(verifies(program, &right), "{right}");
         }
@@ -73,6 +73,6 @@ async fn the_libraries_of_standard_webhooks_verify_what_is_sent() {
         for program in programs() {
             assert!(!verifies(program, &wrong), "{wrong}");
         }
-        api.delete(&one).await.is_empty();
+        api.delete(&one).await.expect_empty();
     }
 }

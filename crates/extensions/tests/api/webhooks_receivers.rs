@@ -1,121 +1,121 @@
 //! Receivers that are away, slow or hostile: what becomes of their deliveries, and that they cost the others nothing
 //! (`docs/reference/integrations.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{advance, deliveries, hook, number, open_loopback, record, with_class};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use testkit::{Client, Reaction, Receiver, eventually, quiet_period};
+use testkit::{ApiClient, Receiver, ReceiverBehaviour, eventually, quiet_period};
 
 const ONE_EVENT: [&str; 1] = ["record_created"];
 
 /// The status of a delivery, how often it was tried, and the status of the last answer.
-type Told<'a> = (&'a str, i64, Option<i64>);
+type DeliveryRow<'a> = (&'a str, i64, Option<i64>);
 
 /// What is told of deliveries, the newest first.
-fn told(listed: &[Value]) -> Vec<Told<'_>> {
+fn delivery_rows(listed: &[Value]) -> Vec<DeliveryRow<'_>> {
     let told = |one: &Value| (one["attempts"].as_i64().unwrap(), one["response_status"].as_i64());
     listed.iter().map(|one| (one["status"].as_str().unwrap(), told(one).0, told(one).1)).collect()
 }
 
 /// Waits until this is told of the deliveries of a webhook, the newest first.
-async fn is_told(api: &Client, webhook: &str, expected: &[Told<'_>]) {
+async fn expect_deliveries(api: &ApiClient, webhook: &str, expected: &[DeliveryRow<'_>]) {
     eventually(async || {
         let listed = deliveries(api, webhook, 1).await;
-        if told(&listed) == expected { Ok(()) } else { Err(listed) }
+        if delivery_rows(&listed) == expected { Ok(()) } else { Err(listed) }
     })
     .await;
 }
 
-async fn hook_of(api: &Client, receiver: &Receiver, name: &str) -> String {
+async fn hook_of(api: &ApiClient, receiver: &Receiver, name: &str) -> String {
     hook(api, receiver, name, json!({"events": ONE_EVENT})).await
 }
 
 #[tokio::test]
 async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
     let one = hook_of(&api, &receiver, "Hook").await;
-    receiver.reacts(Reaction::Answer(503));
+    receiver.reacts(ReceiverBehaviour::Answer(503));
     record(&api).await;
-    assert_eq!(told(&deliveries(&api, &one, 1).await), [("pending", 1, Some(503))]);
+    assert_eq!(delivery_rows(&deliveries(&api, &one, 1).await), [("pending", 1, Some(503))]);
     // Others are sent meanwhile.
-    receiver.reacts(Reaction::Answer(204));
+    receiver.reacts(ReceiverBehaviour::Answer(204));
     record(&api).await;
     let listed = deliveries(&api, &one, 2).await;
-    assert_eq!(told(&listed), [("delivered", 1, Some(204)), ("pending", 1, Some(503))]);
-    receiver.reacts(Reaction::Answer(500));
-    let first = receiver.received()[0].clone();
+    assert_eq!(delivery_rows(&listed), [("delivered", 1, Some(204)), ("pending", 1, Some(503))]);
+    receiver.reacts(ReceiverBehaviour::Answer(500));
+    let first = receiver.requests()[0].clone();
     for (seconds, tries) in [(4, 2), (1, 3), (9, 3), (1, 4), (19, 4), (1, 5)] {
         advance(&server, seconds);
-        receiver.gets(tries).await;
+        receiver.wait_for_requests(tries).await;
         quiet_period().await;
-        assert_eq!(receiver.received().len(), tries, "{seconds}");
+        assert_eq!(receiver.requests().len(), tries, "{seconds}");
     }
     // The same event with the same id and body each time.
-    let last = receiver.received().pop().unwrap();
+    let last = receiver.requests().pop().unwrap();
     assert_eq!((last.id(), &last.body), (first.id(), &first.body));
     assert_ne!(last.headers["webhook-timestamp"], first.headers["webhook-timestamp"]);
     // After a day it is given up.
     advance(&server, 86_400);
-    receiver.gets(5).await;
-    is_told(&api, &one, &[("delivered", 1, Some(204)), ("failed", 4, Some(500))]).await;
+    receiver.wait_for_requests(5).await;
+    expect_deliveries(&api, &one, &[("delivered", 1, Some(204)), ("failed", 4, Some(500))]).await;
     assert_eq!(number(&server, "SELECT count(*) FROM webhook_events").await, 0);
 }
 
 #[tokio::test]
 async fn a_receiver_that_is_away_gets_all_in_order_when_it_is_back() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let api = with_class(&server).await;
     let receiver = Receiver::start().await;
-    receiver.reacts(Reaction::Bytes(""));
+    receiver.reacts(ReceiverBehaviour::Bytes(""));
     let one = hook_of(&api, &receiver, "Hook").await;
     let mut records = vec![record(&api).await];
-    receiver.gets(1).await;
+    receiver.wait_for_requests(1).await;
     for _ in 0..8 {
         records.push(record(&api).await);
     }
     quiet_period().await;
     // It is left alone for a while.
-    assert_eq!(receiver.received().len(), 1);
-    receiver.reacts(Reaction::Answer(200));
+    assert_eq!(receiver.requests().len(), 1);
+    receiver.reacts(ReceiverBehaviour::Answer(200));
     advance(&server, 5);
-    let received = receiver.gets(10).await;
+    let received = receiver.wait_for_requests(10).await;
     let ids: Vec<i64> =
         received[1..].iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
     // But for the one that was tried before.
     assert_eq!((&ids[..8], ids[8]), (&records[1..], records[0]));
-    assert!(told(&deliveries(&api, &one, 9).await).iter().all(|(status, ..)| *status == "delivered"));
+    assert!(delivery_rows(&deliveries(&api, &one, 9).await).iter().all(|(status, ..)| *status == "delivered"));
 }
 
 #[tokio::test]
 async fn hostile_receivers_cost_the_others_nothing() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let api = with_class(&server).await;
     let elsewhere = Receiver::start().await;
     let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", elsewhere.url("/"));
     let endless = format!("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n{}", "x".repeat(100_000));
-    let cases: Vec<(&str, Reaction, Told)> = vec![
-        ("redirects", Reaction::Bytes(redirect.leak()), ("pending", 1, Some(302))),
-        ("closes", Reaction::Bytes(""), ("pending", 1, None)),
-        ("speaks no HTTP", Reaction::Bytes("220 mail.example ESMTP\r\n"), ("pending", 1, None)),
+    let cases: Vec<(&str, ReceiverBehaviour, DeliveryRow)> = vec![
+        ("redirects", ReceiverBehaviour::Bytes(redirect.leak()), ("pending", 1, Some(302))),
+        ("closes", ReceiverBehaviour::Bytes(""), ("pending", 1, None)),
+        ("speaks no HTTP", ReceiverBehaviour::Bytes("220 mail.example ESMTP\r\n"), ("pending", 1, None)),
         (
             "has an endless head",
-            Reaction::Bytes(format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(10_000)).leak()),
+            ReceiverBehaviour::Bytes(format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(10_000)).leak()),
             ("pending", 1, None),
         ),
-        ("says too much", Reaction::Bytes(endless.leak()), ("delivered", 1, Some(200))),
+        ("says too much", ReceiverBehaviour::Bytes(endless.leak()), ("delivered", 1, Some(200))),
         (
             "says too little",
-            Reaction::Bytes("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nshort"),
+            ReceiverBehaviour::Bytes("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nshort"),
             ("delivered", 1, Some(200)),
         ),
         (
             "hangs in its body",
-            Reaction::Hang("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"),
+            ReceiverBehaviour::Hang("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"),
             ("delivered", 1, Some(200)),
         ),
-        ("is gone", Reaction::Bytes("HTTP/1.1 410 Gone\r\n\r\n"), ("pending", 1, Some(410))),
+        ("is gone", ReceiverBehaviour::Bytes("HTTP/1.1 410 Gone\r\n\r\n"), ("pending", 1, Some(410))),
     ];
     let mut hooks = Vec::new();
     for (name, reaction, told) in &cases {
@@ -124,7 +124,7 @@ async fn hostile_receivers_cost_the_others_nothing() {
         hooks.push((hook_of(&api, &receiver, name).await, *told, *name));
     }
     let hanging = Receiver::start().await;
-    hanging.reacts(Reaction::Hang(""));
+    hanging.reacts(ReceiverBehaviour::Hang(""));
     let hangs = hook_of(&api, &hanging, "hangs").await;
     let honest = Receiver::start().await;
     hook_of(&api, &honest, "honest").await;
@@ -132,25 +132,25 @@ async fn hostile_receivers_cost_the_others_nothing() {
     let began = Instant::now();
     for count in 1..=5 {
         record(&api).await;
-        honest.gets(count).await;
+        honest.wait_for_requests(count).await;
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     for (hook, expected, name) in &hooks {
         let listed = deliveries(&api, hook, 1).await;
-        assert_eq!(told(&listed)[4], *expected, "{name}");
+        assert_eq!(delivery_rows(&listed)[4], *expected, "{name}");
     }
-    assert_eq!(elsewhere.received().len(), 0);
+    assert_eq!(elsewhere.requests().len(), 0);
     // One that hangs is given up after ten seconds.
     let listed = deliveries(&api, &hangs, 1).await;
-    assert_eq!(told(&listed)[4], ("pending", 1, None));
+    assert_eq!(delivery_rows(&listed)[4], ("pending", 1, None));
     assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
-    assert_eq!((hanging.received().len(), honest.received().len()), (1, 5));
+    assert_eq!((hanging.requests().len(), honest.requests().len()), (1, 5));
 }
 
 #[tokio::test]
 async fn addresses_that_are_not_allowed_are_not_connected_to() {
     let receiver = Receiver::start().await;
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let mut hooks = Vec::new();
     for (n, host) in
@@ -162,51 +162,51 @@ async fn addresses_that_are_not_allowed_are_not_connected_to() {
     }
     record(&api).await;
     for hook in &hooks {
-        assert_eq!(told(&deliveries(&api, hook, 1).await), [("pending", 1, None)]);
+        assert_eq!(delivery_rows(&deliveries(&api, hook, 1).await), [("pending", 1, None)]);
     }
     assert_eq!(receiver.connections(), 0);
 }
 
 #[tokio::test]
 async fn a_disabled_webhook_stops_and_what_waits_waits_for_a_day_at_most() {
-    let server = Server::with(open_loopback).await;
+    let server = TestServer::start_with(open_loopback).await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
-    receiver.reacts(Reaction::Answer(500));
+    receiver.reacts(ReceiverBehaviour::Answer(500));
     let one = hook_of(&api, &receiver, "Hook").await;
     record(&api).await;
     deliveries(&api, &one, 1).await;
     api.patch(&one, json!({"is_enabled": false})).await.ok();
-    receiver.reacts(Reaction::Answer(200));
+    receiver.reacts(ReceiverBehaviour::Answer(200));
     advance(&server, 3600);
     record(&api).await;
     quiet_period().await;
-    assert_eq!(receiver.received().len(), 1);
+    assert_eq!(receiver.requests().len(), 1);
     // Enabled again, it goes on with what waited; what happened meanwhile is not sent.
     api.patch(&one, json!({"is_enabled": true})).await.ok();
-    receiver.gets(2).await;
-    is_told(&api, &one, &[("delivered", 2, Some(200))]).await;
-    receiver.reacts(Reaction::Answer(500));
+    receiver.wait_for_requests(2).await;
+    expect_deliveries(&api, &one, &[("delivered", 2, Some(200))]).await;
+    receiver.reacts(ReceiverBehaviour::Answer(500));
     record(&api).await;
-    is_told(&api, &one, &[("pending", 1, Some(500)), ("delivered", 2, Some(200))]).await;
+    expect_deliveries(&api, &one, &[("pending", 1, Some(500)), ("delivered", 2, Some(200))]).await;
     api.patch(&one, json!({"is_enabled": false})).await.ok();
     advance(&server, 86_401);
-    is_told(&api, &one, &[("failed", 1, Some(500)), ("delivered", 2, Some(200))]).await;
-    assert_eq!(receiver.received().len(), 3);
+    expect_deliveries(&api, &one, &[("failed", 1, Some(500)), ("delivered", 2, Some(200))]).await;
+    assert_eq!(receiver.requests().len(), 3);
 }
 
 #[tokio::test]
 async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
-    let server = Server::with(|settings| {
+    let server = TestServer::start_with(|settings| {
         open_loopback(settings);
-        settings.domains.edit::<extensions::Settings>().waiting_deliveries = 20;
+        settings.domains.edit::<extensions::ExtensionSettings>().waiting_deliveries = 20;
     })
     .await;
     let (api, receiver) = (with_class(&server).await, Receiver::start().await);
-    receiver.reacts(Reaction::Bytes(""));
+    receiver.reacts(ReceiverBehaviour::Bytes(""));
     let one = hook_of(&api, &receiver, "Hook").await;
     let batch = async |count: usize| {
         let items = json!({"items": vec![json!({"fields": {}}); count]});
-        api.post("/api/object-classes/1/object-records/batch/", items).await.created();
+        api.post("/api/object-classes/1/object-records/batch/", items).await.expect_created();
     };
     batch(30).await;
     deliveries(&api, &one, 1).await;
@@ -224,7 +224,7 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     let listed = api.get(&format!("{one}deliveries/?limit=1000")).await;
     assert!(listed.column("status")[..20].iter().all(|status| status == "pending"), "{:?}", listed.column("status"));
 
-    receiver.reacts(Reaction::Answer(200));
+    receiver.reacts(ReceiverBehaviour::Answer(200));
     eventually(async || {
         // An attempt that was under way when the receiver recovered pauses the webhook once more.
         advance(&server, 60);
@@ -235,11 +235,11 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
     })
     .await;
     // Never more at once than may wait, so that none of them fails.
-    let mut sent = receiver.received().len();
+    let mut sent = receiver.requests().len();
     for _ in 0..100 {
         batch(10).await;
         sent += 10;
-        receiver.gets(sent).await;
+        receiver.wait_for_requests(sent).await;
     }
     advance(&server, 61);
     let listed = api.get(&format!("{one}deliveries/?limit=5")).await.ok();

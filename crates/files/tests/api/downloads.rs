@@ -1,27 +1,27 @@
 //! How files are sent: ranges, tags, HEAD, other origins.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::json;
 use testkit::Reply;
 
-async fn public(server: &Server, content: &str) -> String {
+async fn public(server: &TestServer, content: &str) -> String {
     let api = server.admin().await;
     let token = api.upload("a.txt", content.to_owned()).await;
-    let made = api.post("/api/files/public-storage/", json!({"token": token})).await.created();
+    let made = api.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
     format!("/api/files/public-storage/{}/", made["uuid"].as_str().unwrap())
 }
 
-fn seen(reply: &Reply) -> (u16, &str, &str, &str) {
+fn answer_headers(reply: &Reply) -> (u16, &str, &str, &str) {
     (reply.status, &reply.text, reply.header("content-range"), reply.header("content-length"))
 }
 
 #[tokio::test]
 async fn parts_of_a_file_are_sent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let path = public(&server, "0123456789").await;
     let get = async |range: &str| server.anonymous().call("GET", &path).header("range", range).send().await;
     let whole = server.anonymous().get(&path).await;
-    assert_eq!(seen(&whole), (200, "0123456789", "", "10"));
+    assert_eq!(answer_headers(&whole), (200, "0123456789", "", "10"));
     assert_eq!(whole.header("accept-ranges"), "bytes");
     let tag = whole.header("etag").to_owned();
     for (range, expected) in [
@@ -33,7 +33,7 @@ async fn parts_of_a_file_are_sent() {
         ("bytes=0-1,4-5", (200, "0123456789", "", "10")),
     ] {
         let reply = get(range).await;
-        assert_eq!(seen(&reply), expected, "{range}");
+        assert_eq!(answer_headers(&reply), expected, "{range}");
         assert_eq!(reply.header("etag"), tag);
     }
     let reply = get("bytes=10-").await;
@@ -43,13 +43,13 @@ async fn parts_of_a_file_are_sent() {
         let call = server.anonymous().call("GET", &path).header("range", "bytes=5-").header("if-range", state);
         call.send()
     };
-    assert_eq!(seen(&resumed(&tag).await), (206, "56789", "bytes 5-9/10", "5"));
-    assert_eq!(seen(&resumed("\"other\"").await), (200, "0123456789", "", "10"));
+    assert_eq!(answer_headers(&resumed(&tag).await), (206, "56789", "bytes 5-9/10", "5"));
+    assert_eq!(answer_headers(&resumed("\"other\"").await), (200, "0123456789", "", "10"));
 }
 
 #[tokio::test]
 async fn what_a_client_has_is_not_sent_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let path = public(&server, "content").await;
     let tag = server.anonymous().get(&path).await.header("etag").to_owned();
     for state in [tag.as_str(), &format!("W/{tag}"), "*"] {
@@ -62,7 +62,7 @@ async fn what_a_client_has_is_not_sent_again() {
 
 #[tokio::test]
 async fn nothing_is_compressed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let path = public(&server, &"compressible ".repeat(10_000)).await;
     let reply = server.anonymous().call("GET", &path).header("accept-encoding", "gzip, zstd").send().await;
     assert_eq!((reply.header("content-encoding"), reply.bytes.len()), ("", 130_000));
@@ -70,7 +70,8 @@ async fn nothing_is_compressed() {
 
 #[tokio::test]
 async fn a_front_end_of_another_origin_reads_the_headers() {
-    let server = Server::with(|settings| settings.cors_origins = vec!["https://app.example".to_owned()]).await;
+    let server =
+        TestServer::start_with(|settings| settings.cors_origins = vec!["https://app.example".to_owned()]).await;
     let path = public(&server, "content").await;
     let reply = server.anonymous().call("GET", &path).header("origin", "https://app.example").send().await;
     let exposed = reply.header("access-control-expose-headers");

@@ -8,20 +8,20 @@ mod removal;
 mod s3;
 mod uploads;
 
-use testkit::{Tenant, eventually};
+use testkit::{TestBuild, eventually};
 
 /// The modules that the tests serve.
 struct Api;
 
 impl testkit::Api for Api {
-    const DOMAINS: &'static [&'static kit::domain::Domain] =
-        &[&events::DOMAIN, &files::DOMAIN, &administration::DOMAIN, &identity::DOMAIN];
+    const MODULES: &'static [&'static kit::domain::Module] =
+        &[&events::MODULE, &files::MODULE, &administration::MODULE, &identity::MODULE];
 }
 
-type Server = testkit::Server<Api>;
+type TestServer = testkit::TestServer<Api>;
 
 /// The names of the stored files of a build, in the data directory.
-fn stored(tenant: &Tenant) -> Vec<String> {
+fn stored_names(tenant: &TestBuild) -> Vec<String> {
     let directory = tenant.data().join("files").join(&tenant.build.uid);
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -30,10 +30,10 @@ fn stored(tenant: &Tenant) -> Vec<String> {
 }
 
 /// Waits until so many files are stored. The clock of a test may have moved on since the jobs were looked at last.
-async fn wait_for_stored(server: &Server, count: usize) {
+async fn wait_for_stored(server: &TestServer, count: usize) {
     eventually(async || {
         kit::jobs::wake(&server.app, &server.build);
-        let stored = stored(server);
+        let stored = stored_names(server);
         if stored.len() == count { Ok(()) } else { Err(stored) }
     })
     .await;

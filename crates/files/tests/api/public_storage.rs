@@ -1,28 +1,28 @@
 //! `/api/files/public-storage/`.
 
-use crate::Server;
+use crate::TestServer;
 use crate::wait_for_stored;
 use serde_json::{Value, json};
 use testkit::shown::{START, page, user};
-use testkit::{Client, SECOND, message};
+use testkit::{ApiClient, SECOND, message};
 
 const PUBLIC: &str = "/api/files/public-storage/";
 
-async fn make(api: &Client, name: &str) -> Value {
+async fn make(api: &ApiClient, name: &str) -> Value {
     let token = api.upload(name, format!("content of {name}")).await;
-    api.post(PUBLIC, json!({"token": token})).await.created()
+    api.post(PUBLIC, json!({"token": token})).await.expect_created()
 }
 
 #[tokio::test]
 async fn a_public_file_from_its_upload_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let token = api.upload("my report.final.PDF", "content").await;
     let made = api.post(PUBLIC, json!({"token": token})).await;
     let uuid = made["uuid"].as_str().unwrap().to_owned();
     let url = format!("https://a.example/api/files/public-storage/{uuid}/");
     let creator = user(&api, "super_admin");
-    made.is(
+    made.expect_reply(
         201,
         json!({
             "uuid": uuid, "filename": "my report.final", "extension": ".PDF", "url": url,
@@ -34,7 +34,7 @@ async fn a_public_file_from_its_upload_to_its_end() {
         "created_at": START, "created_by": creator, "modified_at": START, "modified_by": creator,
         "_meta": {"permissions": {"delete": true}, "labels": {}},
     });
-    api.get(PUBLIC).await.is(200, page(json!([listed])));
+    api.get(PUBLIC).await.expect_reply(200, page(json!([listed])));
 
     let path = format!("{PUBLIC}{uuid}/");
     let reply = server.anonymous().get(&path).await;
@@ -44,10 +44,10 @@ async fn a_public_file_from_its_upload_to_its_end() {
     assert_eq!(reply.header("x-content-type-options"), "nosniff");
     assert_eq!(reply.header("content-security-policy"), "sandbox");
 
-    api.delete(&path).await.is_empty();
-    api.delete(&path).await.is(404, message::not_found());
-    server.anonymous().get(&path).await.is(404, message::not_found());
-    api.get(PUBLIC).await.is(200, page(json!([])));
+    api.delete(&path).await.expect_empty();
+    api.delete(&path).await.expect_reply(404, message::not_found());
+    server.anonymous().get(&path).await.expect_reply(404, message::not_found());
+    api.get(PUBLIC).await.expect_reply(200, page(json!([])));
     wait_for_stored(&server, 0).await;
 
     let log = api.get("/api/administration/log/?resource=files").await;
@@ -59,7 +59,7 @@ async fn a_public_file_from_its_upload_to_its_end() {
 
 #[tokio::test]
 async fn the_token_must_be_right() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (body, wrong) in [
         (json!({}), "This field is required."),
@@ -79,28 +79,28 @@ async fn the_token_must_be_right() {
 
 #[tokio::test]
 async fn each_action_needs_its_permission() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let file = make(&api, "a.txt").await;
     let path = format!("{PUBLIC}{}/", file["uuid"].as_str().unwrap());
     let full = server.as_type("full").await;
     let token = full.upload("b.txt", "x").await;
-    full.get(PUBLIC).await.is(403, message::forbidden());
-    full.post(PUBLIC, json!({"token": token})).await.is(403, message::forbidden());
-    full.delete(&path).await.is(403, message::forbidden());
+    full.get(PUBLIC).await.expect_reply(403, message::forbidden());
+    full.post(PUBLIC, json!({"token": token})).await.expect_reply(403, message::forbidden());
+    full.delete(&path).await.expect_reply(403, message::forbidden());
     full.options(PUBLIC).await.ok();
 
     let keeper = server.with_role(json!({"files": ["list", "store"]})).await;
     let token = keeper.upload("b.txt", "x").await;
-    let made = keeper.post(PUBLIC, json!({"token": token})).await.created();
+    let made = keeper.post(PUBLIC, json!({"token": token})).await.expect_created();
     assert_eq!(made["_meta"]["permissions"], json!({"delete": false}));
     assert_eq!(keeper.get(PUBLIC).await["total_count"], 2);
-    keeper.delete(&path).await.is(403, message::forbidden());
+    keeper.delete(&path).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn lists_are_sorted_and_filtered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (api, other) = (server.admin().await, server.as_type("super_admin").await);
     for (client, name) in [(&api, "b.txt"), (&other, "A.pdf"), (&api, "c.pdf")] {
         make(client, name).await;
@@ -128,7 +128,7 @@ async fn lists_are_sorted_and_filtered() {
 
 #[tokio::test]
 async fn the_limit_is_that_of_the_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.set_limit("public_files", 1).await;
     let api = server.admin().await;
     let file = make(&api, "a.txt").await;
@@ -137,13 +137,13 @@ async fn the_limit_is_that_of_the_build() {
     api.post(PUBLIC, json!({"token": token})).await.refuses(full);
     assert_eq!(api.options(PUBLIC).await["restrictions"], json!({"limit_items": 1}));
     // The token was not spent.
-    api.delete(&format!("{PUBLIC}{}/", file["uuid"].as_str().unwrap())).await.is_empty();
-    api.post(PUBLIC, json!({"token": token})).await.created();
+    api.delete(&format!("{PUBLIC}{}/", file["uuid"].as_str().unwrap())).await.expect_empty();
+    api.post(PUBLIC, json!({"token": token})).await.expect_created();
 }
 
 #[tokio::test]
 async fn options_describe_the_collection() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = server.admin().await.options(PUBLIC).await.ok();
     let columns: Vec<&str> = document["list"]["columns"]
         .as_array()

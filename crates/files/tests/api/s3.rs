@@ -1,26 +1,26 @@
 //! The same with files on S3.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::json;
-use testkit::{DAY, S3, eventually, message};
+use testkit::{DAY, S3Server, eventually, message};
 
-async fn start(s3: &S3) -> Server {
+async fn start(s3: &S3Server) -> TestServer {
     let (url, environment) = (s3.url("prefix"), s3.environment());
-    Server::with(|settings| {
-        settings.domains.edit::<files::Settings>().files_url = Some(url);
-        settings.domains.edit::<files::Settings>().environment = Some(environment);
+    TestServer::start_with(|settings| {
+        settings.domains.edit::<files::FileSettings>().files_url = Some(url);
+        settings.domains.edit::<files::FileSettings>().environment = Some(environment);
     })
     .await
 }
 
 #[tokio::test]
 async fn files_are_stored_sent_and_removed_on_s3() {
-    let s3 = S3::start();
+    let s3 = S3Server::start();
     let server = start(&s3).await;
     let api = server.admin().await;
     let content = "0123456789".repeat(100_000);
     let token = api.upload("a.txt", content.clone()).await;
-    let made = api.post("/api/files/public-storage/", json!({"token": token})).await.created();
+    let made = api.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
     let path = format!("/api/files/public-storage/{}/", made["uuid"].as_str().unwrap());
     assert!(server.anonymous().get(&path).await.text == content);
     let part = server.anonymous().call("GET", &path).header("range", "bytes=999998-").send().await;
@@ -34,10 +34,10 @@ async fn files_are_stored_sent_and_removed_on_s3() {
 
     // It stays: the S3 server of the tests removes a directory that became empty, even when a file has come into it meanwhile.
     let token = api.upload("kept.txt", "x").await;
-    api.post("/api/files/public-storage/", json!({"token": token})).await.created();
+    api.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
     api.upload("unused.txt", "x").await;
     assert_eq!(s3.keys().len(), 3);
-    api.delete(&path).await.is_empty();
+    api.delete(&path).await.expect_empty();
     server.advance(DAY);
     server.admin().await.upload("later.txt", "x").await;
     eventually(async || {
@@ -49,8 +49,8 @@ async fn files_are_stored_sent_and_removed_on_s3() {
 
 #[tokio::test]
 async fn a_server_that_is_away_is_told_and_comes_back() {
-    let server = Server::with(|settings| {
-        settings.domains.edit::<files::Settings>().files_url = Some("s3://files/prefix".to_owned());
+    let server = TestServer::start_with(|settings| {
+        settings.domains.edit::<files::FileSettings>().files_url = Some("s3://files/prefix".to_owned());
         let environment = [
             ("AWS_ACCESS_KEY_ID", "a"),
             ("AWS_SECRET_ACCESS_KEY", "b"),
@@ -58,11 +58,11 @@ async fn a_server_that_is_away_is_told_and_comes_back() {
             ("AWS_ENDPOINT", "http://127.0.0.1:1"),
             ("AWS_ALLOW_HTTP", "true"),
         ];
-        settings.domains.edit::<files::Settings>().environment =
+        settings.domains.edit::<files::FileSettings>().environment =
             Some(environment.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
     })
     .await;
     let api = server.admin().await;
     let call = api.call("POST", "/api/files/upload/").header("content-disposition", "attachment; filename=a.txt");
-    call.body("text/plain", "x").send().await.is(503, message::detail("The storage is not available."));
+    call.body("text/plain", "x").send().await.expect_reply(503, message::detail("The storage is not available."));
 }

@@ -3,7 +3,7 @@
 //! - an event id is written once, also when several requests or processes write it at the same time, and exactly one of
 //!   them learns that it wrote it;
 //! - what was answered with `Ok` survives the end of the process at any moment;
-//! - before [`Error::Unavailable`] is answered, failures that may pass were retried, at most five times and for at most
+//! - before [`EngineError::Unavailable`] is answered, failures that may pass were retried, at most five times and for at most
 //!   20 seconds.
 
 use uuid::Uuid;
@@ -21,7 +21,7 @@ pub struct Tenant {
 
 /// A page of a list, and how long the list is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listed<T> {
+pub struct EngineList<T> {
     /// The number of all events of the tenant.
     pub total: i64,
     /// The number of those that meet the conditions.
@@ -38,7 +38,7 @@ pub const MAX_FILES: usize = 1000;
 
 /// Why an engine did not do what it was asked.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Error {
+pub enum EngineError {
     /// The tenant does not exist, or no longer.
     NoTenant,
     /// The page would have more than [`MAX_PAGE_BYTES`].
@@ -49,12 +49,12 @@ pub enum Error {
     Failed(String),
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for EngineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::NoTenant => f.write_str("there is no such tenant"),
-            Error::PageTooLarge => f.write_str("the page is too large"),
-            Error::Unavailable(cause) | Error::Failed(cause) => f.write_str(cause),
+            EngineError::NoTenant => f.write_str("there is no such tenant"),
+            EngineError::PageTooLarge => f.write_str("the page is too large"),
+            EngineError::Unavailable(cause) | EngineError::Failed(cause) => f.write_str(cause),
         }
     }
 }

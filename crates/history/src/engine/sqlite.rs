@@ -1,14 +1,14 @@
 //! The embedded engine: one SQLite file for each tenant below the data directory. It stands on the store that the main
 //! API uses, with its group commit. The primary key makes ids unique, so the database knows what was stored before.
 
-use crate::engine::contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
+use crate::engine::contract::{EngineError, EngineList, MAX_PAGE_BYTES, Tenant};
 use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent, files_in};
-use crate::filter::{Column, Condition, Page, Test};
+use crate::filter::{Condition, FilterColumn, PageRange, Test};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Conn, Database, Migration, Migrations, Options, Row, Sql, Store, Value};
+use store::{BorrowedArgument, Conn, Database, Migration, Migrations, Options, Row, Sql, Store};
 use uuid::Uuid;
 use web::clock::Clock;
 
@@ -20,7 +20,7 @@ const MIGRATIONS: Migrations = Migrations {
     build: &[
         Migration::sql("0001_events", include_str!("../../migrations/tenant.sql")),
         Migration::sql("0002_event_files", include_str!("../../migrations/event_files.sql"))
-            .then(note_files_of_stored_events),
+            .with_step(note_files_of_stored_events),
     ],
 };
 
@@ -32,27 +32,28 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 
 /// The engine in one data directory.
-pub struct Sqlite {
+pub struct HistorySqlite {
     store: Store,
     clock: Clock,
     id: String,
 }
 
-impl From<store::Error> for Error {
-    fn from(error: store::Error) -> Error {
+impl From<store::StoreError> for EngineError {
+    fn from(error: store::StoreError) -> EngineError {
         match error {
-            store::Error::Missing => Error::NoTenant,
-            store::Error::Busy | store::Error::Full | store::Error::Slow | store::Error::Unavailable(_) => {
-                Error::Unavailable(error.to_string())
-            }
-            _ => Error::Failed(error.to_string()),
+            store::StoreError::Missing => EngineError::NoTenant,
+            store::StoreError::Busy
+            | store::StoreError::Full
+            | store::StoreError::Slow
+            | store::StoreError::Unavailable(_) => EngineError::Unavailable(error.to_string()),
+            _ => EngineError::Failed(error.to_string()),
         }
     }
 }
 
-impl Sqlite {
+impl HistorySqlite {
     /// Opens the databases below a directory, and makes them if they are missing.
-    pub async fn open(directory: PathBuf, clock: Clock) -> Result<Sqlite, Error> {
+    pub async fn open(directory: PathBuf, clock: Clock) -> Result<HistorySqlite, EngineError> {
         let store = open_store(directory).await?;
         let id = match store.control().read(stored_id).await? {
             Some(id) => id,
@@ -63,10 +64,10 @@ impl Sqlite {
                     conn.exec(&Sql::new(sql).arg(&new))?;
                     stored_id(conn)
                 };
-                store.control().write(insert).await?.ok_or(store::Error::NotFound)?
+                store.control().write(insert).await?.ok_or(store::StoreError::NotFound)?
             }
         };
-        Ok(Sqlite { store, clock, id })
+        Ok(HistorySqlite { store, clock, id })
     }
 
     /// The id of the service whose data this is, made with the data.
@@ -74,42 +75,42 @@ impl Sqlite {
         &self.id
     }
 
-    pub(crate) async fn ready(&self) -> Result<(), Error> {
+    pub(crate) async fn ready(&self) -> Result<(), EngineError> {
         Ok(self.store.ready().await?)
     }
 
-    pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         let sql = Sql::new(
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE client_id = $1 AND state = 'active'",
         );
         let sql = sql.arg(client_id.to_string());
-        self.store.control().read_short(move |conn| Ok(conn.opt(&sql, tenant)?)).await
+        self.store.control().read_short(move |conn| Ok(conn.query_optional(&sql, tenant)?)).await
     }
 
-    pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
+    pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, EngineError> {
         let sql = Sql::new(
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants WHERE database_name = $1 AND state = 'active'",
         );
         let sql = sql.arg(database_name);
-        self.store.control().read_short(move |conn| Ok(conn.opt(&sql, tenant)?)).await
+        self.store.control().read_short(move |conn| Ok(conn.query_optional(&sql, tenant)?)).await
     }
 
-    pub(crate) async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+    pub(crate) async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         let sql = Sql::new(
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants \
              WHERE client_id > $1 AND state = 'active' ORDER BY client_id LIMIT $2",
         );
         // Every id is behind the empty text.
         let sql = sql.arg(behind.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
-        self.store.control().read(move |conn| Ok(conn.all(&sql, tenant)?)).await
+        self.store.control().read(move |conn| Ok(conn.query_all(&sql, tenant)?)).await
     }
 
     /// Makes the database first: a process that dies after that leaves an unused file, but no name that is taken.
-    pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
+    pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
         let taken = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
             .arg(&tenant.database_name)
             .arg(&tenant.client_label);
-        if self.store.control().read(move |conn| conn.opt(&taken, |_| Ok(()))).await?.is_some() {
+        if self.store.control().read(move |conn| conn.query_optional(&taken, |_| Ok(()))).await?.is_some() {
             return Ok(false);
         }
         let name = database_name(tenant);
@@ -127,79 +128,91 @@ impl Sqlite {
         match self.store.control().write(move |conn| conn.exec(&insert)).await {
             Ok(_) => Ok(true),
             Err(error) => {
-                self.store.drop(&name).await?;
-                if matches!(error, store::Error::Unique(_)) { Ok(false) } else { Err(error.into()) }
+                self.store.drop_database(&name).await?;
+                if matches!(error, store::StoreError::Unique(_)) { Ok(false) } else { Err(error.into()) }
             }
         }
     }
 
-    pub(crate) async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    pub(crate) async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         let sql = Sql::new(
             "UPDATE tenants SET state = 'deleting' WHERE client_id = $1 \
              RETURNING client_id, secret_hash, database_name, client_label",
         );
         let sql = sql.arg(client_id.to_string());
-        self.store.control().write(move |conn| Ok(conn.opt(&sql, tenant)?)).await
+        self.store.control().write(move |conn| Ok(conn.query_optional(&sql, tenant)?)).await
     }
 
-    pub(crate) async fn delete(&self, tenant: &Tenant) -> Result<(), Error> {
-        self.store.drop(&database_name(tenant)).await?;
+    pub(crate) async fn delete(&self, tenant: &Tenant) -> Result<(), EngineError> {
+        self.store.drop_database(&database_name(tenant)).await?;
         let sql = Sql::new("DELETE FROM tenants WHERE client_id = $1").arg(tenant.client_id.to_string());
         self.store.control().write(move |conn| conn.exec(&sql)).await?;
         Ok(())
     }
 
-    pub(crate) async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, Error> {
+    pub(crate) async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, EngineError> {
         let event = Arc::new(event);
         self.write(tenant, move |conn| insert_history_event(conn, &event)).await
     }
 
-    pub(crate) async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, Error> {
+    pub(crate) async fn add_system_events(
+        &self,
+        tenant: &Tenant,
+        events: Vec<SystemEvent>,
+    ) -> Result<u64, EngineError> {
         let events = Arc::new(events);
         self.write(tenant, move |conn| insert_system_events(conn, &events)).await
     }
 
-    pub(crate) async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
+    pub(crate) async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, EngineError> {
         let mut sql = Sql::new(SELECT_HISTORY);
         sql.push(" WHERE id = ").bind(id.as_bytes().to_vec());
-        self.database(tenant).read_short(move |conn| Ok(conn.opt(&sql, history_event)?)).await
+        self.database(tenant).read_short(move |conn| Ok(conn.query_optional(&sql, history_event)?)).await
     }
 
-    pub(crate) async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
+    pub(crate) async fn history_events(
+        &self,
+        tenant: &Tenant,
+        page: PageRange,
+    ) -> Result<EngineList<HistoryEvent>, EngineError> {
         self.database(tenant)
             .read(move |conn| list(conn, &HISTORY_LIST, &page, history_event, HistoryEvent::size))
             .await
     }
 
-    pub(crate) async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+    pub(crate) async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, EngineError> {
         let mut sql = Sql::new("SELECT file_id FROM event_files WHERE file_id IN (");
         for (at, file) in files.iter().enumerate() {
             sql.push(if at == 0 { "" } else { ", " }).bind(file.as_bytes().to_vec());
         }
         sql.push(")");
-        Ok(self.database(tenant).read(move |conn| conn.all(&sql, id)).await?.into_iter().collect())
+        Ok(self.database(tenant).read(move |conn| conn.query_all(&sql, id)).await?.into_iter().collect())
     }
 
-    pub(crate) async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
+    pub(crate) async fn system_events(
+        &self,
+        tenant: &Tenant,
+        page: PageRange,
+    ) -> Result<EngineList<SystemEvent>, EngineError> {
         self.database(tenant).read(move |conn| list(conn, &SYSTEM_LIST, &page, system_event, SystemEvent::size)).await
     }
 
     /// Makes a consistent copy of everything, for `chancery backup`: another service, whose id is made when it is first
     /// opened. The directories of the copy exist already. The list of tenants is copied first, so that each tenant in it
     /// is copied after it. `progress` gets the number of tenants that are copied, and the number of all.
-    pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), Error> {
+    pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), EngineError> {
         self.store.backup(None, target.join("control.db")).await?;
         let copy = open_store(target.to_owned()).await?;
         copy.control().write(|conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM settings WHERE name = 'id'"))).await?;
         copy.close().await;
         let sql = Sql::new("SELECT client_id, secret_hash, database_name, client_label FROM tenants");
-        let tenants: Vec<Tenant> = self.store.control().read(move |conn| conn.all(&sql, tenant)).await?;
+        let tenants: Vec<Tenant> = self.store.control().read(move |conn| conn.query_all(&sql, tenant)).await?;
         for (done, tenant) in tenants.iter().enumerate() {
             progress(done as u64, tenants.len() as u64);
             let name = database_name(tenant);
             match self.store.backup(Some(&name), target.join("tenants").join(format!("{name}.db"))).await {
                 // The tenant was deleted meanwhile, and is not in the copy either.
-                Ok(()) | Err(store::Error::Missing) => {}
+                Ok(()) | Err(store::StoreError::Missing) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -220,13 +233,15 @@ impl Sqlite {
     async fn write<T: Send + 'static>(
         &self,
         tenant: &Tenant,
-        script: impl Fn(&mut Conn) -> Result<T, store::Error> + Clone + Send + 'static,
-    ) -> Result<T, Error> {
+        script: impl Fn(&mut Conn) -> Result<T, store::StoreError> + Clone + Send + 'static,
+    ) -> Result<T, EngineError> {
         let database = self.database(tenant);
         let (started, mut delay) = (Instant::now(), FIRST_RETRY_DELAY);
         for _ in 0..MAX_RETRIES {
             match database.write(script.clone()).await {
-                Err(store::Error::Busy | store::Error::Unavailable(_)) if started.elapsed() < MAX_RETRY_TIME => {
+                Err(store::StoreError::Busy | store::StoreError::Unavailable(_))
+                    if started.elapsed() < MAX_RETRY_TIME =>
+                {
                     tokio::time::sleep(delay).await;
                 }
                 outcome => return Ok(outcome?),
@@ -242,28 +257,31 @@ fn options() -> Options {
     Options { folder: "tenants", writers: 2, ..Options::default() }
 }
 
-async fn open_store(directory: PathBuf) -> Result<Store, store::Error> {
-    Store::open(store::Engine::Sqlite { directory }, MIGRATIONS, options()).await
+async fn open_store(directory: PathBuf) -> Result<Store, store::StoreError> {
+    Store::open(store::StoreEngine::Sqlite { directory }, MIGRATIONS, options()).await
 }
 
-fn stored_id(conn: &mut Conn) -> Result<Option<String>, store::Error> {
-    conn.opt(&Sql::new("SELECT value FROM settings WHERE name = 'id'"), |row| Ok(row.text(0)?.to_owned()))
+fn stored_id(conn: &mut Conn) -> Result<Option<String>, store::StoreError> {
+    conn.query_optional(&Sql::new("SELECT value FROM settings WHERE name = 'id'"), |row| Ok(row.text(0)?.to_owned()))
 }
 
 fn database_name(tenant: &Tenant) -> String {
     format!("tenant_{}", tenant.client_id.simple())
 }
 
-fn tenant(row: &Row<'_>) -> Result<Tenant, store::Error> {
+fn tenant(row: &Row<'_>) -> Result<Tenant, store::StoreError> {
     Ok(Tenant {
-        client_id: row.text(0)?.parse().map_err(|_| store::Error::Db("a stored client id is no UUID".to_owned()))?,
+        client_id: row
+            .text(0)?
+            .parse()
+            .map_err(|_| store::StoreError::Db("a stored client id is no UUID".to_owned()))?,
         secret_hash: row.text(1)?.to_owned(),
         database_name: row.text(2)?.to_owned(),
         client_label: row.text(3)?.to_owned(),
     })
 }
 
-fn insert_history_event(conn: &mut Conn, event: &HistoryEvent) -> Result<bool, store::Error> {
+fn insert_history_event(conn: &mut Conn, event: &HistoryEvent) -> Result<bool, store::StoreError> {
     let sql = Sql::new(
         "INSERT INTO history_events(id, at, rank, event_type, record_id, source_id, source_type, source_name, source_info, data) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
@@ -292,34 +310,34 @@ fn insert_history_event(conn: &mut Conn, event: &HistoryEvent) -> Result<bool, s
 }
 
 /// Notes which files an event names.
-fn note_files(conn: &mut Conn, files: &[Uuid]) -> Result<(), store::Error> {
-    let rows = files.iter().map(|file| [Value::Blob(file.as_bytes())]);
+fn note_files(conn: &mut Conn, files: &[Uuid]) -> Result<(), store::StoreError> {
+    let rows = files.iter().map(|file| [BorrowedArgument::Blob(file.as_bytes())]);
     conn.exec_each("INSERT INTO event_files(file_id) VALUES ($1) ON CONFLICT (file_id) DO NOTHING", rows, |_| {})
 }
 
 /// Notes the files of events that a former version stored.
-fn note_files_of_stored_events(conn: &mut Conn) -> Result<(), store::Error> {
+fn note_files_of_stored_events(conn: &mut Conn) -> Result<(), store::StoreError> {
     let sql = Sql::new("SELECT data FROM history_events WHERE event_type = $1").arg(i64::from(DOCUMENT_GENERATED));
     let mut files = Vec::new();
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         files.extend(files_in(row.text(0)?));
         Ok(())
     })?;
     note_files(conn, &files)
 }
 
-fn insert_system_events(conn: &mut Conn, events: &[SystemEvent]) -> Result<u64, store::Error> {
+fn insert_system_events(conn: &mut Conn, events: &[SystemEvent]) -> Result<u64, store::StoreError> {
     let rows = events.iter().map(|event| {
         [
-            Value::Blob(event.id.as_bytes()),
-            Value::Int(event.at),
-            Value::Int(event.category.into()),
-            Value::Int(event.event_type.into()),
-            Value::Int(event.source_id),
-            Value::Int(event.source_type.into()),
-            Value::Text(&event.source_info),
-            Value::Text(&event.source_ip),
-            Value::Text(&event.data),
+            BorrowedArgument::Blob(event.id.as_bytes()),
+            BorrowedArgument::Int(event.at),
+            BorrowedArgument::Int(event.category.into()),
+            BorrowedArgument::Int(event.event_type.into()),
+            BorrowedArgument::Int(event.source_id),
+            BorrowedArgument::Int(event.source_type.into()),
+            BorrowedArgument::Text(&event.source_info),
+            BorrowedArgument::Text(&event.source_ip),
+            BorrowedArgument::Text(&event.data),
         ]
     });
     let mut counts: BTreeMap<(u8, u8), i64> = BTreeMap::new();
@@ -350,69 +368,69 @@ const SELECT_HISTORY: &str =
     "SELECT id, at, event_type, record_id, source_id, source_type, source_name, source_info, data FROM history_events";
 
 /// The SQL of a list.
-struct List {
+struct ListSql {
     select: &'static str,
     order: &'static str,
     /// Counts the rows.
     count: &'static str,
-    /// Adds up the counts that are stored, which are grouped by [`List::stored_count_columns`].
+    /// Adds up the counts that are stored, which are grouped by [`ListSql::stored_count_columns`].
     stored_count: &'static str,
-    stored_count_columns: [Column; 2],
+    stored_count_columns: [FilterColumn; 2],
 }
 
-const HISTORY_LIST: List = List {
+const HISTORY_LIST: ListSql = ListSql {
     select: SELECT_HISTORY,
     order: " ORDER BY at DESC, rank DESC, id DESC",
     count: "SELECT count(*) FROM history_events",
     stored_count: "SELECT COALESCE(sum(n), 0) FROM history_event_counts",
-    stored_count_columns: [Column::EventType, Column::SourceType],
+    stored_count_columns: [FilterColumn::EventType, FilterColumn::SourceType],
 };
 
-const SYSTEM_LIST: List = List {
+const SYSTEM_LIST: ListSql = ListSql {
     select: "SELECT id, at, category, event_type, source_id, source_type, source_info, source_ip, data FROM system_events",
     order: " ORDER BY at DESC, id DESC",
     count: "SELECT count(*) FROM system_events",
     stored_count: "SELECT COALESCE(sum(n), 0) FROM system_event_counts",
-    stored_count_columns: [Column::Category, Column::EventType],
+    stored_count_columns: [FilterColumn::Category, FilterColumn::EventType],
 };
 
 fn list<T>(
     conn: &mut Conn,
-    list: &List,
-    page: &Page,
-    read: impl Fn(&Row<'_>) -> Result<T, store::Error>,
+    list: &ListSql,
+    page: &PageRange,
+    read: impl Fn(&Row<'_>) -> Result<T, store::StoreError>,
     size: impl Fn(&T) -> usize,
-) -> Result<Listed<T>, Error> {
-    let total = conn.one(&Sql::new(list.stored_count), |row| row.int(0))?;
+) -> Result<EngineList<T>, EngineError> {
+    let total = conn.query_one(&Sql::new(list.stored_count), |row| row.int(0))?;
     let filtered = if page.conditions.is_empty() {
         total
     } else {
         let is_stored = page.conditions.iter().all(|condition| list.stored_count_columns.contains(&condition.column));
         let mut sql = Sql::new(if is_stored { list.stored_count } else { list.count });
         push_conditions(&mut sql, &page.conditions, !is_stored);
-        conn.one(&sql, |row| row.int(0))?
+        conn.query_one(&sql, |row| row.int(0))?
     };
     if page.offset >= filtered {
-        return Ok(Listed { total, filtered, results: Vec::new() });
+        return Ok(EngineList { total, filtered, results: Vec::new() });
     }
     let mut sql = Sql::new(list.select);
     push_conditions(&mut sql, &page.conditions, true);
     sql.push(list.order).page(page.limit, page.offset);
     let (mut results, mut bytes) = (Vec::new(), 0);
-    let read = conn.each(&sql, |row| {
+    let read = conn.for_each_row(&sql, |row| {
         let event = read(row)?;
         bytes += size(&event);
         if bytes > MAX_PAGE_BYTES {
-            return Err(store::Error::Full);
+            return Err(store::StoreError::Full);
         }
         results.push(event);
         Ok(())
     });
     if bytes > MAX_PAGE_BYTES {
-        return Err(Error::PageTooLarge);
+        return Err(EngineError::PageTooLarge);
     }
     read?;
-    Ok(Listed { total, filtered, results })
+    Ok(EngineList { total, filtered, results })
 }
 
 /// Writes the conditions so that the planner can use one index only: that of the column of which one value is asked for
@@ -423,15 +441,15 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
         !condition.is_excluded && matches!(&condition.test, Test::In(values) if values.len() == 1)
     };
     let asks_for_one =
-        |column: Column| conditions.iter().filter(has_one_value).any(|condition| condition.column == column);
+        |column: FilterColumn| conditions.iter().filter(has_one_value).any(|condition| condition.column == column);
     // A record has few events, so its index is good for several records, too.
     let of_records = |condition: &Condition| {
-        condition.column == Column::RecordId && !condition.is_excluded && matches!(condition.test, Test::In(_))
+        condition.column == FilterColumn::RecordId && !condition.is_excluded && matches!(condition.test, Test::In(_))
     };
     let best_index = if conditions.iter().any(of_records) {
-        Some(Column::RecordId)
+        Some(FilterColumn::RecordId)
     } else {
-        [Column::SourceId, Column::EventType].into_iter().find(|column| asks_for_one(*column))
+        [FilterColumn::SourceId, FilterColumn::EventType].into_iter().find(|column| asks_for_one(*column))
     };
     for (at, condition) in conditions.iter().enumerate() {
         sql.push(if at == 0 { " WHERE " } else { " AND " });
@@ -439,14 +457,14 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
             sql.push("NOT ");
         }
         let column = condition.column;
-        let can_use_index = column == Column::At || best_index == Some(column);
+        let can_use_index = column == FilterColumn::At || best_index == Some(column);
         sql.push(if has_indexes && !can_use_index { "(+" } else { "(" }).push(match column {
-            Column::RecordId => "record_id",
-            Column::EventType => "event_type",
-            Column::Category => "category",
-            Column::SourceType => "source_type",
-            Column::SourceId => "source_id",
-            Column::At => "at",
+            FilterColumn::RecordId => "record_id",
+            FilterColumn::EventType => "event_type",
+            FilterColumn::Category => "category",
+            FilterColumn::SourceType => "source_type",
+            FilterColumn::SourceId => "source_id",
+            FilterColumn::At => "at",
         });
         match &condition.test {
             Test::In(values) if values.len() == 1 => drop(sql.push(" = ").bind(values[0])),
@@ -467,15 +485,16 @@ fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
     }
 }
 
-fn id(row: &Row<'_>) -> Result<Uuid, store::Error> {
-    Uuid::from_slice(row.blob(0)?).map_err(|_| store::Error::Db("a stored id is no UUID".to_owned()))
+fn id(row: &Row<'_>) -> Result<Uuid, store::StoreError> {
+    Uuid::from_slice(row.blob(0)?).map_err(|_| store::StoreError::Db("a stored id is no UUID".to_owned()))
 }
 
-fn byte(row: &Row<'_>, column: usize) -> Result<u8, store::Error> {
-    u8::try_from(row.int(column)?).map_err(|_| store::Error::Db(format!("the number in column {column} is too large")))
+fn byte(row: &Row<'_>, column: usize) -> Result<u8, store::StoreError> {
+    u8::try_from(row.int(column)?)
+        .map_err(|_| store::StoreError::Db(format!("the number in column {column} is too large")))
 }
 
-fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::Error> {
+fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::StoreError> {
     Ok(HistoryEvent {
         id: id(row)?,
         at: row.int(1)?,
@@ -489,7 +508,7 @@ fn history_event(row: &Row<'_>) -> Result<HistoryEvent, store::Error> {
     })
 }
 
-fn system_event(row: &Row<'_>) -> Result<SystemEvent, store::Error> {
+fn system_event(row: &Row<'_>) -> Result<SystemEvent, store::StoreError> {
     Ok(SystemEvent {
         id: id(row)?,
         at: row.int(1)?,
@@ -512,7 +531,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let directory = data.path().join("history");
         let former = Migrations { build: &MIGRATIONS.build[..1], ..MIGRATIONS };
-        let engine = store::Engine::Sqlite { directory: directory.clone() };
+        let engine = store::StoreEngine::Sqlite { directory: directory.clone() };
         let store = Store::open(engine, former, options()).await.unwrap();
         let tenant = Tenant {
             client_id: Uuid::new_v4(),
@@ -531,12 +550,12 @@ mod tests {
                 let sql = sql.arg(Uuid::from_u128(n).as_bytes().to_vec()).arg(event_type);
                 conn.exec(&sql.arg(format!(r#"[{{"file_id": "{file}"}}]"#)))?;
             }
-            Ok::<_, store::Error>(())
+            Ok::<_, store::StoreError>(())
         };
         store.database(&database_name(&tenant)).write(insert).await.unwrap();
         store.close().await;
 
-        let engine = Sqlite::open(directory, Clock::system()).await.unwrap();
+        let engine = HistorySqlite::open(directory, Clock::system()).await.unwrap();
         let named = engine.named_files(&tenant, &[first, second, of_another_type, Uuid::new_v4()]).await;
         assert_eq!(named, Ok(HashSet::from([first, second])));
         engine.close().await;

@@ -30,8 +30,8 @@ pub struct Addresses {
 impl Addresses {
     /// Addresses that are signed with a key derived from a secret.
     pub fn new(secret: &[u8], clock: Clock) -> Addresses {
-        let key = keyed(secret).chain_update(PURPOSE).finalize().into_bytes();
-        Addresses { mac: keyed(&key), clock }
+        let key = signing_mac(secret).chain_update(PURPOSE).finalize().into_bytes();
+        Addresses { mac: signing_mac(&key), clock }
     }
 
     /// An address without its host, for one method, valid from now on for [`ADDRESS_VALID_SECONDS`].
@@ -66,7 +66,7 @@ impl Addresses {
     }
 }
 
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
+fn signing_mac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("a key of any length will do")
 }
 

@@ -10,7 +10,7 @@ mod requests;
 
 pub use address::CONTENT_PATH;
 
-use crate::engine::{Error, Tenant};
+use crate::engine::{EngineError, Tenant};
 use address::{ADDRESS_VALID_SECONDS, Addresses};
 use futures_util::{Stream, TryStreamExt};
 use http::Method;
@@ -23,7 +23,7 @@ use store::blobs::health::{BlobHealth, BlobWatch};
 use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 use uuid::Uuid;
 use web::clock::Clock;
-use web::content::Content;
+use web::content::BodyContent;
 
 /// The group in a bucket with an empty file for each service that uses it, named by its id. The hyphen tells it from
 /// every `database_name`.
@@ -87,7 +87,7 @@ impl Files {
 
     /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB
     /// within 15 minutes.
-    pub async fn upload_address(&self, tenant: &Tenant) -> Result<(Uuid, String), Error> {
+    pub async fn upload_address(&self, tenant: &Tenant) -> Result<(Uuid, String), EngineError> {
         let file_id = Uuid::new_v4();
         // Here and not by uploads, since an upload must not make it again after the tenant was deleted.
         self.blobs.make_group(&self.group(tenant)).await?;
@@ -95,7 +95,7 @@ impl Files {
     }
 
     /// The address at which a file can be downloaded for 15 minutes. Whether the file exists is not checked here.
-    pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, Error> {
+    pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, EngineError> {
         // Whatever type it was uploaded with, no browser shows or runs it.
         let query = [
             ("response-cache-control", "no-store"),
@@ -107,7 +107,7 @@ impl Files {
 
     /// Removes all files of a tenant; can be repeated. It must be called between the beginning and the end of the
     /// tenant's deletion, when no other tenant can have its name.
-    pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
+    pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), EngineError> {
         Ok(self.blobs.remove_group(&self.group(tenant)).await?)
     }
 
@@ -116,24 +116,24 @@ impl Files {
         &self,
         tenant: &Tenant,
         age: i64,
-    ) -> impl Stream<Item = Result<Uuid, Error>> + Send + Unpin + use<> {
+    ) -> impl Stream<Item = Result<Uuid, EngineError>> + Send + Unpin + use<> {
         let put_until = self.clock.now() - age;
         let old = self.blobs.list(&self.group(tenant)).try_filter_map(move |file| {
             // Only names that this service makes.
             let id = Uuid::try_parse(&file.name).ok().filter(|id| id.to_string() == file.name);
             ready(Ok(id.filter(|_| file.stored_at <= put_until)))
         });
-        old.map_err(Error::from)
+        old.map_err(EngineError::from)
     }
 
     /// Removes a file; can be repeated.
-    pub(crate) async fn remove(&self, tenant: &Tenant, file_id: Uuid) -> Result<(), Error> {
+    pub(crate) async fn remove(&self, tenant: &Tenant, file_id: Uuid) -> Result<(), EngineError> {
         Ok(self.blobs.remove(&BlobKey::new(self.group(tenant), file_id)).await?)
     }
 
     /// Notes in a bucket that this service uses it, and returns the ids of the other services that noted it. A data
     /// directory is that of one service.
-    pub(crate) async fn other_users(&self, service_id: &str) -> Result<Vec<String>, Error> {
+    pub(crate) async fn other_users(&self, service_id: &str) -> Result<Vec<String>, EngineError> {
         if !self.blobs.is_on_s3() {
             return Ok(Vec::new());
         }
@@ -152,7 +152,7 @@ impl Files {
     }
 
     /// Answers a request for a path below [`CONTENT_PATH`]. If files are on S3, the answer is 404.
-    pub async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Content> {
+    pub async fn answer(&self, request: http::Request<Incoming>) -> http::Response<BodyContent> {
         if self.blobs.is_on_s3() {
             return FileRefusal::Missing.into();
         }
@@ -166,7 +166,7 @@ impl Files {
         tenant: &Tenant,
         file_id: Uuid,
         query: &[(&str, &str)],
-    ) -> Result<String, Error> {
+    ) -> Result<String, EngineError> {
         let (key, valid) = (BlobKey::new(self.group(tenant), file_id), Duration::from_secs(ADDRESS_VALID_SECONDS));
         let presigned = self.blobs.presigned(method.clone(), &key, valid, query).await?;
         Ok(presigned.unwrap_or_else(|| format!("{}{}", self.public_url, self.addresses.make(&method, tenant, file_id))))
@@ -178,13 +178,13 @@ impl Files {
     }
 }
 
-impl From<BlobError> for Error {
-    fn from(error: BlobError) -> Error {
+impl From<BlobError> for EngineError {
+    fn from(error: BlobError) -> EngineError {
         match error {
             // The tenant was deleted.
-            BlobError::Missing => Error::NoTenant,
-            BlobError::Full(cause) | BlobError::Unavailable(cause) => Error::Unavailable(cause),
-            BlobError::Exists | BlobError::Failed(_) => Error::Failed(error.to_string()),
+            BlobError::Missing => EngineError::NoTenant,
+            BlobError::Full(cause) | BlobError::Unavailable(cause) => EngineError::Unavailable(cause),
+            BlobError::Exists | BlobError::Failed(_) => EngineError::Failed(error.to_string()),
         }
     }
 }

@@ -9,10 +9,10 @@ use hyper::body::Incoming;
 use std::sync::LazyLock;
 use std::time::Duration;
 use store::blobs::{BlobContent, BlobError, BlobKey, Blobs};
-use web::content::Content;
+use web::content::BodyContent;
 use web::listener::{BodyError, BodyReader};
 use web::pace::{OF_FILE, PLACE_TIMEOUT, Pace};
-use web::shares::{Account, Bounds, Holder, Shares, descriptors};
+use web::shares::{PermitHolder, ShareAccount, ShareBounds, Shares, descriptors};
 
 /// The most bytes of a file.
 const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
@@ -22,7 +22,7 @@ const MAX_STALL: Duration = Duration::from_secs(10);
 /// The descriptors of files that are sent and received. A tenant has half.
 static PLACES: LazyLock<Shares> = LazyLock::new(|| {
     let total = (descriptors() / 16).clamp(8, 2048);
-    Shares::new(Bounds { total, build: total / 2, account: total / 2, kept: total / 4 })
+    Shares::new(ShareBounds { total, build: total / 2, account: total / 2, kept: total / 4 })
 });
 
 /// Answers a request for an address.
@@ -30,7 +30,7 @@ pub async fn respond(
     blobs: &Blobs,
     addresses: &Addresses,
     request: Request<Incoming>,
-) -> Result<Response<Content>, FileRefusal> {
+) -> Result<Response<BodyContent>, FileRefusal> {
     let (head, body) = request.into_parts();
     if !head.uri.path().starts_with(CONTENT_PATH) {
         return Err(FileRefusal::Missing);
@@ -43,7 +43,7 @@ pub async fn respond(
     let query = head.uri.query().unwrap_or("");
     let (client_id, file_id) = addresses.verify(&method, head.uri.path(), query).ok_or(FileRefusal::Address)?;
     let key = BlobKey::new(client_id, file_id);
-    let holder = Holder { build: client_id.to_string().into(), account: Account::Build };
+    let holder = PermitHolder { build: client_id.to_string().into(), account: ShareAccount::Build };
     let place = PLACES.acquire(&holder, 1, PLACE_TIMEOUT).await.ok_or(FileRefusal::Busy)?;
     if method == Method::PUT {
         upload(blobs, &key, body).await?;
@@ -56,7 +56,7 @@ pub async fn respond(
     let pace = Pace { demand: place.demand(), rates: OF_FILE };
     let content = match head.method {
         Method::HEAD => Full::default().into(),
-        _ => Content::File { file: file.into(), left: length, permit: Some(place) },
+        _ => BodyContent::File { file: file.into(), left: length, permit: Some(place) },
     };
     let mut response = response(StatusCode::OK, content);
     response.extensions_mut().insert(pace);
@@ -113,8 +113,8 @@ impl From<BodyError> for FileRefusal {
     }
 }
 
-impl From<FileRefusal> for Response<Content> {
-    fn from(refusal: FileRefusal) -> Response<Content> {
+impl From<FileRefusal> for Response<BodyContent> {
+    fn from(refusal: FileRefusal) -> Response<BodyContent> {
         let (status, detail) = match &refusal {
             FileRefusal::Address => (StatusCode::FORBIDDEN, "Invalid or expired address.".into()),
             FileRefusal::Missing => (StatusCode::NOT_FOUND, "Not found.".into()),
@@ -158,7 +158,7 @@ impl From<FileRefusal> for Response<Content> {
 }
 
 /// An answer with the headers that all answers have.
-fn response(status: StatusCode, content: Content) -> Response<Content> {
+fn response(status: StatusCode, content: BodyContent) -> Response<BodyContent> {
     let mut response = Response::new(content);
     *response.status_mut() = status;
     let headers = response.headers_mut();

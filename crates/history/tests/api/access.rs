@@ -23,16 +23,16 @@ async fn every_endpoint_needs_the_key() {
     let refused = json!({"detail": "Unauthorized API Key."});
     for (method, path) in ENDPOINTS {
         for form in [path.to_owned(), format!("{path}/")] {
-            server.stranger().call(method, &form).send().await.is(401, refused.clone());
-            let wrong = server.stranger().with_header("x-api-key", "another");
-            wrong.call(method, &form).send().await.is(401, refused.clone());
+            server.client_without_key().call(method, &form).send().await.expect_reply(401, refused.clone());
+            let wrong = server.client_without_key().with_header("x-api-key", "another");
+            wrong.call(method, &form).send().await.expect_reply(401, refused.clone());
             // Two keys are refused, even if both are right.
-            let doubled = server.keyed().call(method, &form).header("x-api-key", testkit::HISTORY_KEY);
-            doubled.send().await.is(401, refused.clone());
+            let doubled = server.client_with_key().call(method, &form).header("x-api-key", testkit::HISTORY_KEY);
+            doubled.send().await.expect_reply(401, refused.clone());
         }
     }
-    server.stranger().get("/healthz").await.is(200, json!({"status": "ok"}));
-    server.stranger().get("/readyz/").await.is(200, json!({"status": "ok"}));
+    server.client_without_key().get("/healthz").await.expect_reply(200, json!({"status": "ok"}));
+    server.client_without_key().get("/readyz/").await.expect_reply(200, json!({"status": "ok"}));
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn a_client_id_is_one_uuid_of_version_4() {
     let body = json!({"events": []});
     for (method, path) in ENDPOINTS.into_iter().filter(|(_, path)| *path != "/api/initialize-tenant") {
         if path != "/api/event-bridge/create-event" {
-            server.keyed().call(method, path).json(&body).send().await.is(400, refused.clone());
+            server.client_with_key().call(method, path).json(&body).send().await.expect_reply(400, refused.clone());
         }
         // Of version 1, in braces, without hyphens, of a word.
         for wrong in [
@@ -52,31 +52,34 @@ async fn a_client_id_is_one_uuid_of_version_4() {
             "{7c9e6679-7425-40de-944b-e07fc1f90ae7}",
             "7c9e6679742540de944be07fc1f90ae7",
         ] {
-            let client = server.keyed().with_header("x-client-id", wrong);
-            client.call(method, path).json(&body).send().await.is(400, refused.clone());
+            let client = server.client_with_key().with_header("x-client-id", wrong);
+            client.call(method, path).json(&body).send().await.expect_reply(400, refused.clone());
         }
-        let doubled = server.keyed().with_header("x-client-id", STRANGER).call(method, path).json(&body);
-        doubled.header("x-client-id", STRANGER).send().await.is(400, refused.clone());
+        let doubled = server.client_with_key().with_header("x-client-id", STRANGER).call(method, path).json(&body);
+        doubled.header("x-client-id", STRANGER).send().await.expect_reply(400, refused.clone());
     }
 }
 
 #[tokio::test]
 async fn an_unknown_tenant_is_refused_as_documented() {
     let server = HistoryServer::start().await;
-    let client = server.keyed().with_header("x-client-id", STRANGER);
+    let client = server.client_with_key().with_header("x-client-id", STRANGER);
     let not_found = json!({"detail": format!("{STRANGER} tenant not found in database.")});
     let no_connection = json!({"detail": "Failed to connect to tenant db."});
     let event = envelope("nobody", detail(1, 1, 1, "2026-01-31T09:30:00Z"));
-    client.post("/api/event-bridge/create-event", event.clone()).await.is(400, not_found.clone());
-    client.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(400, not_found.clone());
-    client.get("/api/files/upload-url").await.is(400, not_found);
+    client.post("/api/event-bridge/create-event", event.clone()).await.expect_reply(400, not_found.clone());
+    client
+        .post("/api/system-events/batch", json!({"events": [system_event(1)]}))
+        .await
+        .expect_reply(400, not_found.clone());
+    client.get("/api/files/upload-url").await.expect_reply(400, not_found);
     for path in ["/api/history/events", "/api/system-events", ENDPOINTS[3].1] {
-        client.get(path).await.is(400, no_connection.clone());
+        client.get(path).await.expect_reply(400, no_connection.clone());
     }
-    client.delete("/api/delete-tenant").await.is(400, no_connection);
+    client.delete("/api/delete-tenant").await.expect_reply(400, no_connection);
     // Without a client id, the envelope names the tenant.
-    let by_source = server.keyed().post("/api/event-bridge/create-event", event).await;
-    by_source.is(400, json!({"detail": "nobody tenant not found in database."}));
+    let by_source = server.client_with_key().post("/api/event-bridge/create-event", event).await;
+    by_source.expect_reply(400, json!({"detail": "nobody tenant not found in database."}));
 }
 
 #[tokio::test]
@@ -87,16 +90,24 @@ async fn methods_and_paths() {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
             if method != documented {
                 let reply = api.call(method, path).send().await;
-                reply.is(405, json!({"detail": format!("Method \"{method}\" not allowed.")}));
+                reply.expect_reply(405, json!({"detail": format!("Method \"{method}\" not allowed.")}));
                 assert!(reply.header("allow").contains(documented), "{method} {path}: {reply:?}");
             }
         }
     }
     // A wrong method is answered before the key is looked at.
-    server.stranger().get("/api/delete-tenant").await.is(405, json!({"detail": "Method \"GET\" not allowed."}));
-    server.stranger().post("/healthz", json!({})).await.is(405, json!({"detail": "Method \"POST\" not allowed."}));
+    server
+        .client_without_key()
+        .get("/api/delete-tenant")
+        .await
+        .expect_reply(405, json!({"detail": "Method \"GET\" not allowed."}));
+    server
+        .client_without_key()
+        .post("/healthz", json!({}))
+        .await
+        .expect_reply(405, json!({"detail": "Method \"POST\" not allowed."}));
     for path in ["/api", "/api/history", "/api/history/events//file", "/api/history/events/a/b/file", "/x"] {
-        api.get(path).await.is(404, json!({"detail": "Not found."}));
+        api.get(path).await.expect_reply(404, json!({"detail": "Not found."}));
     }
     let reply = api.call("HEAD", "/api/history/events").send().await;
     assert!(reply.status == 200 && reply.text.is_empty());
@@ -105,7 +116,7 @@ async fn methods_and_paths() {
 #[tokio::test]
 async fn the_description_has_a_page_to_which_the_root_leads() {
     let server = HistoryServer::start().await;
-    let browser = server.stranger();
+    let browser = server.client_without_key();
     let root = browser.get("/").await;
     assert_eq!((root.status, root.header("location")), (302, "/api/docs/"));
     let page = browser.get("/api/docs/").await;
@@ -121,15 +132,15 @@ async fn the_description_has_a_page_to_which_the_root_leads() {
         assert_eq!(file.header("cache-control"), "public, max-age=31536000, immutable");
         assert!(!file.header("etag").is_empty() && !file.text.is_empty(), "{path}");
     }
-    browser.get("/api/docs/page.js").await.is(404, json!({"detail": "Not found."}));
+    browser.get("/api/docs/page.js").await.expect_reply(404, json!({"detail": "Not found."}));
 }
 
 #[tokio::test]
 async fn every_answer_has_a_request_id() {
     let server = HistoryServer::start().await;
-    let reply = server.stranger().with_header("x-request-id", "mine-1").get("/api/history/events").await;
+    let reply = server.client_without_key().with_header("x-request-id", "mine-1").get("/api/history/events").await;
     assert_eq!((reply.status, reply.header("x-request-id")), (401, "mine-1"));
-    assert_eq!(server.keyed().get("/healthz").await.header("x-request-id").len(), 32);
+    assert_eq!(server.client_with_key().get("/healthz").await.header("x-request-id").len(), 32);
 }
 
 #[tokio::test]
@@ -139,13 +150,13 @@ async fn a_body_that_is_no_json_is_refused_alike_everywhere() {
     for (_, path) in ENDPOINTS.into_iter().filter(|(method, _)| *method == "POST") {
         for body in ["", "{", "{\"a\": nul}", "[1,]", "{} x", "{\"a\": \"\u{1}\"}"] {
             let reply = api.call("POST", path).body("application/json", body.to_owned()).send().await;
-            reply.is(400, json!({"detail": "Invalid JSON body."}));
+            reply.expect_reply(400, json!({"detail": "Invalid JSON body."}));
         }
         let deep = "[".repeat(100_000);
         let reply = api.call("POST", path).body("application/json", deep).send().await;
-        reply.is(400, json!({"detail": "Invalid JSON body."}));
+        reply.expect_reply(400, json!({"detail": "Invalid JSON body."}));
         let reply = api.call("POST", path).body("application/json", "[]").send().await;
-        reply.is(
+        reply.expect_reply(
             422,
             json!({"detail": [{"loc": ["body"], "msg": "value is not a valid dict", "type": "type_error.dict"}]}),
         );
@@ -178,13 +189,13 @@ async fn reads_with_an_etag_are_described_with_it_and_with_304() {
 #[tokio::test]
 async fn the_description_is_served_to_anyone() {
     let server = HistoryServer::start().await;
-    let reply = server.stranger().get("/api/openapi.json").await;
-    reply.is(200, history::openapi::document(10_000, Audience::All));
-    let for_clients = server.stranger().get("/api/openapi.json?audience=clients").await;
-    for_clients.is(200, history::openapi::document(10_000, Audience::Clients));
-    let unknown = server.stranger().get("/api/openapi.json?audience=robots").await;
+    let reply = server.client_without_key().get("/api/openapi.json").await;
+    reply.expect_reply(200, history::openapi::document(10_000, Audience::All));
+    let for_clients = server.client_without_key().get("/api/openapi.json?audience=clients").await;
+    for_clients.expect_reply(200, history::openapi::document(10_000, Audience::Clients));
+    let unknown = server.client_without_key().get("/api/openapi.json?audience=robots").await;
     let problem = json!({
         "loc": ["query", "audience"], "msg": "value is not a valid enumeration member", "type": "type_error.enum",
     });
-    unknown.is(422, json!({"detail": [problem]}));
+    unknown.expect_reply(422, json!({"detail": [problem]}));
 }

@@ -1,13 +1,13 @@
 //! `/api/event-bridge/create-event`.
 
-use crate::{detail, envelope, id, is_problem, problems};
+use crate::{detail, envelope, expect_problem, id, problems};
 use serde_json::{Value as Json, json};
-use testkit::{Client, HistoryServer, Reply};
+use testkit::{ApiClient, HistoryServer, Reply};
 
 const CREATE: &str = "/api/event-bridge/create-event";
 const TIME: &str = "2026-01-31T09:30:00.123456Z";
 
-async fn add(api: &Client, detail: Json) -> Reply {
+async fn add(api: &ApiClient, detail: Json) -> Reply {
     api.post(CREATE, envelope("events", detail)).await
 }
 
@@ -21,8 +21,8 @@ async fn an_event_is_read_back_as_it_was_sent() {
     whole["source_type_id"] = json!(4);
     whole["source_name"] = json!("Ann Example");
     whole["source_info"] = json!("assistant 1.0");
-    add(&api, whole).await.is(201, json!({"detail": "Event created."}));
-    api.get("/api/history/events").await.is(
+    add(&api, whole).await.expect_reply(201, json!({"detail": "Event created."}));
+    api.get("/api/history/events").await.expect_reply(
         200,
         json!({"limit": 25, "offset": 0, "total_count": 1, "filtered_count": 1, "results": [{
             "event_id": id(1), "event_datetime": TIME, "event_type": "field_values_changed",
@@ -38,7 +38,7 @@ async fn an_event_is_read_back_as_it_was_sent() {
 async fn what_is_not_sent_is_null_or_empty() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
-    add(&api, detail(1, 1, 8, TIME)).await.created();
+    add(&api, detail(1, 1, 8, TIME)).await.expect_created();
     let listed = api.get("/api/history/events").await.ok();
     assert_eq!(
         listed["results"][0],
@@ -54,10 +54,10 @@ async fn the_tenant_is_that_of_the_header_else_of_the_source() {
     let server = HistoryServer::start().await;
     let (one, two) = (server.tenant("one").await, server.tenant("two").await);
     let both = envelope("two", detail(1, 1, 1, TIME));
-    one.post(CREATE, both.clone()).await.created();
+    one.post(CREATE, both.clone()).await.expect_created();
     assert_eq!(one.get("/api/history/events").await.ok()["total_count"], 1);
     assert_eq!(two.get("/api/history/events").await.ok()["total_count"], 0);
-    server.keyed().post(CREATE, both).await.created();
+    server.client_with_key().post(CREATE, both).await.expect_created();
     assert_eq!(two.get("/api/history/events").await.ok()["total_count"], 1);
 }
 
@@ -66,9 +66,9 @@ async fn an_event_id_is_written_once() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
     let created = json!({"detail": "Event created."});
-    add(&api, detail(1, 1, 1, TIME)).await.is(201, created.clone());
+    add(&api, detail(1, 1, 1, TIME)).await.expect_reply(201, created.clone());
     // A second time with other values: 201, and nothing is written.
-    add(&api, detail(1, 2, 3, "2020-01-01T00:00:00Z")).await.is(201, created);
+    add(&api, detail(1, 2, 3, "2020-01-01T00:00:00Z")).await.expect_reply(201, created);
     let tasks: Vec<_> = (0..16)
         .map(|_| {
             let api = api.clone();
@@ -90,18 +90,18 @@ async fn a_refusal_names_everything_that_is_wrong() {
     let missing = |place: Json| json!([place, "field required", "value_error.missing"]);
     let of_envelope = ["version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail"];
     let expected: Vec<Json> = of_envelope.iter().map(|name| missing(json!(["body", name]))).collect();
-    api.post(CREATE, json!({})).await.is(422, problems(json!(expected)));
+    api.post(CREATE, json!({})).await.expect_reply(422, problems(json!(expected)));
     let of_detail =
         ["event_id", "event_time", "event_type_id", "record_id", "source_id", "source_type_id", "event_data"];
     let expected: Vec<Json> = of_detail.iter().map(|name| missing(json!(["body", "detail", name]))).collect();
-    add(&api, json!({})).await.is(422, problems(json!(expected)));
+    add(&api, json!({})).await.expect_reply(422, problems(json!(expected)));
     let wrong = json!({
         "event_id": "5", "event_time": "2300-01-01T00:00:00Z", "event_type_id": 11, "record_id": "1", "source_id": 1.5,
         "source_type_id": 0, "source_name": 5, "source_info": [], "event_data": ["{", 5, "1 2", "null"],
     });
     let place = |name: &str| json!(["body", "detail", name]);
     let item = |at: usize| json!(["body", "detail", "event_data", at]);
-    add(&api, wrong).await.is(
+    add(&api, wrong).await.expect_reply(
         422,
         problems(json!([
             [place("event_id"), "value is not a valid uuid", "type_error.uuid"],
@@ -119,7 +119,7 @@ async fn a_refusal_names_everything_that_is_wrong() {
     );
     let mut wrong = envelope("events", detail(1, 1, 1, TIME));
     wrong["detail"] = json!([]);
-    is_problem(
+    expect_problem(
         &api.post(CREATE, wrong).await,
         json!(["body", "detail"]),
         "value is not a valid dict",
@@ -127,7 +127,7 @@ async fn a_refusal_names_everything_that_is_wrong() {
     );
     let mut wrong = envelope("events", detail(1, 1, 1, TIME));
     (wrong["time"], wrong["resources"]) = (json!("x"), json!({}));
-    api.post(CREATE, wrong).await.is(
+    api.post(CREATE, wrong).await.expect_reply(
         422,
         problems(json!([
             [["body", "time"], "invalid datetime format", "value_error.datetime"],
@@ -153,12 +153,12 @@ async fn json_that_some_readers_cannot_read_is_refused() {
         let mut event = detail(1, 1, 7, TIME);
         event["event_data"] = json!([text]);
         let place = json!(["body", "detail", "event_data", 0]);
-        is_problem(&add(&api, event).await, place, "invalid JSON", "value_error.json");
+        expect_problem(&add(&api, event).await, place, "invalid JSON", "value_error.json");
     }
     let mut event = detail(1, 1, 7, TIME);
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     event["event_data"] = json!([deep, r#""\ud83d\ude00""#, "1e300"]);
-    add(&api, event).await.created();
+    add(&api, event).await.expect_created();
     assert_eq!(api.get("/api/history/events").await.ok()["results"][0]["event_data"][1], "😀");
 }
 

@@ -2,15 +2,15 @@
 
 use crate::{detail, envelope, id};
 use serde_json::{Value as Json, json};
-use testkit::{Client, HistoryServer, Reply};
+use testkit::{ApiClient, HistoryServer, Reply};
 
 const TIME: &str = "2026-01-31T09:30:00Z";
 
-async fn add_generated(api: &Client, n: u32, file_id: &Json) {
+async fn add_generated(api: &ApiClient, n: u32, file_id: &Json) {
     let mut event = detail(n, 1, 9, TIME);
     let data = json!({"document_template_id": 1, "field_id": 0, "file_id": file_id});
     event["event_data"] = json!([data.to_string()]);
-    api.post("/api/event-bridge/create-event", envelope("files", event)).await.created();
+    api.post("/api/event-bridge/create-event", envelope("files", event)).await.expect_created();
 }
 
 /// The path and query of an address.
@@ -28,13 +28,13 @@ async fn a_file_goes_up_and_comes_down_without_a_key() {
     let (upload_url, file_id) = (given["upload_url"].as_str().unwrap(), given["file_id"].as_str().unwrap());
     assert!(upload_url.contains(&format!("/files/{file_id}")), "the key begins with the tenant's name: {upload_url}");
     let body = b"%PDF-1.7 \x00\xff".to_vec();
-    let put = server.stranger().call("PUT", &path(&server, upload_url)).body("application/pdf", body.clone());
+    let put = server.client_without_key().call("PUT", &path(&server, upload_url)).body("application/pdf", body.clone());
     assert_eq!(put.send().await.status, 200);
 
     add_generated(&api, 1, &given["file_id"]).await;
     let reply = api.get(&format!("/api/history/events/{}/file", id(1))).await;
     assert_eq!(reply.status, 302);
-    let reply = server.stranger().get(&path(&server, reply.header("location"))).await;
+    let reply = server.client_without_key().get(&path(&server, reply.header("location"))).await;
     assert_eq!((reply.status, reply.text.as_bytes()), (200, String::from_utf8_lossy(&body).as_bytes()));
     assert_eq!(reply.header("content-disposition"), "attachment");
     assert_eq!(reply.header("x-content-type-options"), "nosniff");
@@ -45,17 +45,17 @@ async fn other_events_have_no_file() {
     let server = HistoryServer::start().await;
     let (api, other) = (server.tenant("files").await, server.tenant("other").await);
     let not_found = json!({"detail": "Not found."});
-    api.post("/api/event-bridge/create-event", envelope("files", detail(1, 1, 7, TIME))).await.created();
+    api.post("/api/event-bridge/create-event", envelope("files", detail(1, 1, 7, TIME))).await.expect_created();
     add_generated(&api, 2, &json!("../../etc/passwd")).await;
     add_generated(&api, 3, &json!(5)).await;
     for n in 1..=4 {
-        api.get(&format!("/api/history/events/{}/file", id(n))).await.is(404, not_found.clone());
+        api.get(&format!("/api/history/events/{}/file", id(n))).await.expect_reply(404, not_found.clone());
     }
-    api.get("/api/history/events/nothing/file").await.is(404, not_found.clone());
+    api.get("/api/history/events/nothing/file").await.expect_reply(404, not_found.clone());
     // Another tenant's event is answered as an unknown one.
     let given = api.get("/api/files/upload-url").await.ok();
     add_generated(&api, 5, &given["file_id"]).await;
-    other.get(&format!("/api/history/events/{}/file", id(5))).await.is(404, not_found);
+    other.get(&format!("/api/history/events/{}/file", id(5))).await.expect_reply(404, not_found);
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
     let (api, other) = (server.tenant("files").await, server.tenant("other").await);
     let given = api.get("/api/files/upload-url").await.ok();
     let address = path(&server, given["upload_url"].as_str().unwrap());
-    assert_eq!(server.stranger().call("PUT", &address).body("text/plain", "theirs").send().await.status, 200);
+    assert_eq!(server.client_without_key().call("PUT", &address).body("text/plain", "theirs").send().await.status, 200);
     add_generated(&api, 1, &given["file_id"]).await;
     // Expects equal answers, without the headers that differ from call to call.
     let alike = |one: Reply, two: Reply| {
@@ -97,7 +97,7 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
     let mut files = Vec::new();
     for n in [1, 2] {
         let reply = other.get(&format!("/api/history/events/{}/file", id(n))).await;
-        files.push(server.stranger().get(&path(&server, reply.header("location"))).await);
+        files.push(server.client_without_key().get(&path(&server, reply.header("location"))).await);
         assert_eq!((reply.status, files[files.len() - 1].status), (302, 404));
     }
     alike(files.remove(0), files.remove(0));
@@ -110,12 +110,14 @@ async fn an_edited_or_expired_address_is_refused() {
     let api = server.tenant("files").await;
     let given = api.get("/api/files/upload-url").await.ok();
     let address = path(&server, given["upload_url"].as_str().unwrap());
-    let put = async |address: &str| server.stranger().call("PUT", address).body("text/plain", "x").send().await.status;
+    let put = async |address: &str| {
+        server.client_without_key().call("PUT", address).body("text/plain", "x").send().await.status
+    };
     assert_eq!(put(&address.replace("expires=", "expires=1")).await, 403);
     assert_eq!(put(&address.replace("/content/files/", "/content/other/")).await, 403);
     assert_eq!(put(&address.replace("&signature=", "&signature=0")).await, 403);
     // An upload address does not allow to download.
-    assert_eq!(server.stranger().get(&address).await.status, 403);
+    assert_eq!(server.client_without_key().get(&address).await.status, 403);
     server.clock.advance(15 * testkit::MINUTE + testkit::SECOND);
     assert_eq!(put(&address).await, 403);
 }
@@ -126,13 +128,13 @@ async fn files_are_deleted_with_their_tenant() {
     let api = server.tenant("files").await;
     let given = api.get("/api/files/upload-url").await.ok();
     let address = path(&server, given["upload_url"].as_str().unwrap());
-    let put = async || server.stranger().call("PUT", &address).body("text/plain", "x").send().await.status;
+    let put = async || server.client_without_key().call("PUT", &address).body("text/plain", "x").send().await.status;
     assert_eq!(put().await, 200);
     add_generated(&api, 1, &given["file_id"]).await;
     let down = api.get(&format!("/api/history/events/{}/file", id(1))).await;
     let down = path(&server, down.header("location"));
-    assert_eq!(server.stranger().get(&down).await.text, "x");
-    api.delete("/api/delete-tenant").await.is_empty();
-    assert_eq!(server.stranger().get(&down).await.status, 404);
+    assert_eq!(server.client_without_key().get(&down).await.text, "x");
+    api.delete("/api/delete-tenant").await.expect_empty();
+    assert_eq!(server.client_without_key().get(&down).await.status, 404);
     assert_eq!(put().await, 404);
 }

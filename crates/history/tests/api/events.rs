@@ -1,17 +1,17 @@
 //! `/api/history/events`.
 
-use crate::{detail, envelope, is_problem, problems};
+use crate::{detail, envelope, expect_problem, problems};
 use serde_json::{Value as Json, json};
-use testkit::{Client, HistoryServer};
+use testkit::{ApiClient, HistoryServer};
 
 const TIME: &str = "2026-01-31T09:30:00Z";
 
-async fn add(api: &Client, detail: Json) {
-    api.post("/api/event-bridge/create-event", envelope("events", detail)).await.created();
+async fn add(api: &ApiClient, detail: Json) {
+    api.post("/api/event-bridge/create-event", envelope("events", detail)).await.expect_created();
 }
 
 /// The last digits of the ids that a query lists; the counts agree with it.
-async fn ids(api: &Client, query: &str) -> Vec<i64> {
+async fn ids(api: &ApiClient, query: &str) -> Vec<i64> {
     let listed = api.get(&format!("/api/history/events?{query}")).await;
     let ids: Vec<i64> =
         listed.column("event_id").iter().map(|id| id.as_str().unwrap()[24..].parse().unwrap()).collect();
@@ -133,9 +133,9 @@ async fn wrong_parameters_are_named() {
         ("event_datetime__gt=1899-01-01", "event_datetime__gt", moment.to_owned(), "value_error.datetime"),
         ("record_id__gt=1", "record_id__gt", "unknown predicate".to_owned(), "value_error.predicate"),
     ] {
-        is_problem(&api.get(&format!("/api/history/events?{query}")).await, json!(["query", name]), &message, kind);
+        expect_problem(&api.get(&format!("/api/history/events?{query}")).await, json!(["query", name]), &message, kind);
     }
-    api.get("/api/history/events?limit=0&record_id=x").await.is(
+    api.get("/api/history/events?limit=0&record_id=x").await.expect_reply(
         422,
         problems(json!([
             [["query", "limit"], format!("{below} 1"), "value_error.number.not_ge"],
@@ -155,7 +155,7 @@ async fn a_page_is_bounded_in_bytes() {
         add(&api, event).await;
     }
     let reply = api.get("/api/history/events").await;
-    is_problem(
+    expect_problem(
         &reply,
         json!(["query", "limit"]),
         "ensure that the page has at most 32 MiB",

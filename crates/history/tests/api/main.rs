@@ -53,6 +53,6 @@ fn problems(list: Json) -> Json {
 
 /// Expects a 422 with one problem.
 #[track_caller]
-fn is_problem(reply: &Reply, place: Json, message: &str, kind: &str) {
-    reply.is(422, problems(json!([[place, message, kind]])));
+fn expect_problem(reply: &Reply, place: Json, message: &str, kind: &str) {
+    reply.expect_reply(422, problems(json!([[place, message, kind]])));
 }

@@ -9,35 +9,35 @@ use uuid::Uuid;
 async fn each_service_has_an_id_of_its_own() {
     let (one, two) = (HistoryServer::start().await, HistoryServer::start().await);
     let refused = json!({"detail": "Unauthorized API Key."});
-    one.stranger().get("/api/service").await.is(401, refused);
+    one.client_without_key().get("/api/service").await.expect_reply(401, refused);
 
-    let told = one.keyed().get("/api/service").await.ok();
+    let told = one.client_with_key().get("/api/service").await.ok();
 
     let id = told["id"].as_str().unwrap();
     assert_eq!(told, json!({"id": id}));
     assert_eq!(Uuid::parse_str(id).unwrap().get_version_num(), 4);
-    assert_eq!(one.keyed().get("/api/service/").await.ok(), told);
-    assert_ne!(two.keyed().get("/api/service").await.ok(), told);
+    assert_eq!(one.client_with_key().get("/api/service/").await.ok(), told);
+    assert_ne!(two.client_with_key().get("/api/service").await.ok(), told);
 }
 
 #[tokio::test]
 async fn a_request_that_is_meant_for_another_service_is_refused() {
     let server = HistoryServer::start().await;
     let api = server.tenant("mine").await;
-    let id = server.keyed().get("/api/service").await.ok()["id"].as_str().unwrap().to_owned();
+    let id = server.client_with_key().get("/api/service").await.ok()["id"].as_str().unwrap().to_owned();
     let events = json!({"events": [system_event(1)]});
     let for_other = api.with_header("x-history-service", "7c9e6679-7425-40de-944b-e07fc1f90ae7");
     let refused = json!({"detail": "This is another history service."});
 
-    for_other.post("/api/system-events/batch", events.clone()).await.is(421, refused.clone());
-    for_other.delete("/api/delete-tenant").await.is(421, refused.clone());
+    for_other.post("/api/system-events/batch", events.clone()).await.expect_reply(421, refused.clone());
+    for_other.delete("/api/delete-tenant").await.expect_reply(421, refused.clone());
     let both = for_other.call("DELETE", "/api/delete-tenant").header("x-history-service", &id);
-    both.send().await.is(421, refused);
+    both.send().await.expect_reply(421, refused);
     // The key comes first.
-    let stranger = server.stranger().with_header("x-history-service", "another");
-    stranger.get("/api/service").await.is(401, json!({"detail": "Unauthorized API Key."}));
+    let stranger = server.client_without_key().with_header("x-history-service", "another");
+    stranger.get("/api/service").await.expect_reply(401, json!({"detail": "Unauthorized API Key."}));
 
     let for_this = api.with_header("x-history-service", &id);
-    for_this.post("/api/system-events/batch", events).await.is(201, json!({"inserted": 1}));
-    for_this.delete("/api/delete-tenant").await.is_empty();
+    for_this.post("/api/system-events/batch", events).await.expect_reply(201, json!({"inserted": 1}));
+    for_this.delete("/api/delete-tenant").await.expect_empty();
 }

@@ -1,13 +1,13 @@
 //! `/api/system-events/batch` and `/api/system-events`.
 
-use crate::{id, is_problem, problems, system_event};
+use crate::{expect_problem, id, problems, system_event};
 use serde_json::{Value as Json, json};
 use std::io::{Read, Write};
-use testkit::{Client, HistoryServer, Reply};
+use testkit::{ApiClient, HistoryServer, Reply};
 
 const BATCH: &str = "/api/system-events/batch";
 
-async fn add(api: &Client, events: Json) -> Reply {
+async fn add(api: &ApiClient, events: Json) -> Reply {
     api.post(BATCH, json!({"events": events})).await
 }
 
@@ -20,8 +20,8 @@ async fn an_event_is_read_back_as_it_was_sent() {
         "source_type": 1, "source_info": "Ünïcode \"quoted\" \u{0}", "source_ip": "2001:db8::1",
         "event_data": "{\"reason\": \"no JSON",
     });
-    add(&api, json!([whole, system_event(2)])).await.is(201, json!({"inserted": 2}));
-    api.get("/api/system-events").await.is(
+    add(&api, json!([whole, system_event(2)])).await.expect_reply(201, json!({"inserted": 2}));
+    api.get("/api/system-events").await.expect_reply(
         200,
         json!({"limit": 25, "offset": 0, "total_count": 2, "filtered_count": 2, "results": [
             {
@@ -46,11 +46,11 @@ async fn an_id_is_written_once() {
     later["event_type"] = json!(2);
     later["event_timestamp"] = json!("2020-01-01T00:00:00Z");
     // Twice in one request: the first counts.
-    add(&api, json!([system_event(1), later, system_event(2)])).await.is(201, json!({"inserted": 2}));
+    add(&api, json!([system_event(1), later, system_event(2)])).await.expect_reply(201, json!({"inserted": 2}));
     // In another request, at another time: skipped silently.
-    add(&api, json!([later, system_event(3)])).await.is(201, json!({"inserted": 1}));
-    add(&api, json!([system_event(3)])).await.is(201, json!({"inserted": 0}));
-    add(&api, json!([])).await.is(201, json!({"inserted": 0}));
+    add(&api, json!([later, system_event(3)])).await.expect_reply(201, json!({"inserted": 1}));
+    add(&api, json!([system_event(3)])).await.expect_reply(201, json!({"inserted": 0}));
+    add(&api, json!([])).await.expect_reply(201, json!({"inserted": 0}));
     let listed = api.get("/api/system-events").await;
     assert_eq!(listed.column("id"), [json!(id(3)), json!(id(2)), json!(id(1))]);
     assert_eq!(listed.column("event_type"), [json!("login_success"), json!("login_success"), json!("login_success")]);
@@ -65,7 +65,7 @@ async fn parallel_equal_batches_are_counted_once() {
         .map(|n| {
             let (api, mut batch) = (api.clone(), batch.clone());
             batch.rotate_left(n * 100);
-            tokio::spawn(async move { add(&api, json!(batch)).await.created()["inserted"].as_i64().unwrap() })
+            tokio::spawn(async move { add(&api, json!(batch)).await.expect_created()["inserted"].as_i64().unwrap() })
         })
         .collect();
     let mut inserted = 0;
@@ -116,7 +116,7 @@ async fn a_refusal_names_everything_that_is_wrong() {
     let mut expected: Vec<Json> =
         expected.iter().map(|(at, field, (message, kind))| json!([place(*at, field), message, kind])).collect();
     expected.push(json!([["body", "events", 3], "value is not a valid dict", "type_error.dict"]));
-    add(&api, wrong).await.is(422, problems(json!(expected)));
+    add(&api, wrong).await.expect_reply(422, problems(json!(expected)));
     // All or nothing.
     assert_eq!(api.get("/api/system-events").await.ok()["total_count"], 0);
 }
@@ -126,10 +126,15 @@ async fn the_list_itself_is_checked() {
     let server = HistoryServer::start().await;
     let api = server.tenant("lists").await;
     let place = || json!(["body", "events"]);
-    is_problem(&api.post(BATCH, json!({})).await, place(), "field required", "value_error.missing");
-    is_problem(&add(&api, json!("x")).await, place(), "value is not a valid list", "type_error.list");
-    is_problem(&add(&api, json!({})).await, place(), "value is not a valid list", "type_error.list");
-    is_problem(&add(&api, json!(null)).await, place(), "none is not an allowed value", "type_error.none.not_allowed");
+    expect_problem(&api.post(BATCH, json!({})).await, place(), "field required", "value_error.missing");
+    expect_problem(&add(&api, json!("x")).await, place(), "value is not a valid list", "type_error.list");
+    expect_problem(&add(&api, json!({})).await, place(), "value is not a valid list", "type_error.list");
+    expect_problem(
+        &add(&api, json!(null)).await,
+        place(),
+        "none is not an allowed value",
+        "type_error.none.not_allowed",
+    );
 }
 
 #[tokio::test]
@@ -147,13 +152,13 @@ async fn moments_and_numbers_have_their_ranges() {
         (3, "2026-01-31T09:30:00", "2026-01-31T09:30:00.000000Z"),
         (4, "2026-01-31 09:30:00.1234567+00:00", "2026-01-31T09:30:00.123456Z"),
     ] {
-        add(&api, with(n, "event_timestamp", json!(moment))).await.is(201, json!({"inserted": 1}));
+        add(&api, with(n, "event_timestamp", json!(moment))).await.expect_reply(201, json!({"inserted": 1}));
         let listed = api.get(&format!("/api/system-events?event_timestamp={}", moment.replace('+', "%2B"))).await;
         assert_eq!(listed.column("event_timestamp"), [json!(shown)]);
     }
     for moment in ["1899-12-31T23:59:59.999999Z", "2300-01-01T00:00:00Z", "2026-02-30T00:00:00Z", "", "now", "1e9"] {
         let reply = add(&api, with(9, "event_timestamp", json!(moment))).await;
-        is_problem(
+        expect_problem(
             &reply,
             json!(["body", "events", 0, "event_timestamp"]),
             "invalid datetime format",
@@ -161,13 +166,13 @@ async fn moments_and_numbers_have_their_ranges() {
         );
     }
     for (n, number) in [(10, i64::MIN), (11, i64::MAX)] {
-        add(&api, with(n, "source_id", json!(number))).await.is(201, json!({"inserted": 1}));
+        add(&api, with(n, "source_id", json!(number))).await.expect_reply(201, json!({"inserted": 1}));
         let listed = api.get(&format!("/api/system-events?source_id={number}")).await;
         assert_eq!(listed.column("source_id"), [json!(number)]);
     }
     for number in [json!(u64::MAX), json!(1.5), json!(1e300)] {
         let reply = add(&api, with(9, "source_id", number)).await;
-        is_problem(
+        expect_problem(
             &reply,
             json!(["body", "events", 0, "source_id"]),
             "value is not a valid integer",
@@ -182,7 +187,7 @@ async fn ten_thousand_are_taken_and_one_more_is_refused() {
     let api = server.tenant("many").await;
     let mut events: Vec<Json> = (0..10_001).map(system_event).collect();
     let reply = add(&api, json!(events)).await;
-    is_problem(
+    expect_problem(
         &reply,
         json!(["body", "events"]),
         "ensure this value has at most 10000 items",
@@ -191,19 +196,19 @@ async fn ten_thousand_are_taken_and_one_more_is_refused() {
     // Items are counted before they are checked.
     let nothings = format!("{{\"events\": [{}{{}}]}}", "{},".repeat(4_000_000));
     let reply = api.call("POST", BATCH).body("application/json", nothings).send().await;
-    is_problem(
+    expect_problem(
         &reply,
         json!(["body", "events"]),
         "ensure this value has at most 10000 items",
         "value_error.list.max_items",
     );
     events.pop();
-    add(&api, json!(events)).await.is(201, json!({"inserted": 10_000}));
+    add(&api, json!(events)).await.expect_reply(201, json!({"inserted": 10_000}));
     assert_eq!(api.get("/api/system-events?limit=1000&offset=9990").await.column("id").len(), 10);
 }
 
 /// A batch of one event whose body has so many bytes.
-fn of_bytes(bytes: usize) -> String {
+fn batch_of_size(bytes: usize) -> String {
     let mut event = system_event(1);
     event["event_data"] = json!("");
     let empty = json!({"events": [event]}).to_string();
@@ -218,8 +223,8 @@ async fn a_body_has_at_most_16_mib() {
     let api = server.tenant("large").await;
     let too_large = json!({"detail": "Request body is too large."});
     let post = async |body: String| api.call("POST", BATCH).body("application/json", body).send().await;
-    post(of_bytes(MAX_BODY + 1)).await.is(413, too_large.clone());
-    post(of_bytes(MAX_BODY)).await.is(201, json!({"inserted": 1}));
+    post(batch_of_size(MAX_BODY + 1)).await.expect_reply(413, too_large.clone());
+    post(batch_of_size(MAX_BODY)).await.expect_reply(201, json!({"inserted": 1}));
     let listed = api.get("/api/system-events").await.ok();
     assert!(listed["results"][0]["event_data"].as_str().unwrap().len() > MAX_BODY - 200);
 }
@@ -237,18 +242,18 @@ async fn compressed_bodies_are_measured_decompressed() {
         api.call("POST", BATCH).body("application/json", body).header("content-encoding", encoding).send().await
     };
     let batch = json!({"events": [system_event(1)]}).to_string();
-    post("gzip", gzip(batch.as_bytes())).await.is(201, json!({"inserted": 1}));
+    post("gzip", gzip(batch.as_bytes())).await.expect_reply(201, json!({"inserted": 1}));
     // Two gzip members, as some programs make them.
     let halves = batch.as_bytes().split_at(20);
-    post("gzip", [gzip(halves.0), gzip(halves.1)].concat()).await.is(201, json!({"inserted": 0}));
-    post("identity", batch.clone().into_bytes()).await.is(201, json!({"inserted": 0}));
+    post("gzip", [gzip(halves.0), gzip(halves.1)].concat()).await.expect_reply(201, json!({"inserted": 0}));
+    post("identity", batch.clone().into_bytes()).await.expect_reply(201, json!({"inserted": 0}));
     // 20 MB in 20 KB, and 2 GB in 2 MB.
     let too_large = json!({"detail": "Request body is too large."});
-    post("gzip", gzip(of_bytes(20_000_000).as_bytes())).await.is(413, too_large.clone());
+    post("gzip", gzip(batch_of_size(20_000_000).as_bytes())).await.expect_reply(413, too_large.clone());
     let block = gzip(&vec![b' '; 64 << 20]);
-    post("gzip", block.repeat(32)).await.is(413, too_large);
-    post("gzip", batch.clone().into_bytes()).await.is(400, json!({"detail": "Invalid JSON body."}));
-    post("br", batch.into_bytes()).await.is(415, json!({"detail": "Unsupported content encoding."}));
+    post("gzip", block.repeat(32)).await.expect_reply(413, too_large);
+    post("gzip", batch.clone().into_bytes()).await.expect_reply(400, json!({"detail": "Invalid JSON body."}));
+    post("br", batch.into_bytes()).await.expect_reply(415, json!({"detail": "Unsupported content encoding."}));
 }
 
 #[tokio::test]
@@ -263,7 +268,7 @@ async fn system_events_are_filtered() {
             event
         })
         .collect();
-    add(&api, json!(events)).await.created();
+    add(&api, json!(events)).await.expect_created();
     let ids = async |query: &str| -> Vec<i64> {
         let listed = api.get(&format!("/api/system-events?{query}")).await;
         let ids: Vec<i64> = listed.column("id").iter().map(|id| id.as_str().unwrap()[24..].parse().unwrap()).collect();
@@ -290,7 +295,7 @@ async fn system_events_are_filtered() {
 async fn the_51st_filter_is_refused_and_thousands_of_values_are_not() {
     let server = HistoryServer::start().await;
     let api = server.tenant("many_filters").await;
-    add(&api, json!([system_event(1)])).await.created();
+    add(&api, json!([system_event(1)])).await.expect_created();
     let problem = json!({"detail": [{
         "loc": ["query"],
         "msg": "ensure that there are at most 50 filters",
@@ -300,8 +305,10 @@ async fn the_51st_filter_is_refused_and_thousands_of_values_are_not() {
         let filters = |count: usize| "source_id__exclude=7&".repeat(count);
         let fifty = api.get(&format!("{path}?{}limit=1&offset=0&colour=red", filters(50))).await;
         assert_eq!(fifty.status, 200, "{fifty:?}");
-        api.get(&format!("{path}?{}source_id__nonsense=x&limit=x", filters(50))).await.is(422, problem.clone());
-        api.get(&format!("{path}?{}", filters(1500))).await.is(422, problem.clone());
+        api.get(&format!("{path}?{}source_id__nonsense=x&limit=x", filters(50)))
+            .await
+            .expect_reply(422, problem.clone());
+        api.get(&format!("{path}?{}", filters(1500))).await.expect_reply(422, problem.clone());
         let numbers: Vec<String> = (1..5900).map(|n: i64| n.to_string()).collect();
         for values in [numbers.join(","), vec!["1"; 14_000].join(",")] {
             for name in ["source_id__in", "source_id__in__exclude", "event_type__in"] {
@@ -316,7 +323,7 @@ async fn the_51st_filter_is_refused_and_thousands_of_values_are_not() {
 async fn a_list_that_the_caller_knows_is_answered_with_304_and_a_long_one_is_compressed() {
     let server = HistoryServer::start().await;
     let api = server.tenant("known").await;
-    add(&api, (1..20).map(system_event).collect()).await.is(201, json!({"inserted": 19}));
+    add(&api, (1..20).map(system_event).collect()).await.expect_reply(201, json!({"inserted": 19}));
     let path = "/api/system-events";
     let shown = api.get(path).await;
     let tag = shown.header("etag").to_owned();
@@ -340,7 +347,7 @@ async fn a_list_that_the_caller_knows_is_answered_with_304_and_a_long_one_is_com
     flate2::read::GzDecoder::new(compressed.bytes.as_ref()).read_to_string(&mut text).unwrap();
     assert!(text == shown.text && 2 * compressed.bytes.len() < text.len());
 
-    add(&api, json!([system_event(20)])).await.is(201, json!({"inserted": 1}));
+    add(&api, json!([system_event(20)])).await.expect_reply(201, json!({"inserted": 1}));
     assert_eq!(call("GET", "if-none-match", &tag).await.status, 200);
     let address = api.call("GET", "/api/files/upload-url").header("accept-encoding", "identity;q=0, gzip").send().await;
     assert_eq!((address.status, address.header("content-encoding")), (200, ""));

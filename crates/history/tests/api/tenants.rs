@@ -1,14 +1,14 @@
 //! `/api/initialize-tenant` and `/api/delete-tenant`.
 
-use crate::{is_problem, problems, system_event};
+use crate::{expect_problem, problems, system_event};
 use serde_json::{Value as Json, json};
-use testkit::{Call, Client, HistoryServer, at_once, statuses};
+use testkit::{ApiClient, HistoryServer, PreparedCall, send_concurrently, statuses};
 
-async fn initialize(api: &Client, name: &str, label: &str) -> testkit::Reply {
+async fn initialize(api: &ApiClient, name: &str, label: &str) -> testkit::Reply {
     initialization(api, name, label).send().await
 }
 
-fn initialization(api: &Client, name: &str, label: &str) -> Call {
+fn initialization(api: &ApiClient, name: &str, label: &str) -> PreparedCall {
     let body = json!({"database_name": name, "client_label": label});
     api.call("POST", "/api/initialize-tenant").json(&body)
 }
@@ -16,7 +16,8 @@ fn initialization(api: &Client, name: &str, label: &str) -> Call {
 #[tokio::test]
 async fn the_secret_of_a_new_tenant_is_not_compressed() {
     let server = HistoryServer::start().await;
-    let call = server.keyed().call("POST", "/api/initialize-tenant").header("accept-encoding", "identity;q=0, gzip");
+    let call =
+        server.client_with_key().call("POST", "/api/initialize-tenant").header("accept-encoding", "identity;q=0, gzip");
     let made = call.json(&json!({"database_name": "first", "client_label": "x".repeat(1000)})).send().await;
     assert_eq!((made.status, made.header("content-encoding")), (201, ""));
 }
@@ -24,8 +25,8 @@ async fn the_secret_of_a_new_tenant_is_not_compressed() {
 #[tokio::test]
 async fn a_tenant_is_made_once() {
     let server = HistoryServer::start().await;
-    let api = server.keyed();
-    let made = initialize(&api, "first", "First").await.created();
+    let api = server.client_with_key();
+    let made = initialize(&api, "first", "First").await.expect_created();
     let members: Vec<&String> = made.as_object().unwrap().keys().collect();
     assert_eq!(members, ["client_id", "client_secret", "database_name"]);
     assert_eq!(made["database_name"], "first");
@@ -33,48 +34,48 @@ async fn a_tenant_is_made_once() {
     assert_eq!(made["client_secret"].as_str().unwrap().len(), 43);
     // The same name, or the same label.
     let exists = json!({"detail": "Client already exist."});
-    initialize(&api, "first", "Other").await.is(400, exists.clone());
-    initialize(&api, "other", "First").await.is(400, exists.clone());
-    initialize(&api, "first", "First").await.is(400, exists);
-    initialize(&api, "First", "other").await.created();
+    initialize(&api, "first", "Other").await.expect_reply(400, exists.clone());
+    initialize(&api, "other", "First").await.expect_reply(400, exists.clone());
+    initialize(&api, "first", "First").await.expect_reply(400, exists);
+    initialize(&api, "First", "other").await.expect_created();
 }
 
 #[tokio::test]
 async fn names_are_identifiers_of_at_most_64_characters() {
     let server = HistoryServer::start().await;
-    let api = server.keyed();
+    let api = server.client_with_key();
     let place = || json!(["body", "database_name"]);
     for wrong in ["", "1a", "a-b", "a b", "é", "a;DROP DATABASE x", "a\"b", "a\u{0}", "../a", "a."] {
         let reply = initialize(&api, wrong, "label").await;
-        is_problem(&reply, place(), "string does not match regex", "value_error.str.regex");
+        expect_problem(&reply, place(), "string does not match regex", "value_error.str.regex");
     }
     let reply = initialize(&api, &"x".repeat(65), "label").await;
-    is_problem(&reply, place(), "ensure this value has at most 64 characters", "value_error.any_str.max_length");
-    initialize(&api, &"x".repeat(64), "long").await.created();
+    expect_problem(&reply, place(), "ensure this value has at most 64 characters", "value_error.any_str.max_length");
+    initialize(&api, &"x".repeat(64), "long").await.expect_created();
     // Names that engines use themselves are allowed.
     for name in ["default", "system", "information_schema", "main", "sqlite_master", "_", "tenant_1", "chancery"] {
         let tenant = server.tenant(name).await;
         tenant
             .post("/api/system-events/batch", json!({"events": [system_event(1)]}))
             .await
-            .is(201, json!({"inserted": 1}));
+            .expect_reply(201, json!({"inserted": 1}));
     }
 }
 
 #[tokio::test]
 async fn both_fields_are_required_texts() {
     let server = HistoryServer::start().await;
-    let api = server.keyed();
+    let api = server.client_with_key();
     let post = async |body: Json| api.post("/api/initialize-tenant", body).await;
     let (name, label) = (json!(["body", "database_name"]), json!(["body", "client_label"]));
-    post(json!({})).await.is(
+    post(json!({})).await.expect_reply(
         422,
         problems(json!([
             [name, "field required", "value_error.missing"],
             [label, "field required", "value_error.missing"]
         ])),
     );
-    post(json!({"database_name": 5, "client_label": null})).await.is(
+    post(json!({"database_name": 5, "client_label": null})).await.expect_reply(
         422,
         problems(json!([
             [name, "str type expected", "type_error.str"],
@@ -86,11 +87,11 @@ async fn both_fields_are_required_texts() {
 #[tokio::test]
 async fn of_many_at_once_one_makes_the_tenant() {
     let server = HistoryServer::start().await;
-    let api = server.keyed();
+    let api = server.client_with_key();
     // Half of them race for the name, half for the label.
     let for_name = (0..8).map(|n| initialization(&api, "race", &format!("l{n}")));
     let for_label = (0..8).map(|n| initialization(&api, &format!("race{n}"), "race"));
-    let attempts = at_once(for_name.zip(for_label).flat_map(|(one, other)| [one, other])).await;
+    let attempts = send_concurrently(for_name.zip(for_label).flat_map(|(one, other)| [one, other])).await;
     let (for_name, for_label): (Vec<_>, Vec<_>) = attempts.into_iter().enumerate().partition(|(n, _)| n % 2 == 0);
     for attempts in [for_name, for_label] {
         let attempts: Vec<_> = attempts.into_iter().map(|(_, reply)| reply).collect();
@@ -104,12 +105,12 @@ async fn a_tenant_that_is_deleted_is_gone_and_its_name_is_free() {
     let (api, other) = (server.tenant("going").await, server.tenant("staying").await);
     let batch = json!({"events": [system_event(1), system_event(2)]});
     for tenant in [&api, &other] {
-        tenant.post("/api/system-events/batch", batch.clone()).await.is(201, json!({"inserted": 2}));
+        tenant.post("/api/system-events/batch", batch.clone()).await.expect_reply(201, json!({"inserted": 2}));
     }
-    api.delete("/api/delete-tenant").await.is_empty();
+    api.delete("/api/delete-tenant").await.expect_empty();
     let no_connection = json!({"detail": "Failed to connect to tenant db."});
-    api.delete("/api/delete-tenant").await.is(400, no_connection.clone());
-    api.get("/api/system-events").await.is(400, no_connection);
+    api.delete("/api/delete-tenant").await.expect_reply(400, no_connection.clone());
+    api.get("/api/system-events").await.expect_reply(400, no_connection);
     let reply = api.post("/api/system-events/batch", batch).await;
     assert!(reply.status == 400 && reply["detail"].as_str().unwrap().ends_with(" tenant not found in database."));
     // The new tenant of that name has nothing of the old one.
@@ -121,28 +122,36 @@ async fn a_tenant_that_is_deleted_is_gone_and_its_name_is_free() {
 #[tokio::test]
 async fn a_deletion_that_was_cut_short_is_repeated() {
     let server = HistoryServer::start().await;
-    let made = initialize(&server.keyed(), "half", "half").await.created();
-    let api = server.keyed().with_header("x-client-id", made["client_id"].as_str().unwrap());
-    api.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.created();
+    let made = initialize(&server.client_with_key(), "half", "half").await.expect_created();
+    let api = server.client_with_key().with_header("x-client-id", made["client_id"].as_str().unwrap());
+    api.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.expect_created();
     // What a process leaves that dies after the first step.
     let id = made["client_id"].as_str().unwrap().parse().unwrap();
     server.service.engine.begin_delete(id).await.unwrap().unwrap();
     // Longer than the service caches a tenant.
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
-    api.get("/api/system-events").await.is(400, json!({"detail": "Failed to connect to tenant db."}));
-    initialize(&server.keyed(), "half", "another").await.is(400, json!({"detail": "Client already exist."}));
-    api.delete("/api/delete-tenant").await.is_empty();
-    initialize(&server.keyed(), "half", "another").await.created();
+    api.get("/api/system-events").await.expect_reply(400, json!({"detail": "Failed to connect to tenant db."}));
+    initialize(&server.client_with_key(), "half", "another")
+        .await
+        .expect_reply(400, json!({"detail": "Client already exist."}));
+    api.delete("/api/delete-tenant").await.expect_empty();
+    initialize(&server.client_with_key(), "half", "another").await.expect_created();
 }
 
 #[tokio::test]
 async fn tenants_do_not_see_each_other() {
     let server = HistoryServer::start().await;
     let (one, two) = (server.tenant("one").await, server.tenant("two").await);
-    one.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(201, json!({"inserted": 1}));
+    one.post("/api/system-events/batch", json!({"events": [system_event(1)]}))
+        .await
+        .expect_reply(201, json!({"inserted": 1}));
     // The same id is another event in another tenant.
-    two.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.is(201, json!({"inserted": 1}));
-    two.post("/api/system-events/batch", json!({"events": [system_event(2)]})).await.is(201, json!({"inserted": 1}));
+    two.post("/api/system-events/batch", json!({"events": [system_event(1)]}))
+        .await
+        .expect_reply(201, json!({"inserted": 1}));
+    two.post("/api/system-events/batch", json!({"events": [system_event(2)]}))
+        .await
+        .expect_reply(201, json!({"inserted": 1}));
     assert_eq!(one.get("/api/system-events").await.column("id"), [json!(crate::id(1))]);
     assert_eq!(two.get("/api/system-events").await.column("id"), [json!(crate::id(2)), json!(crate::id(1))]);
 }
@@ -151,7 +160,7 @@ async fn tenants_do_not_see_each_other() {
 async fn of_many_deletions_at_once_one_succeeds() {
     let server = HistoryServer::start().await;
     let api = server.tenant("going").await;
-    let deletions = at_once((0..8).map(|_| api.call("DELETE", "/api/delete-tenant"))).await;
+    let deletions = send_concurrently((0..8).map(|_| api.call("DELETE", "/api/delete-tenant"))).await;
     let statuses = statuses(&deletions);
     assert_eq!(statuses, [204, 400, 400, 400, 400, 400, 400, 400]);
 }

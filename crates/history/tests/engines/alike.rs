@@ -1,8 +1,8 @@
 //! The checks that both engines must pass.
 
-use history::engine::{Engine, Error, MAX_FILES, Tenant};
+use history::engine::{EngineError, HistoryEngine, MAX_FILES, Tenant};
 use history::event::{EARLIEST, HistoryEvent, LATEST, SystemEvent};
-use history::filter::{Column, Condition, Page, Test};
+use history::filter::{Condition, FilterColumn, PageRange, Test};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -59,16 +59,16 @@ pub fn events(count: i64) -> Vec<SystemEvent> {
 /// Whether an event meets the conditions.
 type Holds = &'static dyn Fn(&HistoryEvent) -> bool;
 
-fn page(conditions: Vec<Condition>) -> Page {
-    Page { conditions, limit: 1000, offset: 0 }
+fn page(conditions: Vec<Condition>) -> PageRange {
+    PageRange { conditions, limit: 1000, offset: 0 }
 }
 
-fn condition(column: Column, test: Test) -> Condition {
+fn condition(column: FilterColumn, test: Test) -> Condition {
     Condition { column, test, is_excluded: false }
 }
 
 /// Runs all checks.
-pub async fn check(engine: &Engine) {
+pub async fn check(engine: &HistoryEngine) {
     assert_eq!(engine.ready().await, Ok(()));
     tenants(engine).await;
     order_and_filters(engine).await;
@@ -77,7 +77,7 @@ pub async fn check(engine: &Engine) {
     tenants_in_pages(engine).await;
 }
 
-async fn tenants(engine: &Engine) {
+async fn tenants(engine: &HistoryEngine) {
     let (first, second) = (tenant(), tenant());
     assert_eq!(engine.tenant(first.client_id).await, Ok(None));
     assert_eq!(engine.tenant_named(&first.database_name).await, Ok(None));
@@ -95,14 +95,14 @@ async fn tenants(engine: &Engine) {
     assert_eq!(engine.begin_delete(first.client_id).await, Ok(Some(first.clone())));
     assert_eq!(engine.delete(&first).await, Ok(()));
     assert_eq!(engine.begin_delete(first.client_id).await, Ok(None));
-    assert_eq!(engine.add_history_event(&first, event(EARLY, 1, 1)).await, Err(Error::NoTenant));
+    assert_eq!(engine.add_history_event(&first, event(EARLY, 1, 1)).await, Err(EngineError::NoTenant));
     let anew = Tenant { client_id: Uuid::new_v4(), ..first };
     assert_eq!(engine.initialize(&anew).await, Ok(true));
     let listed = engine.history_events(&anew, page(Vec::new())).await.expect("it is listed");
     assert_eq!((listed.total, listed.filtered, listed.results), (0, 0, Vec::new()));
 }
 
-async fn order_and_filters(engine: &Engine) {
+async fn order_and_filters(engine: &HistoryEngine) {
     let tenant = tenant();
     assert_eq!(engine.initialize(&tenant).await, Ok(true));
     let mut all: Vec<HistoryEvent> = Vec::new();
@@ -120,13 +120,13 @@ async fn order_and_filters(engine: &Engine) {
     let listed = engine.history_events(&tenant, page(Vec::new())).await.expect("it is listed");
     assert_eq!((listed.total, listed.filtered), (60, 60));
     assert_eq!(listed.results, all);
-    let part = Page { conditions: Vec::new(), limit: 7, offset: 20 };
+    let part = PageRange { conditions: Vec::new(), limit: 7, offset: 20 };
     let listed = engine.history_events(&tenant, part).await.expect("it is listed");
     assert_eq!(listed.results, all[20..27]);
     assert_eq!(engine.history_event(&tenant, all[5].id).await, Ok(Some(all[5].clone())));
     assert_eq!(engine.history_event(&tenant, Uuid::new_v4()).await, Ok(None));
 
-    use Column::{At, EventType, RecordId, SourceId, SourceType};
+    use FilterColumn::{At, EventType, RecordId, SourceId, SourceType};
     let filters: [(Vec<Condition>, Holds); 10] = [
         (vec![condition(RecordId, Test::In(vec![-1]))], &|event| event.record_id == -1),
         (vec![condition(EventType, Test::In(vec![1, 3, 700, -1]))], &|event| [1, 3].contains(&event.event_type)),
@@ -160,7 +160,7 @@ async fn order_and_filters(engine: &Engine) {
     }
 }
 
-async fn system_events(engine: &Engine) {
+async fn system_events(engine: &HistoryEngine) {
     let tenant = tenant();
     assert_eq!(engine.initialize(&tenant).await, Ok(true));
     assert_eq!(engine.add_system_events(&tenant, Vec::new()).await, Ok(0));
@@ -174,13 +174,14 @@ async fn system_events(engine: &Engine) {
     let listed = engine.system_events(&tenant, page(Vec::new())).await.expect("it is listed");
     assert_eq!((listed.total, listed.filtered), (6, 6));
     assert_eq!(listed.results, batch);
-    let conditions = vec![condition(Column::Category, Test::In(vec![1])), condition(Column::At, Test::Above(0))];
+    let conditions =
+        vec![condition(FilterColumn::Category, Test::In(vec![1])), condition(FilterColumn::At, Test::Above(0))];
     let listed = engine.system_events(&tenant, page(conditions)).await.expect("it is listed");
     assert_eq!((listed.total, listed.filtered), (6, 4));
     assert_eq!(listed.results, batch[..4]);
 }
 
-async fn named_files(engine: &Engine) {
+async fn named_files(engine: &HistoryEngine) {
     let tenant = tenant();
     assert_eq!(engine.initialize(&tenant).await, Ok(true));
     let files: Vec<Uuid> = (0..MAX_FILES).map(|_| Uuid::new_v4()).collect();
@@ -203,10 +204,10 @@ async fn named_files(engine: &Engine) {
     let all: HashSet<Uuid> = files[..5].iter().copied().collect();
     assert_eq!(engine.named_files(&tenant, &files).await, Ok(all));
     assert_eq!(engine.named_files(&tenant, &files[5..6]).await, Ok(HashSet::new()));
-    assert_eq!(engine.named_files(&self::tenant(), &files[..1]).await, Err(Error::NoTenant));
+    assert_eq!(engine.named_files(&self::tenant(), &files[..1]).await, Err(EngineError::NoTenant));
 }
 
-async fn tenants_in_pages(engine: &Engine) {
+async fn tenants_in_pages(engine: &HistoryEngine) {
     let made = [tenant(), tenant(), tenant(), tenant()];
     for tenant in &made {
         assert_eq!(engine.initialize(tenant).await, Ok(true));

@@ -3,22 +3,22 @@
 
 use crate::alike::{self, EARLY, event, events, system_event, tenant};
 use ::clickhouse::Client;
-use history::clickhouse::ClickHouse;
-use history::engine::{Engine, Error, Tenant};
+use history::clickhouse::ClickHouseEngine;
+use history::engine::{EngineError, HistoryEngine, Tenant};
 use history::event::{EARLIEST, LATEST};
-use history::filter::Page;
+use history::filter::PageRange;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testkit::eventually;
 use uuid::Uuid;
 
-fn handle() -> Arc<ClickHouse> {
-    open(&testkit::ClickHouse::start())
+fn handle() -> Arc<ClickHouseEngine> {
+    open(&testkit::ClickHouseServer::start())
 }
 
-fn open(url: &str) -> Arc<ClickHouse> {
-    Arc::new(ClickHouse::open(url).expect("the address is right"))
+fn open(url: &str) -> Arc<ClickHouseEngine> {
+    Arc::new(ClickHouseEngine::open(url).expect("the address is right"))
 }
 
 /// A client for statements that the engine does not have.
@@ -26,7 +26,7 @@ fn direct(url: &str) -> Client {
     Client::default().with_url(url)
 }
 
-async fn made(handle: &ClickHouse) -> Tenant {
+async fn create_tenant(handle: &ClickHouseEngine) -> Tenant {
     let tenant = tenant();
     assert_eq!(handle.initialize(&tenant).await, Ok(true));
     tenant
@@ -36,11 +36,13 @@ fn database(tenant: &Tenant) -> String {
     format!("tenant_{}", tenant.client_id.simple())
 }
 
-const FIRST: Page = Page { conditions: Vec::new(), limit: 1000, offset: 0 };
+const FIRST: PageRange = PageRange { conditions: Vec::new(), limit: 1000, offset: 0 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_what_every_engine_does() {
-    let engine = Engine::ClickHouse(ClickHouse::open(&testkit::ClickHouse::start()).expect("the address is right"));
+    let engine = HistoryEngine::ClickHouse(
+        ClickHouseEngine::open(&testkit::ClickHouseServer::start()).expect("the address is right"),
+    );
     alike::check(&engine).await;
     engine.close().await;
 }
@@ -78,8 +80,8 @@ async fn of_parallel_initializations_with_one_name_one_wins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_initialization_that_was_cut_short_is_out_of_the_way() {
     let handle = handle();
-    let url = testkit::ClickHouse::start();
-    let dead = made(&handle).await;
+    let url = testkit::ClickHouseServer::start();
+    let dead = create_tenant(&handle).await;
     let direct = direct(&url);
     // What a process leaves that dies before the last step.
     let id = dead.client_id.simple();
@@ -99,7 +101,7 @@ async fn an_initialization_that_was_cut_short_is_out_of_the_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_was_cut_short_is_repeated_and_the_name_is_free() {
     let handles = [handle(), handle()];
-    let old = made(&handles[0]).await;
+    let old = create_tenant(&handles[0]).await;
     assert_eq!(handles[1].add_system_events(&old, events(10)).await, Ok(10));
     assert_eq!(handles[0].begin_delete(old.client_id).await, Ok(Some(old.clone())));
     assert_eq!(handles[1].tenant(old.client_id).await, Ok(None));
@@ -107,7 +109,7 @@ async fn a_deletion_that_was_cut_short_is_repeated_and_the_name_is_free() {
     let new = Tenant { client_id: Uuid::new_v4(), ..old.clone() };
     assert_eq!(handles[0].initialize(&new).await, Ok(false), "the name is in use until it is deleted");
     // The first process dies after it dropped the database.
-    let direct = direct(&testkit::ClickHouse::start());
+    let direct = direct(&testkit::ClickHouseServer::start());
     direct.query(&format!("DROP DATABASE {} SYNC", database(&old))).execute().await.expect("it is dropped");
     assert_eq!(handles[1].begin_delete(old.client_id).await, Ok(Some(old.clone())));
     assert_eq!(handles[1].delete(&old).await, Ok(()));
@@ -119,14 +121,14 @@ async fn a_deletion_that_was_cut_short_is_repeated_and_the_name_is_free() {
     let other = Tenant { client_id: Uuid::new_v4(), ..new.clone() };
     assert_eq!(handles[0].initialize(&other).await, Ok(false));
     assert_eq!(handles[1].system_events(&new, FIRST).await.map(|list| list.total), Ok(0));
-    assert_eq!(handles[1].add_system_events(&old, events(1)).await, Err(Error::NoTenant));
-    assert_eq!(handles[1].system_events(&old, FIRST).await, Err(Error::NoTenant));
+    assert_eq!(handles[1].add_system_events(&old, events(1)).await, Err(EngineError::NoTenant));
+    assert_eq!(handles[1].system_events(&old, FIRST).await, Err(EngineError::NoTenant));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_batches_in_parallel_from_two_processes_are_stored_once() {
     let handles = [handle(), handle()];
-    let tenant = made(&handles[0]).await;
+    let tenant = create_tenant(&handles[0]).await;
     let batches: Vec<_> = (0..3).map(|_| events(2000)).collect();
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..12 {
@@ -147,7 +149,7 @@ async fn equal_batches_in_parallel_from_two_processes_are_stored_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn single_events_in_parallel_are_stored_once() {
     let handles = [handle(), handle()];
-    let tenant = made(&handles[0]).await;
+    let tenant = create_tenant(&handles[0]).await;
     let singles: Vec<_> = (0..60).map(|n| event(EARLY + n, 3, n)).collect();
     let mut tasks = tokio::task::JoinSet::new();
     for single in &singles {
@@ -163,13 +165,13 @@ async fn single_events_in_parallel_are_stored_once() {
 
 async fn distinct(tenant: &Tenant, table: &str) -> (u64, u64) {
     let sql = format!("SELECT count(), uniqExact(event_id) FROM {}.{table}", database(tenant));
-    direct(&testkit::ClickHouse::start()).query(&sql).fetch_one().await.expect("it is counted")
+    direct(&testkit::ClickHouseServer::start()).query(&sql).fetch_one().await.expect("it is counted")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_over_four_hundred_years_is_one_part() {
     let handle = handle();
-    let tenant = made(&handle).await;
+    let tenant = create_tenant(&handle).await;
     let mut batch = events(10_000);
     let step = (LATEST - EARLIEST) / 9999;
     for (event, n) in batch.iter_mut().zip(0..) {
@@ -178,9 +180,9 @@ async fn a_batch_over_four_hundred_years_is_one_part() {
     }
     assert_eq!(handle.add_system_events(&tenant, batch.clone()).await, Ok(10_000));
     let sql = format!("SELECT uniqExact(_part) FROM {}.system_events", database(&tenant));
-    let parts: u64 = direct(&testkit::ClickHouse::start()).query(&sql).fetch_one().await.expect("it is counted");
+    let parts: u64 = direct(&testkit::ClickHouseServer::start()).query(&sql).fetch_one().await.expect("it is counted");
     assert_eq!(parts, 1);
-    let newest = handle.system_events(&tenant, Page { limit: 1, ..FIRST }).await.expect("it is listed");
+    let newest = handle.system_events(&tenant, PageRange { limit: 1, ..FIRST }).await.expect("it is listed");
     assert_eq!(newest.results, batch[9999..]);
     assert_eq!(handle.add_system_events(&tenant, batch).await, Ok(0));
 }
@@ -188,8 +190,8 @@ async fn a_batch_over_four_hundred_years_is_one_part() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_session_of_a_dead_process_is_taken_over() {
     let handles = [handle(), handle()];
-    let url = testkit::ClickHouse::start();
-    let tenant = made(&handles[0]).await;
+    let url = testkit::ClickHouseServer::start();
+    let tenant = create_tenant(&handles[0]).await;
     assert_eq!(handles[0].add_system_events(&tenant, events(10)).await, Ok(10));
     handles[0].close().await;
     // What a process leaves that dies in a session.
@@ -224,9 +226,9 @@ async fn the_session_of_a_dead_process_is_taken_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
-    let mut server = testkit::ClickHouse::start_private();
+    let mut server = testkit::ClickHouseServer::start_private();
     let handles = [open(&server.url()), open(&server.url())];
-    let tenant = made(&handles[0]).await;
+    let tenant = create_tenant(&handles[0]).await;
     let until = Instant::now() + Duration::from_secs(9);
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..4 {
@@ -241,7 +243,7 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
                         assert_eq!(count, 300, "these are new");
                         acknowledged.extend(ids);
                     }
-                    Err(Error::Unavailable(_)) => doubtful.extend(ids),
+                    Err(EngineError::Unavailable(_)) => doubtful.extend(ids),
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -277,14 +279,14 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_is_unavailable() {
-    let mut server = testkit::ClickHouse::start_private();
+    let mut server = testkit::ClickHouseServer::start_private();
     let handle = open(&server.url());
-    let tenant = made(&handle).await;
+    let tenant = create_tenant(&handle).await;
     server.stop();
-    assert!(matches!(handle.ready().await, Err(Error::Unavailable(_))));
+    assert!(matches!(handle.ready().await, Err(EngineError::Unavailable(_))));
     let began = Instant::now();
     let added = handle.add_history_event(&tenant, event(EARLY, 3, 1)).await;
-    assert!(matches!(added, Err(Error::Unavailable(_))), "{added:?}");
+    assert!(matches!(added, Err(EngineError::Unavailable(_))), "{added:?}");
     assert!(began.elapsed() < Duration::from_secs(25));
     server.restart();
     assert_eq!(handle.ready().await, Ok(()));
@@ -296,20 +298,20 @@ fn addresses_that_cannot_be_right_are_refused() {
     for url in
         ["", "localhost:8123", "postgres://host", "http://", "http://user@", "http://host/a-b", "http://%ff@host"]
     {
-        assert!(ClickHouse::open(url).is_err(), "{url}");
+        assert!(ClickHouseEngine::open(url).is_err(), "{url}");
     }
     for url in ["http://host", "https://a%40b:p%2Fw@host:8443/", "http://[::1]:8123/events_of_b"] {
-        assert!(ClickHouse::open(url).is_ok(), "{url}");
+        assert!(ClickHouseEngine::open(url).is_ok(), "{url}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_insert_of_a_dead_process_that_still_runs_is_waited_for_or_ended() {
-    let url = testkit::ClickHouse::start();
+    let url = testkit::ClickHouseServer::start();
     // One insert ends in time, the other is killed after eight seconds.
     for (seconds, is_stored) in [(5, true), (14, false)] {
         let handle = handle();
-        let tenant = made(&handle).await;
+        let tenant = create_tenant(&handle).await;
         let database = database(&tenant);
         let create = format!("CREATE TABLE {database}.writer_1 (held UInt8) ENGINE = Null COMMENT 'somebody'");
         direct(&url).query(&create).execute().await.expect("it is made");

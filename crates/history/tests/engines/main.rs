@@ -5,14 +5,15 @@
 mod alike;
 mod clickhouse;
 
-use history::engine::Engine;
-use history::sqlite::Sqlite;
+use history::engine::HistoryEngine;
+use history::sqlite::HistorySqlite;
 use web::clock::Clock;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_does_what_every_engine_does() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = Engine::Sqlite(Sqlite::open(directory.path().join("history"), Clock::system()).await.unwrap());
+    let engine =
+        HistoryEngine::Sqlite(HistorySqlite::open(directory.path().join("history"), Clock::system()).await.unwrap());
     alike::check(&engine).await;
     engine.close().await;
 }

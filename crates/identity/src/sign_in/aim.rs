@@ -3,7 +3,7 @@
 
 use super::form::form_field;
 use crate::browser_sessions::Cookie;
-use crate::single_sign_on::transaction::{Begun, ForBrowser};
+use crate::single_sign_on::transaction::{BrowserSessionOptions, SignInStart};
 use http::{HeaderValue, StatusCode, header};
 use kit::answer::Answer;
 use kit::domain::front_end;
@@ -38,19 +38,19 @@ pub enum Aim {
 
 impl Aim {
     /// What the address of the page asks for.
-    pub fn of_query(request: &Request) -> Aim {
-        let sent = |name| request.query.last(name).unwrap_or("");
-        Aim::of(request, sent("for"), sent("return_to"), false)
+    pub fn from_query(request: &Request) -> Aim {
+        let sent = |name| request.query.last_value(name).unwrap_or("");
+        Aim::new(request, sent("for"), sent("return_to"), false)
     }
 
     /// What the form of the page asks for.
-    pub fn of_form(request: &Request) -> Result<Aim, Refusal> {
+    pub fn from_form(request: &Request) -> Result<Aim, Refusal> {
         let (chosen, return_to) = (form_field(request, "for")?, form_field(request, "return_to")?);
         let is_kept = !form_field(request, "keep")?.is_empty();
-        Ok(Aim::of(request, &chosen, &return_to, is_kept))
+        Ok(Aim::new(request, &chosen, &return_to, is_kept))
     }
 
-    fn of(request: &Request, chosen: &str, return_to: &str, is_kept: bool) -> Aim {
+    fn new(request: &Request, chosen: &str, return_to: &str, is_kept: bool) -> Aim {
         let is_chosen = chosen == PROGRAM;
         match console_path(request, return_to) {
             Some(return_to) if !is_chosen && html::is_accepted(&request.headers) => Aim::Browser { return_to, is_kept },
@@ -65,12 +65,12 @@ impl Aim {
     }
 
     /// What a sign-in at a provider carries on.
-    pub fn begun(&self) -> Begun<'_> {
+    pub fn sign_in_start(&self) -> SignInStart<'_> {
         let browser = match self {
-            Aim::Browser { is_kept, .. } => Some(ForBrowser { is_kept: *is_kept }),
+            Aim::Browser { is_kept, .. } => Some(BrowserSessionOptions { is_kept: *is_kept }),
             Aim::Tokens { .. } => None,
         };
-        Begun { return_to: self.return_to(), way_back: "", browser }
+        SignInStart { return_to: self.return_to(), way_back: "", browser }
     }
 
     /// The fields of a form that carry it on, as HTML.

@@ -1,19 +1,19 @@
 //! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). Every failed login gets the same 401
 //! after the same work (a read, a hash, a write), so that neither the answer nor its time tells what was wrong.
 
-use crate::account::{Account, sign_in_refused};
-use crate::attempts::{self, Attempt, check_address, count_failure};
+use crate::account::{SignInAccount, sign_in_refused};
+use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::hasher::{Hasher, QueuePath};
 use crate::passwords;
-use crate::sessions::{self, Redeemed, Way};
+use crate::sessions::{self, RefreshOutcome, SessionOrigin};
 use crate::single_sign_on::logout;
-use crate::system_events::{self, Event};
+use crate::system_events::{self, AuthEvent};
 use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
-use kit::commit::{Kept, write};
+use kit::commit::{CommittedOutcome, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::openapi::{filled_text, object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -23,20 +23,20 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/auth/login/", "Sign in with a password", Handler::Async(login))
             .public()
-            .guarded(attempts::guard)
-            .takes(Schema::Json(login_schema))
+            .with_guard(attempts::guard)
+            .with_body(Schema::Json(login_schema))
             .answers(200, Schema::Json(sessions::tokens_schema))
             .answers_secret(),
         Route::post("/api/auth/refresh/", "Exchange a refresh token for a new pair", Handler::Write(refresh))
             .public()
-            .takes(Schema::Json(refresh_token_schema))
+            .with_body(Schema::Json(refresh_token_schema))
             .answers(200, Schema::Json(sessions::tokens_schema))
             .answers_secret(),
         Route::post("/api/auth/logout/", "End the session of a refresh token", Handler::Write(logout))
             .public()
-            .takes(Schema::Json(logout_schema))
+            .with_body(Schema::Json(logout_schema))
             .answers(204, Schema::Nothing)
-            .or(200, Schema::Json(logged_out_schema))
+            .also_answers(200, Schema::Json(logged_out_schema))
             .answers_secret(),
     ]
 }
@@ -72,7 +72,7 @@ pub fn logged_out_schema() -> Json {
     titled("LoggedOut", object([("logout_url", json!({"type": "string", "description": text}))]))
 }
 
-fn login(request: Arc<Request>) -> Pending {
+fn login(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [username, password] = request.texts(["username", "password"])?;
         let tokens = sign_in(&request, username, password).await?;
@@ -82,50 +82,55 @@ fn login(request: Arc<Request>) -> Pending {
 
 /// Signs in with a password and returns the tokens of the new session.
 pub async fn sign_in(request: &Arc<Request>, username: String, password: String) -> Result<Json, Refusal> {
-    let session = SignIn {
+    let session = SignInPurpose {
         takes: |_| true,
-        then: |request, conn, user| Ok(sessions::begin(request, conn, user, Way::Password)?),
+        then: |request, conn, user| Ok(sessions::begin(request, conn, user, SessionOrigin::Password)?),
     };
-    session.by_password(request, username, password).await
+    session.sign_in_by_password(request, username, password).await
 }
 
 /// What a sign-in is for.
-pub struct SignIn<T> {
+pub struct SignInPurpose<T> {
     /// The types of the accounts that may; others are refused like a wrong password.
     pub takes: fn(AccountType) -> bool,
     /// What follows for the user, in the transaction that decides.
     pub then: fn(&Request, &mut Conn, i64) -> Result<T, Refusal>,
 }
 
-impl<T> Clone for SignIn<T> {
+impl<T> Clone for SignInPurpose<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for SignIn<T> {}
+impl<T> Copy for SignInPurpose<T> {}
 
-impl<T: Send + 'static> SignIn<T> {
+impl<T: Send + 'static> SignInPurpose<T> {
     /// Signs in with a password.
-    pub async fn by_password(self, request: &Arc<Request>, username: String, password: String) -> Result<T, Refusal> {
-        by_password(request, username, password, self).await
+    pub async fn sign_in_by_password(
+        self,
+        request: &Arc<Request>,
+        username: String,
+        password: String,
+    ) -> Result<T, Refusal> {
+        sign_in_by_password(request, username, password, self).await
     }
 }
 
-async fn by_password<T: Send + 'static>(
+async fn sign_in_by_password<T: Send + 'static>(
     request: &Arc<Request>,
     username: String,
     password: String,
-    purpose: SignIn<T>,
+    purpose: SignInPurpose<T>,
 ) -> Result<T, Refusal> {
-    let mut attempt = Attempt::begin(request)?;
+    let mut attempt = AddressAttempt::begin(request)?;
     let (shared, name) = (request.clone(), username.clone());
     let hash = request
         .build
         .db
         .read(move |conn| {
             check_address(&shared, conn)?;
-            Ok::<_, Refusal>(Account::by_username(conn, &name)?.and_then(|account| account.hash))
+            Ok::<_, Refusal>(SignInAccount::load_by_username(conn, &name)?.and_then(|account| account.hash))
         })
         .await?;
     attempt.check()?;
@@ -133,19 +138,19 @@ async fn by_password<T: Send + 'static>(
     let is_right = request
         .app
         .slot::<Hasher>()
-        .verify(&QueuePath::of_request(request), passwords::shortened(&password), hash)
+        .verify(&QueuePath::request_path(request), passwords::truncate_password(&password), hash)
         .await?;
     attempt.count_as_failed();
     let decided = write(request, move |request, conn| {
         decide_login(request, conn, &username, checked.as_deref(), is_right, purpose)
     })
     .await;
-    let is_signed_in = matches!(decided, Ok(Kept::Done(_)));
+    let is_signed_in = matches!(decided, Ok(CommittedOutcome::Done(_)));
     // A right password does not count as failed when only the store failed.
     if is_signed_in || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
         attempt.succeed();
     }
-    decided?.told()
+    decided?.into_result()
 }
 
 /// Decides about a password that was verified, on the account as it is now: a right password is refused when parallel
@@ -156,10 +161,10 @@ fn decide_login<T>(
     username: &str,
     checked: Option<&str>,
     is_right: bool,
-    purpose: SignIn<T>,
-) -> Result<Kept<T>, Refusal> {
+    purpose: SignInPurpose<T>,
+) -> Result<CommittedOutcome<T>, Refusal> {
     check_address(request, conn)?;
-    let account = Account::by_username_for_change(conn, username)?;
+    let account = SignInAccount::load_by_username_for_change(conn, username)?;
     let signed_in = account
         .as_ref()
         .filter(|account| is_right && account.is_open_to_passwords(request) && account.hash.as_deref() == checked)
@@ -169,12 +174,12 @@ fn decide_login<T>(
             "UPDATE users SET last_login = $1, failed_attempts = 0, failed_since = NULL, locked_until = NULL WHERE id = $2",
         );
         conn.exec(&sql.arg(request.now).arg(account.id))?;
-        system_events::write(request, conn, Event::LoginSuccess, Some(account.id), Some("password"))?;
-        return Ok(Kept::Done((purpose.then)(request, conn, account.id)?));
+        system_events::write(request, conn, AuthEvent::LoginSuccess, Some(account.id), Some("password"))?;
+        return Ok(CommittedOutcome::Done((purpose.then)(request, conn, account.id)?));
     }
     let (event, reason) = match &account {
         Some(account) if account.is_active && !(purpose.takes)(account.account_type) => {
-            (Event::LoginFailedInvalidAuthMethod, "password")
+            (AuthEvent::LoginFailedInvalidAuthMethod, "password")
         }
         _ => failure_event(request, account.as_ref(), is_right),
     };
@@ -183,35 +188,35 @@ fn decide_login<T>(
         account.count_wrong_password(request, conn)?;
     }
     count_failure(request, conn)?;
-    Ok(Kept::Refused(sign_in_refused()))
+    Ok(CommittedOutcome::Refused(sign_in_refused()))
 }
 
 /// The system event of a failed login, with the reason that the answer does not tell.
-fn failure_event(request: &Request, account: Option<&Account>, is_right: bool) -> (Event, &'static str) {
+fn failure_event(request: &Request, account: Option<&SignInAccount>, is_right: bool) -> (AuthEvent, &'static str) {
     match account {
-        None => (Event::LoginFailed, "unknown_account"),
-        Some(account) if !account.is_active => (Event::LoginFailedInactiveAccount, "password"),
-        Some(account) if !account.may_use_password() => (Event::LoginFailedInvalidAuthMethod, "password"),
-        Some(account) if account.is_locked(request.now) => (Event::LoginFailed, "locked"),
-        Some(account) if is_right && !account.may_call_from(request) => (Event::LoginFailed, "address_not_allowed"),
-        Some(_) => (Event::LoginFailed, "wrong_password"),
+        None => (AuthEvent::LoginFailed, "unknown_account"),
+        Some(account) if !account.is_active => (AuthEvent::LoginFailedInactiveAccount, "password"),
+        Some(account) if !account.may_use_password() => (AuthEvent::LoginFailedInvalidAuthMethod, "password"),
+        Some(account) if account.is_locked(request.now) => (AuthEvent::LoginFailed, "locked"),
+        Some(account) if is_right && !account.may_call_from(request) => (AuthEvent::LoginFailed, "address_not_allowed"),
+        Some(_) => (AuthEvent::LoginFailed, "wrong_password"),
     }
 }
 
 fn refresh(request: &Request, conn: &mut Conn) -> Outcome {
     let [token] = request.texts(["refresh_token"])?;
     match sessions::redeem(request, conn, &token)? {
-        Redeemed::Tokens(tokens) => Ok(Answer::value(&tokens)),
-        Redeemed::Refused => Err(Refusal::bad_token()),
+        RefreshOutcome::Tokens(tokens) => Ok(Answer::value(&tokens)),
+        RefreshOutcome::Refused => Err(Refusal::bad_token()),
         // An `Err` would undo the end of the session.
-        Redeemed::Ended => Ok(Answer::refusal(&Refusal::bad_token())),
+        RefreshOutcome::Ended => Ok(Answer::refusal(&Refusal::bad_token())),
     }
 }
 
 fn logout(request: &Request, conn: &mut Conn) -> Outcome {
     let [token] = request.texts(["refresh_token"])?;
     let with_provider = logout::wants_single_sign_on(request)?;
-    if let Some(session) = sessions::of_refresh_token(conn, &token, request.now)? {
+    if let Some(session) = sessions::find_by_refresh_token(conn, &token, request.now)? {
         if with_provider && let Some(logout_url) = logout::logout_url(request, conn, session)? {
             return Ok(Answer::value(&json!({"logout_url": logout_url})));
         }

@@ -3,14 +3,14 @@
 
 use super::aim::{Aim, MAX_RETURN_TO, lead_on};
 use super::form::form_field;
-use super::login::{self, SignIn};
+use super::login::{self, SignInPurpose};
 use super::set_password;
-use crate::attempts::{self, Attempt, check_address, count_failure};
+use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::authenticate::ACCESS_TOKEN;
 use crate::browser_sessions;
 use crate::mailed_links::{self, LinkKind};
 use crate::passwords;
-use crate::sessions::Way;
+use crate::sessions::SessionOrigin;
 use crate::single_sign_on::start::{self, EnabledConfiguration};
 use administration::company_details;
 use http::{Method, StatusCode};
@@ -19,12 +19,12 @@ use kit::commit::write;
 use kit::html::{alert, alert_list, escape, messages, page};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use resource::openapi::query;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 
 /// What is encoded in the address of a `mailto:` link.
 const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-').remove(b'_').remove(b'+');
@@ -34,13 +34,13 @@ pub fn routes() -> Vec<Route> {
         |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().answers(200, Schema::Html);
     // Beyond the bound of an address a token is not looked at.
     let show_link = |path, summary, handler| {
-        show(path, summary, Handler::Async(handler)).parameters(link_parameters).or(429, Schema::Html)
+        show(path, summary, Handler::Async(handler)).parameters(link_parameters).also_answers(429, Schema::Html)
     };
     let send = |path, summary, handler, fields| {
         Route::post(path, summary, handler)
             .public()
-            .guarded(attempts::guard)
-            .takes(Schema::Form(fields))
+            .with_guard(attempts::guard)
+            .with_body(Schema::Form(fields))
             .answers(200, Schema::Html)
     };
     vec![
@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
             &["username", "password", "keep", "for", "return_to"],
         )
         .from_own_pages_alone()
-        .or(303, Schema::Nothing),
+        .also_answers(303, Schema::Nothing),
         send(
             "/sign-in/single-sign-on/",
             "Sign in at a provider from the page",
@@ -95,18 +95,18 @@ fn is_about_fields(refusal: &Refusal) -> bool {
 }
 
 fn show_sign_in(request: &Request, conn: &mut Conn) -> Outcome {
-    let aim = Aim::of_query(request);
+    let aim = Aim::from_query(request);
     Ok(sign_in_page(request, StatusCode::OK, "", "", &aim, &start::enabled_configurations(conn)?))
 }
 
-fn sign_in(request: Arc<Request>) -> Pending {
+fn sign_in(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let (username, password) = (form_field(&request, "username")?, form_field(&request, "password")?);
-        let aim = Aim::of_form(&request)?;
+        let aim = Aim::from_form(&request)?;
         let signed_in = match &aim {
             Aim::Browser { return_to, .. } => {
-                let session = SignIn { takes: |_| true, then: begin_browser_session };
-                let cookie = session.by_password(&request, username.clone(), password).await;
+                let session = SignInPurpose { takes: |_| true, then: begin_browser_session };
+                let cookie = session.sign_in_by_password(&request, username.clone(), password).await;
                 cookie.map(|cookie| lead_on(return_to, Some(cookie)))
             }
             Aim::Tokens { return_to, .. } => match login::sign_in(&request, username.clone(), password).await {
@@ -122,15 +122,15 @@ fn sign_in(request: Arc<Request>) -> Pending {
 }
 
 fn begin_browser_session(request: &Request, conn: &mut Conn, user: i64) -> Result<browser_sessions::Cookie, Refusal> {
-    let is_kept = matches!(Aim::of_form(request)?, Aim::Browser { is_kept: true, .. });
-    browser_sessions::begin(request, conn, user, Way::Password, is_kept, None)
+    let is_kept = matches!(Aim::from_form(request)?, Aim::Browser { is_kept: true, .. });
+    browser_sessions::begin(request, conn, user, SessionOrigin::Password, is_kept, None)
 }
 
-fn sign_in_at_provider(request: Arc<Request>) -> Pending {
+fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let id = form_field(&request, "id")?.parse().unwrap_or(0);
-        let aim = Aim::of_form(&request)?;
-        match start::start_page(&request, id, aim.begun()).await {
+        let aim = Aim::from_form(&request)?;
+        match start::start_page(&request, id, aim.sign_in_start()).await {
             Err(refusal) => sign_in_failed(&request, refusal, "", &aim).await,
             page => page,
         }
@@ -146,7 +146,7 @@ pub async fn sign_in_failed(request: &Request, refusal: Refusal, username: &str,
     Ok(sign_in_page(request, refusal.status, &messages(&refusal).join(" "), username, aim, &enabled))
 }
 
-fn reset(request: Arc<Request>) -> Pending {
+fn reset(request: Arc<Request>) -> HandlerFuture {
     if request.object().is_ok_and(|body| body.contains_key("token")) {
         return set_password_from_page(request, LinkKind::Reset);
     }
@@ -170,13 +170,13 @@ fn reset(request: Arc<Request>) -> Pending {
 
 /// What the link in a mail opens. A token that is not valid counts as a failed attempt of the address, as it does where
 /// a password is sent with it: otherwise tokens could be guessed here.
-fn open_link(request: Arc<Request>, kind: LinkKind) -> Pending {
+fn open_link(request: Arc<Request>, kind: LinkKind) -> HandlerFuture {
     Box::pin(async move {
-        let token = request.query.last("token").unwrap_or("").to_owned();
+        let token = request.query.last_value("token").unwrap_or("").to_owned();
         if token.is_empty() {
             return without_token(request, kind).await;
         }
-        let mut attempt = Attempt::begin(&request)?;
+        let mut attempt = AddressAttempt::begin(&request)?;
         let shared = request.clone();
         let form = request
             .build
@@ -207,9 +207,9 @@ async fn without_token(request: Arc<Request>, kind: LinkKind) -> Outcome {
     }
     let shared = request.clone();
     let page = move |conn: &mut Conn| {
-        no_activation_page(&shared, conn, StatusCode::OK, "<p>Open the link from your mail.</p>")
+        activation_refusal_page(&shared, conn, StatusCode::OK, "<p>Open the link from your mail.</p>")
     };
-    Ok(request.build.db.read_short::<_, Error>(page).await?)
+    Ok(request.build.db.read_short::<_, StoreError>(page).await?)
 }
 
 /// The form for a new password; `None` when the token is not valid.
@@ -220,16 +220,16 @@ fn new_password_form(
     kind: LinkKind,
     token: &str,
     messages: &[String],
-) -> Result<Option<Answer>, Error> {
+) -> Result<Option<Answer>, StoreError> {
     let Some(username) = mailed_links::username_of_token(conn, token, kind, request.now)? else { return Ok(None) };
     let (errors, rules) = (passwords::as_sentences(conn, messages)?, passwords::sentences(conn)?);
     Ok(Some(new_password_page(request, status, kind, token, &username, &errors, &rules)))
 }
 
-fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> Pending {
+fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> HandlerFuture {
     Box::pin(async move {
         let (token, password) = (form_field(&request, "token")?, form_field(&request, "password")?);
-        match set_password::by_link(&request, token.clone(), password, kind).await {
+        match set_password::set_password_by_link(&request, token.clone(), password, kind).await {
             Ok(_) => Ok(page(
                 &request,
                 StatusCode::OK,
@@ -249,7 +249,7 @@ async fn set_password_failed(request: Arc<Request>, refusal: Refusal, kind: Link
         Some(form) => Ok(form),
         None => invalid_link_page(&shared, conn, status, kind),
     };
-    Ok(request.build.db.read::<_, Error>(answer).await?)
+    Ok(request.build.db.read::<_, StoreError>(answer).await?)
 }
 
 fn sign_in_page(
@@ -331,16 +331,26 @@ fn new_password_page(
 
 /// The page of a link that was used, has expired or never was one. Of a reset it offers a new link; of an activation it
 /// names the person who can send one.
-fn invalid_link_page(request: &Request, conn: &mut Conn, status: StatusCode, kind: LinkKind) -> Result<Answer, Error> {
+fn invalid_link_page(
+    request: &Request,
+    conn: &mut Conn,
+    status: StatusCode,
+    kind: LinkKind,
+) -> Result<Answer, StoreError> {
     let note = alert("This link is not valid. It was used already, is too old, or is not complete.");
     if kind == LinkKind::Reset {
         return Ok(ask_for_reset_page(request, status, &format!("{note}<p>We can send you a new one.</p>"), ""));
     }
-    no_activation_page(request, conn, status, &note)
+    activation_refusal_page(request, conn, status, &note)
 }
 
 /// The page of who cannot activate an account by this address, with a note.
-fn no_activation_page(request: &Request, conn: &mut Conn, status: StatusCode, note: &str) -> Result<Answer, Error> {
+fn activation_refusal_page(
+    request: &Request,
+    conn: &mut Conn,
+    status: StatusCode,
+    note: &str,
+) -> Result<Answer, StoreError> {
     let address = company_details::admin_email_address(conn)?;
     let whom = match address.as_str() {
         "" => "your administrator".to_owned(),

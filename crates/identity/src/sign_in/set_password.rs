@@ -1,19 +1,19 @@
 //! Setting one's own password: `/api/auth/activate/`, `password-reset/` and `password-change/`
 //! (`docs/reference/sign-in.md`).
 
-use crate::account::{Account, sign_in_refused};
-use crate::attempts::{self, Attempt, check_address, count_failure};
+use crate::account::{SignInAccount, sign_in_refused};
+use crate::attempts::{self, AddressAttempt, check_address, count_failure};
 use crate::hasher::{Hasher, QueuePath};
 use crate::mailed_links::{self, LinkKind};
-use crate::passwords::{self, Prepared};
+use crate::passwords::{self, HashedPassword};
 use crate::sessions;
-use crate::system_events::{self, Event};
+use crate::system_events::{self, AuthEvent};
 use kit::answer::{Answer, Outcome};
-use kit::commit::{Kept, write};
+use kit::commit::{CommittedOutcome, write};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::openapi::{filled_text, object, titled};
 use resource::{Errors, message};
 use serde_json::Value as Json;
@@ -28,8 +28,8 @@ pub fn routes() -> Vec<Route> {
     let public = |path, summary, handler, body| {
         Route::post(path, summary, handler)
             .public()
-            .guarded(attempts::guard)
-            .takes(Schema::Json(body))
+            .with_guard(attempts::guard)
+            .with_body(Schema::Json(body))
             .answers(204, Schema::Nothing)
     };
     vec![
@@ -44,30 +44,30 @@ pub fn routes() -> Vec<Route> {
             strings_schema("NewPassword", ["token", "password"])
         }),
         Route::post("/api/auth/password-change/", "Change the own password", Handler::Async(change_password))
-            .takes(Schema::Json(|| strings_schema("PasswordChange", ["current_password", "new_password"])))
+            .with_body(Schema::Json(|| strings_schema("PasswordChange", ["current_password", "new_password"])))
             .answers(204, Schema::Nothing)
             .while_expired(),
     ]
 }
 
-fn activate(request: Arc<Request>) -> Pending {
+fn activate(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [token, password] = request.texts(["token", "password"])?;
-        by_link(&request, token, password, LinkKind::Activation).await
+        set_password_by_link(&request, token, password, LinkKind::Activation).await
     })
 }
 
-fn confirm(request: Arc<Request>) -> Pending {
+fn confirm(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [token, password] = request.texts(["token", "password"])?;
-        by_link(&request, token, password, LinkKind::Reset).await
+        set_password_by_link(&request, token, password, LinkKind::Reset).await
     })
 }
 
 /// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong
 /// token counts as a failed attempt of the address, which limits the system events that it causes.
-pub async fn by_link(request: &Arc<Request>, token: String, password: String, kind: LinkKind) -> Outcome {
-    let mut attempt = Attempt::begin(request)?;
+pub async fn set_password_by_link(request: &Arc<Request>, token: String, password: String, kind: LinkKind) -> Outcome {
+    let mut attempt = AddressAttempt::begin(request)?;
     let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
     let checked = request
         .build
@@ -87,7 +87,7 @@ pub async fn by_link(request: &Arc<Request>, token: String, password: String, ki
     attempt.check()?;
     let (outcome, counts) = match checked {
         Ok(salt) => {
-            let prepared = passwords::prepare(&request.app, &QueuePath::of_request(request), &password, salt).await?;
+            let prepared = passwords::prepare(&request.app, &QueuePath::request_path(request), &password, salt).await?;
             attempt.count_as_failed();
             let set = move |request: &Request, conn: &mut Conn| {
                 set_by_link(request, conn, &token, &password, kind, &prepared)
@@ -117,13 +117,13 @@ fn set_by_link(
     token: &str,
     password: &str,
     kind: LinkKind,
-    prepared: &Prepared,
+    prepared: &HashedPassword,
 ) -> Outcome {
     let user = mailed_links::spend(conn, token, kind, request.now)?.ok_or_else(invalid_token)?;
     check_rules(conn, user, "password", password, Some(prepared))?;
     passwords::store(conn, user, prepared, request.now)?;
     if kind == LinkKind::Reset {
-        system_events::write(request, conn, Event::PasswordResetSuccess, Some(user), None)?;
+        system_events::write(request, conn, AuthEvent::PasswordResetSuccess, Some(user), None)?;
     }
     if kind == LinkKind::Activation {
         let sql =
@@ -131,7 +131,7 @@ fn set_by_link(
         conn.exec(&sql.arg(request.now).arg(user))?;
     }
     sessions::end_all(conn, user, request.now, None)?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }
 
@@ -144,7 +144,7 @@ async fn log_failure(request: &Arc<Request>, kind: LinkKind, refusal: Refusal, c
             count_failure(request, conn)?;
         }
         match kind {
-            LinkKind::Reset => system_events::write(request, conn, Event::PasswordResetFailed, None, None),
+            LinkKind::Reset => system_events::write(request, conn, AuthEvent::PasswordResetFailed, None, None),
             LinkKind::Activation => Ok(()),
         }
     };
@@ -162,7 +162,7 @@ fn check_rules(
     user: i64,
     field: &str,
     password: &str,
-    prepared: Option<&Prepared>,
+    prepared: Option<&HashedPassword>,
 ) -> Result<(), Refusal> {
     let mut errors = Errors::new();
     if password.chars().count() > passwords::MAX_LENGTH {
@@ -174,7 +174,7 @@ fn check_rules(
     Ok(errors.refuse()?)
 }
 
-fn request_reset(request: Arc<Request>) -> Pending {
+fn request_reset(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [username] = request.texts(["username"])?;
         ask_for_reset(&request, username).await?;
@@ -184,7 +184,7 @@ fn request_reset(request: Arc<Request>) -> Pending {
 
 /// Queues a reset mail. The same is queued for every username, known or not, so that the answer tells nothing.
 pub async fn ask_for_reset(request: &Arc<Request>, username: String) -> Result<(), Refusal> {
-    let mut attempt = Attempt::begin(request)?;
+    let mut attempt = AddressAttempt::begin(request)?;
     write(request, move |request, conn| {
         check_address(request, conn)?;
         count_failure(request, conn)?;
@@ -200,16 +200,17 @@ fn queue_reset(request: &Request, conn: &mut Conn, username: &str) -> Result<(),
         "SELECT id, CASE WHEN status = 'active' AND account_type IN ('internal', 'external', 'full', 'super_admin') \
          THEN 1 ELSE 0 END FROM users WHERE username_fold = $1 AND is_deleted = 0",
     );
-    let user = conn.opt(&named.arg(resource::fold(username.trim())), |row| Ok((row.int(0)?, row.flag(1)?)))?;
+    let user =
+        conn.query_optional(&named.arg(resource::fold(username.trim())), |row| Ok((row.int(0)?, row.flag(1)?)))?;
     let may_reset = user.is_some_and(|(_, may_reset)| may_reset);
-    let event = if may_reset { Event::PasswordResetRequestSuccess } else { Event::PasswordResetRequestFailed };
+    let event = if may_reset { AuthEvent::PasswordResetRequestSuccess } else { AuthEvent::PasswordResetRequestFailed };
     system_events::write(request, conn, event, user.map(|(id, _)| id), None)?;
     // No username is longer; a longer text must not take room in the queue.
     let username: String = username.trim().chars().take(100).collect();
     mailed_links::ask_for_reset(request, conn, username).map(drop)
 }
 
-fn change_password(request: Arc<Request>) -> Pending {
+fn change_password(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [current, new] = request.texts(["current_password", "new_password"])?;
         let user = request.caller()?.user;
@@ -217,17 +218,21 @@ fn change_password(request: Arc<Request>) -> Pending {
             .build
             .db
             .read(move |conn| {
-                Ok::<_, store::Error>((Account::by_id(conn, user)?, passwords::history_salt(conn, user)?))
+                Ok::<_, store::StoreError>((
+                    SignInAccount::load_by_id(conn, user)?,
+                    passwords::history_salt(conn, user)?,
+                ))
             })
             .await?;
         let (Some(account), salt) = found else { return Err(sign_in_refused()) };
         let hash = account.hash.clone();
-        let path = QueuePath::of_request(&request);
-        let is_right = request.app.slot::<Hasher>().verify(&path, passwords::shortened(&current), account.hash).await?;
+        let path = QueuePath::request_path(&request);
+        let is_right =
+            request.app.slot::<Hasher>().verify(&path, passwords::truncate_password(&current), account.hash).await?;
         let prepared = if is_right { Some(passwords::prepare(&request.app, &path, &new, salt).await?) } else { None };
         write(&request, move |request, conn| decide_change(request, conn, hash.as_deref(), &new, prepared.as_ref()))
             .await?
-            .told()
+            .into_result()
     })
 }
 
@@ -236,21 +241,21 @@ fn decide_change(
     conn: &mut Conn,
     checked: Option<&str>,
     new: &str,
-    prepared: Option<&Prepared>,
-) -> Result<Kept<Answer>, Refusal> {
+    prepared: Option<&HashedPassword>,
+) -> Result<CommittedOutcome<Answer>, Refusal> {
     let caller = request.caller()?;
     let wrong = || Refusal::field("current_password", "Invalid password.");
-    let account = Account::by_id_for_change(conn, caller.user)?.ok_or_else(wrong)?;
+    let account = SignInAccount::load_by_id_for_change(conn, caller.user)?.ok_or_else(wrong)?;
     if account.is_locked(request.now) || account.hash.as_deref() != checked {
         return Err(wrong());
     }
     let Some(prepared) = prepared else {
         account.count_wrong_password(request, conn)?;
-        return Ok(Kept::Refused(wrong()));
+        return Ok(CommittedOutcome::Refused(wrong()));
     };
     check_rules(conn, caller.user, "new_password", new, Some(prepared))?;
     passwords::store(conn, caller.user, prepared, request.now)?;
     sessions::end_all(conn, caller.user, request.now, Some(caller.session))?;
-    rights::changed(request, conn)?;
-    Ok(Kept::Done(Answer::empty()))
+    rights::mark_rights_changed(request, conn)?;
+    Ok(CommittedOutcome::Done(Answer::empty()))
 }

@@ -6,13 +6,13 @@
 //! new colleague who is given an old address does not get the account. A super admin's identity is bound only by
 //! linking it while signed in.
 
-use super::configuration::{Configuration, ROLES, enabled_issuers, is_enabled};
-use super::failure::Failure;
+use super::configuration::{ROLES, SignInConfiguration, enabled_issuers, is_enabled};
+use super::failure::ProviderFailure;
 use super::transaction::Linking;
 use super::vouching::Vouching;
-use crate::account::{Account, account_type_of, authentication_method};
+use crate::account::{SignInAccount, account_type_of, authentication_method};
 use crate::attempts::count_failure;
-use crate::system_events::{self, Event};
+use crate::system_events::{self, AuthEvent};
 use crate::users::create;
 use crate::users::user::USER;
 use kit::account_type::AccountType;
@@ -20,13 +20,13 @@ use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::{Body, Changes, UNDIRECTED};
+use resource::{Changes, JsonBody, UNDIRECTED};
 use serde_json::{Map, Value as Json, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A person as the claims of a provider describe them.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct ProviderPerson {
     issuer: String,
     subject: String,
     /// The e-mail address; `None` unless the provider has verified it.
@@ -35,14 +35,14 @@ pub struct Person {
     family_name: String,
 }
 
-impl Person {
+impl ProviderPerson {
     /// Reads the claims of a verified ID token. `preferred_username`, `upn` and the like are not read, since a provider
     /// does not verify them.
-    pub fn from_claims(configuration: &Configuration, claims: &Map<String, Json>) -> Person {
+    pub fn from_claims(configuration: &SignInConfiguration, claims: &Map<String, Json>) -> ProviderPerson {
         let text = |name: &str| claims.get(name).and_then(Json::as_str).map(str::trim).unwrap_or("").to_owned();
         let is_true = |name: &str| claims.get(name) == Some(&Json::Bool(true));
         let is_verified = is_true("email_verified") || configuration.provider == "provider_a" && is_true("xms_edov");
-        Person {
+        ProviderPerson {
             issuer: text("iss"),
             subject: claims.get("sub").and_then(Json::as_str).unwrap_or("").to_owned(),
             address: Some(text("email")).filter(|address| is_verified && can_be_address(address)),
@@ -70,32 +70,32 @@ pub enum Decision {
 }
 
 /// The reason why a person cannot sign in.
-pub struct Obstacle {
-    pub event: Event,
+pub struct SignInRefusal {
+    pub event: AuthEvent,
     pub user: Option<i64>,
     pub reason: &'static str,
 }
 
-impl Obstacle {
-    fn of(user: impl Into<Option<i64>>, reason: &'static str) -> Obstacle {
-        Obstacle { event: Event::LoginFailedSso, user: user.into(), reason }
+impl SignInRefusal {
+    fn new(user: impl Into<Option<i64>>, reason: &'static str) -> SignInRefusal {
+        SignInRefusal { event: AuthEvent::LoginFailedSso, user: user.into(), reason }
     }
 
     /// There may be no more accounts of the type that a new one would have.
-    pub fn account_limit() -> Obstacle {
-        Obstacle::of(None, "account_limit")
+    pub fn account_limit() -> SignInRefusal {
+        SignInRefusal::new(None, "account_limit")
     }
 }
 
 /// The result of looking for a person's account.
-pub enum Lookup {
+pub enum AccountLookup {
     /// The account to which the identity is bound.
     Account(i64),
     /// The account to which the identity is to be bound, by its address.
     Bind(i64),
     /// There is none; an account is to be made with these values.
     Create(Changes),
-    Obstacle(Obstacle),
+    Obstacle(SignInRefusal),
 }
 
 /// Decides on a sign-in, or links the identity. What belongs to the decision is written, a refusal included; only an
@@ -103,8 +103,8 @@ pub enum Lookup {
 pub fn decide(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
-    person: &Person,
+    configuration: &SignInConfiguration,
+    person: &ProviderPerson,
     linking: Option<Linking>,
 ) -> Result<Decision, Refusal> {
     // It may have been changed while the provider was asked.
@@ -122,34 +122,34 @@ pub fn decide(
             Some(_) => Decision::Linked,
         });
     }
-    let obstacle = match look_up(request, conn, configuration, person)? {
-        Lookup::Account(user) => return Ok(Decision::SignIn(user)),
-        Lookup::Bind(user) => {
+    let obstacle = match load_account(request, conn, configuration, person)? {
+        AccountLookup::Account(user) => return Ok(Decision::SignIn(user)),
+        AccountLookup::Bind(user) => {
             bind_identity(request, conn, person, user, false)?;
             return Ok(Decision::SignIn(user));
         }
-        Lookup::Create(values) => match create::insert_at_sign_in(request, conn, values)? {
+        AccountLookup::Create(values) => match create::insert_at_sign_in(request, conn, values)? {
             Some(user) => {
                 bind_identity(request, conn, person, user, false)?;
                 return Ok(Decision::SignIn(user));
             }
-            None => Obstacle::account_limit(),
+            None => SignInRefusal::account_limit(),
         },
-        Lookup::Obstacle(obstacle) => obstacle,
+        AccountLookup::Obstacle(obstacle) => obstacle,
     };
-    let Obstacle { event, user, reason } = obstacle;
+    let SignInRefusal { event, user, reason } = obstacle;
     system_events::write(request, conn, event, user, Some(reason))?;
     count_failure(request, conn)?;
     Ok(Decision::Refused)
 }
 
 /// Looks for the account of a person, and locks it. Nothing is written.
-pub fn look_up(
+pub fn load_account(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
-    person: &Person,
-) -> Result<Lookup, Refusal> {
+    configuration: &SignInConfiguration,
+    person: &ProviderPerson,
+) -> Result<AccountLookup, Refusal> {
     match find_identity(conn, person)? {
         Some(identity) => account_by_identity(request, conn, configuration, person, identity),
         None => account_by_address(request, conn, configuration, person),
@@ -158,41 +158,41 @@ pub fn look_up(
 
 /// Records a sign-in that failed before an account was found: its system event, and the failed attempt of the address.
 pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<i64>, reason: &str) -> Result<(), Refusal> {
-    system_events::write(request, conn, Event::LoginFailedSso, user, Some(reason))?;
+    system_events::write(request, conn, AuthEvent::LoginFailedSso, user, Some(reason))?;
     count_failure(request, conn)?;
     Ok(())
 }
 
 /// Logs for operators why a provider could not be used.
-pub fn log_failure(request: &Request, configuration: &Configuration, failure: &Failure) {
+pub fn log_failure(request: &Request, configuration: &SignInConfiguration, failure: &ProviderFailure) {
     tracing::warn!(
         build = request.build.domain,
         single_sign_on = configuration.id,
         issuer = configuration.issuer.as_deref().unwrap_or(""),
-        reason = failure.in_full(),
+        reason = failure.log_line(),
         "a single sign-on failed"
     );
 }
 
 /// A stored identity of a provider.
 #[derive(Clone, Copy)]
-struct Identity {
+struct ProviderIdentity {
     user: i64,
     /// Whether its user linked it, while signed in; otherwise it was bound by address.
     is_linked: bool,
 }
 
-fn find_identity(conn: &mut Conn, person: &Person) -> Result<Option<Identity>, Error> {
+fn find_identity(conn: &mut Conn, person: &ProviderPerson) -> Result<Option<ProviderIdentity>, StoreError> {
     let sql = Sql::new("SELECT user_id, is_linked FROM single_sign_on_identities WHERE issuer = $1 AND subject = $2");
-    conn.opt(&sql.arg(&person.issuer).arg(&person.subject), |row| {
-        Ok(Identity { user: row.int(0)?, is_linked: row.flag(1)? })
+    conn.query_optional(&sql.arg(&person.issuer).arg(&person.subject), |row| {
+        Ok(ProviderIdentity { user: row.int(0)?, is_linked: row.flag(1)? })
     })
 }
 
 fn bind_identity(
     request: &Request,
     conn: &mut Conn,
-    person: &Person,
+    person: &ProviderPerson,
     user: i64,
     is_linked: bool,
 ) -> Result<(), Refusal> {
@@ -201,18 +201,23 @@ fn bind_identity(
     );
     conn.exec(&sql.arg(&person.issuer).arg(&person.subject).arg(user).arg(is_linked).arg(request.now))?;
     let name = Sql::new("SELECT username FROM users WHERE id = $1").arg(user);
-    let name = conn.one(&name, |row| Ok(row.text(0)?.to_owned()))?;
+    let name = conn.query_one(&name, |row| Ok(row.text(0)?.to_owned()))?;
     log::write_by(request, conn, Some(user), "link_identity", &USER, user, &name, log::Diff::new())
 }
 
 /// Links an identity to the user who asked for it. False when that user is no longer signed in, or when the identity
 /// belongs to another one.
-fn link_identity(request: &Request, conn: &mut Conn, person: &Person, linking: Linking) -> Result<bool, Refusal> {
-    let account = Account::by_id_for_change(conn, linking.user)?.filter(|account| account.is_active);
+fn link_identity(
+    request: &Request,
+    conn: &mut Conn,
+    person: &ProviderPerson,
+    linking: Linking,
+) -> Result<bool, Refusal> {
+    let account = SignInAccount::load_by_id_for_change(conn, linking.user)?.filter(|account| account.is_active);
     let identity = find_identity(conn, person)?;
     let sql =
         Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND user_id = $2 AND ended_at IS NULL AND expires_at > $3");
-    let session = conn.opt(&sql.arg(linking.session).arg(linking.user).arg(request.now), |_| Ok(()))?;
+    let session = conn.query_optional(&sql.arg(linking.session).arg(linking.user).arg(request.now), |_| Ok(()))?;
     match identity {
         _ if account.is_none() || session.is_none() => return Ok(false),
         Some(identity) if identity.user != linking.user => return Ok(false),
@@ -229,55 +234,55 @@ fn link_identity(request: &Request, conn: &mut Conn, person: &Person, linking: L
 fn account_by_identity(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
-    person: &Person,
-    identity: Identity,
-) -> Result<Lookup, Refusal> {
+    configuration: &SignInConfiguration,
+    person: &ProviderPerson,
+    identity: ProviderIdentity,
+) -> Result<AccountLookup, Refusal> {
     if let Some(obstacle) = find_obstacle(request, conn, identity.user)? {
-        return Ok(Lookup::Obstacle(obstacle));
+        return Ok(AccountLookup::Obstacle(obstacle));
     }
     // It may have been deleted before the account was locked.
     let Some(identity) = find_identity(conn, person)?.filter(|now| now.user == identity.user) else {
         return account_by_address(request, conn, configuration, person);
     };
     if !identity.is_linked && account_type_of(conn, identity.user)? == AccountType::SuperAdmin {
-        return Ok(Lookup::Obstacle(Obstacle::of(identity.user, "not_linked")));
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(identity.user, "not_linked")));
     }
-    Ok(Lookup::Account(identity.user))
+    Ok(AccountLookup::Account(identity.user))
 }
 
 fn account_by_address(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
-    person: &Person,
-) -> Result<Lookup, Refusal> {
+    configuration: &SignInConfiguration,
+    person: &ProviderPerson,
+) -> Result<AccountLookup, Refusal> {
     let Some(address) = &person.address else {
-        return Ok(Lookup::Obstacle(Obstacle::of(None, "address_not_verified")));
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "address_not_verified")));
     };
     let Some(user) = user_of_address(conn, address)? else {
         return account_to_make(request, conn, configuration, person, address);
     };
     if let Some(obstacle) = find_obstacle(request, conn, user)? {
-        return Ok(Lookup::Obstacle(obstacle));
+        return Ok(AccountLookup::Obstacle(obstacle));
     }
     // Its username may have been changed before it was locked.
     if user_of_address(conn, address)? != Some(user) {
-        return Ok(Lookup::Obstacle(Obstacle::of(None, "unknown_account")));
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "unknown_account")));
     }
     if !matches!(account_type_of(conn, user)?, AccountType::Internal | AccountType::External | AccountType::Full) {
-        return Ok(Lookup::Obstacle(Obstacle::of(user, "not_linked")));
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(user, "not_linked")));
     }
     if find_identity(conn, person)?.is_some_and(|identity| identity.user == user) {
         // Another sign-in at the same time has bound it, after this one looked for it.
-        return Ok(Lookup::Account(user));
+        return Ok(AccountLookup::Account(user));
     }
     if has_identity_in_use(request, conn, configuration, user)?
-        || !Vouching::of(conn, configuration.id)?.covers_account(conn, user)?
+        || !Vouching::load(conn, configuration.id)?.covers_account(conn, user)?
     {
-        return Ok(Lookup::Obstacle(Obstacle::of(user, "not_vouched")));
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(user, "not_vouched")));
     }
-    Ok(Lookup::Bind(user))
+    Ok(AccountLookup::Bind(user))
 }
 
 /// Whether an account has an identity of an enabled provider, or of this configuration's. Identities of former providers
@@ -285,23 +290,24 @@ fn account_by_address(
 fn has_identity_in_use(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
+    configuration: &SignInConfiguration,
     user: i64,
-) -> Result<bool, Error> {
+) -> Result<bool, StoreError> {
     let mut in_use = enabled_issuers(request, conn)?;
     in_use.extend(configuration.issuer.clone());
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
     Ok(conn
-        .all(&sql, |row| Ok(in_use.iter().any(|issuer| row.text(0).is_ok_and(|known| known == issuer))))?
+        .query_all(&sql, |row| Ok(in_use.iter().any(|issuer| row.text(0).is_ok_and(|known| known == issuer))))?
         .contains(&true))
 }
 
 /// The user whose username is an address. The folded username is compared first, since it has an index, and then the
 /// address itself, since different addresses can have the same folding.
-fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, Error> {
+fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0");
-    let found =
-        conn.opt(&sql.arg(resource::fold(address)), |row| Ok((row.int(0)?, is_same_address(row.text(1)?, address))))?;
+    let found = conn.query_optional(&sql.arg(resource::fold(address)), |row| {
+        Ok((row.int(0)?, is_same_address(row.text(1)?, address)))
+    })?;
     Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
 }
 
@@ -321,16 +327,20 @@ fn lower_case(character: char) -> char {
 }
 
 /// The reason why an account may not sign in by single sign-on; its state comes first. A lock is only about passwords.
-fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<Obstacle>, Error> {
-    let Some(account) = Account::by_id_for_change(conn, user)? else {
-        return Ok(Some(Obstacle::of(None, "unknown_account")));
+fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<SignInRefusal>, StoreError> {
+    let Some(account) = SignInAccount::load_by_id_for_change(conn, user)? else {
+        return Ok(Some(SignInRefusal::new(None, "unknown_account")));
     };
     Ok(if !account.is_active {
-        Some(Obstacle { event: Event::LoginFailedInactiveAccount, user: Some(user), reason: "single_sign_on" })
+        Some(SignInRefusal { event: AuthEvent::LoginFailedInactiveAccount, user: Some(user), reason: "single_sign_on" })
     } else if !account.may_use_single_sign_on() {
-        Some(Obstacle { event: Event::LoginFailedInvalidAuthMethod, user: Some(user), reason: "single_sign_on" })
+        Some(SignInRefusal {
+            event: AuthEvent::LoginFailedInvalidAuthMethod,
+            user: Some(user),
+            reason: "single_sign_on",
+        })
     } else if !account.may_call_from(request) {
-        Some(Obstacle::of(user, "address_not_allowed"))
+        Some(SignInRefusal::new(user, "address_not_allowed"))
     } else {
         None
     })
@@ -340,9 +350,9 @@ fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option
 pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64, user: i64) -> Result<bool, Refusal> {
     let obstacle = match is_enabled(conn, configuration)? {
         true => find_obstacle(request, conn, user)?,
-        false => Some(Obstacle::of(user, "state")),
+        false => Some(SignInRefusal::new(user, "state")),
     };
-    let Some(Obstacle { event, user, reason }) = obstacle else { return Ok(true) };
+    let Some(SignInRefusal { event, user, reason }) = obstacle else { return Ok(true) };
     system_events::write(request, conn, event, user, Some(reason))?;
     Ok(false)
 }
@@ -351,22 +361,22 @@ pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64,
 fn account_to_make(
     request: &Request,
     conn: &mut Conn,
-    configuration: &Configuration,
-    person: &Person,
+    configuration: &SignInConfiguration,
+    person: &ProviderPerson,
     address: &str,
-) -> Result<Lookup, Refusal> {
+) -> Result<AccountLookup, Refusal> {
     if !configuration.auto_create_user {
-        return Ok(Lookup::Obstacle(Obstacle::of(None, "unknown_account")));
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "unknown_account")));
     }
-    if !Vouching::of(conn, configuration.id)?.covers_new_account(conn, configuration.id)? {
-        return Ok(Lookup::Obstacle(Obstacle::of(None, "not_vouched")));
+    if !Vouching::load(conn, configuration.id)?.covers_new_account(conn, configuration.id)? {
+        return Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "not_vouched")));
     }
     let sql = Sql::new("SELECT role_id FROM single_sign_on_roles WHERE single_sign_on_id = $1 ORDER BY role_id");
-    let roles = conn.all(&sql.arg(configuration.id), |row| row.int(0))?;
+    let roles = conn.query_all(&sql.arg(configuration.id), |row| row.int(0))?;
     let account_type = if roles.is_empty() { AccountType::Internal } else { AccountType::Full };
     if authentication_method(conn, account_type)? == "password" {
-        let event = Event::LoginFailedInvalidAuthMethod;
-        return Ok(Lookup::Obstacle(Obstacle { event, user: None, reason: "single_sign_on" }));
+        let event = AuthEvent::LoginFailedInvalidAuthMethod;
+        return Ok(AccountLookup::Obstacle(SignInRefusal { event, user: None, reason: "single_sign_on" }));
     }
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, address));
     let body = json!({
@@ -376,17 +386,17 @@ fn account_to_make(
         "last_name": name_or(&person.family_name, domain),
         ROLES.name(): roles,
     });
-    let body = Body::of(&body);
-    let body = body.sent().as_object(|_| true).unwrap_or_default();
-    let accepted = rows::accepted(conn, &USER, &body, None)?;
+    let body = JsonBody::from_json(&body);
+    let body = body.as_value().as_object(|_| true).unwrap_or_default();
+    let accepted = rows::check_body(conn, &USER, &body, None)?;
     if !accepted.errors.is_empty() {
         return match user_of_address(conn, address)? {
             // Another sign-in at the same time has created it, after this one looked for it.
             Some(_) => account_by_address(request, conn, configuration, person),
-            None => Ok(Lookup::Obstacle(Obstacle::of(None, "unusable_claims"))),
+            None => Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "unusable_claims"))),
         };
     }
-    Ok(Lookup::Create(accepted.changes))
+    Ok(AccountLookup::Create(accepted.changes))
 }
 
 /// A claimed name in the form that a user may have, or another text when there is none.

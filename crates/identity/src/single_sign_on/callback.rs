@@ -2,33 +2,33 @@
 //! begins a session (`docs/reference/single-sign-on.md`). It answers with the tokens of the session, or with a front
 //! end (`CHANCERY_SIGN_IN_URL`) by a redirect to it with a one-time ticket, which keeps tokens out of addresses.
 
-use super::account::{self, Decision, Person};
-use super::configuration::{Configuration, endpoint_address};
-use super::failure::Failure;
+use super::account::{self, Decision, ProviderPerson};
+use super::configuration::{SignInConfiguration, endpoint_address};
+use super::failure::ProviderFailure;
 use super::id_token;
 use super::provider::{Providers, with_query};
 use super::tickets::{invalid_ticket, make_ticket};
-use super::transaction::{ForBrowser, Transaction};
+use super::transaction::{BrowserSessionOptions, SignInTransaction};
 use super::trial;
-use super::way_back::WayBack;
+use super::way_back::ReturnTarget;
 use crate::account::sign_in_refused;
 use crate::attempts::check_address;
 use crate::browser_sessions;
-use crate::sessions::{self, Way};
+use crate::sessions::{self, SessionOrigin};
 use crate::sign_in::aim::{Aim, lead_on};
 use crate::sign_in::pages;
-use crate::system_events::{self, Event};
+use crate::system_events::{self, AuthEvent};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::html::{self, Theme};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::openapi::{filled_text, object, query, titled};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
 pub fn routes() -> Vec<Route> {
@@ -54,24 +54,24 @@ pub fn routes() -> Vec<Route> {
         .answers(200, Schema::Json(sessions::tokens_schema))
         .answers_secret()
         // A page, also of a trial, a link without a session, a redirect to the front end.
-        .or(200, Schema::Html)
-        .or(204, Schema::Nothing)
-        .or(302, Schema::Nothing)
-        .or(303, Schema::Nothing)
-        .or(400, Schema::Refusal)
-        .or(400, Schema::Html)
-        .or(401, Schema::Refusal)
-        .or(401, Schema::Html)
-        .or(403, Schema::Html)
-        .or(429, Schema::Refusal)
-        .or(429, Schema::Html),
+        .also_answers(200, Schema::Html)
+        .also_answers(204, Schema::Nothing)
+        .also_answers(302, Schema::Nothing)
+        .also_answers(303, Schema::Nothing)
+        .also_answers(400, Schema::Refusal)
+        .also_answers(400, Schema::Html)
+        .also_answers(401, Schema::Refusal)
+        .also_answers(401, Schema::Html)
+        .also_answers(403, Schema::Html)
+        .also_answers(429, Schema::Refusal)
+        .also_answers(429, Schema::Html),
         Route::post(
             "/api/auth/ticket/",
             "Exchange the ticket of a single sign-on for a pair",
             Handler::Write(exchange_ticket),
         )
         .public()
-        .takes(Schema::Json(ticket))
+        .with_body(Schema::Json(ticket))
         .answers(200, Schema::Json(sessions::tokens_schema))
         .answers_secret(),
     ]
@@ -93,12 +93,12 @@ enum SignInResult {
     Led(Answer),
 }
 
-fn callback(request: Arc<Request>) -> Pending {
+fn callback(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let state = request.query.last("state").unwrap_or("").to_owned();
+        let state = request.query.last_value("state").unwrap_or("").to_owned();
         // Any web page can send a browser here. A request without the cookie of a sign-in is not counted and writes no
         // event, so that such a page cannot use up the attempts of an address or fill the outbox.
-        let Some(transaction) = Transaction::of_callback(&request, &state) else {
+        let Some(transaction) = SignInTransaction::from_callback(&request, &state) else {
             return answer(&request, SignInResult::Failed, None).await;
         };
         if let Some(tester) = transaction.trial {
@@ -107,11 +107,11 @@ fn callback(request: Arc<Request>) -> Pending {
         let result = match finish_sign_in(&request, &transaction).await {
             // Who began on the page sees a page.
             Err(refusal) if transaction.from_page && refusal.is_by_rule() => {
-                return Ok(html::refused(&request.build, Theme::of(&request.headers), &refusal));
+                return Ok(html::refusal_page(&request.build, Theme::from_headers(&request.headers), &refusal));
             }
             result => result?,
         };
-        let mut answer = match WayBack::of(&request, &transaction.way_back) {
+        let mut answer = match ReturnTarget::find_by_name(&request, &transaction.way_back) {
             Some(way) => match result {
                 SignInResult::Led(answer) => answer,
                 SignInResult::Refused => (way.failed)(&request, &sign_in_refused(), &transaction.return_to),
@@ -120,30 +120,30 @@ fn callback(request: Arc<Request>) -> Pending {
             None => answer(&request, result, Some(&transaction).filter(|begun| begun.from_page)).await?,
         };
         let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
-        answer.headers.push(Transaction::expired_cookie(&state, &redirect_uri));
+        answer.headers.push(SignInTransaction::expired_cookie(&state, &redirect_uri));
         Ok(answer)
     })
 }
 
-async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Result<SignInResult, Refusal> {
+async fn finish_sign_in(request: &Arc<Request>, transaction: &SignInTransaction) -> Result<SignInResult, Refusal> {
     let spent = transaction.clone();
     let configuration = write(request, move |request, conn| {
         check_address(request, conn)?;
-        let configuration = Configuration::load(request, conn, request.id())?.filter(|found| found.is_enabled);
+        let configuration = SignInConfiguration::load(request, conn, request.id())?.filter(|found| found.is_enabled);
         let is_first = spent.spend(conn, request.now)?;
         Ok(configuration.filter(|_| is_first))
     })
     .await?;
     let Some(configuration) = configuration else { return fail(request, "state").await };
     let person = match claims_of(request, &configuration, transaction).await {
-        Ok(claims) => Person::from_claims(&configuration, &claims),
+        Ok(claims) => ProviderPerson::from_claims(&configuration, &claims),
         Err(failure) => {
             account::log_failure(request, &configuration, &failure);
             return fail(request, "provider").await;
         }
     };
     let linking = transaction.linking;
-    let (way, target) = (WayBack::of(request, &transaction.way_back), transaction.return_to.clone());
+    let (way, target) = (ReturnTarget::find_by_name(request, &transaction.way_back), transaction.return_to.clone());
     let (browser, former) = (transaction.browser, transaction.former);
     let decide = move |request: &Request, conn: &mut Conn| {
         let decision = account::decide(request, conn, &configuration, &person, linking)?;
@@ -152,12 +152,13 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
                 note_sign_in(request, conn, user)?;
                 Ok(SignInResult::Led((way.signed_in)(request, conn, user, configuration.id, &target)?))
             }
-            (None, Decision::SignIn(user)) if let Some(ForBrowser { is_kept }) = browser => {
+            (None, Decision::SignIn(user)) if let Some(BrowserSessionOptions { is_kept }) = browser => {
                 note_sign_in(request, conn, user)?;
                 if let Some(former) = former {
                     sessions::end_at_once(request, conn, former)?;
                 }
-                let (way, replaced) = (Way::SingleSignOn(configuration.id), linking.map(|linking| linking.session));
+                let (way, replaced) =
+                    (SessionOrigin::SingleSignOn(configuration.id), linking.map(|linking| linking.session));
                 let cookie = browser_sessions::begin(request, conn, user, way, is_kept, replaced)?;
                 Ok(SignInResult::Led(lead_on(&target, Some(cookie))))
             }
@@ -174,7 +175,7 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &Transaction) -> Re
 }
 
 fn may_be_race(refusal: &Refusal) -> bool {
-    refusal.status == StatusCode::BAD_REQUEST || matches!(refusal.cause.as_deref(), Some(Error::Unique(_)))
+    refusal.status == StatusCode::BAD_REQUEST || matches!(refusal.cause.as_deref(), Some(StoreError::Unique(_)))
 }
 
 async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<SignInResult, Refusal> {
@@ -185,24 +186,24 @@ async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<SignInResu
 /// Asks the provider who the person is.
 pub async fn claims_of(
     request: &Request,
-    configuration: &Configuration,
-    transaction: &Transaction,
-) -> Result<Map<String, Json>, Failure> {
+    configuration: &SignInConfiguration,
+    transaction: &SignInTransaction,
+) -> Result<Map<String, Json>, ProviderFailure> {
     let clock = &request.app.clock;
     let issuer = configuration.issuer.as_deref().ok_or("the provider's issuer is not set")?;
-    let provider = request.app.slot::<Providers>().of(issuer);
+    let provider = request.app.slot::<Providers>().provider(issuer);
     // Refuses the response of another provider (a mix-up attack, RFC 9207).
-    match request.query.last("iss") {
+    match request.query.last_value("iss") {
         Some(named) if named != issuer => return Err("another issuer answered".into()),
         None if provider.discovery(clock).await?.names_issuer_in_response => {
             return Err("the provider's answer does not name it".into());
         }
         _ => {}
     }
-    if request.query.last("error").is_some() {
+    if request.query.last_value("error").is_some() {
         return Err("the provider answered with an error".into());
     }
-    let code = request.query.last("code").ok_or("the provider's answer has no code")?;
+    let code = request.query.last_value("code").ok_or("the provider's answer has no code")?;
     let tokens = provider.exchange(clock, configuration, code, &transaction.verifier).await?;
     let unverified = id_token::read(&tokens.id_token)?;
     let keys = provider.keys(clock, unverified.key_id.as_deref()).await?;
@@ -223,7 +224,7 @@ pub async fn claims_of(
 }
 
 /// Adds claims of the user-info endpoint, which must be of the same subject. Claims of the ID token stay as they are.
-fn add_user_info(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), Failure> {
+fn add_user_info(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), ProviderFailure> {
     if more.get("sub") != claims.get("sub") {
         return Err("the user info is of another subject".into());
     }
@@ -253,12 +254,12 @@ fn carry_out(
 
 fn note_sign_in(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     conn.exec(&Sql::new("UPDATE users SET last_login = $1 WHERE id = $2").arg(request.now).arg(user))?;
-    system_events::write(request, conn, Event::LoginSuccess, Some(user), Some("single_sign_on"))
+    system_events::write(request, conn, AuthEvent::LoginSuccess, Some(user), Some("single_sign_on"))
 }
 
 fn begin_session(request: &Request, conn: &mut Conn, single_sign_on: i64, user: i64) -> Result<Json, Refusal> {
     note_sign_in(request, conn, user)?;
-    Ok(sessions::begin(request, conn, user, Way::SingleSignOn(single_sign_on))?)
+    Ok(sessions::begin(request, conn, user, SessionOrigin::SingleSignOn(single_sign_on))?)
 }
 
 fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
@@ -267,7 +268,8 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
         "DELETE FROM single_sign_on_tickets WHERE hash = $1 AND session_id IS NULL AND expires_at > $2 \
          RETURNING single_sign_on_id, user_id",
     );
-    let spent = conn.opt(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let spent =
+        conn.query_optional(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (single_sign_on, user) = spent.ok_or_else(invalid_ticket)?;
     if !account::may_redeem_ticket(request, conn, single_sign_on, user)? {
         // An `Err` would undo the deletion of the ticket.
@@ -277,11 +279,11 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 pub fn sign_in_failed() -> Refusal {
-    Refusal::bad("Sign-in failed.")
+    Refusal::bad_request("Sign-in failed.")
 }
 
 /// The answer to the browser. `begun` is given when the sign-in was begun from the build's own page.
-async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&Transaction>) -> Outcome {
+async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&SignInTransaction>) -> Outcome {
     let for_browser = begun.and_then(|begun| begun.browser);
     if let Some(front_end) = request.app.front_end_of(&request.build).filter(|_| for_browser.is_none()) {
         return Ok(Answer::redirect(
@@ -305,13 +307,13 @@ async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&Tra
         SignInResult::Refused => sign_in_refused(),
         SignInResult::Failed => sign_in_failed(),
     };
-    let Some(Transaction { return_to, linking, .. }) = begun else { return Err(refusal) };
+    let Some(SignInTransaction { return_to, linking, .. }) = begun else { return Err(refusal) };
     if linking.is_some() {
         return Ok(pages::linking_failed(request, &refusal, return_to));
     }
     let return_to = return_to.clone();
     let aim = match for_browser {
-        Some(ForBrowser { is_kept }) => Aim::Browser { return_to, is_kept },
+        Some(BrowserSessionOptions { is_kept }) => Aim::Browser { return_to, is_kept },
         None => Aim::Tokens { return_to, is_chosen: true },
     };
     pages::sign_in_failed(request, refusal, "", &aim).await

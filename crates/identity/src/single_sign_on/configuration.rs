@@ -1,16 +1,16 @@
 //! What a single sign-on configuration is, and how signing in reads it (`docs/reference/single-sign-on.md`).
 
 use crate::account::columns;
-use crate::settings::Settings;
+use crate::settings::IdentitySettings;
 use kit::app::App;
 use kit::build::Build;
 use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
 use kit::rows;
-use resource::{Field, Key, Kind, Resource, TOKEN, Target, UNDIRECTED, openapi};
+use resource::{Field, FieldKey, FieldKind, ReferenceTarget, Resource, TOKEN, UNDIRECTED, openapi};
 use serde_json::json;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The single sign-on configurations of a build.
 pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit {
@@ -26,20 +26,20 @@ pub const PATH: &str = "/api/single-sign-on/";
 const PROVIDERS: &[(&str, &str)] = &[("provider_a", "Provider A"), ("provider_b", "Provider B")];
 const MAX_ROLES: usize = 10;
 
-pub static NAME: Key<String> = Key::new("name");
-pub static CLIENT_ID: Key<String> = Key::new("client_id");
-pub static CLIENT_SECRET: Key<String> = Key::new("client_secret");
-pub static TENANT_ID: Key<String> = Key::new("tenant_id");
-pub static PROVIDER: Key<String> = Key::new("provider");
-pub static IS_ENABLED: Key<bool> = Key::new("is_enabled");
-pub static AUTO_CREATE_USER: Key<bool> = Key::new("auto_create_user");
-pub static ROLES: Key<Vec<i64>> = Key::new("roles");
-pub static DOCS_ADDIN: Key<bool> = Key::new("is_docs_addin_enabled");
+pub static NAME: FieldKey<String> = FieldKey::new("name");
+pub static CLIENT_ID: FieldKey<String> = FieldKey::new("client_id");
+pub static CLIENT_SECRET: FieldKey<String> = FieldKey::new("client_secret");
+pub static TENANT_ID: FieldKey<String> = FieldKey::new("tenant_id");
+pub static PROVIDER: FieldKey<String> = FieldKey::new("provider");
+pub static IS_ENABLED: FieldKey<bool> = FieldKey::new("is_enabled");
+pub static AUTO_CREATE_USER: FieldKey<bool> = FieldKey::new("auto_create_user");
+pub static ROLES: FieldKey<Vec<i64>> = FieldKey::new("roles");
+pub static DOCS_ADDIN: FieldKey<bool> = FieldKey::new("is_docs_addin_enabled");
 
 /// A single sign-on configuration.
 pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
-    let credential = |key: &Key<String>| key.text(255).required().charset(TOKEN).advertise(256);
+    let credential = |key: &FieldKey<String>| key.text(255).required().charset(TOKEN).advertise(256);
     Resource::new(
         "single_sign_on",
         "SingleSignOn",
@@ -49,18 +49,18 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
             NAME.text(100).charset(UNDIRECTED).required().unique("single_sign_on_name").folded().filter().sort(),
             credential(&CLIENT_ID),
             CLIENT_SECRET
-                .is(Kind::Secret { min: 0, max: 255 })
+                .declare(FieldKind::Secret { min: 0, max: 255 })
                 .required()
                 .charset(TOKEN)
                 .advertise(256)
                 .encrypted("client_secret", "secret_key"),
             credential(&TENANT_ID),
-            PROVIDER.is(Kind::choices(PROVIDERS)).required().create_only().filter(),
+            PROVIDER.declare(FieldKind::choices(PROVIDERS)).required().create_only().filter(),
             IS_ENABLED.boolean().default(false).filter(),
             AUTO_CREATE_USER.boolean().default(false).filter(),
             ROLES
-                .is(Kind::References {
-                    target: Target {
+                .declare(FieldKind::References {
+                    target: ReferenceTarget {
                         table: "roles".into(),
                         autocomplete: Some("/api/roles/autocomplete/?text__icontains=".into()),
                     },
@@ -68,8 +68,8 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
                 })
                 .members("single_sign_on_roles", "single_sign_on_id", "role_id"),
             DOCS_ADDIN.boolean().default(false).filter(),
-            Field::new("redirect_uri", Kind::Url { max: 2048 }).read_only().stored_by_resource(),
-            Field::new("logout_url", Kind::Url { max: 2048 }).read_only().stored_by_resource().detail_only(),
+            Field::new("redirect_uri", FieldKind::Url { max: 2048 }).read_only().stored_by_resource(),
+            Field::new("logout_url", FieldKind::Url { max: 2048 }).read_only().stored_by_resource().detail_only(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -77,7 +77,7 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&SINGLE_SIGN_ON_LIMIT)
-    .shows(|_| {
+    .with_extra_schemas(|_| {
         let roles = json!({"type": "array", "items": {"type": "string"}});
         let vouched_by = json!({"type": ["string", "null"], "description": "Who answers for the provider"});
         let mut meta = openapi::meta(ACTIONS);
@@ -97,15 +97,15 @@ pub fn endpoint_address(app: &App, build: &Build, id: i64, part: &str) -> String
 /// The issuer of a provider for a tenant; `None` when the operator has set none.
 fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
     let template = match provider {
-        "provider_a" => app.slot::<Settings>().sso_provider_a_issuer.as_ref(),
-        _ => app.slot::<Settings>().sso_provider_b_issuer.as_ref(),
+        "provider_a" => app.slot::<IdentitySettings>().sso_provider_a_issuer.as_ref(),
+        _ => app.slot::<IdentitySettings>().sso_provider_b_issuer.as_ref(),
     };
     template.map(|template| template.replace("{tenant_id}", tenant_id))
 }
 
 /// A configuration as signing in needs it.
 #[derive(Clone)]
-pub struct Configuration {
+pub struct SignInConfiguration {
     pub id: i64,
     pub provider: String,
     pub client_id: String,
@@ -116,25 +116,34 @@ pub struct Configuration {
     pub redirect_uri: String,
 }
 
-impl Configuration {
+impl SignInConfiguration {
     /// The configuration with an id.
-    pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Configuration>, Error> {
-        Configuration::find(request, conn, id, "")
+    pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<SignInConfiguration>, StoreError> {
+        SignInConfiguration::find(request, conn, id, "")
     }
 
     /// The configuration as it is now, with its row locked; `None` when it is disabled by now or has another client or
     /// issuer.
-    pub fn reload_unchanged(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
+    pub fn reload_unchanged(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+    ) -> Result<Option<SignInConfiguration>, StoreError> {
         Ok(self.reload(request, conn)?.filter(|now| now.is_enabled))
     }
 
     /// The same, whether it is enabled or not.
-    pub fn reload(&self, request: &Request, conn: &mut Conn) -> Result<Option<Configuration>, Error> {
-        let now = Configuration::find(request, conn, self.id, " FOR SHARE")?;
+    pub fn reload(&self, request: &Request, conn: &mut Conn) -> Result<Option<SignInConfiguration>, StoreError> {
+        let now = SignInConfiguration::find(request, conn, self.id, " FOR SHARE")?;
         Ok(now.filter(|now| now.client_id == self.client_id && now.issuer == self.issuer))
     }
 
-    fn find(request: &Request, conn: &mut Conn, id: i64, lock: &'static str) -> Result<Option<Configuration>, Error> {
+    fn find(
+        request: &Request,
+        conn: &mut Conn,
+        id: i64,
+        lock: &'static str,
+    ) -> Result<Option<SignInConfiguration>, StoreError> {
         let mut sql = Sql::new(
             "SELECT provider, client_id, tenant_id, secret_key, client_secret, is_enabled, auto_create_user \
              FROM single_sign_on WHERE id = $1",
@@ -142,13 +151,13 @@ impl Configuration {
         .arg(id);
         let [provider, client_id, tenant_id, secret_key, _client_secret, is_enabled, auto_create_user] = columns();
         let (app, build) = (&request.app, &*request.build);
-        conn.opt(sql.push(lock), |row| {
+        conn.query_optional(sql.push(lock), |row| {
             let secret = rows::open_secret(&app.keys, build, &SINGLE_SIGN_ON, &CLIENT_SECRET, row, secret_key)?;
-            Ok(Configuration {
+            Ok(SignInConfiguration {
                 id,
                 provider: row.text(provider)?.to_owned(),
                 client_id: row.text(client_id)?.to_owned(),
-                client_secret: secret.ok_or_else(|| Error::Db("a client secret does not open".to_owned()))?,
+                client_secret: secret.ok_or_else(|| StoreError::Db("a client secret does not open".to_owned()))?,
                 issuer: issuer(app, row.text(provider)?, row.text(tenant_id)?),
                 is_enabled: row.flag(is_enabled)?,
                 auto_create_user: row.flag(auto_create_user)?,
@@ -159,30 +168,30 @@ impl Configuration {
 }
 
 /// The issuers of the enabled configurations.
-pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>, Error> {
+pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let sql = Sql::new("SELECT provider, tenant_id FROM single_sign_on WHERE is_enabled = 1");
-    let issuers = conn.all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
+    let issuers = conn.query_all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
     Ok(issuers.into_iter().flatten().collect())
 }
 
 /// A configuration by its name, with its issuer.
-pub struct Named {
+pub struct ConfigurationName {
     pub id: i64,
     pub name: String,
     pub issuer: Option<String>,
 }
 
 /// All configurations, enabled ones first.
-pub fn all(request: &Request, conn: &mut Conn) -> Result<Vec<Named>, Error> {
+pub fn load_names(request: &Request, conn: &mut Conn) -> Result<Vec<ConfigurationName>, StoreError> {
     let sql = Sql::new("SELECT id, name, provider, tenant_id FROM single_sign_on ORDER BY is_enabled DESC, id");
-    conn.all(&sql, |row| {
+    conn.query_all(&sql, |row| {
         let issuer = issuer(&request.app, row.text(2)?, row.text(3)?);
-        Ok(Named { id: row.int(0)?, name: row.text(1)?.to_owned(), issuer })
+        Ok(ConfigurationName { id: row.int(0)?, name: row.text(1)?.to_owned(), issuer })
     })
 }
 
 /// Whether a configuration exists and is enabled.
-pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, Error> {
+pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }

@@ -2,7 +2,7 @@
 //! asymmetric algorithm, come from exactly this issuer for exactly this client, be valid now, and have the nonce of the
 //! sign-in. Clocks may differ by a minute.
 
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
@@ -105,7 +105,7 @@ impl SigningKey {
     }
 
     /// Whether this key signed a message by the algorithm.
-    fn signed(&self, algorithm: &Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    fn verifies(&self, algorithm: &Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let fits = algorithm.kind == self.kind
             && algorithm.curve == self.curve
             && self.algorithm.as_deref().is_none_or(|name| name == algorithm.name);
@@ -122,7 +122,7 @@ impl SigningKey {
 }
 
 /// An ID token of which only the header was read.
-pub struct Unverified<'a> {
+pub struct UnverifiedToken<'a> {
     /// The id of the signing key, as the header names it.
     pub key_id: Option<String>,
     algorithm: &'static Algorithm,
@@ -141,7 +141,7 @@ pub struct ExpectedClaims<'a> {
 }
 
 /// Reads the header of an ID token.
-pub fn read(token: &str) -> Result<Unverified<'_>, Failure> {
+pub fn read(token: &str) -> Result<UnverifiedToken<'_>, ProviderFailure> {
     if token.len() > MAX_BYTES {
         return Err("the ID token is too long".into());
     }
@@ -155,15 +155,15 @@ pub fn read(token: &str) -> Result<Unverified<'_>, Failure> {
     let known = ALGORITHMS.iter().find(|algorithm| algorithm.name == named);
     let algorithm = known.ok_or("the ID token's algorithm is not taken")?;
     let key_id = header.get("kid").and_then(Json::as_str).map(str::to_owned);
-    Ok(Unverified { key_id, algorithm, message, payload, signature })
+    Ok(UnverifiedToken { key_id, algorithm, message, payload, signature })
 }
 
-impl Unverified<'_> {
+impl UnverifiedToken<'_> {
     /// The claims of the token, when one of the keys signed it and the claims are as expected.
-    pub fn verify(&self, keys: &[SigningKey], expected: &ExpectedClaims) -> Result<Map<String, Json>, Failure> {
+    pub fn verify(&self, keys: &[SigningKey], expected: &ExpectedClaims) -> Result<Map<String, Json>, ProviderFailure> {
         let (message, signature) =
             (self.message.as_bytes(), URL_SAFE_NO_PAD.decode(self.signature).unwrap_or_default());
-        if !keys.iter().any(|key| key.signed(self.algorithm, message, &signature)) {
+        if !keys.iter().any(|key| key.verifies(self.algorithm, message, &signature)) {
             return Err("no key of the provider signed the ID token".into());
         }
         let claims = json_object(self.payload)?;
@@ -172,11 +172,11 @@ impl Unverified<'_> {
     }
 }
 
-fn json_object(part: &str) -> Result<Map<String, Json>, Failure> {
+fn json_object(part: &str) -> Result<Map<String, Json>, ProviderFailure> {
     Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part)?)?)
 }
 
-fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result<(), Failure> {
+fn check_claims(claims: &Map<String, Json>, expected: &ExpectedClaims) -> Result<(), ProviderFailure> {
     let text = |name: &str| claims.get(name).and_then(Json::as_str);
     if text("iss") != Some(expected.issuer) {
         return Err("the ID token is from another issuer".into());
@@ -228,7 +228,7 @@ mod tests {
         now: 1_769_851_800_000_000,
     };
 
-    fn signed() -> Vec<(String, Json, String)> {
+    fn signed_examples() -> Vec<(String, Json, String)> {
         let all: Vec<Json> = serde_json::from_str(SIGNED).unwrap();
         let text = |one: &Json, name: &str| one[name].as_str().unwrap().to_owned();
         all.iter().map(|one| (text(one, "algorithm"), one["key"].clone(), text(one, "token"))).collect()
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn tokens_of_every_algorithm_are_read() {
-        let all = signed();
+        let all = signed_examples();
         assert_eq!(all.len(), ALGORITHMS.len());
         for (algorithm, key, token) in all {
             let key = SigningKey::from_json(&key).unwrap();
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn another_key_algorithm_or_text_is_refused() {
-        let all = signed();
+        let all = signed_examples();
         for (algorithm, key, token) in &all {
             let is_read = |token: &str, key: &Json| {
                 let key = SigningKey::from_json(key).unwrap();
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_modulus_may_have_zeros_before_it_and_must_be_long() {
-        let (_, mut key, token) = signed().swap_remove(0);
+        let (_, mut key, token) = signed_examples().swap_remove(0);
         let modulus = URL_SAFE_NO_PAD.decode(key["n"].as_str().unwrap()).unwrap();
         key["n"] = URL_SAFE_NO_PAD.encode([&[0], &modulus[..]].concat()).into();
         let padded = SigningKey::from_json(&key).unwrap();

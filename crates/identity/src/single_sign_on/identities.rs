@@ -1,7 +1,7 @@
 //! Who somebody is at providers: `/api/users/me/identities/` and `/api/users/{user_id}/identities/`
 //! (`docs/reference/single-sign-on.md`).
 
-use super::configuration::{Named, all};
+use super::configuration::{ConfigurationName, load_names};
 use crate::account::account_type_of;
 use crate::sessions;
 use crate::super_admin_access;
@@ -14,21 +14,21 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
 use resource::json::Cells;
-use resource::{Field, Kind, Resource, openapi, options};
+use resource::{Field, FieldKind, Resource, openapi, options};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// An identity: its issuer and whether its user linked it. The subject is nobody's concern.
 static IDENTITY: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("id", Kind::Integer { min: 1, max: i64::MAX }),
-        Field::new("issuer", Kind::text(2048)),
-        Field::new("single_sign_on", Kind::Object).nullable().stored_by_resource().schema(configuration_schema),
-        Field::new("is_linked", Kind::Boolean),
-        Field::new("created_at", Kind::DateTime),
+        Field::new("id", FieldKind::Integer { min: 1, max: i64::MAX }),
+        Field::new("issuer", FieldKind::text(2048)),
+        Field::new("single_sign_on", FieldKind::Object).nullable().stored_by_resource().schema(configuration_schema),
+        Field::new("is_linked", FieldKind::Boolean),
+        Field::new("created_at", FieldKind::DateTime),
     ];
     Resource::new("identities", "Identity", "single_sign_on_identities", fields.map(Field::read_only)).unselectable()
 });
@@ -46,12 +46,12 @@ pub fn routes() -> Vec<Route> {
         Route::delete("/api/users/me/identities/{id}/", |request, conn| {
             delete(request, conn, request.caller()?.user, request.id())
         }),
-        Route::list(OTHERS, &IDENTITY, list_of_other).needs("users", "edit"),
+        Route::list(OTHERS, &IDENTITY, list_of_other).requires("users", "edit"),
         Route::options_below(OTHERS, document),
         Route::delete("/api/users/{user_id}/identities/{id}/", |request, conn| {
             delete(request, conn, request.id(), request.second_id())
         })
-        .needs("users", "edit"),
+        .requires("users", "edit"),
     ]
 }
 
@@ -62,7 +62,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn check_exists(conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0").arg(user);
-    conn.opt(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
+    conn.query_optional(&sql, |_| Ok(()))?.ok_or_else(Refusal::not_found)
 }
 
 fn list_of_other(request: &Request, conn: &mut Conn) -> Outcome {
@@ -84,27 +84,32 @@ fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refus
 }
 
 fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
-    let configurations = all(request, conn)?;
-    let shape =
-        Shape::owned(Declaration::Static(&IDENTITY), Sql::new("t.issuer"), move |out, _, row: &Cell<'_>, at, _| {
+    let configurations = load_names(request, conn)?;
+    let shape = RowShape::with_declaration(
+        Declaration::Static(&IDENTITY),
+        Sql::new("t.issuer"),
+        move |out, _, row: &RowCells<'_>, at, _| {
             let issuer = row.text(at)?;
             out.name("single_sign_on");
             match configurations.iter().find(|it| it.issuer.is_some() && it.issuer.as_deref() == issuer) {
-                Some(Named { id, name, .. }) => out.raw("{").name("id").int(*id).name("name").text(name).raw("}"),
+                Some(ConfigurationName { id, name, .. }) => {
+                    out.raw("{").name("id").int(*id).name("name").text(name).raw("}")
+                }
                 None => out.raw("null"),
             };
-            Ok::<(), Error>(())
-        });
-    rows::list(request, conn, &shape, Scope::of(Sql::new("t.user_id = $1").arg(user)))
+            Ok::<(), StoreError>(())
+        },
+    );
+    rows::list(request, conn, &shape, Scope::matching(Sql::new("t.user_id = $1").arg(user)))
 }
 
 /// Deletes an identity of a user, and ends the sessions that began with it.
 fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
     // A sign-in locks the row, too: its session begins before this, or it does not find the identity.
-    conn.opt(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
+    conn.query_optional(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
     check_user(request, conn, user)?;
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE id = $1 AND user_id = $2 FOR UPDATE");
-    let issuer = conn.opt(&sql.arg(id).arg(user), |row| Ok(row.text(0)?.to_owned()))?;
+    let issuer = conn.query_optional(&sql.arg(id).arg(user), |row| Ok(row.text(0)?.to_owned()))?;
     let issuer = issuer.ok_or_else(Refusal::not_found)?;
     let is_super_admin = account_type_of(conn, user)? == AccountType::SuperAdmin;
     let access = super_admin_access::guard(request, conn, is_super_admin)?;
@@ -114,7 +119,7 @@ fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
     // Its name is the issuer, since the subject and the username are personal.
     let changes = [("user".to_owned(), json!([user, null]))].into_iter().collect();
     log::write(request, conn, "delete", &IDENTITY, id, &issuer, changes)?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }
 
@@ -123,15 +128,16 @@ fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
 /// what stays is what was begun by a configuration of another issuer at which the user still has an identity.
 fn end_sessions(request: &Request, conn: &mut Conn, user: i64, issuer: &str) -> Result<(), Refusal> {
     let left = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
-    let left = conn.all(&left, |row| Ok(row.text(0)?.to_owned()))?;
-    let stays =
-        |of: &Named| of.issuer.as_deref().is_some_and(|it| it != issuer && left.iter().any(|known| known == it));
-    let staying: Vec<i64> = all(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
+    let left = conn.query_all(&left, |row| Ok(row.text(0)?.to_owned()))?;
+    let stays = |of: &ConfigurationName| {
+        of.issuer.as_deref().is_some_and(|it| it != issuer && left.iter().any(|known| known == it))
+    };
+    let staying: Vec<i64> = load_names(request, conn)?.iter().filter(|it| stays(it)).map(|it| it.id).collect();
     let begun = Sql::new(
         "SELECT s.id, s.single_sign_on_id FROM sessions s WHERE s.user_id = $1 AND s.ended_at IS NULL \
          AND s.single_sign_on_id IS NOT NULL ORDER BY s.id FOR NO KEY UPDATE",
     );
-    let begun = conn.all(&begun.arg(user), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let begun = conn.query_all(&begun.arg(user), |row| Ok((row.int(0)?, row.int(1)?)))?;
     let ending: Vec<i64> = begun.iter().filter(|(_, by)| !staying.contains(by)).map(|(session, _)| *session).collect();
     if ending.contains(&request.caller()?.session) {
         check_caller_again(request, conn)?;
@@ -141,7 +147,7 @@ fn end_sessions(request: &Request, conn: &mut Conn, user: i64, issuer: &str) -> 
     }
     let tickets =
         "SELECT hash, single_sign_on_id FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL";
-    let tickets = conn.all(&Sql::new(tickets).arg(user), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let tickets = conn.query_all(&Sql::new(tickets).arg(user), |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     for (hash, _) in tickets.iter().filter(|(_, by)| !staying.contains(by)) {
         conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE hash = $1").arg(hash))?;
     }

@@ -4,7 +4,7 @@
 //! back to the same address without a ticket; it is then redirected to the sign-in page.
 
 use super::account;
-use super::configuration::{Configuration, endpoint_address};
+use super::configuration::{SignInConfiguration, endpoint_address};
 use super::provider::{Providers, with_query};
 use super::tickets::{invalid_ticket, make_ticket};
 use crate::sessions;
@@ -14,12 +14,12 @@ use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::message;
 use resource::openapi::query;
 use serde_json::json;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
 pub fn routes() -> Vec<Route> {
@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route> {
             vec![query("ticket", "That of `logout_url`; without it the browser comes back", json!({"type": "string"}))]
         })
         .answers(302, Schema::Nothing)
-        .or(400, Schema::Refusal),
+        .also_answers(400, Schema::Refusal),
     ]
 }
 
@@ -52,27 +52,29 @@ pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
 
 /// The address that ends a session here and at its provider; `None` when the session did not begin by single sign-on,
 /// or its configuration was deleted.
-pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, Error> {
+pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, StoreError> {
     let sql = Sql::new(
         "SELECT s.user_id, t.id FROM sessions s JOIN single_sign_on t ON t.id = s.single_sign_on_id WHERE s.id = $1",
     );
-    let Some((user, id)) = conn.opt(&sql.arg(session), |row| Ok((row.int(0)?, row.int(1)?)))? else { return Ok(None) };
+    let Some((user, id)) = conn.query_optional(&sql.arg(session), |row| Ok((row.int(0)?, row.int(1)?)))? else {
+        return Ok(None);
+    };
     let ticket = make_ticket(conn, id, user, Some(session), request.now)?;
     Ok(Some(with_query(&endpoint_address(&request.app, &request.build, id, "logout"), &[("ticket", &ticket)])))
 }
 
-fn logout(request: Arc<Request>) -> Pending {
+fn logout(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let home = match request.app.front_end_of(&request.build) {
             Some(front_end) => front_end,
             None => format!("{}/sign-in/", request.app.address_of(&request.build)),
         };
-        let Some(ticket) = request.query.last("ticket").map(str::to_owned) else {
+        let Some(ticket) = request.query.last_value("ticket").map(str::to_owned) else {
             return Ok(Answer::redirect(StatusCode::FOUND, &home));
         };
         let configuration = write(&request, move |request, conn| end_session(request, conn, &ticket)).await?;
         let Some(issuer) = &configuration.issuer else { return Ok(Answer::redirect(StatusCode::FOUND, &home)) };
-        match request.app.slot::<Providers>().of(issuer).discovery(&request.app.clock).await {
+        match request.app.slot::<Providers>().provider(issuer).discovery(&request.app.clock).await {
             Ok(discovery) => Ok(Answer::redirect(
                 StatusCode::FOUND,
                 &match discovery.end_session_endpoint {
@@ -92,14 +94,15 @@ fn logout(request: Arc<Request>) -> Pending {
     })
 }
 
-fn end_session(request: &Request, conn: &mut Conn, ticket: &str) -> Result<Configuration, Refusal> {
+fn end_session(request: &Request, conn: &mut Conn, ticket: &str) -> Result<SignInConfiguration, Refusal> {
     let sql = Sql::new(
         "DELETE FROM single_sign_on_tickets WHERE hash = $1 AND single_sign_on_id = $2 AND session_id IS NOT NULL \
          AND expires_at > $3 RETURNING session_id",
     );
-    let spent = conn.opt(&sql.arg(sha256_hex(ticket)).arg(request.id()).arg(request.now), |row| row.int(0))?;
+    let spent =
+        conn.query_optional(&sql.arg(sha256_hex(ticket)).arg(request.id()).arg(request.now), |row| row.int(0))?;
     let session = spent.ok_or_else(invalid_ticket)?;
     sessions::end(conn, session, request.now)?;
-    rights::changed(request, conn)?;
-    Configuration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)
+    rights::mark_rights_changed(request, conn)?;
+    SignInConfiguration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }

@@ -25,26 +25,26 @@ pub use provider::Providers;
 pub use vouching::{migrate as migrate_vouching, warn_at_start};
 
 use crate::super_admin_access;
-use crate::users::rules::may_give_roles;
+use crate::users::rules::require_role_grant;
 use configuration::{
     ACTIONS, AUTO_CREATE_USER, CLIENT_ID, CLIENT_SECRET, DOCS_ADDIN, IS_ENABLED, NAME, PATH, PROVIDER, ROLES,
     SINGLE_SIGN_ON, TENANT_ID, endpoint_address,
 };
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
-use resource::json::{Cells, Form, Writer};
-use resource::{After, Changes, Errors, Key, Object, message};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{Changes, Errors, FieldKey, RowAfterWrite, SentObject, message};
 use serde_json::json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The unique index that allows one add-in for a client and tenant.
 const DOCS_ADDIN_INDEX: &str = "single_sign_on_docs_addin";
-static SHAPE: Shape = Shape::new(
+static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&SINGLE_SIGN_ON),
     concat!(
         "t.id, (SELECT string_agg(r.name, '\n' ORDER BY r.id) FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id \
@@ -57,12 +57,12 @@ static SHAPE: Shape = Shape::new(
 pub fn routes() -> Vec<Route> {
     let instance = "/api/single-sign-on/{id}/";
     let mut routes = vec![
-        Route::list(PATH, &SINGLE_SIGN_ON, list).needs("single_sign_on", "list"),
-        Route::create(PATH, &SINGLE_SIGN_ON, create).needs("single_sign_on", "create"),
+        Route::list(PATH, &SINGLE_SIGN_ON, list).requires("single_sign_on", "list"),
+        Route::create(PATH, &SINGLE_SIGN_ON, create).requires("single_sign_on", "create"),
         Route::options_below(PATH, document),
-        Route::view(instance, &SINGLE_SIGN_ON, view).needs("single_sign_on", "view"),
-        Route::edit(instance, &SINGLE_SIGN_ON, edit).needs("single_sign_on", "edit"),
-        Route::delete(instance, delete).needs("single_sign_on", "delete"),
+        Route::view(instance, &SINGLE_SIGN_ON, view).requires("single_sign_on", "view"),
+        Route::edit(instance, &SINGLE_SIGN_ON, edit).requires("single_sign_on", "edit"),
+        Route::delete(instance, delete).requires("single_sign_on", "delete"),
     ];
     routes.extend(start::routes());
     routes.extend(callback::routes());
@@ -77,7 +77,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -86,27 +86,28 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, None)?;
+    let accepted = rows::check_body(conn, &SINGLE_SIGN_ON, &body, None)?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
-    may_give_roles(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
-    check_docs_addin(conn, &body, &After { before: None, sent: &changes }, 0, &mut errors)?;
+    require_role_grant(conn, request.caller()?, &[], &changes.get(&ROLES).unwrap_or_default())?;
+    check_docs_addin(conn, &body, &RowAfterWrite { before: None, sent: &changes }, 0, &mut errors)?;
     errors.refuse()?;
     let inserted = rows::insert(request, conn, &SINGLE_SIGN_ON, &changes, &[]);
     let id = inserted.map_err(second_docs_addin).map_err(limit_detail_as_list)?;
     vouching::renew(conn, id, request.caller()?.user)?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
     let body = request.object()?;
-    let accepted = rows::accepted(conn, &SINGLE_SIGN_ON, &body, Some(id))?;
+    let accepted = rows::check_body(conn, &SINGLE_SIGN_ON, &body, Some(id))?;
     let (changes, mut errors) = (accepted.changes, accepted.errors);
-    let after = After { before: Some(&before), sent: &changes };
-    may_give_roles(conn, request.caller()?, &[], &given_roles(&before, &after))?;
+    let after = RowAfterWrite { before: Some(&before), sent: &changes };
+    require_role_grant(conn, request.caller()?, &[], &given_roles(&before, &after))?;
     check_docs_addin(conn, &body, &after, id, &mut errors)?;
-    if redirects_secret(&before, &after) && !changes.has(&CLIENT_SECRET) && !errors.has(CLIENT_SECRET.name()) {
+    if redirects_secret(&before, &after) && !changes.contains(&CLIENT_SECRET) && !errors.has_field(CLIENT_SECRET.name())
+    {
         errors.add(CLIENT_SECRET.name(), message::REQUIRED);
     }
     errors.refuse()?;
@@ -116,7 +117,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         vouching::renew(conn, id, request.caller()?.user)?;
     }
     access.refuse_loss(request, conn)?;
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -137,7 +138,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// Removes a deleted role from the configurations that give it.
 pub const ON_ROLE_LEAVING: Reaction = Reaction {
     resource: "roles",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         conn.exec(&Sql::new("DELETE FROM single_sign_on_roles WHERE role_id = $1").arg(id))?;
         Ok(())
@@ -147,7 +148,7 @@ pub const ON_ROLE_LEAVING: Reaction = Reaction {
 /// Deletes the identities and tickets of a user who is deleted or anonymized.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         for text in [
             "DELETE FROM single_sign_on_identities WHERE user_id = $1",
@@ -170,13 +171,13 @@ fn limit_detail_as_list(mut refusal: Refusal) -> Refusal {
 /// Adds the errors of an add-in, which is for `provider_a` only and for one configuration of a client and tenant.
 fn check_docs_addin(
     conn: &mut Conn,
-    body: &Object<'_>,
-    after: &After,
+    body: &SentObject<'_>,
+    after: &RowAfterWrite,
     id: i64,
     errors: &mut Errors,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let fields = [DOCS_ADDIN.name(), PROVIDER.name(), CLIENT_ID.name(), TENANT_ID.name()];
-    let is_wrong = |name: &&str| errors.has(name);
+    let is_wrong = |name: &&str| errors.has_field(name);
     if fields[..2].iter().any(is_wrong) {
         return Ok(());
     }
@@ -191,7 +192,7 @@ fn check_docs_addin(
         "SELECT 1 FROM single_sign_on WHERE is_docs_addin_enabled = 1 AND client_id = $1 AND tenant_id = $2 AND id <> $3",
     );
     let sql = sql.arg(after.get(&CLIENT_ID)).arg(after.get(&TENANT_ID)).arg(id);
-    if conn.opt(&sql, |_| Ok(()))?.is_some() {
+    if conn.query_optional(&sql, |_| Ok(()))?.is_some() {
         errors.add(DOCS_ADDIN.name(), message::UNIQUE);
     }
     Ok(())
@@ -200,15 +201,17 @@ fn check_docs_addin(
 /// The same error as of [`check_docs_addin`], when another request at the same time has enabled an add-in.
 fn second_docs_addin(refusal: Refusal) -> Refusal {
     match refusal.cause.as_deref() {
-        Some(Error::Unique(index)) if index == DOCS_ADDIN_INDEX => Refusal::field(DOCS_ADDIN.name(), message::UNIQUE),
+        Some(StoreError::Unique(index)) if index == DOCS_ADDIN_INDEX => {
+            Refusal::field(DOCS_ADDIN.name(), message::UNIQUE)
+        }
         _ => refusal,
     }
 }
 
 /// The roles that a change gives: those that it adds, and all of them when other people may get them after it.
-fn given_roles(before: &Changes, after: &After) -> Vec<i64> {
-    let differs = |key: &Key<String>| after.get(key) != before.get(key);
-    let begins = |key: &Key<bool>| after.get(key) == Some(true) && before.get(key) != Some(true);
+fn given_roles(before: &Changes, after: &RowAfterWrite) -> Vec<i64> {
+    let differs = |key: &FieldKey<String>| after.get(key) != before.get(key);
+    let begins = |key: &FieldKey<bool>| after.get(key) == Some(true) && before.get(key) != Some(true);
     let to_others = differs(&CLIENT_ID) || differs(&TENANT_ID) || begins(&IS_ENABLED) || begins(&AUTO_CREATE_USER);
     let held = before.get(&ROLES).unwrap_or_default();
     let roles = after.get(&ROLES).unwrap_or_default();
@@ -216,15 +219,21 @@ fn given_roles(before: &Changes, after: &After) -> Vec<i64> {
 }
 
 /// Whether the stored secret would be sent to another tenant or client. The caller must then know and send it.
-fn redirects_secret(before: &Changes, after: &After) -> bool {
+fn redirects_secret(before: &Changes, after: &RowAfterWrite) -> bool {
     [&CLIENT_ID, &TENANT_ID].iter().any(|key| after.get(key) != before.get(key))
 }
 
 /// Writes the addresses and `_meta`.
-fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    form: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     let id = row.int(at)?.unwrap_or(0);
     out.name("redirect_uri").text(&endpoint_address(&request.app, &request.build, id, "callback"));
-    if form == Form::Detail {
+    if form == RowForm::Detail {
         out.name("logout_url").text(&endpoint_address(&request.app, &request.build, id, "logout"));
     }
     out.name("_meta").raw("{").name("labels").raw("{").name("roles").raw("[");
@@ -233,7 +242,7 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
     }
     out.raw("]").name("vouched_by").opt_text(row.text(at + 2)?).raw("}");
     if let Some(caller) = request.caller.as_deref() {
-        let holds = |action: &'static str| (action, caller.may("single_sign_on", action));
+        let holds = |action: &'static str| (action, caller.has_permission("single_sign_on", action));
         write_permissions(out, &ACTIONS.map(holds));
     }
     out.raw("}");

@@ -6,8 +6,8 @@
 //! the keys be fetched again, at most once a minute: so a provider can rotate its keys, and forged tokens cause few
 //! requests. After a failure the provider is not called for some seconds.
 
-use super::configuration::Configuration;
-use super::failure::Failure;
+use super::configuration::SignInConfiguration;
+use super::failure::ProviderFailure;
 use super::id_token::SigningKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -70,11 +70,11 @@ struct ProviderCache {
     /// When an unknown key id last made the keys be fetched.
     refetched_at: Option<i64>,
     /// The last call, if it failed.
-    failure: Option<(i64, Failure)>,
+    failure: Option<(i64, ProviderFailure)>,
 }
 
 /// The tokens that a code was exchanged for.
-pub struct Tokens {
+pub struct ProviderTokens {
     pub id_token: String,
     pub access_token: Option<String>,
 }
@@ -86,7 +86,7 @@ impl Providers {
     }
 
     /// The provider of an issuer.
-    pub fn of(&self, issuer: &str) -> Arc<Provider> {
+    pub fn provider(&self, issuer: &str) -> Arc<Provider> {
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_ISSUERS && !all.contains_key(issuer) {
             all.clear();
@@ -101,11 +101,11 @@ impl Providers {
 
 impl Provider {
     /// The provider's discovery document, from the cache or fetched.
-    pub async fn discovery(&self, clock: &Clock) -> Result<Discovery, Failure> {
+    pub async fn discovery(&self, clock: &Clock) -> Result<Discovery, ProviderFailure> {
         self.cached_discovery(&mut *self.cache.lock().await, clock).await
     }
 
-    async fn cached_discovery(&self, cache: &mut ProviderCache, clock: &Clock) -> Result<Discovery, Failure> {
+    async fn cached_discovery(&self, cache: &mut ProviderCache, clock: &Clock) -> Result<Discovery, ProviderFailure> {
         let now = clock.now();
         if let Some((at, discovery)) = &cache.discovery
             && now < at + DISCOVERY_MAX_AGE_US
@@ -120,7 +120,7 @@ impl Provider {
         Ok(discovery)
     }
 
-    async fn fetch_discovery(&self) -> Result<Discovery, Failure> {
+    async fn fetch_discovery(&self) -> Result<Discovery, ProviderFailure> {
         let document =
             self.get_json(&format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'))).await?;
         if document.get("issuer").and_then(Json::as_str) != Some(&self.issuer) {
@@ -130,7 +130,7 @@ impl Provider {
         let needed = |name: &str| {
             address(name)
                 .map(str::to_owned)
-                .ok_or_else(|| Failure::from(format!("the discovery document has no usable {name}")))
+                .ok_or_else(|| ProviderFailure::from(format!("the discovery document has no usable {name}")))
         };
         let methods = document.get("token_endpoint_auth_methods_supported").and_then(Json::as_array);
         let has = |method: &str| methods.is_some_and(|all| all.iter().any(|known| known == method));
@@ -154,7 +154,7 @@ impl Provider {
 
     /// The keys that may have signed a token: those with its key id, or all of them when it names none. An unknown id
     /// makes the keys be fetched again.
-    pub async fn keys(&self, clock: &Clock, key_id: Option<&str>) -> Result<Vec<SigningKey>, Failure> {
+    pub async fn keys(&self, clock: &Clock, key_id: Option<&str>) -> Result<Vec<SigningKey>, ProviderFailure> {
         let cache = &mut *self.cache.lock().await;
         let discovery = self.cached_discovery(cache, clock).await?;
         let now = clock.now();
@@ -184,10 +184,10 @@ impl Provider {
     pub(super) async fn exchange(
         &self,
         clock: &Clock,
-        configuration: &Configuration,
+        configuration: &SignInConfiguration,
         code: &str,
         verifier: &str,
-    ) -> Result<Tokens, Failure> {
+    ) -> Result<ProviderTokens, ProviderFailure> {
         let discovery = self.discovery(clock).await?;
         let (id, secret) = (configuration.client_id.as_str(), configuration.client_secret.as_str());
         let mut form = vec![
@@ -213,12 +213,16 @@ impl Provider {
         let text = |name: &str| answer.get(name).and_then(Json::as_str).map(str::to_owned);
         let id_token = text("id_token").ok_or("the token endpoint gave no id_token")?;
         let bearer = text("token_type").filter(|kind| kind.eq_ignore_ascii_case("bearer"));
-        Ok(Tokens { id_token, access_token: bearer.and_then(|_| text("access_token")) })
+        Ok(ProviderTokens { id_token, access_token: bearer.and_then(|_| text("access_token")) })
     }
 
     /// The claims of the user-info endpoint, since some providers leave claims out of the ID token; `None` when the
     /// provider has no such endpoint.
-    pub async fn user_info(&self, clock: &Clock, access_token: &str) -> Result<Option<Map<String, Json>>, Failure> {
+    pub async fn user_info(
+        &self,
+        clock: &Clock,
+        access_token: &str,
+    ) -> Result<Option<Map<String, Json>>, ProviderFailure> {
         let Some(endpoint) = self.discovery(clock).await?.userinfo_endpoint else { return Ok(None) };
         let (client, url) = self.client(&endpoint).await?;
         let request = client.get(url).header(header::AUTHORIZATION, format!("Bearer {access_token}"));
@@ -228,13 +232,13 @@ impl Provider {
         }
     }
 
-    async fn get_json(&self, url: &str) -> Result<Json, Failure> {
+    async fn get_json(&self, url: &str) -> Result<Json, ProviderFailure> {
         let (client, url) = self.client(url).await?;
         json_of(client.get(url).header(header::ACCEPT, "application/json")).await
     }
 
     /// The client for an address of the provider.
-    async fn client(&self, url: &str) -> Result<(Client, Url), Failure> {
+    async fn client(&self, url: &str) -> Result<(Client, Url), ProviderFailure> {
         let read = |url: &str| Url::parse(url).map_err(|_| "an address of the provider is no URL");
         let (url, issuer) = (read(url)?, read(&self.issuer)?);
         if url.host() == issuer.host() {
@@ -247,14 +251,14 @@ impl Provider {
 
 impl ProviderCache {
     /// Fails as the last call did, within a pause after it.
-    fn check_pause(&self, now: i64) -> Result<(), Failure> {
+    fn check_pause(&self, now: i64) -> Result<(), ProviderFailure> {
         match &self.failure {
             Some((at, failure)) if now < at + RETRY_PAUSE_US => Err(failure.clone()),
             _ => Ok(()),
         }
     }
 
-    fn record_outcome<T>(&mut self, now: i64, outcome: &Result<T, Failure>) {
+    fn record_outcome<T>(&mut self, now: i64, outcome: &Result<T, ProviderFailure>) {
         self.failure = outcome.as_ref().err().map(|failure| (now, failure.clone()));
     }
 }
@@ -273,11 +277,11 @@ pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
 }
 
 /// Sends a request and reads the JSON of its answer. Another status than 200 and a long answer are failures.
-async fn json_of(request: RequestBuilder) -> Result<Json, Failure> {
+async fn json_of(request: RequestBuilder) -> Result<Json, ProviderFailure> {
     let sent = request.timeout(TIMEOUT).header(header::USER_AGENT, "chancery").send().await;
-    let response = sent.map_err(|error| Failure {
+    let response = sent.map_err(|error| ProviderFailure {
         why: "the provider is not reachable".to_owned(),
-        details: outbound::in_words(error),
+        details: outbound::error_text(error),
     })?;
     if response.status() != http::StatusCode::OK {
         return Err(format!("the provider answered {}", response.status()).into());
@@ -287,8 +291,8 @@ async fn json_of(request: RequestBuilder) -> Result<Json, Failure> {
 }
 
 /// The HTTP client for issuers.
-fn http_client() -> Result<&'static Client, Failure> {
-    static CLIENT: LazyLock<Result<Client, Failure>> =
+fn http_client() -> Result<&'static Client, ProviderFailure> {
+    static CLIENT: LazyLock<Result<Client, ProviderFailure>> =
         LazyLock::new(|| Ok(outbound::http_client().connect_timeout(Duration::from_secs(5)).build()?));
     CLIENT.as_ref().map_err(Clone::clone)
 }

@@ -2,10 +2,10 @@
 //! (`docs/reference/single-sign-on.md`).
 
 use super::account;
-use super::configuration::Configuration;
-use super::failure::Failure;
+use super::configuration::SignInConfiguration;
+use super::failure::ProviderFailure;
 use super::provider::{Providers, with_query};
-use super::transaction::{Begun, ForBrowser, Linking, Transaction};
+use super::transaction::{BrowserSessionOptions, Linking, SignInStart, SignInTransaction};
 use crate::attempts::{self, check_address};
 use crate::browser_sessions;
 use crate::sign_in::aim::console_path;
@@ -14,12 +14,12 @@ use kit::answer::{Answer, Outcome};
 use kit::html::{escape, page};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::message;
 use resource::openapi::{object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 const SCOPES: &str = "openid email profile";
 
@@ -41,9 +41,9 @@ pub fn routes() -> Vec<Route> {
         .answers(200, Schema::Json(all)),
         Route::post("/api/single-sign-on/login/", "Begin to sign in at a provider", Handler::Async(login))
             .public()
-            .guarded(attempts::guard)
+            .with_guard(attempts::guard)
             .action("start")
-            .takes(Schema::Json(id))
+            .with_body(Schema::Json(id))
             .answers(200, Schema::Json(address_schema))
             .answers_secret(),
         Route::post(
@@ -51,10 +51,10 @@ pub fn routes() -> Vec<Route> {
             "Begin to link an identity to the own account",
             Handler::Async(link),
         )
-        .takes(Schema::Json(link_schema))
+        .with_body(Schema::Json(link_schema))
         .answers(200, Schema::Json(address_schema))
         .answers_secret()
-        .or(429, Schema::Refusal),
+        .also_answers(429, Schema::Refusal),
     ]
 }
 
@@ -76,9 +76,9 @@ pub struct EnabledConfiguration {
 }
 
 /// The enabled configurations, ordered by name.
-pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguration>, Error> {
+pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguration>, StoreError> {
     let sql = Sql::new("SELECT id, name FROM single_sign_on WHERE is_enabled = 1 ORDER BY name_fold, id");
-    conn.all(&sql, |row| Ok(EnabledConfiguration { id: row.int(0)?, name: row.text(1)?.to_owned() }))
+    conn.query_all(&sql, |row| Ok(EnabledConfiguration { id: row.int(0)?, name: row.text(1)?.to_owned() }))
 }
 
 fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
@@ -87,10 +87,10 @@ fn list_enabled(_: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&Json::Array(all)))
 }
 
-fn login(request: Arc<Request>) -> Pending {
+fn login(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let id = sent_id(&request)?;
-        let unknown = || Refusal::field("id", message::pk(id));
+        let unknown = || Refusal::field("id", message::invalid_id_message(id));
         let configuration = load_configuration(&request, id).await?.ok_or_else(unknown)?;
         let started = begin(&request, &configuration, None, None).await?;
         Ok(started.answer())
@@ -102,19 +102,19 @@ fn sent_id(request: &Request) -> Result<i64, Refusal> {
     match request.object()?.get("id") {
         None => Err(wrong(message::REQUIRED.to_owned())),
         Some(sent) if sent.is_null() => Err(wrong(message::NULL.to_owned())),
-        Some(sent) => resource::pk(sent).map_err(wrong),
+        Some(sent) => resource::parse_id(sent).map_err(wrong),
     }
 }
 
-fn link(request: Arc<Request>) -> Pending {
+fn link(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let caller = request.caller()?;
         let linking = Linking { user: caller.user, session: caller.session };
         let configuration = load_configuration(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
         let return_to = sent_return_to(&request)?;
         // The session that it is linked in says whether the browser keeps the next one.
-        let browser = Some(ForBrowser { is_kept: false });
-        let page = return_to.as_deref().map(|return_to| Begun { return_to, way_back: "", browser });
+        let browser = Some(BrowserSessionOptions { is_kept: false });
+        let page = return_to.as_deref().map(|return_to| SignInStart { return_to, way_back: "", browser });
         let started = begin(&request, &configuration, Some(linking), page).await?;
         Ok(started.answer())
     })
@@ -134,9 +134,9 @@ fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
 
 /// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
 /// since the page's content security policy lets its form lead only to this server.
-pub async fn start_page(request: &Arc<Request>, id: i64, begun: Begun<'_>) -> Outcome {
+pub async fn start_page(request: &Arc<Request>, id: i64, begun: SignInStart<'_>) -> Outcome {
     // A person who has left the page open need not know what a configuration is.
-    let is_gone = || Refusal::bad("This way to sign in is no longer available.");
+    let is_gone = || Refusal::bad_request("This way to sign in is no longer available.");
     let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
     let started = begin(request, &configuration, None, Some(begun)).await?;
     let address = escape(&started.redirect_uri);
@@ -148,14 +148,14 @@ pub async fn start_page(request: &Arc<Request>, id: i64, begun: Begun<'_>) -> Ou
     Ok(answer)
 }
 
-async fn load_configuration(request: &Arc<Request>, id: i64) -> Result<Option<Configuration>, Refusal> {
+async fn load_configuration(request: &Arc<Request>, id: i64) -> Result<Option<SignInConfiguration>, Refusal> {
     let shared = request.clone();
     request
         .build
         .db
         .read(move |conn| {
             check_address(&shared, conn)?;
-            Ok::<_, Refusal>(Configuration::load(&shared, conn, id)?)
+            Ok::<_, Refusal>(SignInConfiguration::load(&shared, conn, id)?)
         })
         .await
 }
@@ -176,34 +176,34 @@ impl StartedSignIn {
 
 async fn begin(
     request: &Arc<Request>,
-    configuration: &Configuration,
+    configuration: &SignInConfiguration,
     linking: Option<Linking>,
-    page: Option<Begun<'_>>,
+    page: Option<SignInStart<'_>>,
 ) -> Result<StartedSignIn, Refusal> {
     if !configuration.is_enabled {
-        return Err(Refusal::bad("Single sign-on configuration is disabled."));
+        return Err(Refusal::bad_request("Single sign-on configuration is disabled."));
     }
-    let mut transaction = Transaction::begin(configuration.id, linking, page, request.now);
+    let mut transaction = SignInTransaction::begin(configuration.id, linking, page, request.now);
     if transaction.browser.is_some() {
         let shared = request.clone();
         transaction.former = request.build.db.read(move |conn| browser_sessions::session(&shared, conn)).await?;
     }
-    lead(request, configuration, &transaction).await
+    redirect_to_provider(request, configuration, &transaction).await
 }
 
 /// Leads a browser to the provider of a configuration, enabled or not.
-pub async fn lead(
+pub async fn redirect_to_provider(
     request: &Request,
-    configuration: &Configuration,
-    transaction: &Transaction,
+    configuration: &SignInConfiguration,
+    transaction: &SignInTransaction,
 ) -> Result<StartedSignIn, Refusal> {
     let fetched = match &configuration.issuer {
-        Some(issuer) => request.app.slot::<Providers>().of(issuer).discovery(&request.app.clock).await,
-        None => Err(Failure::from("the provider's issuer is not set")),
+        Some(issuer) => request.app.slot::<Providers>().provider(issuer).discovery(&request.app.clock).await,
+        None => Err(ProviderFailure::from("the provider's issuer is not set")),
     };
     let discovery = fetched.map_err(|failure| {
         account::log_failure(request, configuration, &failure);
-        Refusal::bad("Sign-in failed.")
+        Refusal::bad_request("Sign-in failed.")
     })?;
     let challenge = transaction.challenge();
     let redirect_uri = with_query(

@@ -2,7 +2,7 @@
 //! exchanged for a new session, or ends a session.
 
 use kit::refusal::Refusal;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
 /// How long a ticket is valid, in microseconds.
@@ -15,7 +15,7 @@ pub fn make_ticket(
     user: i64,
     session: Option<i64>,
     now: i64,
-) -> Result<String, Error> {
+) -> Result<String, StoreError> {
     conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE expires_at <= $1").arg(now))?;
     let ticket = random_token();
     let sql = Sql::new(

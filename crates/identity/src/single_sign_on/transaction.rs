@@ -11,7 +11,7 @@ use kit::request::Request;
 use kit::secret::Context;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
@@ -30,18 +30,18 @@ pub struct Linking {
 
 /// What a session of a browser is to be, beside its user's.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct ForBrowser {
+pub struct BrowserSessionOptions {
     /// Whether the browser keeps it when it is closed.
     pub is_kept: bool,
 }
 
 /// How a sign-in was begun on a page, which is to go on afterwards.
-pub struct Begun<'a> {
+pub struct SignInStart<'a> {
     /// Where it leads.
     pub return_to: &'a str,
-    /// See [`Transaction::way_back`].
+    /// See [`SignInTransaction::way_back`].
     pub way_back: &'a str,
-    pub browser: Option<ForBrowser>,
+    pub browser: Option<BrowserSessionOptions>,
 }
 
 /// The user and session that try a configuration.
@@ -53,7 +53,7 @@ pub struct Tester {
 
 /// A sign-in between its start and the callback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Transaction {
+pub struct SignInTransaction {
     pub single_sign_on: i64,
     pub state: String,
     pub nonce: String,
@@ -74,23 +74,28 @@ pub struct Transaction {
     pub way_back: String,
     /// Set when a session of a browser is to begin.
     #[serde(default)]
-    pub browser: Option<ForBrowser>,
+    pub browser: Option<BrowserSessionOptions>,
     /// The session that the browser had when the sign-in began, which ends when the new one begins: browsers do not send its
     /// cookie with what another site leads to, as the callback.
     #[serde(default)]
     pub former: Option<i64>,
 }
 
-impl Transaction {
+impl SignInTransaction {
     /// A new one; `page` is given when it is begun from a page.
-    pub fn begin(single_sign_on: i64, linking: Option<Linking>, page: Option<Begun>, now: i64) -> Transaction {
+    pub fn begin(
+        single_sign_on: i64,
+        linking: Option<Linking>,
+        page: Option<SignInStart>,
+        now: i64,
+    ) -> SignInTransaction {
         let [state, nonce, verifier] = [(); 3].map(|()| random_token());
         let expires_at = now + MAX_SECONDS * 1_000_000;
         let from_page = page.is_some();
-        let Begun { return_to, way_back, browser } =
-            page.unwrap_or(Begun { return_to: "", way_back: "", browser: None });
+        let SignInStart { return_to, way_back, browser } =
+            page.unwrap_or(SignInStart { return_to: "", way_back: "", browser: None });
         let (return_to, way_back) = (return_to.to_owned(), way_back.to_owned());
-        Transaction {
+        SignInTransaction {
             single_sign_on,
             state,
             nonce,
@@ -121,11 +126,11 @@ impl Transaction {
 
     /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
     /// or for another state or configuration.
-    pub fn of_callback(request: &Request, state: &str) -> Option<Transaction> {
+    pub fn from_callback(request: &Request, state: &str) -> Option<SignInTransaction> {
         let is_secure = request.app.address_of(&request.build).starts_with("https://");
         let sealed = cookies::value(&request.headers, &cookie_name(state, is_secure))?;
         let open = |column| request.app.keys.open(&seal_context(request, column, state), sealed);
-        let kept: Transaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
+        let kept: SignInTransaction = serde_json::from_slice(&open(SIGN_IN).or_else(|| open(TRIAL))?).ok()?;
         let is_same = bool::from(kept.state.as_bytes().ct_eq(state.as_bytes()));
         (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
     }
@@ -136,13 +141,13 @@ impl Transaction {
     }
 
     /// Marks the state as used; false when it was used before.
-    pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, Error> {
+    pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, StoreError> {
         spend(conn, &self.state, self.expires_at, now)
     }
 }
 
 /// Marks what may be used once as used, until it would expire; false when it was used before.
-pub fn spend(conn: &mut Conn, text: &str, expires_at: i64, now: i64) -> Result<bool, Error> {
+pub fn spend(conn: &mut Conn, text: &str, expires_at: i64, now: i64) -> Result<bool, StoreError> {
     conn.exec(&Sql::new("DELETE FROM single_sign_on_spent WHERE expires_at <= $1").arg(now))?;
     let sql = Sql::new("INSERT INTO single_sign_on_spent(hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING");
     Ok(conn.exec(&sql.arg(sha256_hex(text)).arg(expires_at))? == 1)

@@ -2,30 +2,30 @@
 //! callback makes no session and binds nothing. It shows what the provider tells of the person, and what a sign-in would
 //! come to, to the browser that began it.
 
-use super::account::{self, Lookup, Obstacle, Person};
+use super::account::{self, AccountLookup, ProviderPerson, SignInRefusal};
 use super::callback::{claims_of, sign_in_failed};
-use super::configuration::{Configuration, endpoint_address};
-use super::failure::Failure;
+use super::configuration::{SignInConfiguration, endpoint_address};
+use super::failure::ProviderFailure;
 use super::start;
-use super::transaction::{Tester, Transaction, spend};
+use super::transaction::{SignInTransaction, Tester, spend};
 use crate::authenticate::ACCESS_TOKEN;
-use crate::system_events::Event;
+use crate::system_events::AuthEvent;
 use crate::users::create::type_in;
 use crate::users::rules::limit_of;
 use crate::visibility::visible_users;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
-use kit::caller::{Access, Caller, Claims, Requirement};
+use kit::caller::{Caller, CredentialClaims, Requirement, RouteAccess};
 use kit::commit::write;
 use kit::html::{self, Theme, alert, escape, page};
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
 /// The most trials of an account in an hour, since each makes this server call the provider.
@@ -47,25 +47,25 @@ pub fn routes() -> Vec<Route> {
             "Begin to try a configuration, by a sign-in that only shows what it would come to",
             Handler::Async(begin),
         )
-        .needs(resource, action)
+        .requires(resource, action)
         .answers(200, Schema::Json(start::address_schema))
         .answers_secret()
-        .or(429, Schema::Refusal),
+        .also_answers(429, Schema::Refusal),
     ]
 }
 
-fn begin(request: Arc<Request>) -> Pending {
+fn begin(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let tester = Tester { user: request.caller()?.user, session: request.caller()?.session };
         let configuration = write(&request, move |request, conn| {
-            let found = Configuration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+            let found = SignInConfiguration::load(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
             take_place(conn, tester.user, request.now)?;
             Ok(found)
         })
         .await?;
-        let transaction = Transaction::begin(configuration.id, None, None, request.now);
-        let transaction = Transaction { trial: Some(tester), ..transaction };
-        Ok(start::lead(&request, &configuration, &transaction).await?.answer())
+        let transaction = SignInTransaction::begin(configuration.id, None, None, request.now);
+        let transaction = SignInTransaction { trial: Some(tester), ..transaction };
+        Ok(start::redirect_to_provider(&request, &configuration, &transaction).await?.answer())
     })
 }
 
@@ -79,7 +79,7 @@ fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
         sql.push(if n > 0 { ", " } else { "" }).bind(sha256_hex(place));
     }
     sql.push(")");
-    let taken = conn.all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
+    let taken = conn.query_all(&sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)))?;
     let taken: HashMap<String, i64> = taken.into_iter().collect();
     for place in places.iter().filter(|place| !taken.contains_key(&sha256_hex(place))) {
         if spend(conn, place, now + HOUR_US, now)? {
@@ -91,22 +91,24 @@ fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
 }
 
 /// The callback of a trial.
-pub async fn finish(request: &Arc<Request>, transaction: &Transaction, tester: Tester) -> Outcome {
+pub async fn finish(request: &Arc<Request>, transaction: &SignInTransaction, tester: Tester) -> Outcome {
     let mut answer = match show(request, transaction, tester).await {
-        Err(refusal) if refusal.is_by_rule() => html::refused(&request.build, Theme::of(&request.headers), &refusal),
+        Err(refusal) if refusal.is_by_rule() => {
+            html::refusal_page(&request.build, Theme::from_headers(&request.headers), &refusal)
+        }
         outcome => outcome?,
     };
     let redirect_uri = endpoint_address(&request.app, &request.build, request.id(), "callback");
-    answer.headers.push(Transaction::expired_cookie(&transaction.state, &redirect_uri));
+    answer.headers.push(SignInTransaction::expired_cookie(&transaction.state, &redirect_uri));
     Ok(answer)
 }
 
-async fn show(request: &Arc<Request>, transaction: &Transaction, tester: Tester) -> Outcome {
+async fn show(request: &Arc<Request>, transaction: &SignInTransaction, tester: Tester) -> Outcome {
     let spent = transaction.clone();
     let configuration = write(request, move |request, conn| {
         caller_of(request, conn, tester)?;
         let is_first = spent.spend(conn, request.now)?;
-        Ok(Configuration::load(request, conn, request.id())?.filter(|_| is_first))
+        Ok(SignInConfiguration::load(request, conn, request.id())?.filter(|_| is_first))
     })
     .await?;
     let configuration = configuration.ok_or_else(sign_in_failed)?;
@@ -121,11 +123,11 @@ async fn show(request: &Arc<Request>, transaction: &Transaction, tester: Tester)
         // He may have lost the right while the provider was asked.
         let caller = caller_of(request, conn, tester)?;
         let Some(now) = configuration.reload(request, conn)? else {
-            return Err(Refusal::bad("The configuration was changed meanwhile."));
+            return Err(Refusal::bad_request("The configuration was changed meanwhile."));
         };
-        let person = Person::from_claims(&now, &claims);
-        let found = account::look_up(request, conn, &now, &person)?;
-        let verdict = Verdict::of(conn, found)?;
+        let person = ProviderPerson::from_claims(&now, &claims);
+        let found = account::load_account(request, conn, &now, &person)?;
+        let verdict = TrialOutcome::from_lookup(conn, found)?;
         let told = verdict.told_to(conn, &caller)?;
         Ok(result_page(request, &now, &person, &told, &claims))
     })
@@ -136,18 +138,18 @@ async fn show(request: &Arc<Request>, transaction: &Transaction, tester: Tester)
 fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Caller, Refusal> {
     let now = request.app.clock.now();
     // The access token may expire while the person is at the provider; the session may not.
-    let claims = Claims { user: tester.user, session: tester.session, expires_at: i64::MAX };
+    let claims = CredentialClaims { user: tester.user, session: tester.session, expires_at: i64::MAX };
     let (_, by) = ACCESS_TOKEN;
     let caller = (by.load)(conn, claims, now)?.ok_or_else(Refusal::bad_token)?;
-    caller.is_called_from(request.address)?;
+    caller.check_address(request.address)?;
     let (resource, action) = MUST_HOLD;
-    let access = Access::Permission(resource, action);
+    let access = RouteAccess::Permission(resource, action);
     caller.fulfils(Requirement { access, while_expired: false, for_narrowed: false }, now)?;
     Ok(caller)
 }
 
 /// What a sign-in would come to.
-struct Verdict {
+struct TrialOutcome {
     /// The account of the person, where there is one.
     user: Option<i64>,
     /// What it would come to for the account, or why the person would not be let in.
@@ -155,35 +157,35 @@ struct Verdict {
     is_let_in: bool,
 }
 
-impl Verdict {
-    fn of(conn: &mut Conn, found: Lookup) -> Result<Verdict, Refusal> {
-        let let_in = |user, text| Verdict { user, text, is_let_in: true };
+impl TrialOutcome {
+    fn from_lookup(conn: &mut Conn, found: AccountLookup) -> Result<TrialOutcome, Refusal> {
+        let let_in = |user, text| TrialOutcome { user, text, is_let_in: true };
         Ok(match found {
-            Lookup::Account(user) => let_in(Some(user), "the identity is bound to the account."),
-            Lookup::Bind(user) => let_in(Some(user), "the address would bind the identity to the account."),
-            Lookup::Create(values) => {
+            AccountLookup::Account(user) => let_in(Some(user), "the identity is bound to the account."),
+            AccountLookup::Bind(user) => let_in(Some(user), "the address would bind the identity to the account."),
+            AccountLookup::Create(values) => {
                 let limit = limit_of(type_in(&values)?);
-                match limits::taken(conn, limit)? < limits::value(conn, limit)? {
+                match limits::count_used(conn, limit)? < limits::value(conn, limit)? {
                     true => let_in(None, "an account would be made."),
-                    false => Verdict::refused(&Obstacle::account_limit()),
+                    false => TrialOutcome::from_obstacle(&SignInRefusal::account_limit()),
                 }
             }
-            Lookup::Obstacle(obstacle) => Verdict::refused(&obstacle),
+            AccountLookup::Obstacle(obstacle) => TrialOutcome::from_obstacle(&obstacle),
         })
     }
 
-    fn refused(obstacle: &Obstacle) -> Verdict {
-        Verdict { user: obstacle.user, text: in_words(obstacle), is_let_in: false }
+    fn from_obstacle(obstacle: &SignInRefusal) -> TrialOutcome {
+        TrialOutcome { user: obstacle.user, text: reason_text(obstacle), is_let_in: false }
     }
 
     /// What a caller is told, as HTML. Of accounts that he may not list he learns only whether the person would be let in;
     /// and no more where there is no account, since that would tell him of the others that there are.
-    fn told_to(&self, conn: &mut Conn, caller: &Caller) -> Result<String, Error> {
+    fn told_to(&self, conn: &mut Conn, caller: &Caller) -> Result<String, StoreError> {
         let name = match self.user {
             Some(user) => username_for(conn, caller, user)?,
             None => None,
         };
-        let is_told = name.is_some() || self.user.is_none() && caller.may("users", "list");
+        let is_told = name.is_some() || self.user.is_none() && caller.has_permission("users", "list");
         let outcome =
             if self.is_let_in { "The person would be signed in" } else { "The person would not be signed in" };
         let text = if is_told { format!("{outcome}: {}", self.text) } else { format!("{outcome}.") };
@@ -194,16 +196,16 @@ impl Verdict {
 }
 
 /// The username of an account, if the caller may list it.
-fn username_for(conn: &mut Conn, caller: &Caller, user: i64) -> Result<Option<String>, Error> {
+fn username_for(conn: &mut Conn, caller: &Caller, user: i64) -> Result<Option<String>, StoreError> {
     let mut sql = Sql::new("SELECT t.username FROM users t WHERE t.id = ");
     sql.bind(user).push(" AND ").append(&visible_users(caller));
-    conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))
+    conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))
 }
 
-fn in_words(obstacle: &Obstacle) -> &'static str {
+fn reason_text(obstacle: &SignInRefusal) -> &'static str {
     match (obstacle.event, obstacle.reason) {
-        (Event::LoginFailedInactiveAccount, _) => "the account is not active.",
-        (Event::LoginFailedInvalidAuthMethod, _) => "accounts of this type sign in by password alone.",
+        (AuthEvent::LoginFailedInactiveAccount, _) => "the account is not active.",
+        (AuthEvent::LoginFailedInvalidAuthMethod, _) => "accounts of this type sign in by password alone.",
         (_, "address_not_allowed") => "the account may not be used from this network address.",
         (_, "address_not_verified") => "no account has this identity, and the provider has verified no e-mail address.",
         (_, "not_linked") => "the owner of the account has not linked the identity.",
@@ -217,8 +219,8 @@ fn in_words(obstacle: &Obstacle) -> &'static str {
 
 fn result_page(
     request: &Request,
-    configuration: &Configuration,
-    person: &Person,
+    configuration: &SignInConfiguration,
+    person: &ProviderPerson,
     told: &str,
     claims: &Map<String, Json>,
 ) -> Answer {
@@ -242,9 +244,9 @@ fn result_page(
 }
 
 /// The page of a trial in which the provider could not be used.
-fn failed_page(request: &Request, failure: &Failure) -> Answer {
+fn failed_page(request: &Request, failure: &ProviderFailure) -> Answer {
     let told = alert(&format!("The provider could not be used: {}.", failure.why));
-    let error: String = request.query.last("error").unwrap_or("").chars().take(MAX_ERROR).collect();
+    let error: String = request.query.last_value("error").unwrap_or("").chars().take(MAX_ERROR).collect();
     let error = match error.as_str() {
         "" => String::new(),
         error => format!("<p>Its error: <code>{}</code></p>", escape(error)),

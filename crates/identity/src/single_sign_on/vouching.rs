@@ -8,7 +8,7 @@ use kit::domain::holds_objects;
 use kit::permissions::Permissions;
 use resource::Changes;
 use serde_json::Value as Json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A PATCH that sends one of these fields renews the vouching, even with the stored value.
 const VOUCHED_FIELDS: [&str; 5] = ["client_id", "client_secret", "tenant_id", "is_enabled", "auto_create_user"];
@@ -50,13 +50,14 @@ pub enum Vouching {
 
 impl Vouching {
     /// What a configuration vouches for now.
-    pub fn of(conn: &mut Conn, configuration: i64) -> Result<Vouching, Error> {
+    pub fn load(conn: &mut Conn, configuration: i64) -> Result<Vouching, StoreError> {
         let sql = Sql::new(concat!(
             "SELECT CASE WHEN t.vouched_state = ",
             state!(),
             " THEN t.vouches_for END FROM single_sign_on t WHERE t.id = $1"
         ));
-        let stored = conn.opt(&sql.arg(configuration), |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten();
+        let stored =
+            conn.query_optional(&sql.arg(configuration), |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten();
         Ok(match stored.as_deref() {
             Some(EVERYTHING) => Vouching::Everything,
             Some(grants) => serde_json::from_str(grants)
@@ -66,16 +67,16 @@ impl Vouching {
     }
 
     /// The vouching of a user: for everything by a super admin, otherwise for what the account holds.
-    fn by_account(conn: &mut Conn, user: i64) -> Result<Vouching, Error> {
+    fn vouch_by_account(conn: &mut Conn, user: i64) -> Result<Vouching, StoreError> {
         let account_type = account_type_of(conn, user)?;
         if account_type.is_super() {
             return Ok(Vouching::Everything);
         }
-        Ok(Vouching::Within(Permissions::of_account(account_type).union(permissions_of_roles(conn, user)?)))
+        Ok(Vouching::Within(Permissions::for_account_type(account_type).union(permissions_of_roles(conn, user)?)))
     }
 
     /// Whether it covers an account. The caller checks that the account's type can be bound by address.
-    pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, Error> {
+    pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
         Ok(match self {
             Vouching::Everything => true,
             Vouching::Within(held) => held.covers(permissions_of_roles(conn, user)?) && !holds_objects(conn, user)?,
@@ -84,12 +85,12 @@ impl Vouching {
     }
 
     /// Whether it covers an account that is still to be created, with the roles of the configuration.
-    pub fn covers_new_account(self, conn: &mut Conn, configuration: i64) -> Result<bool, Error> {
+    pub fn covers_new_account(self, conn: &mut Conn, configuration: i64) -> Result<bool, StoreError> {
         let sql = Sql::new(
             "SELECT r.permissions FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id WHERE sr.single_sign_on_id = $1",
         );
         let grants: Vec<Json> =
-            conn.all(&sql.arg(configuration), |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
+            conn.query_all(&sql.arg(configuration), |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
         Ok(match self {
             Vouching::Everything => true,
             Vouching::Within(held) => grants.iter().all(|grants| held.covers(Permissions::from_grants(grants))),
@@ -105,7 +106,7 @@ impl Vouching {
         }
     }
 
-    fn store(self, conn: &mut Conn, configuration: i64, by: Option<i64>) -> Result<(), Error> {
+    fn store(self, conn: &mut Conn, configuration: i64, by: Option<i64>) -> Result<(), StoreError> {
         let sql = Sql::new(concat!(
             "UPDATE single_sign_on AS t SET vouches_for = $1, vouched_by = $2, vouched_state = ",
             state!(),
@@ -121,22 +122,22 @@ pub fn is_renewed_by(sent: &Changes) -> bool {
 }
 
 /// Renews the vouching of a configuration by a user, with what the user holds now. Call it after the row is written.
-pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), Error> {
-    Vouching::by_account(conn, by)?.store(conn, configuration, Some(by))
+pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), StoreError> {
+    Vouching::vouch_by_account(conn, by)?.store(conn, configuration, Some(by))
 }
 
 /// A migration: sets the vouching of configurations that are older than vouching. The user who changed one last
 /// vouches, with what the user holds now; that is nothing when the user is deleted or anonymized.
-pub fn migrate(conn: &mut Conn) -> Result<(), Error> {
+pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = Sql::new(
         "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
          FROM single_sign_on t LEFT JOIN users u ON u.id = t.modified_by",
     );
-    for (configuration, by, is_gone) in conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.flag(2)?)))? {
+    for (configuration, by, is_gone) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.flag(2)?)))? {
         let vouching = match by {
             // Changed by the command line.
             None => Vouching::Everything,
-            Some(by) => Vouching::by_account(conn, by)?,
+            Some(by) => Vouching::vouch_by_account(conn, by)?,
         };
         match vouching {
             Vouching::Within(_) if is_gone => Vouching::Within(Permissions::NONE).store(conn, configuration, by)?,
@@ -156,7 +157,7 @@ pub fn warn_at_start(app: &App) {
             Err(error) => return tracing::error!(%error, "the single sign-on configurations could not be checked"),
         };
         for build in builds {
-            let limited = build.db.read(limited_configurations).await.unwrap_or_else(|error: Error| {
+            let limited = build.db.read(limited_configurations).await.unwrap_or_else(|error: StoreError| {
                 tracing::error!(%error, build = build.domain, "the single sign-on configurations could not be checked");
                 Vec::new()
             });
@@ -171,11 +172,11 @@ pub fn warn_at_start(app: &App) {
     });
 }
 
-fn limited_configurations(conn: &mut Conn) -> Result<Vec<i64>, Error> {
-    let all = conn.all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.int(0))?;
+fn limited_configurations(conn: &mut Conn) -> Result<Vec<i64>, StoreError> {
+    let all = conn.query_all(&Sql::new("SELECT id FROM single_sign_on ORDER BY id"), |row| row.int(0))?;
     let mut limited = Vec::new();
     for id in all {
-        if Vouching::of(conn, id)? != Vouching::Everything {
+        if Vouching::load(conn, id)? != Vouching::Everything {
             limited.push(id);
         }
     }

@@ -7,7 +7,7 @@ use kit::request::Request;
 use store::Conn;
 
 /// A way back. The sealed transaction of a sign-in carries its name, and the target that its page gave at the start.
-pub struct WayBack {
+pub struct ReturnTarget {
     pub name: &'static str,
     /// What the browser gets when a user has signed in by a configuration, in the transaction that decides so. The last
     /// argument is the target.
@@ -18,11 +18,11 @@ pub struct WayBack {
 
 /// The ways back of all domains.
 #[derive(Default)]
-pub struct WaysBack(pub Vec<&'static WayBack>);
+pub struct ReturnTargets(pub Vec<&'static ReturnTarget>);
 
-impl WayBack {
+impl ReturnTarget {
     /// The way of a name.
-    pub(super) fn of(request: &Request, name: &str) -> Option<&'static WayBack> {
-        request.app.slot::<WaysBack>().0.iter().find(|way| way.name == name).copied()
+    pub(super) fn find_by_name(request: &Request, name: &str) -> Option<&'static ReturnTarget> {
+        request.app.slot::<ReturnTargets>().0.iter().find(|way| way.name == name).copied()
     }
 }

@@ -1,12 +1,12 @@
 //! The users and groups that are assigned to a permission set of a group (`docs/reference/permission-sets.md`).
 
 use super::permission_sets::{SET, SETS};
-use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, needs, with_global};
+use super::rights::{EDIT_PERM_SET, RIGHTS, VIEW, require_right, with_global};
 use crate::assignees::{
-    self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
+    self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
 };
 use kit::limits::{Limit, LimitSummary};
-use kit::permission_set::Set;
+use kit::permission_set::StoredSet;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -36,12 +36,12 @@ pub static GROUP_SET_GROUPS: Limit = Limit {
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupSetUser", "user_group_set_users", &GROUP_SET_USERS));
-static USERS: Collection = Collection {
+static USERS: AssigneeCollection = AssigneeCollection {
     shape: assignees::shape(&USER),
     parent_column: "set_id",
     principals: Principals::Users,
     limit: &GROUP_SET_USERS,
-    messages: Messages {
+    messages: AssigneeTexts {
         role: "assignee",
         unlisted: |user, set| {
             format!("You do not have permission to assign user {user} to User Group Permission Set {set}.")
@@ -52,12 +52,12 @@ static USERS: Collection = Collection {
 
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("UserGroupSetGroup", "user_group_set_groups", &GROUP_SET_GROUPS));
-static GROUPS: Collection = Collection {
+static GROUPS: AssigneeCollection = AssigneeCollection {
     shape: assignees::shape(&GROUP),
     parent_column: "set_id",
     principals: Principals::Groups,
     limit: &GROUP_SET_GROUPS,
-    messages: Messages {
+    messages: AssigneeTexts {
         role: "assignee",
         unlisted: |group, set| {
             format!("You do not have permission to assign user group {group} to User Group Permission Set {set}.")
@@ -106,7 +106,7 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
     sql.push(", (SELECT count(*) FROM user_group_permission_sets s WHERE s.group_id = t.id AND s.id = ").bind(set);
     sql.push(") FROM user_groups t WHERE t.id = ").bind(request.id());
-    match conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
+    match conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)? == 1)))? {
         None => Err(Refusal::forbidden()),
         Some((_, false)) => Err(Refusal::not_found()),
         Some((held, true)) if with_global(caller, held) & VIEW == 0 => Err(Refusal::forbidden()),
@@ -116,11 +116,11 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
 
 /// The path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the
 /// same order as when it is deleted, since it may be among the groups that are assigned.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
     let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
-    conn.opt(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
+    conn.query_optional(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
-    needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
+    require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
     Ok(set)
 }
 
@@ -129,7 +129,7 @@ fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
 fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
     let set = set_for_change(request, conn)?;
     if set.is_system() {
-        return Err(Refusal::bad("Assignees can not be set to this permission set type."));
+        return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
     }
     Ok(set.into())
 }
@@ -137,6 +137,6 @@ fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal>
 /// Refuses with 404 unless the path's group has the path's set.
 fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
-    let set = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
+    let set = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;
     set.ok_or_else(Refusal::not_found)
 }

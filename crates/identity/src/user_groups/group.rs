@@ -2,7 +2,7 @@
 
 use super::rights::RIGHT_NAMES;
 use kit::limits::{Limit, LimitSummary};
-use resource::{Field, Key, Kind, Resource, UNDIRECTED, openapi};
+use resource::{Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use std::sync::LazyLock;
 
 /// The groups of a build.
@@ -15,10 +15,10 @@ pub static USER_GROUPS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-pub static NAME: Key<String> = Key::new("name");
-pub static DESCRIPTION: Key<String> = Key::new("description");
+pub static NAME: FieldKey<String> = FieldKey::new("name");
+pub static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
 /// A filter alone: the members of a group are told at addresses of their own.
-pub static MEMBER: Key<i64> = Key::new("member");
+pub static MEMBER: FieldKey<i64> = FieldKey::new("member");
 
 /// A user group.
 pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
@@ -33,10 +33,10 @@ pub static GROUP: LazyLock<Resource> = LazyLock::new(|| {
             .filter()
             .sort(),
         DESCRIPTION.text(500).default(""),
-        MEMBER.is(Kind::UserId).members("user_group_members", "group_id", "user_id").filter_only(),
+        MEMBER.declare(FieldKind::UserId).members("user_group_members", "group_id", "user_id").filter_only(),
     ];
     let fields = fields.into_iter().chain(Field::audit().map(Field::sort));
     Resource::new("user_groups", "UserGroup", "user_groups", fields)
         .limit(&USER_GROUPS)
-        .shows(|_| vec![("_meta", openapi::meta(RIGHT_NAMES.map(|(name, _)| name)))])
+        .with_extra_schemas(|_| vec![("_meta", openapi::meta(RIGHT_NAMES.map(|(name, _)| name)))])
 });

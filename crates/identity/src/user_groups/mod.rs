@@ -15,25 +15,27 @@ use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::caller::Caller;
 use kit::limits;
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql as select_sql;
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
 use resource::Changes;
-use resource::json::{Cells, Form, Writer};
-use rights::{DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, may_view, needs, visible_groups, with_global};
-use store::{Conn, Error, Sql};
+use resource::json::{Cells, JsonWriter, RowForm};
+use rights::{
+    DELETE, EDIT, RIGHT_NAMES, RIGHTS, check_exists, require_right, view_condition, visible_groups, with_global,
+};
+use store::{Conn, Sql, StoreError};
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&GROUP), RIGHTS, write_meta);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&GROUP), RIGHTS, write_meta);
 
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::list("/api/user-groups/", &GROUP, list)
             .instance("user_groups.list, or user_groups.view of a group")
             .summary("The groups that the caller may list"),
-        Route::create("/api/user-groups/", &GROUP, create).needs("user_groups", "create"),
+        Route::create("/api/user-groups/", &GROUP, create).requires("user_groups", "create"),
         Route::options_below("/api/user-groups/", document),
         autocomplete::route("/api/user-groups/autocomplete/", complete),
         Route::view("/api/user-groups/{group_id}/", &GROUP, view).instance("user_groups.view"),
@@ -52,7 +54,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
     let scope = scope(request.caller()?, conn)?;
-    let source = autocomplete::Source { table: "user_groups", text: "name", fold: "name_fold" };
+    let source = autocomplete::LabelSource { table: "user_groups", text: "name", fold: "name_fold" };
     autocomplete::answer(request, conn, &source, scope)
 }
 
@@ -61,7 +63,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn)?;
     if scope.total.is_none() {
         let mut sql = Sql::new("SELECT count(*) FROM user_groups t WHERE ");
-        let total = conn.one(sql.append(&scope.condition), |row| row.int(0))?;
+        let total = conn.query_one(sql.append(&scope.condition), |row| row.int(0))?;
         if total == 0 {
             return Err(Refusal::forbidden());
         }
@@ -69,7 +71,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     }
     // To list a group is not to view it: only those who may view it learn who is a member.
     if filters_by_member(request)? {
-        scope.condition.push(" AND ").append(&may_view(request.caller()?, "t.id"));
+        scope.condition.push(" AND ").append(&view_condition(request.caller()?, "t.id"));
     }
     rows::list(request, conn, &SHAPE, scope)
 }
@@ -82,7 +84,7 @@ fn filters_by_member(request: &Request) -> Result<bool, Refusal> {
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let (caller, id) = (request.caller()?, request.id());
     let mut condition = Sql::new("t.id = $1").arg(id);
-    if !caller.may("user_groups", "view") {
+    if !caller.has_permission("user_groups", "view") {
         select_sql::tokens(condition.push(" AND ("), RIGHTS, &[("{caller}", caller.user)]);
         condition.push(" & 1) = 1");
     }
@@ -95,22 +97,22 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
-    let accepted = rows::accepted(conn, &GROUP, &request.object()?, None)?;
+    let accepted = rows::check_body(conn, &GROUP, &request.object()?, None)?;
     accepted.errors.refuse()?;
     let id = rows::insert(request, conn, &GROUP, &accepted.changes, &[])?;
     let name = accepted.changes.get(&NAME).unwrap_or_default();
     people::make_first_owner(request, conn, id, name, caller.user)?;
     permission_sets::insert_system_sets(request, conn, id)?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = load_for_change(request, conn, EDIT)?;
-    let accepted = rows::accepted(conn, &GROUP, &request.object()?, Some(id))?;
+    let accepted = rows::check_body(conn, &GROUP, &request.object()?, Some(id))?;
     accepted.errors.refuse()?;
     rows::update(request, conn, &GROUP, id, &before, &accepted.changes, &[])?;
-    rows::changed(request, conn, &SHAPE, id)
+    rows::edited_answer(request, conn, &SHAPE, id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -125,19 +127,20 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 fn load_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Refusal> {
     let id = request.id();
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
-    needs(conn, request.caller()?, id, right)?;
+    require_right(conn, request.caller()?, id, right)?;
     rows::check_if_match(request, conn, &SHAPE, id)?;
     Ok(before)
 }
 
 /// Deletes what belongs to a group that is deleted: its members and owners, its sets with their assignees, and its own
 /// assignments.
-pub const ON_LEAVING: Reaction = Reaction { resource: "user_groups", when: When::Leaving, run: delete_belongings };
+pub const ON_LEAVING: Reaction =
+    Reaction { resource: "user_groups", when: ReactionTime::Leaving, run: delete_belongings };
 
 fn delete_belongings(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
     // Locked first, so that nothing is assigned to a set while it is deleted.
     let sets = Sql::new("SELECT id FROM user_group_permission_sets WHERE group_id = $1 ORDER BY id FOR UPDATE").arg(id);
-    conn.each(&sets, |_| Ok(()))?;
+    conn.for_each_row(&sets, |_| Ok(()))?;
     for text in [
         "DELETE FROM user_group_set_users WHERE set_id IN (SELECT s.id FROM user_group_permission_sets s WHERE s.group_id = $1)",
         "DELETE FROM user_group_set_groups WHERE set_id IN (SELECT s.id FROM user_group_permission_sets s WHERE s.group_id = $1)",
@@ -155,7 +158,7 @@ fn delete_belongings(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusa
 /// admins look after a group without owners.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         for text in [
             "DELETE FROM user_group_members WHERE user_id = $1",
@@ -169,7 +172,13 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
 };
 
 /// Writes `_meta`.
-fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     let by_sets = row.int(at)?.unwrap_or(0);
     let held = request.caller.as_deref().map_or(0, |caller| with_global(caller, by_sets));
     out.name("_meta").raw("{");
@@ -179,10 +188,10 @@ fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
 }
 
 /// The groups that the caller may list. For those who may list every group, the counter gives the total.
-fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
-    let mut scope = Scope::of(visible_groups(caller)).cacheable();
-    if caller.may("user_groups", "list") {
-        scope.total = Some(limits::taken(conn, &USER_GROUPS)?);
+fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, StoreError> {
+    let mut scope = Scope::matching(visible_groups(caller)).cacheable();
+    if caller.has_permission("user_groups", "list") {
+        scope.total = Some(limits::count_used(conn, &USER_GROUPS)?);
     }
     Ok(scope)
 }

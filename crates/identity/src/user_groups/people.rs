@@ -1,8 +1,8 @@
 //! The members and owners of a group (`docs/reference/user-groups.md`).
 
 use super::group::GROUP;
-use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
-use crate::assignees::{self, Collection, Handlers, LogNames, Messages, Parent, Principals, user_records};
+use super::rights::{EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
+use crate::assignees::{self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, user_records};
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -30,22 +30,22 @@ pub static GROUP_OWNERS: Limit = Limit {
 
 static MEMBER: LazyLock<Resource> =
     LazyLock::new(|| user_records("UserGroupMember", "user_group_members", &GROUP_MEMBERS));
-static MEMBERS: Collection = Collection {
+static MEMBERS: AssigneeCollection = AssigneeCollection {
     shape: assignees::shape(&MEMBER),
     parent_column: "group_id",
     principals: Principals::Users,
     limit: &GROUP_MEMBERS,
-    messages: Messages { role: "member", unlisted },
+    messages: AssigneeTexts { role: "member", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_members", remove: "remove_members", field: "members" },
 };
 
 static OWNER: LazyLock<Resource> = LazyLock::new(|| user_records("UserGroupOwner", "user_group_owners", &GROUP_OWNERS));
-static OWNERS: Collection = Collection {
+static OWNERS: AssigneeCollection = AssigneeCollection {
     shape: assignees::shape(&OWNER),
     parent_column: "group_id",
     principals: Principals::Users,
     limit: &GROUP_OWNERS,
-    messages: Messages { role: "owner", unlisted },
+    messages: AssigneeTexts { role: "owner", unlisted },
     log_names: LogNames { parent: &GROUP, add: "add_owners", remove: "remove_owners", field: "owners" },
 };
 
@@ -88,7 +88,7 @@ pub fn routes() -> Vec<Route> {
 
 /// The id of the path's group, which the caller may view.
 fn viewable_group(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
-    needs(conn, request.caller()?, request.id(), VIEW)?;
+    require_right(conn, request.caller()?, request.id(), VIEW)?;
     Ok(request.id())
 }
 
@@ -96,7 +96,7 @@ fn viewable_group(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
 fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Parent, Refusal> {
     let id = request.id();
     let name = lock(conn, id)?;
-    needs(conn, request.caller()?, id, right)?;
+    require_right(conn, request.caller()?, id, right)?;
     Ok(Parent { id, name })
 }
 
@@ -109,7 +109,7 @@ pub fn make_first_owner(request: &Request, conn: &mut Conn, id: i64, name: Strin
 /// so that two removals at the same time do not remove all.
 fn keep_an_owner(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     match OWNERS.count(group, conn)? {
-        0 => Err(Refusal::bad("The last owner must remain.")),
+        0 => Err(Refusal::bad_request("The last owner must remain.")),
         _ => Ok(()),
     }
 }

@@ -1,18 +1,18 @@
 //! The permission sets of a group (`docs/reference/permission-sets.md`).
 
-use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, needs};
+use super::rights::{DELETE, EDIT, EDIT_PERM_SET, VIEW, check_exists, lock, require_right};
 use kit::answer::Outcome;
 use kit::limits::{Limit, LimitSummary};
-use kit::permission_set::{self, Action, PERMISSIONS, PermissionKey, PermissionSets, Set, Vocabulary};
-use kit::reactions::{Reaction, When};
+use kit::permission_set::{self, PERMISSIONS, PermissionKey, PermissionSets, SetAction, StoredSet, Vocabulary};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape};
-use resource::json::{Cells, Form, Writer};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
+use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{Changes, Resource};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The permission sets of a group, those of the system counted.
 pub static GROUP_SETS: Limit = Limit {
@@ -38,9 +38,9 @@ const ALL: i64 = VIEW | EDIT | DELETE;
 static VOCABULARY: Vocabulary = Vocabulary(&[PermissionKey {
     name: "user_groups",
     actions: &[
-        Action { name: "view", text: "View", bit: VIEW, needs: 0 },
-        Action { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
-        Action { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
+        SetAction { name: "view", text: "View", bit: VIEW, needs: 0 },
+        SetAction { name: "edit", text: "Edit", bit: EDIT, needs: VIEW },
+        SetAction { name: "delete", text: "Delete", bit: DELETE, needs: VIEW },
     ],
 }]);
 
@@ -56,7 +56,7 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
 pub static SETS: PermissionSets =
     PermissionSets { resource: &SET, vocabulary: &VOCABULARY, limit: &GROUP_SETS, parent_column: "group_id" };
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&SET), "t.permissions", write_grants);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&SET), "t.permissions", write_grants);
 
 pub fn routes() -> Vec<Route> {
     let collection = "/api/user-groups/{group_id}/permission-sets/";
@@ -77,17 +77,17 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let group = request.id();
-    needs(conn, request.caller()?, group, VIEW)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.group_id = $1").arg(group)).cacheable())
+    require_right(conn, request.caller()?, group, VIEW)?;
+    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.group_id = $1").arg(group)).cacheable())
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let group = request.id();
     lock(conn, group)?;
-    needs(conn, request.caller()?, group, EDIT_PERM_SET)?;
+    require_right(conn, request.caller()?, group, EDIT_PERM_SET)?;
     let (changes, grants) = accept(request, conn, None)?;
     let id = SETS.insert(request, conn, group, &changes, grants)?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -95,7 +95,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (changes, grants) = accept(request, conn, Some(&set))?;
     let before = rows::load(conn, &SHAPE, set.id)?.ok_or_else(Refusal::not_found)?;
     SETS.update(request, conn, set.id, before, &changes, (set.grants, grants))?;
-    rows::changed(request, conn, &SHAPE, set.id)
+    rows::edited_answer(request, conn, &SHAPE, set.id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -106,7 +106,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// Deletes the assignments to a set that is deleted.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "user_group_permission_sets",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         for text in [
             "DELETE FROM user_group_set_users WHERE set_id = $1",
@@ -119,16 +119,16 @@ pub const ON_LEAVING: Reaction = Reaction {
 };
 
 /// The path's set with its row locked, when the caller has the right and `If-Match` fits.
-fn change_target(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
+fn change_target(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
-    needs(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
+    require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
     rows::check_if_match(request, conn, &SHAPE, set.id)?;
     Ok(set)
 }
 
 /// Accepts a body: its changes, and the actions that the set has afterwards, as bits.
-fn accept(request: &Request, conn: &mut Conn, set: Option<&Set>) -> Result<(Changes, i64), Refusal> {
-    let mut accepted = SETS.accepted(conn, &request.object()?, request.id(), set)?;
+fn accept(request: &Request, conn: &mut Conn, set: Option<&StoredSet>) -> Result<(Changes, i64), Refusal> {
+    let mut accepted = SETS.check_body(conn, &request.object()?, request.id(), set)?;
     let (current, allowed) = set.map_or((0, ALL), |set| (set.grants, allowed(set)));
     let grants = VOCABULARY.accept(&mut accepted, current, allowed);
     accepted.errors.refuse()?;
@@ -136,7 +136,7 @@ fn accept(request: &Request, conn: &mut Conn, set: Option<&Set>) -> Result<(Chan
 }
 
 /// The actions that the type of a set accepts, as bits.
-fn allowed(set: &Set) -> i64 {
+fn allowed(set: &StoredSet) -> i64 {
     if set.kind == "everyone" { VIEW } else { ALL }
 }
 
@@ -146,7 +146,13 @@ pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: i64) -> Res
     SETS.insert_system_set(request, conn, group, "members", VIEW)
 }
 
-fn write_grants(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
+fn write_grants(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    _: &Request,
+) -> Result<(), StoreError> {
     VOCABULARY.write(out.name(PERMISSIONS), row.int(at)?.unwrap_or(0));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::rows::{self, sql as select_sql};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 // The rights as bits. Permission sets store the first three.
 pub const VIEW: i64 = 1;
@@ -46,8 +46,8 @@ const VIEWABLE_GROUPS: &str = concat!(
 );
 
 /// The condition that the caller may view the group whose id is in the column.
-pub fn may_view(caller: &Caller, group_column: &'static str) -> Sql {
-    if caller.may("user_groups", "view") {
+pub fn view_condition(caller: &Caller, group_column: &'static str) -> Sql {
+    if caller.has_permission("user_groups", "view") {
         return Sql::new("1 = 1");
     }
     let mut condition = Sql::new(group_column);
@@ -58,26 +58,26 @@ pub fn may_view(caller: &Caller, group_column: &'static str) -> Sql {
 /// The condition on `user_groups t` for the groups that the caller may list: all with `user_groups.list`, otherwise
 /// those that the caller may view.
 pub fn visible_groups(caller: &Caller) -> Sql {
-    if caller.may("user_groups", "list") { Sql::new("1 = 1") } else { may_view(caller, "t.id") }
+    if caller.has_permission("user_groups", "list") { Sql::new("1 = 1") } else { view_condition(caller, "t.id") }
 }
 
 /// The rights of the caller on a group; `None` when there is no such group.
-pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64>, Error> {
+pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
     sql.push(" FROM user_groups t WHERE t.id = ").bind(group);
-    Ok(conn.opt(&sql, |row| row.int(0))?.map(|held| with_global(caller, held)))
+    Ok(conn.query_optional(&sql, |row| row.int(0))?.map(|held| with_global(caller, held)))
 }
 
 /// Adds the rights that the caller has on every group, by account type and roles.
 pub fn with_global(caller: &Caller, held: i64) -> i64 {
-    let global = RIGHT_NAMES.iter().filter(|(name, _)| caller.may("user_groups", name));
+    let global = RIGHT_NAMES.iter().filter(|(name, _)| caller.has_permission("user_groups", name));
     global.fold(held, |held, (_, right)| held | right)
 }
 
 /// Refuses with 404 when there is no such group, and with 403 when the caller lacks the right. Changes lock the row
 /// first.
-pub fn needs(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result<(), Refusal> {
+pub fn require_right(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result<(), Refusal> {
     match rights(conn, caller, group)? {
         None => Err(Refusal::not_found()),
         Some(held) if held & right == 0 => Err(Refusal::forbidden()),
@@ -88,21 +88,21 @@ pub fn needs(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result
 /// Locks the row of a group for a change below it, and returns its name; 404 when there is no such group.
 pub fn lock(conn: &mut Conn, group: i64) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM user_groups WHERE id = $1 FOR UPDATE").arg(group);
-    conn.opt(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
+    conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
 /// Refuses with 404 when there is no such group.
 pub fn check_exists(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
-    if rows::existing(conn, "user_groups", &[group])?.is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
+    if rows::existing_ids(conn, "user_groups", &[group])?.is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
 }
 
 /// Whether an account has rights on single groups: it owns one, or is assigned to a set, by itself or through a group.
-pub fn holds_groups(conn: &mut Conn, user: i64) -> Result<bool, Error> {
+pub fn holds_groups(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.user_id = $1) \
          OR EXISTS (SELECT 1 FROM user_group_set_users a WHERE a.user_id = $1) \
          OR EXISTS (SELECT 1 FROM user_group_set_groups a JOIN user_group_members m ON m.group_id = a.group_id \
          WHERE m.user_id = $1) THEN 1 ELSE 0 END",
     );
-    conn.one(&sql.arg(user), |row| row.flag(0))
+    conn.query_one(&sql.arg(user), |row| row.flag(0))
 }

@@ -13,7 +13,7 @@ use kit::account_type::AccountType;
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit};
 use kit::log;
-use kit::reactions::{self, Reaction, When};
+use kit::reactions::{self, Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -21,7 +21,7 @@ use kit::route::{Handler, Route, Schema};
 use resource::openapi::{object, titled};
 use resource::time;
 use serde_json::{Value as Json, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The counter of anonymized users. They are listed but count against no limit.
 pub static ANONYMIZED: Limit =
@@ -29,7 +29,7 @@ pub static ANONYMIZED: Limit =
 
 pub fn routes() -> Vec<Route> {
     let action = |path, summary, handler| {
-        Route::post(path, summary, Handler::Write(handler)).needs("users", "edit").answers(200, Schema::One(&USER))
+        Route::post(path, summary, Handler::Write(handler)).requires("users", "edit").answers(200, Schema::One(&USER))
     };
     vec![
         action("/api/users/{id}/send-activation-link/", "Mail the activation link", |request, conn| {
@@ -37,10 +37,10 @@ pub fn routes() -> Vec<Route> {
                 mailed_links::send_activation_again(request, conn, id)
             })
         })
-        .or(429, Schema::Refusal),
+        .also_answers(429, Schema::Refusal),
         action("/api/users/{id}/activation-link/", "Make an activation link, shown once", show_activation_link)
             .answers(200, Schema::Json(activation_link_schema))
-            .or(429, Schema::Refusal)
+            .also_answers(429, Schema::Refusal)
             .answers_secret(),
         action("/api/users/{id}/deactivate/", "Deactivate", |request, conn| {
             run_action(request, conn, "deactivate", deactivate)
@@ -67,7 +67,7 @@ fn show_activation_link(request: &Request, conn: &mut Conn) -> Outcome {
     if !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
     }
-    let logged = Action { open_as: "send_activation_link", logged_as: "activation_link" };
+    let logged = UserAction { open_as: "send_activation_link", logged_as: "activation_link" };
     let link =
         carry_out(request, conn, logged, |request, conn, id, _| mailed_links::make_activation(request, conn, id))?;
     Ok(Answer::value(&json!({"url": link.url, "expires_at": link.expires_at.map(time::show)})))
@@ -79,12 +79,12 @@ fn run_action(
     name: &'static str,
     action: fn(&Request, &mut Conn, i64, AccountType) -> Result<(), Refusal>,
 ) -> Outcome {
-    carry_out(request, conn, Action { open_as: name, logged_as: name }, action)?;
+    carry_out(request, conn, UserAction { open_as: name, logged_as: name }, action)?;
     view::answer(request, conn, StatusCode::OK, request.id())
 }
 
 /// How an action is called.
-struct Action {
+struct UserAction {
     /// The one of `next_actions` with which it is available.
     open_as: &'static str,
     logged_as: &'static str,
@@ -94,15 +94,15 @@ struct Action {
 fn carry_out<T>(
     request: &Request,
     conn: &mut Conn,
-    Action { open_as, logged_as }: Action,
+    UserAction { open_as, logged_as }: UserAction,
     action: fn(&Request, &mut Conn, i64, AccountType) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let before = load(conn, id)?;
     let account_type = type_in(&before)?;
-    rules::may_change(caller, account_type)?;
+    rules::require_change(caller, account_type)?;
     if !rules::next_actions(&shown_status(conn, id, request.now)?, account_type).contains(&open_as) {
-        return Err(Refusal::bad("Action is not available."));
+        return Err(Refusal::bad_request("Action is not available."));
     }
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
     let done = action(request, conn, id, account_type)?;
@@ -114,21 +114,21 @@ fn carry_out<T>(
     conn.exec(&sql)?;
     // Read again, since anonymizing replaces it.
     let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
-    let username = conn.one(&username, |row| Ok(row.text(0)?.to_owned()))?;
+    let username = conn.query_one(&username, |row| Ok(row.text(0)?.to_owned()))?;
     log::write(request, conn, logged_as, &USER, id, &username, log::Diff::new())?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(done)
 }
 
 /// The stored state, in which no account is `locked`.
-pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, Error> {
-    conn.one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
+pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, StoreError> {
+    conn.query_one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
 }
 
 /// The state that people see, in which an active account may be `locked`.
-fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, Error> {
+fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT status, locked_until FROM users WHERE id = $1").arg(id);
-    conn.one(&sql, |row| {
+    conn.query_one(&sql, |row| {
         let is_locked = row.text(0)? == "active" && row.opt_int(1)?.is_some_and(|until| until > now);
         Ok(if is_locked { "locked".to_owned() } else { row.text(0)?.to_owned() })
     })
@@ -169,7 +169,7 @@ const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, 
     locked_until = NULL WHERE id = $2";
 
 fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountType) -> Result<(), Refusal> {
-    reactions::run(request, conn, "users", When::Leaving, id)?;
+    reactions::run(request, conn, "users", ReactionTime::Leaving, id)?;
     let replacement = format!("anonymized-{id}@anonymized.invalid");
     conn.exec(&Sql::new(ANONYMIZE).arg(&replacement).arg(id))?;
     erase_traces(conn, id, &replacement)?;
@@ -177,8 +177,8 @@ fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountT
 }
 
 /// Erases an anonymized person from the log's entries about the account and from its sessions, which have ended.
-fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), Error> {
-    log::forget(conn, &USER, id, username)?;
+fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), StoreError> {
+    log::anonymize_entries(conn, &USER, id, username)?;
     for text in [
         // The address of an entry is that of the person only where the person changed the own account.
         "UPDATE administration_log SET ip = '' WHERE resource = 'users' AND object_id = $1 AND by_user = $1",
@@ -190,9 +190,9 @@ fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), Error> {
 }
 
 /// A migration: erases the traces of users who were anonymized before [`erase_traces`] was part of that.
-pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), Error> {
+pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE status = 'anonymized'");
-    for (id, username) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+    for (id, username) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
         erase_traces(conn, id, &username)?;
     }
     Ok(())
@@ -201,7 +201,7 @@ pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), Error> {
 /// Ends the sessions of a user who is deleted or anonymized, and deletes the links, the password history and the roles.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "users",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, id| {
         sessions::end_all(conn, id, request.now, None)?;
         mailed_links::delete_links(conn, id)?;
@@ -215,12 +215,12 @@ pub const ON_LEAVING: Reaction = Reaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resource::Source;
+    use resource::ColumnSource;
 
     #[test]
     fn every_personal_field_is_replaced() {
         for field in USER.fields.iter().filter(|field| field.is_personal) {
-            let Source::Column(column) = &field.source else { panic!("{} is no column", field.name) };
+            let ColumnSource::Column(column) = &field.source else { panic!("{} is no column", field.name) };
             for column in std::iter::once(column).chain(&field.folded) {
                 assert!(ANONYMIZE.contains(&format!(" {column} = ")), "{column}");
             }

@@ -22,7 +22,7 @@ fn answer(request: &Request, conn: &mut Conn) -> Outcome {
     autocomplete::answer(
         request,
         conn,
-        &autocomplete::Source { table: "users", text: "full_name", fold: "full_name_fold" },
+        &autocomplete::LabelSource { table: "users", text: "full_name", fold: "full_name_fold" },
         scope,
     )
 }

@@ -3,12 +3,12 @@
 use super::rules;
 use super::user::{ACCOUNT_TYPE, DELAY_ACTIVATION, FULL_NAME, PASSWORD, USER, account_type};
 use crate::mailed_links;
-use crate::passwords::{self, Prepared};
+use crate::passwords::{self, HashedPassword};
 use kit::account_type::AccountType;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::{limits, log, rows};
-use resource::{After, Changes, message};
+use resource::{Changes, RowAfterWrite, message};
 use store::Conn;
 
 /// A user made by a request, with an activation mail unless that is delayed.
@@ -17,9 +17,9 @@ pub fn insert(
     conn: &mut Conn,
     account_type: AccountType,
     mut changes: Changes,
-    prepared: Option<&Prepared>,
+    prepared: Option<&HashedPassword>,
 ) -> Result<i64, Refusal> {
-    changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
+    changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
     let is_active = account_type.is_active_from_creation();
     let invited = !is_active && changes.get(&DELAY_ACTIVATION) != Some(true);
     let status = if is_active { "active" } else { "pending" };
@@ -47,14 +47,27 @@ pub fn insert(
 }
 
 /// An active user with a password, made by the command line.
-pub fn insert_by_operator(conn: &mut Conn, mut changes: Changes, prepared: &Prepared, now: i64) -> Result<(), Refusal> {
+pub fn insert_by_operator(
+    conn: &mut Conn,
+    mut changes: Changes,
+    prepared: &HashedPassword,
+    now: i64,
+) -> Result<(), Refusal> {
     count_against_limit(conn, type_in(&changes)?)?;
-    changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
+    changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
     let mut extra = vec![("status", "active".into()), ("activated_at", now.into())];
     extra.extend(prepared.columns(now));
     let id = rows::insert_row(conn, &USER, &changes, &extra, now, None)?;
     passwords::add_to_history(conn, id, prepared)?;
-    log::write_by_operator(conn, now, "create", &USER, id, &log::name_of(&changes), log::created(&USER, &changes))
+    log::write_by_operator(
+        conn,
+        now,
+        "create",
+        &USER,
+        id,
+        &log::name_of(&changes),
+        log::diff_of_create(&USER, &changes),
+    )
 }
 
 /// An active user without a password, made at a single sign-on; `None` when the limit of its type is reached.
@@ -63,13 +76,13 @@ pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Change
         Err(refusal) if refusal.is_by_rule() => return Ok(None),
         taken => taken?,
     }
-    changes.set(&FULL_NAME, rules::full_name(&After { before: None, sent: &changes }));
+    changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: None, sent: &changes }));
     let extra = [("status", "active".into()), ("activated_at", request.now.into())];
     rows::insert(request, conn, &USER, &changes, &extra).map(Some)
 }
 
 fn count_against_limit(conn: &mut Conn, account_type: AccountType) -> Result<(), Refusal> {
-    limits::take(conn, rules::limit_of(account_type))
+    limits::count_row(conn, rules::limit_of(account_type))
 }
 
 /// The account type of values that were accepted.

@@ -13,7 +13,7 @@ pub use actions::migrate_anonymized;
 pub use rename::RENAMED;
 
 use crate::hasher::QueuePath;
-use crate::passwords::{self, Prepared};
+use crate::passwords::{self, HashedPassword};
 use crate::sessions;
 use crate::super_admin_access;
 use http::StatusCode;
@@ -22,10 +22,10 @@ use kit::answer::{Answer, Outcome};
 use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::{limits, log, reactions, rights, rows};
 use resource::openapi::titled;
-use resource::{After, Changes, options};
+use resource::{Changes, RowAfterWrite, options};
 use rules::limit_of;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use view::{LIST, load, scope};
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
         Route::list("/api/users/", &USER, list).summary("The users whom the caller may list"),
-        Route::create_async("/api/users/", &USER, create).needs("users", "create"),
+        Route::create_async("/api/users/", &USER, create).requires("users", "create"),
         Route::options_below("/api/users/", schema_document),
         Route::new(
             http::Method::GET,
@@ -48,9 +48,9 @@ pub fn routes() -> Vec<Route> {
             Handler::NoDatabase(permissions),
         )
         .answers(200, Schema::Json(permissions_schema)),
-        Route::view("/api/users/{id}/", &USER, view).needs("users", "view"),
-        Route::edit_async("/api/users/{id}/", &USER, edit).needs("users", "edit"),
-        Route::delete("/api/users/{id}/", delete).needs("users", "delete"),
+        Route::view("/api/users/{id}/", &USER, view).requires("users", "view"),
+        Route::edit_async("/api/users/{id}/", &USER, edit).requires("users", "edit"),
+        Route::delete("/api/users/{id}/", delete).requires("users", "delete"),
     ];
     routes.extend(actions::routes());
     routes.extend(autocomplete::routes());
@@ -87,16 +87,16 @@ fn schema_document(_: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&document))
 }
 
-fn create(request: Arc<Request>) -> Pending {
+fn create(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let body = request.object()?;
         let text = |name| body.get(name).and_then(|value| value.as_str());
         let is_service =
-            text("account_type").and_then(|name| AccountType::of(&name)).is_some_and(AccountType::is_service);
+            text("account_type").and_then(|name| AccountType::parse(&name)).is_some_and(AccountType::is_service);
         let sent = text("password").filter(|_| is_service);
         let prepared = match sent {
             Some(password) => {
-                Some(passwords::prepare(&request.app, &QueuePath::of_request(&request), &password, None).await?)
+                Some(passwords::prepare(&request.app, &QueuePath::request_path(&request), &password, None).await?)
             }
             None => None,
         };
@@ -108,23 +108,23 @@ fn create(request: Arc<Request>) -> Pending {
     })
 }
 
-fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) -> Result<i64, Refusal> {
+fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPassword>) -> Result<i64, Refusal> {
     let caller = request.caller()?;
     let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
-    let mut accepted = rows::accepted(conn, &USER, &body, None)?;
+    let mut accepted = rows::check_body(conn, &USER, &body, None)?;
     accepted.errors.merge(too_many);
     if account_type(&accepted.changes).is_some_and(AccountType::is_super) && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
-    rules::may_give_roles(conn, caller, &[], &accepted.changes.get(&ROLES).unwrap_or_default())?;
+    rules::require_role_grant(conn, caller, &[], &accepted.changes.get(&ROLES).unwrap_or_default())?;
     rules::password_on_create(conn, &accepted.changes, &body, prepared, &mut accepted.errors)?;
     accepted.errors.refuse()?;
     let changes = accepted.changes;
-    rules::over_several_fields(&After { before: None, sent: &changes }).refuse()?;
+    rules::over_several_fields(&RowAfterWrite { before: None, sent: &changes }).refuse()?;
     create::insert(request, conn, create::type_in(&changes)?, changes, prepared)
 }
 
-fn edit(request: Arc<Request>) -> Pending {
+fn edit(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let id = request.id();
         // Only super admins set passwords here, and only those of service accounts; nothing else is hashed.
@@ -134,9 +134,9 @@ fn edit(request: Arc<Request>) -> Pending {
             Some(password) => {
                 let salt = request.build.db.read_short(move |conn| rules::salt_of_service(conn, id)).await?;
                 match salt {
-                    Some(salt) => {
-                        Some(passwords::prepare(&request.app, &QueuePath::of_request(&request), &password, salt).await?)
-                    }
+                    Some(salt) => Some(
+                        passwords::prepare(&request.app, &QueuePath::request_path(&request), &password, salt).await?,
+                    ),
                     None => None,
                 }
             }
@@ -150,44 +150,44 @@ fn edit(request: Arc<Request>) -> Pending {
     })
 }
 
-fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&Prepared>) -> Result<(), Refusal> {
+fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPassword>) -> Result<(), Refusal> {
     let (caller, id) = (request.caller()?, request.id());
     let before = load(conn, id)?;
     let current_type = create::type_in(&before)?;
-    rules::may_change(caller, current_type)?;
+    rules::require_change(caller, current_type)?;
     request.check_if_match(|| view::tag(request, conn, id))?;
     let (body, too_many) = rules::bounded_ranges(conn, request.object()?)?;
     let sets_password = body.contains_key("password") && current_type.is_service();
     if sets_password && caller.account_type != AccountType::SuperAdmin {
         return Err(Refusal::forbidden());
     }
-    let mut accepted = rows::accepted(conn, &USER, &body, Some(id))?;
+    let mut accepted = rows::check_body(conn, &USER, &body, Some(id))?;
     accepted.errors.merge(too_many);
     let new_type = account_type(&accepted.changes).unwrap_or(current_type);
     if new_type.is_super() && !caller.is_super() {
         return Err(Refusal::forbidden());
     }
     let held = before.get(&ROLES).unwrap_or_default();
-    rules::may_give_roles(conn, caller, &held, &accepted.changes.get(&ROLES).unwrap_or_default())?;
+    rules::require_role_grant(conn, caller, &held, &accepted.changes.get(&ROLES).unwrap_or_default())?;
     let is_renamed = rename::is_change(&before, &accepted.changes);
     if is_renamed {
-        rename::may_rename(conn, caller, id, &before)?;
+        rename::require_rename(conn, caller, id, &before)?;
     }
     if sets_password {
         rules::password_on_edit(conn, id, &accepted.changes, prepared, &mut accepted.errors)?;
     }
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
-    let mut errors = rules::over_several_fields(&After { before: Some(&before), sent: &changes });
+    let mut errors = rules::over_several_fields(&RowAfterWrite { before: Some(&before), sent: &changes });
     rules::account_type_change(current_type, new_type, &mut errors);
     errors.refuse()?;
     if new_type != current_type && new_type != AccountType::Full {
-        changes.set(&ROLES, resource::Value::List(Vec::new()));
+        changes.set(&ROLES, resource::CheckedValue::List(Vec::new()));
     }
-    if changes.has(&FIRST_NAME) || changes.has(&LAST_NAME) {
-        changes.set(&FULL_NAME, rules::full_name(&After { before: Some(&before), sent: &changes }));
+    if changes.contains(&FIRST_NAME) || changes.contains(&LAST_NAME) {
+        changes.set(&FULL_NAME, rules::full_name(&RowAfterWrite { before: Some(&before), sent: &changes }));
     }
-    let prepared = prepared.filter(|_| sets_password && changes.has(&PASSWORD));
+    let prepared = prepared.filter(|_| sets_password && changes.contains(&PASSWORD));
     if prepared.is_none() {
         changes.remove(&PASSWORD);
     }
@@ -201,7 +201,7 @@ struct Edit<'a> {
     new_type: AccountType,
     is_renamed: bool,
     /// The new password of a service account.
-    prepared: Option<&'a Prepared>,
+    prepared: Option<&'a HashedPassword>,
 }
 
 /// Stores a PATCH, with all that follows from another username, account type or password.
@@ -213,7 +213,7 @@ fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) 
     let extra = prepared.map(|prepared| prepared.columns(request.now)).unwrap_or_default();
     rows::update(request, conn, &USER, id, before, &changes, &extra)?;
     if is_renamed {
-        rename::follow(request, conn, id, before)?;
+        rename::apply_rename(request, conn, id, before)?;
     }
     access.refuse_loss(request, conn)?;
     // An anonymized user counts as anonymized, whatever its type.
@@ -224,10 +224,12 @@ fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) 
         passwords::add_to_history(conn, id, prepared)?;
         sessions::end_all(conn, id, request.now, None)?;
     }
-    let touches_rights =
-        changes.has(&ACCOUNT_TYPE) || changes.has(&ROLES) || changes.has(&IS_RESTRICTED) || changes.has(&RANGES);
+    let touches_rights = changes.contains(&ACCOUNT_TYPE)
+        || changes.contains(&ROLES)
+        || changes.contains(&IS_RESTRICTED)
+        || changes.contains(&RANGES);
     if touches_rights || is_renamed || prepared.is_some() {
-        rights::changed(request, conn)?;
+        rights::mark_rights_changed(request, conn)?;
     }
     Ok(())
 }
@@ -236,10 +238,10 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let (caller, id) = (request.caller()?, request.id());
     let before = load(conn, id)?;
     let account_type = create::type_in(&before)?;
-    rules::may_change(caller, account_type)?;
+    rules::require_change(caller, account_type)?;
     request.check_if_match(|| view::tag(request, conn, id))?;
     let access = super_admin_access::guard(request, conn, account_type == AccountType::SuperAdmin)?;
-    reactions::run(request, conn, "users", reactions::When::Leaving, id)?;
+    reactions::run(request, conn, "users", reactions::ReactionTime::Leaving, id)?;
     let is_anonymized = actions::stored_status(conn, id)? == "anonymized";
     let sql = Sql::new("UPDATE users SET is_deleted = 1, modified_at = $1, modified_by = $2 WHERE id = $3")
         .arg(request.now)
@@ -249,6 +251,6 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     access.refuse_loss(request, conn)?;
     limits::give_back(conn, if is_anonymized { &actions::ANONYMIZED } else { limit_of(account_type) })?;
     log::write(request, conn, "delete", &USER, id, &log::name_of(&before), log::Diff::new())?;
-    rights::changed(request, conn)?;
+    rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }

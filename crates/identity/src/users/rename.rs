@@ -9,7 +9,7 @@ use super::user::{FIRST_NAME, USERNAME};
 use crate::mailed_links;
 use crate::sessions::{self, TaskLinks};
 use administration::company_details;
-use administration::mail::queue::{self, Mail, MailKind};
+use administration::mail::queue::{self, MailKind, QueuedMail};
 use administration::mail::templates;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
@@ -23,27 +23,27 @@ pub static RENAMED: MailKind = MailKind {
     name: "renamed",
     make: |making, conn, payload| {
         let (Some(address), Some(first_name)) = (payload[0].as_str(), payload[1].as_str()) else { return Ok(None) };
-        let fields = company_details::merge_fields(conn)?.with("domain", &making.build.domain);
-        Ok(Some(templates::renamed(address.to_owned(), &fields.with("first_name", first_name))))
+        let fields = company_details::merge_fields(conn)?.with_field("domain", &making.build.domain);
+        Ok(Some(templates::renamed(address.to_owned(), &fields.with_field("first_name", first_name))))
     },
     accepted: None,
 };
 
 /// Whether a body changes the username.
 pub fn is_change(before: &Changes, sent: &Changes) -> bool {
-    sent.has(&USERNAME) && sent.get(&USERNAME) != before.get(&USERNAME)
+    sent.contains(&USERNAME) && sent.get(&USERNAME) != before.get(&USERNAME)
 }
 
 /// Refuses a caller who does not hold all that the account holds. An account with rights on single objects can be
 /// renamed by super admins only, since only they hold all such rights.
-pub fn may_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
+pub fn require_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
     rules::holds_all_of(conn, caller, id, type_in(before)?)
 }
 
 /// Carries out what follows from a new username, once it is stored: the links are deleted. When the account was active
 /// once, its identities are deleted too, its sessions end except the caller's own, and a mail goes to the former
 /// address. The caller of this function raises the version of the rights.
-pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
+pub fn apply_rename(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
     mailed_links::delete_links(conn, id)?;
     (request.app.slot::<TaskLinks>().delete_tokens)(conn, id)?;
     sessions::end_narrowed_of(request, conn, id)?;
@@ -51,7 +51,8 @@ pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> 
         "SELECT CASE WHEN u.activated_at IS NOT NULL OR u.password_set_at IS NOT NULL OR EXISTS \
          (SELECT 1 FROM single_sign_on_identities i WHERE i.user_id = u.id) THEN 1 ELSE 0 END, u.status FROM users u WHERE u.id = $1",
     );
-    let (was_active, is_anonymized) = conn.one(&sql.arg(id), |row| Ok((row.flag(0)?, row.text(1)? == "anonymized")))?;
+    let (was_active, is_anonymized) =
+        conn.query_one(&sql.arg(id), |row| Ok((row.flag(0)?, row.text(1)? == "anonymized")))?;
     if !was_active {
         return Ok(());
     }
@@ -71,5 +72,5 @@ pub fn follow(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> 
     }
     let address = before.get(&USERNAME).unwrap_or_default();
     let payload = json!([address, before.get(&FIRST_NAME).unwrap_or_default()]);
-    queue::put(request, conn, &Mail { kind: &RENAMED, payload, once_for: None }).map(drop)
+    queue::enqueue(request, conn, &QueuedMail { kind: &RENAMED, payload, once_for: None }).map(drop)
 }

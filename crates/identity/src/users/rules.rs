@@ -4,16 +4,16 @@ use super::user::{
     ACCOUNT_TYPE, DELAY_ACTIVATION, FIRST_NAME, LAST_NAME, PASSWORD, RANGES, ROLES, USER_RANGES, account_type,
 };
 use crate::account::permissions_of_roles;
-use crate::passwords::{self, Prepared};
+use crate::passwords::{self, HashedPassword};
 use kit::account_type::AccountType;
 use kit::caller::Caller;
 use kit::domain::holds_objects;
 use kit::limits::{self, Limit};
 use kit::permissions::Permissions;
 use kit::refusal::Refusal;
-use resource::{After, Changes, Errors, Object, message};
+use resource::{Changes, Errors, RowAfterWrite, SentObject, message};
 use serde_json::Value as Json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The types that may be changed into one another.
 const CHANGEABLE: [AccountType; 4] =
@@ -36,26 +36,26 @@ pub fn limit_of(account_type: AccountType) -> &'static Limit {
 }
 
 /// Refuses to change a super admin or a `service_internal` account unless the caller is one: 403.
-pub fn may_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
+pub fn require_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
     if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
 }
 
 /// Refuses a caller who does not hold all that an account holds: 403. Rights on single objects are held by nobody else than
 /// super admins all together.
 pub fn holds_all_of(conn: &mut Conn, caller: &Caller, id: i64, account_type: AccountType) -> Result<(), Refusal> {
-    let held = Permissions::of_account(account_type).union(permissions_of_roles(conn, id)?);
+    let held = Permissions::for_account_type(account_type).union(permissions_of_roles(conn, id)?);
     let holds_all = caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?);
     if holds_all { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
 /// The types into which the caller may change an account of this type.
 pub fn allowed_type_changes(caller: &Caller, account_type: AccountType) -> Vec<AccountType> {
-    if !CHANGEABLE.contains(&account_type) || may_change(caller, account_type).is_err() {
+    if !CHANGEABLE.contains(&account_type) || require_change(caller, account_type).is_err() {
         return Vec::new();
     }
     CHANGEABLE
         .into_iter()
-        .filter(|new_type| *new_type != account_type && may_change(caller, *new_type).is_ok())
+        .filter(|new_type| *new_type != account_type && require_change(caller, *new_type).is_ok())
         .collect()
 }
 
@@ -71,20 +71,20 @@ pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut 
 
 /// The errors of roles for an account that is no configuration admin, and of `delay_activation` for a type that is
 /// active at once.
-pub fn over_several_fields(after: &After) -> Errors {
+pub fn over_several_fields(after: &RowAfterWrite) -> Errors {
     let mut errors = Errors::new();
-    let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name));
+    let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::parse(&name));
     if account_type != Some(AccountType::Full) && after.sent.get(&ROLES).is_some_and(|roles| !roles.is_empty()) {
         errors.add(ROLES.name(), "Roles can be assigned only to config admin account.");
     }
-    if after.sent.has(&DELAY_ACTIVATION) && account_type.is_some_and(AccountType::is_active_from_creation) {
+    if after.sent.contains(&DELAY_ACTIVATION) && account_type.is_some_and(AccountType::is_active_from_creation) {
         errors.add(DELAY_ACTIVATION.name(), "delay_activation can not be set with this account type.");
     }
     errors
 }
 
 /// The body without more address ranges than the build allows, and the message about them.
-pub fn bounded_ranges<'a>(conn: &mut Conn, body: Object<'a>) -> Result<(Object<'a>, Errors), Error> {
+pub fn bounded_ranges<'a>(conn: &mut Conn, body: SentObject<'a>) -> Result<(SentObject<'a>, Errors), StoreError> {
     let mut errors = Errors::new();
     let sent = body.get(RANGES.name()).and_then(|sent| sent.as_list(0));
     let Some((_, count)) = sent.filter(|(_, count)| *count > 0) else { return Ok((body, errors)) };
@@ -93,20 +93,20 @@ pub fn bounded_ranges<'a>(conn: &mut Conn, body: Object<'a>) -> Result<(Object<'
         return Ok((body, errors));
     }
     errors.add(RANGES.name(), format!("Limit of {most} {} has been exceeded.", USER_RANGES.many));
-    Ok((body.only(|name| name != RANGES.name()), errors))
+    Ok((body.filter_members(|name| name != RANGES.name()), errors))
 }
 
 /// The first and the last name, as lists show them.
-pub fn full_name(after: &After) -> String {
+pub fn full_name(after: &RowAfterWrite) -> String {
     let (first, last) = (after.get(&FIRST_NAME).unwrap_or_default(), after.get(&LAST_NAME).unwrap_or_default());
     format!("{first} {last}").trim().to_owned()
 }
 
 /// Refuses to give a role with a permission that the caller does not hold.
-pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
+pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
-        let grants: Json = conn.one(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
+        let grants: Json = conn.query_one(&sql, |row| Ok(serde_json::from_str(row.text(0)?).unwrap_or_default()))?;
         if !caller.permissions.covers(Permissions::from_grants(&grants)) {
             return Err(Refusal::forbidden());
         }
@@ -118,8 +118,8 @@ pub fn may_give_roles(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i
 pub fn password_on_create(
     conn: &mut Conn,
     changes: &Changes,
-    body: &Object<'_>,
-    prepared: Option<&Prepared>,
+    body: &SentObject<'_>,
+    prepared: Option<&HashedPassword>,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {
     if !account_type(changes).is_some_and(AccountType::is_service) {
@@ -136,7 +136,7 @@ pub fn password_on_edit(
     conn: &mut Conn,
     id: i64,
     changes: &Changes,
-    prepared: Option<&Prepared>,
+    prepared: Option<&HashedPassword>,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {
     check_password(conn, Some(id), changes, prepared, errors)
@@ -146,7 +146,7 @@ fn check_password(
     conn: &mut Conn,
     id: Option<i64>,
     changes: &Changes,
-    prepared: Option<&Prepared>,
+    prepared: Option<&HashedPassword>,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {
     let Some(password) = changes.get(&PASSWORD) else { return Ok(()) };
@@ -161,9 +161,9 @@ fn check_password(
 }
 
 /// The salt of a service account's password history; `None` for other accounts and unknown ids.
-pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, Error> {
+pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
-    conn.opt(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
+    conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
 }
 
 /// The actions that are available for an account, by its state as people see it.

@@ -5,8 +5,8 @@ use crate::timezones;
 use kit::account_type::AccountType;
 use kit::address::Ranges;
 use kit::limits::Limit;
-use resource::json::Form;
-use resource::{Changes, Field, Key, Kind, Resource, Target, UNDIRECTED, openapi};
+use resource::json::RowForm;
+use resource::{Changes, Field, FieldKey, FieldKind, ReferenceTarget, Resource, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
@@ -23,22 +23,22 @@ const STATUSES: &[(&str, &str)] = &[
     ("anonymized", "Anonymized"),
 ];
 
-pub static USERNAME: Key<String> = Key::new("username");
-pub static ACCOUNT_TYPE: Key<String> = Key::new("account_type");
-pub static FIRST_NAME: Key<String> = Key::new("first_name");
-pub static LAST_NAME: Key<String> = Key::new("last_name");
-pub static FULL_NAME: Key<String> = Key::new("full_name");
-pub static JOB_TITLE: Key<String> = Key::new("job_title");
-pub static COMPANY_NAME: Key<String> = Key::new("company_name");
-pub static PHONE: Key<String> = Key::new("phone");
-pub static MOBILE: Key<String> = Key::new("mobile");
-pub static PASSWORD: Key<String> = Key::new("password");
-pub static ROLES: Key<Vec<i64>> = Key::new("roles");
-pub static DELAY_ACTIVATION: Key<bool> = Key::new("delay_activation");
-pub static TIMEZONE: Key<String> = Key::new("timezone");
-pub static IS_RESTRICTED: Key<bool> = Key::new("is_ip_restriction_enabled");
-pub static RANGES: Key<Vec<String>> = Key::new("allowed_ip_ranges");
-pub static STATUS: Key<String> = Key::new("status");
+pub static USERNAME: FieldKey<String> = FieldKey::new("username");
+pub static ACCOUNT_TYPE: FieldKey<String> = FieldKey::new("account_type");
+pub static FIRST_NAME: FieldKey<String> = FieldKey::new("first_name");
+pub static LAST_NAME: FieldKey<String> = FieldKey::new("last_name");
+pub static FULL_NAME: FieldKey<String> = FieldKey::new("full_name");
+pub static JOB_TITLE: FieldKey<String> = FieldKey::new("job_title");
+pub static COMPANY_NAME: FieldKey<String> = FieldKey::new("company_name");
+pub static PHONE: FieldKey<String> = FieldKey::new("phone");
+pub static MOBILE: FieldKey<String> = FieldKey::new("mobile");
+pub static PASSWORD: FieldKey<String> = FieldKey::new("password");
+pub static ROLES: FieldKey<Vec<i64>> = FieldKey::new("roles");
+pub static DELAY_ACTIVATION: FieldKey<bool> = FieldKey::new("delay_activation");
+pub static TIMEZONE: FieldKey<String> = FieldKey::new("timezone");
+pub static IS_RESTRICTED: FieldKey<bool> = FieldKey::new("is_ip_restriction_enabled");
+pub static RANGES: FieldKey<Vec<String>> = FieldKey::new("allowed_ip_ranges");
+pub static STATUS: FieldKey<String> = FieldKey::new("status");
 
 /// SQL for the state that people see, in which a lock ends with its time.
 pub const SHOWN_STATUS: &str =
@@ -50,7 +50,7 @@ const EXPIRES_AT: &str = "(t.password_set_at + (SELECT NULLIF(x.password_rotatio
 
 /// A user.
 pub static USER: LazyLock<Resource> = LazyLock::new(|| {
-    let moment = |name: &'static str| Field::new(name, Kind::DateTime).read_only().nullable();
+    let moment = |name: &'static str| Field::new(name, FieldKind::DateTime).read_only().nullable();
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     Resource::new(
         "users",
@@ -59,7 +59,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
         [
             Field::id(),
             USERNAME
-                .is(Kind::Email { max: 100 })
+                .declare(FieldKind::Email { max: 100 })
                 .example("anna.berg@example.com")
                 .required()
                 .unique("users_username")
@@ -67,7 +67,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
                 .filter()
                 .sort()
                 .personal(),
-            ACCOUNT_TYPE.is(Kind::choices(AccountType::CHOICES)).example("internal").required().filter(),
+            ACCOUNT_TYPE.declare(FieldKind::choices(AccountType::CHOICES)).example("internal").required().filter(),
             FIRST_NAME.text(100).charset(UNDIRECTED).example("Anna").min_length(1).required().detail_only().personal(),
             LAST_NAME.text(100).charset(UNDIRECTED).example("Berg").min_length(1).required().detail_only().personal(),
             FULL_NAME.text(201).folded().read_only().list_only().filter().personal(),
@@ -75,10 +75,13 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             COMPANY_NAME.text(100).charset(UNDIRECTED).default("").detail_only().personal(),
             PHONE.text(20).default("").detail_only().personal(),
             MOBILE.text(20).default("").detail_only().personal(),
-            PASSWORD.is(Kind::Secret { min: 0, max: passwords::MAX_LENGTH }).write_only().stored_by_resource(),
+            PASSWORD
+                .declare(FieldKind::Secret { min: 0, max: passwords::MAX_LENGTH })
+                .write_only()
+                .stored_by_resource(),
             ROLES
-                .is(Kind::References {
-                    target: Target {
+                .declare(FieldKind::References {
+                    target: ReferenceTarget {
                         table: "roles".into(),
                         autocomplete: Some("/api/roles/autocomplete/?text__icontains=".into()),
                     },
@@ -88,31 +91,31 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
                 .filter(),
             DELAY_ACTIVATION.boolean().write_only().stored_by_resource(),
             TIMEZONE
-                .is(Kind::Listed { is_listed: timezones::is_timezone, all: timezones::all })
+                .declare(FieldKind::Listed { is_listed: timezones::is_timezone, all: timezones::names })
                 .default("UTC")
                 .detail_only()
                 .personal(),
             IS_RESTRICTED.boolean().default(false).detail_only(),
             RANGES
-                .is(Kind::Texts {
+                .declare(FieldKind::Texts {
                     // A rule of users, since the limit is the build's.
                     at_most: None,
                     are_valid: |ranges| Ranges::parse(ranges).is_some(),
                     invalid: "Must be a valid set of IPv4 or IPv6 network addresses.",
                 })
-                .default(resource::Value::List(Vec::new()))
+                .default(resource::CheckedValue::List(Vec::new()))
                 .detail_only()
                 .personal(),
-            STATUS.is(Kind::choices(STATUSES)).sql(SHOWN_STATUS).read_only().filter(),
-            Field::new("is_available", Kind::Boolean).sql(IS_AVAILABLE).filter_only(),
-            Field::new("is_super_admin", Kind::Boolean).sql(IS_SUPER_ADMIN).filter_only(),
+            STATUS.declare(FieldKind::choices(STATUSES)).sql(SHOWN_STATUS).read_only().filter(),
+            Field::new("is_available", FieldKind::Boolean).sql(IS_AVAILABLE).filter_only(),
+            Field::new("is_super_admin", FieldKind::Boolean).sql(IS_SUPER_ADMIN).filter_only(),
             moment("last_login").list_only().filter().sort(),
             moment("activated_at").filter().sort(),
             moment("password_set_at").filter().sort(),
             moment("password_expires_at").sql(EXPIRES_AT),
             moment("link_sent_at").filter().sort(),
-            Field::new("link_sent_by", Kind::User).read_only().nullable().filter_by_choice(),
-            Field::new("next_actions", Kind::List).schema(texts).read_only().stored_by_resource(),
+            Field::new("link_sent_by", FieldKind::User).read_only().nullable().filter_by_choice(),
+            Field::new("next_actions", FieldKind::List).schema(texts).read_only().stored_by_resource(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
@@ -120,7 +123,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .alive("t.is_deleted = 0")
-    .shows(|form| vec![("_meta", meta_schema(form))])
+    .with_extra_schemas(|form| vec![("_meta", meta_schema(form))])
 });
 
 fn texts() -> Json {
@@ -128,15 +131,15 @@ fn texts() -> Json {
 }
 
 /// The schema of `_meta`, which has more in a single user than in a list.
-pub fn meta_schema(form: Form) -> Json {
+pub fn meta_schema(form: RowForm) -> Json {
     let mut meta = openapi::meta(ACTIONS);
     let names = match form {
-        Form::Detail => texts(),
+        RowForm::Detail => texts(),
         // Null: a role whose name the caller may not see.
         _ => json!({"type": "array", "items": {"type": ["string", "null"]}}),
     };
     openapi::require(&mut meta, "labels", openapi::object([("roles", names)]));
-    if form == Form::Detail {
+    if form == RowForm::Detail {
         openapi::require(&mut meta, "allowed_account_type_changes", texts());
         let text = "Whether a mail leaves the server, or stays on its disk";
         openapi::require(&mut meta, "is_mail_set_up", json!({"type": "boolean", "description": text}));
@@ -149,5 +152,5 @@ pub const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
 /// The account type in the values of a user; `None` when it is missing or invalid.
 pub fn account_type(values: &Changes) -> Option<AccountType> {
-    values.get(&ACCOUNT_TYPE).and_then(|name| AccountType::of(&name))
+    values.get(&ACCOUNT_TYPE).and_then(|name| AccountType::parse(&name))
 }

@@ -6,18 +6,18 @@ use crate::account::read_account_type;
 use crate::visibility::visible_users;
 use administration::IS_MAIL_SET_UP;
 use http::StatusCode;
-use kit::answer::{Answer, Instance, Outcome, Tag, etag};
+use kit::answer::{Answer, EntityTag, Instance, Outcome, etag};
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use kit::rows::{self, Cacheable, Cell, Declaration, NOW, Scope, Shape, write_permissions};
+use kit::rows::{self, Cacheable, Declaration, NOW, RowCells, RowShape, Scope, write_permissions};
 use memchr::memmem;
 use resource::Changes;
-use resource::json::{Cells, Form, Writer};
+use resource::json::{Cells, JsonWriter, RowForm};
 use std::borrow::Cow;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// SQL for the names of a user's roles, in the order of their ids: JSON strings with commas between. Other accounts than `full`
 /// ones have none.
@@ -26,16 +26,17 @@ const ROLE_NAMES: &str = ", (CASE WHEN t.account_type = 'full' THEN (SELECT stri
     WHERE ur.user_id = t.id ORDER BY ur.role_id) x) END)";
 
 /// How a single user is shown.
-pub static SHAPE: LazyLock<Shape> = LazyLock::new(|| {
-    let mut extra = extra();
+pub static SHAPE: LazyLock<RowShape> = LazyLock::new(|| {
+    let mut extra = extra_columns();
     extra.push(", ").push(IS_MAIL_SET_UP);
-    Shape::owned(Declaration::Static(&USER), extra, write_meta).changes_at("t.locked_until")
+    RowShape::with_declaration(Declaration::Static(&USER), extra, write_meta).changes_at("t.locked_until")
 });
 /// How lists show users.
-pub static LIST: LazyLock<Shape> = LazyLock::new(|| Shape::owned(Declaration::Static(&USER), extra(), write_meta));
+pub static LIST: LazyLock<RowShape> =
+    LazyLock::new(|| RowShape::with_declaration(Declaration::Static(&USER), extra_columns(), write_meta));
 
 /// The columns from which [`write_meta`] writes what the declaration cannot express.
-fn extra() -> Sql {
+fn extra_columns() -> Sql {
     let mut extra = Sql::new("t.account_type, ");
     tokens(&mut extra, SHOWN_STATUS, &[("{now}", NOW)]);
     extra.push(ROLE_NAMES);
@@ -50,13 +51,13 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -
 }
 
 /// The tag of a user; 404 when there is none, or it is deleted.
-pub fn tag(request: &Request, conn: &mut Conn, id: i64) -> Result<Tag, Refusal> {
+pub fn tag(request: &Request, conn: &mut Conn, id: i64) -> Result<EntityTag, Refusal> {
     Ok(tag_of(&instance(request, conn, id)?))
 }
 
 /// The tag of an instance, which does not depend on `link_sent_at`: the mail of a new account is sent while its maker still
 /// works on it.
-fn tag_of(instance: &Instance) -> Tag {
+fn tag_of(instance: &Instance) -> EntityTag {
     // No quotation mark in a string of JSON stands without a backslash before it.
     let find = |member: &[u8]| memmem::find(instance, member);
     match (find(b",\"link_sent_at\":"), find(b",\"link_sent_by\":")) {
@@ -72,15 +73,15 @@ pub fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance,
 }
 
 /// The users whom the caller may list. For those who may list everyone, the counters give the total.
-pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error> {
-    let mut scope = Scope::of(visible_users(caller));
-    if caller.may("users", "list") {
+pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, StoreError> {
+    let mut scope = Scope::matching(visible_users(caller));
+    if caller.has_permission("users", "list") {
         // The end of a lock is the only thing that time alone changes in a list of users.
         let sql = Sql::new(
             "SELECT CAST(COALESCE(sum(n), 0) AS BIGINT), (SELECT min(u.locked_until) FROM users u WHERE u.locked_until > $1) \
              FROM counters WHERE name LIKE 'users_%'",
         );
-        let (total, unlocked_at) = conn.one(&sql.arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+        let (total, unlocked_at) = conn.query_one(&sql.arg(now), |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
         (scope.total, scope.cacheable) = (Some(total), Cacheable::Until(unlocked_at));
     }
     Ok(scope)
@@ -90,14 +91,20 @@ pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, Error>
 pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
     // No stronger lock: users are never removed, so inserting a reference to one need not wait.
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 FOR NO KEY UPDATE").arg(id);
-    if conn.opt(&sql, |_| Ok(()))?.is_none() {
+    if conn.query_optional(&sql, |_| Ok(()))?.is_none() {
         return Err(Refusal::not_found());
     }
     rows::load_shared(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)
 }
 
 /// Writes `next_actions` and `_meta`.
-fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    form: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     let account_type = read_account_type(row.text(at)?.unwrap_or(""))?;
     let status = row.text(at + 1)?.unwrap_or("");
     out.name("next_actions").raw("[");
@@ -109,24 +116,25 @@ fn write_meta(out: &mut Writer, form: Form, row: &Cell<'_>, at: usize, request: 
         out.raw("}");
         return Ok(());
     };
-    let may_name_roles = form == Form::Detail
-        || ["list", "view"].iter().any(|action| caller.may("roles", action))
-        || caller.may("users", "view");
+    let may_name_roles = form == RowForm::Detail
+        || ["list", "view"].iter().any(|action| caller.has_permission("roles", action))
+        || caller.has_permission("users", "view");
     out.name("labels").raw("{").name("roles").raw("[");
     let names = format!("[{}]", row.text(at + 2)?.unwrap_or(""));
-    let names: Vec<[Cow<'_, str>; 1]> = serde_json::from_str(&names).map_err(|error| Error::Db(error.to_string()))?;
+    let names: Vec<[Cow<'_, str>; 1]> =
+        serde_json::from_str(&names).map_err(|error| StoreError::Db(error.to_string()))?;
     for [name] in &names {
         out.comma().opt_text(may_name_roles.then_some(name));
     }
     out.raw("]}");
-    let may_change = rules::may_change(caller, account_type).is_ok();
+    let may_change = rules::require_change(caller, account_type).is_ok();
     let holds = |action| match action {
         "list" => true,
-        "edit" | "delete" => caller.may("users", action) && may_change,
-        _ => caller.may("users", action),
+        "edit" | "delete" => caller.has_permission("users", action) && may_change,
+        _ => caller.has_permission("users", action),
     };
     write_permissions(out, &ACTIONS.map(|action| (action, holds(action))));
-    if form == Form::Detail {
+    if form == RowForm::Detail {
         out.name("allowed_account_type_changes").raw("[");
         for new_type in rules::allowed_type_changes(caller, account_type) {
             out.comma().text(new_type.name());

@@ -1,12 +1,12 @@
 //! `/api/auth/…` and the pages of a build (`docs/reference/sign-in.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, DAY, HOUR, MINUTE, PASSWORD, Reply, SECOND, at_once, statuses};
+use store::{Conn, Sql, StoreError};
+use testkit::{ADMIN, ApiClient, DAY, HOUR, MINUTE, PASSWORD, Reply, SECOND, send_concurrently, statuses};
 
-fn refused() -> Value {
+fn sign_in_refusal() -> Value {
     message::detail("Unable to sign in with the credentials given.")
 }
 
@@ -15,15 +15,15 @@ fn invalid_token() -> Value {
 }
 
 /// Invites somebody of this type; the token of the mailed link.
-async fn invite(server: &Server, admin: &Client, username: &str, account_type: &str) -> String {
+async fn invite(server: &TestServer, admin: &ApiClient, username: &str, account_type: &str) -> String {
     let user = json!({"username": username, "account_type": account_type, "first_name": "Ann", "last_name": "Berg"});
-    admin.post("/api/users/", user).await.created();
+    admin.post("/api/users/", user).await.expect_created();
     server.mail_to(username).await.token()
 }
 
 /// Asks for a reset; the token of the mailed link.
-async fn ask_for_reset(server: &Server, username: &str) -> String {
-    server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+async fn ask_for_reset(server: &TestServer, username: &str) -> String {
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.expect_empty();
     server.mail_to(username).await.token()
 }
 
@@ -31,7 +31,7 @@ async fn ask_for_reset(server: &Server, username: &str) -> String {
 
 #[tokio::test]
 async fn a_login_answers_with_a_pair_of_tokens() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let reply = server.anonymous().login(ADMIN, PASSWORD).await.ok();
     assert_eq!(reply.as_object().unwrap().keys().collect::<Vec<_>>(), ["access_token", "refresh_token", "expires_in"]);
     assert_eq!(reply["expires_in"], 900);
@@ -44,25 +44,25 @@ async fn a_login_answers_with_a_pair_of_tokens() {
 
 #[tokio::test]
 async fn usernames_are_trimmed_and_ignore_case_and_passwords_are_as_they_are() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for username in ["ADMIN@example.com", " admin@Example.COM "] {
         server.anonymous().login(username, PASSWORD).await.ok();
     }
     for password in [format!(" {PASSWORD}"), format!("{PASSWORD} "), PASSWORD.to_uppercase()] {
-        server.anonymous().login(ADMIN, &password).await.is(401, refused());
+        server.anonymous().login(ADMIN, &password).await.expect_reply(401, sign_in_refusal());
     }
 }
 
 #[tokio::test]
 async fn whatever_is_wrong_with_a_login_the_answer_is_the_same() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     invite(&server, &admin, "pending@example.com", "internal").await;
     let (inactive, deleted, anonymized) =
         (server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await);
     let once = server.account("one_time_completion").await;
     admin.post(&format!("/api/users/{}/deactivate/", inactive.id), json!({})).await.ok();
-    admin.delete(&format!("/api/users/{}/", deleted.id)).await.is_empty();
+    admin.delete(&format!("/api/users/{}/", deleted.id)).await.expect_empty();
     admin.post(&format!("/api/users/{}/anonymize/", anonymized.id), json!({})).await.ok();
     let locked = server.as_type("full").await;
     for _ in 0..5 {
@@ -73,7 +73,7 @@ async fn whatever_is_wrong_with_a_login_the_answer_is_the_same() {
 
     let wrong = server.anonymous().login(ADMIN, "wrong").await;
 
-    wrong.is(401, refused());
+    wrong.expect_reply(401, sign_in_refusal());
     let bytes = |reply: testkit::Reply| {
         let mut headers: Vec<_> = reply
             .headers
@@ -107,7 +107,7 @@ async fn whatever_is_wrong_with_a_login_the_answer_is_the_same() {
 
 #[tokio::test]
 async fn missing_fields_are_named_in_every_endpoint() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let required = || json!(["This field is required."]);
     for (path, fields) in [
         ("/api/auth/login/", vec!["username", "password"]),
@@ -138,17 +138,17 @@ async fn missing_fields_are_named_in_every_endpoint() {
 
 #[tokio::test]
 async fn an_access_token_lasts_fifteen_minutes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     server.advance(15 * MINUTE - SECOND);
     admin.get("/api/users/me/").await.ok();
     server.advance(SECOND);
-    admin.get("/api/users/me/").await.is(401, message::bad_token());
+    admin.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
 async fn how_long_tokens_last_is_a_setting() {
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         (config.identity.access_token_seconds, config.identity.refresh_token_seconds) = (60, 3600)
     })
     .await;
@@ -156,21 +156,21 @@ async fn how_long_tokens_last_is_a_setting() {
     assert_eq!(reply["expires_in"], 60);
     let admin = server.anonymous().with_pair(ADMIN, &reply);
     server.advance(MINUTE);
-    admin.get("/api/users/me/").await.is(401, message::bad_token());
+    admin.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     server.advance(HOUR - MINUTE - SECOND);
     let pair = admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.ok();
     server.advance(HOUR);
     admin
         .post("/api/auth/refresh/", json!({"refresh_token": pair["refresh_token"]}))
         .await
-        .is(401, message::bad_token());
+        .expect_reply(401, message::bad_token());
 }
 
 // ---- Refresh and logout --------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_refresh_token_gives_a_new_pair_for_the_same_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     server.advance(HOUR);
 
@@ -184,7 +184,7 @@ async fn a_refresh_token_gives_a_new_pair_for_the_same_session() {
 
 #[tokio::test]
 async fn each_refresh_lengthens_the_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let mut admin = server.admin().await;
     for _ in 0..3 {
         server.advance(7 * DAY - SECOND);
@@ -193,58 +193,70 @@ async fn each_refresh_lengthens_the_session() {
         admin.get("/api/users/me/").await.ok();
     }
     server.advance(7 * DAY);
-    admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.is(401, message::bad_token());
+    admin
+        .post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
 async fn a_second_use_of_a_refresh_token_ends_the_whole_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, elsewhere) = (server.admin().await, server.admin().await);
     let pair = admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.ok();
     let fresh = admin.with_pair(ADMIN, &pair);
     fresh.get("/api/users/me/").await.ok();
 
-    admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.is(401, message::bad_token());
+    admin
+        .post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
 
-    fresh.get("/api/users/me/").await.is(401, message::bad_token());
-    fresh.post("/api/auth/refresh/", json!({"refresh_token": fresh.refresh_token})).await.is(401, message::bad_token());
+    fresh.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    fresh
+        .post("/api/auth/refresh/", json!({"refresh_token": fresh.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
     elsewhere.get("/api/users/me/").await.ok();
 }
 
 #[tokio::test]
 async fn of_many_redemptions_at_once_one_wins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let body = json!({"refresh_token": admin.refresh_token});
-    let redemptions = at_once((0..20).map(|_| admin.call("POST", "/api/auth/refresh/").json(&body))).await;
+    let redemptions = send_concurrently((0..20).map(|_| admin.call("POST", "/api/auth/refresh/").json(&body))).await;
     let statuses = statuses(&redemptions);
     assert_eq!((statuses[0], &statuses[1..]), (200, &[401; 19][..]));
 }
 
 #[tokio::test]
 async fn what_is_no_refresh_token_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let other = server.build("b.example").await.admin().await;
     for token in ["nonsense", &admin.token, &other.refresh_token] {
         let reply = admin.post("/api/auth/refresh/", json!({"refresh_token": token})).await;
-        reply.is(401, message::bad_token());
+        reply.expect_reply(401, message::bad_token());
         assert_eq!(reply.header("www-authenticate"), "JWT");
-        admin.post("/api/auth/logout/", json!({"refresh_token": token})).await.is_empty();
+        admin.post("/api/auth/logout/", json!({"refresh_token": token})).await.expect_empty();
     }
     other.get("/api/users/me/").await.ok();
 }
 
 #[tokio::test]
 async fn a_logout_ends_the_session_and_no_other() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (admin, elsewhere) = (server.admin().await, server.admin().await);
 
-    server.anonymous().post("/api/auth/logout/", json!({"refresh_token": admin.refresh_token})).await.is_empty();
+    server.anonymous().post("/api/auth/logout/", json!({"refresh_token": admin.refresh_token})).await.expect_empty();
 
-    admin.get("/api/users/me/").await.is(401, message::bad_token());
-    admin.post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token})).await.is(401, message::bad_token());
-    admin.post("/api/auth/logout/", json!({"refresh_token": admin.refresh_token})).await.is_empty();
+    admin.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    admin
+        .post("/api/auth/refresh/", json!({"refresh_token": admin.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
+    admin.post("/api/auth/logout/", json!({"refresh_token": admin.refresh_token})).await.expect_empty();
     elsewhere.get("/api/users/me/").await.ok();
 }
 
@@ -252,19 +264,19 @@ async fn a_logout_ends_the_session_and_no_other() {
 
 #[tokio::test]
 async fn five_wrong_passwords_in_a_row_lock_the_account_for_fifteen_minutes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
     let (path, anyone) = (format!("/api/users/{}/", user.id), server.anonymous());
     for _ in 0..4 {
-        anyone.login(&user.username, "wrong").await.is(401, refused());
+        anyone.login(&user.username, "wrong").await.expect_reply(401, sign_in_refusal());
     }
     anyone.login(&user.username, PASSWORD).await.ok();
     for _ in 0..5 {
-        anyone.login(&user.username, "wrong").await.is(401, refused());
+        anyone.login(&user.username, "wrong").await.expect_reply(401, sign_in_refusal());
     }
 
-    anyone.login(&user.username, PASSWORD).await.is(401, refused());
+    anyone.login(&user.username, PASSWORD).await.expect_reply(401, sign_in_refusal());
 
     let shown = admin.get(&path).await.ok();
     assert_eq!(
@@ -277,7 +289,7 @@ async fn five_wrong_passwords_in_a_row_lock_the_account_for_fifteen_minutes() {
     user.get("/api/users/me/").await.ok();
 
     server.advance(15 * MINUTE - SECOND);
-    anyone.login(&user.username, PASSWORD).await.is(401, refused());
+    anyone.login(&user.username, PASSWORD).await.expect_reply(401, sign_in_refusal());
     server.advance(SECOND);
     anyone.login(&user.username, PASSWORD).await.ok();
     assert_eq!(server.admin().await.get(&path).await.ok()["status"], "active");
@@ -285,7 +297,7 @@ async fn five_wrong_passwords_in_a_row_lock_the_account_for_fifteen_minutes() {
 
 #[tokio::test]
 async fn wrong_passwords_that_are_far_apart_lock_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for _ in 0..4 {
         server.anonymous().login(ADMIN, "wrong").await;
     }
@@ -298,18 +310,19 @@ async fn wrong_passwords_that_are_far_apart_lock_nothing() {
 
 #[tokio::test]
 async fn the_lock_is_a_setting_and_holds_for_every_spelling() {
-    let server = Server::with(|config| (config.identity.lock_attempts, config.identity.lock_seconds) = (3, 60)).await;
+    let server =
+        TestServer::start_with(|config| (config.identity.lock_attempts, config.identity.lock_seconds) = (3, 60)).await;
     for username in ["admin@example.com", "ADMIN@EXAMPLE.COM", " admin@example.com"] {
         server.anonymous().login(username, "wrong").await;
     }
-    server.anonymous().login(ADMIN, PASSWORD).await.is(401, refused());
+    server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(401, sign_in_refusal());
     server.advance(MINUTE);
     server.anonymous().login(ADMIN, PASSWORD).await.ok();
 }
 
 #[tokio::test]
 async fn the_lock_holds_against_parallel_guesses() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let guess = |n: usize| {
         let anyone = server.anonymous();
         tokio::spawn(async move { anyone.login(ADMIN, &format!("guess {n}")).await.status })
@@ -318,13 +331,13 @@ async fn the_lock_holds_against_parallel_guesses() {
     for guess in guesses {
         assert_eq!(guess.await.unwrap(), 401);
     }
-    server.anonymous().login(ADMIN, PASSWORD).await.is(401, refused());
+    server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(401, sign_in_refusal());
 }
 
 /// A lock where there is no way in by a password would only shut out who comes in another way.
 #[tokio::test]
 async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let (sso, inactive) = (server.as_type("external").await, server.as_type("internal").await);
     let (once, elsewhere) = (server.account("one_time_completion").await, server.as_type("full").await);
@@ -337,7 +350,7 @@ async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
 
     for username in [&sso.username, &inactive.username, &once, &elsewhere.username, invited] {
         for _ in 0..6 {
-            server.anonymous().login(username, "wrong").await.is(401, refused());
+            server.anonymous().login(username, "wrong").await.expect_reply(401, sign_in_refusal());
         }
     }
     // Nor does the own password, asked for where only single sign-on leads in.
@@ -352,64 +365,64 @@ async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
     admin.post(&format!("/api/users/{}/reactivate/", inactive.id), json!({})).await.ok();
     admin.patch(&format!("/api/users/{}/", elsewhere.id), json!({"is_ip_restriction_enabled": false})).await.ok();
     for user in [&sso, &inactive, &elsewhere] {
-        server.anonymous().login(&user.username, "wrong").await.is(401, refused());
+        server.anonymous().login(&user.username, "wrong").await.expect_reply(401, sign_in_refusal());
         server.anonymous().login(&user.username, PASSWORD).await.ok();
     }
 }
 
 #[tokio::test]
 async fn what_is_guessed_during_a_lock_does_not_lengthen_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for _ in 0..5 {
-        server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+        server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
     }
     server.advance(14 * MINUTE);
     for _ in 0..9 {
-        server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+        server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
     }
     server.advance(MINUTE);
-    server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+    server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
     server.anonymous().login(ADMIN, PASSWORD).await.ok();
 }
 
 #[tokio::test]
 async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
-    let server = Server::with(|config| config.identity.address_attempts = 3).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
     let anyone = server.anonymous();
     anyone.login(ADMIN, PASSWORD).await.ok();
     anyone.login(ADMIN, PASSWORD).await.ok();
-    anyone.login("a@example.com", "wrong").await.is(401, refused());
-    anyone.post("/api/auth/password-reset/", json!({"username": "b@example.com"})).await.is_empty();
-    anyone.login("c@example.com", "wrong").await.is(401, refused());
+    anyone.login("a@example.com", "wrong").await.expect_reply(401, sign_in_refusal());
+    anyone.post("/api/auth/password-reset/", json!({"username": "b@example.com"})).await.expect_empty();
+    anyone.login("c@example.com", "wrong").await.expect_reply(401, sign_in_refusal());
 
     let reply = anyone.login(ADMIN, PASSWORD).await;
 
-    reply.is(429, message::detail("Too many requests."));
+    reply.expect_reply(429, message::detail("Too many requests."));
     assert_eq!(reply.header("retry-after"), "300");
     anyone
         .post("/api/auth/password-reset/", json!({"username": ADMIN}))
         .await
-        .is(429, message::detail("Too many requests."));
+        .expect_reply(429, message::detail("Too many requests."));
     server.advance(5 * MINUTE);
     anyone.login(ADMIN, PASSWORD).await.ok();
 }
 
 /// What all processes know of the one address that has attempts.
-async fn stored_attempts(server: &Server) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT n FROM address_attempts"), |row| row.int(0));
-    server.build.db.read::<i64, Error>(count).await.unwrap()
+async fn stored_attempts(server: &TestServer) -> i64 {
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT n FROM address_attempts"), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(count).await.unwrap()
 }
 
 /// How many events wait for the history service.
-async fn events(server: &Server) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
-    server.build.db.read::<i64, Error>(count).await.unwrap()
+async fn events(server: &TestServer) -> i64 {
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(count).await.unwrap()
 }
 
 #[tokio::test]
 async fn failed_tokens_of_links_count_for_the_address() {
     for path in ["/api/auth/activate/", "/api/auth/password-reset/confirm/", "/activate/", "/password-reset/"] {
-        let server = Server::with(|config| config.identity.address_attempts = 3).await;
+        let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
         let (anyone, before) = (server.anonymous(), events(&server).await);
         let send = async |token: &str| {
             let call = anyone.call("POST", path);
@@ -429,7 +442,7 @@ async fn failed_tokens_of_links_count_for_the_address() {
         // What failed to reset a password is told; what was refused for the address, not.
         let told = events(&server).await - before;
         assert_eq!(told, if path.contains("reset") { 3 } else { 0 }, "{path}");
-        anyone.login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+        anyone.login(ADMIN, PASSWORD).await.expect_reply(429, message::detail("Too many requests."));
     }
 }
 
@@ -438,7 +451,7 @@ async fn failed_tokens_of_links_count_for_the_address() {
 async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
     for path in ["/activate/", "/password-reset/"] {
         for method in ["GET", "HEAD"] {
-            let server = Server::with(|config| config.identity.address_attempts = 3).await;
+            let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
             let admin = server.admin().await;
             let good = match path {
                 "/activate/" => invite(&server, &admin, "ann@example.com", "internal").await,
@@ -465,14 +478,14 @@ async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
             }
             assert_eq!(stored_attempts(&server).await, 3, "{method} {path}");
             assert_eq!(open(String::new()).await.status, 200, "{method} {path}");
-            server.anonymous().login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+            server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(429, message::detail("Too many requests."));
         }
     }
 }
 
 #[tokio::test]
 async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
-    let server = Server::with(|config| config.identity.address_attempts = 3).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
     // The request for a link is the first.
     let token = ask_for_reset(&server, ADMIN).await;
     let confirm = async |password: &str| {
@@ -482,53 +495,55 @@ async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
     for _ in 0..5 {
         confirm("short").await.refuses(json!({"password": ["Min length 8"]}));
     }
-    confirm("long enough").await.is_empty();
+    confirm("long enough").await.expect_empty();
     server.anonymous().login(ADMIN, "long enough").await.ok();
     confirm("long enough").await.refuses(invalid_token());
     confirm("long enough").await.refuses(invalid_token());
-    server.anonymous().login(ADMIN, "long enough").await.is(429, message::detail("Too many requests."));
+    server.anonymous().login(ADMIN, "long enough").await.expect_reply(429, message::detail("Too many requests."));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
     for known in [0, 7] {
-        let server =
-            Server::with(|config| (config.identity.address_attempts, config.identity.lock_attempts) = (10, 1000)).await;
+        let server = TestServer::start_with(|config| {
+            (config.identity.address_attempts, config.identity.lock_attempts) = (10, 1000)
+        })
+        .await;
         // As another process has counted them, or this one before a restart.
         let insert = Sql::new("INSERT INTO address_attempts(address, since, n) VALUES ('127.0.0.1', $1, $2)");
         let insert = insert.arg(testkit::NOW).arg(known);
-        server.build.db.write::<u64, Error>(move |conn| conn.exec(&insert)).await.unwrap();
+        server.build.db.write::<u64, StoreError>(move |conn| conn.exec(&insert)).await.unwrap();
         let client = server.anonymous();
         let body = |n: usize| json!({"username": ADMIN, "password": format!("guess {n}")});
-        let guesses = at_once((0..60).map(|n| client.call("POST", "/api/auth/login/").json(&body(n)))).await;
+        let guesses = send_concurrently((0..60).map(|n| client.call("POST", "/api/auth/login/").json(&body(n)))).await;
         let statuses = statuses(&guesses);
         let heard = statuses.iter().filter(|status| **status == 401).count() as i64;
         assert!((1..=10 - known).contains(&heard) && statuses.iter().all(|status| [401, 429].contains(status)));
         assert_eq!(stored_attempts(&server).await, known + heard);
         for n in heard..10 - known {
-            server.anonymous().login(ADMIN, &format!("{n}")).await.is(401, refused());
+            server.anonymous().login(ADMIN, &format!("{n}")).await.expect_reply(401, sign_in_refusal());
         }
-        server.anonymous().login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+        server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(429, message::detail("Too many requests."));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_ins_that_succeed_are_taken_off_the_count() {
-    let server = Server::with(|config| config.identity.address_attempts = 4).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 4).await;
     for _ in 0..3 {
-        server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
+        server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
     }
     for _ in 0..6 {
         server.anonymous().login(ADMIN, PASSWORD).await.ok();
     }
-    server.anonymous().login(ADMIN, "wrong").await.is(401, refused());
-    server.anonymous().login(ADMIN, PASSWORD).await.is(429, message::detail("Too many requests."));
+    server.anonymous().login(ADMIN, "wrong").await.expect_reply(401, sign_in_refusal());
+    server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(429, message::detail("Too many requests."));
 }
 
 #[tokio::test]
 async fn ipv6_counts_by_64_bits_and_by_48_with_eight_times_the_bound() {
-    let server = Server::with(|config| {
-        config.trusted_proxies = kit::address::Trusted::parse("127.0.0.1").unwrap();
+    let server = TestServer::start_with(|config| {
+        config.trusted_proxies = kit::address::TrustedProxies::parse("127.0.0.1").unwrap();
         (config.identity.address_attempts, config.identity.lock_attempts) = (2, 1000);
     })
     .await;
@@ -549,13 +564,13 @@ async fn ipv6_counts_by_64_bits_and_by_48_with_eight_times_the_bound() {
 
 #[tokio::test]
 async fn an_address_without_a_bound_never_waits() {
-    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     for n in 0..110 {
         server
             .anonymous()
             .post("/api/auth/password-reset/", json!({"username": format!("{n}@example.com")}))
             .await
-            .is_empty();
+            .expect_empty();
     }
 }
 
@@ -563,7 +578,7 @@ async fn an_address_without_a_bound_never_waits() {
 
 #[tokio::test]
 async fn an_invited_user_chooses_a_password_and_is_active() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "internal").await;
     let mail = server.mail_to("ann@example.com").await;
@@ -571,7 +586,11 @@ async fn an_invited_user_chooses_a_password_and_is_active() {
     assert!(token.len() >= 22, "{token} can be guessed");
     server.advance(SECOND);
 
-    server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await.is_empty();
+    server
+        .anonymous()
+        .post("/api/auth/activate/", json!({"token": token, "password": "long enough"}))
+        .await
+        .expect_empty();
 
     let ann = server.sign_in("ann@example.com", "long enough").await;
     let shown = ann.get("/api/users/me/").await.ok();
@@ -586,7 +605,7 @@ async fn an_invited_user_chooses_a_password_and_is_active() {
 
 #[tokio::test]
 async fn an_activation_link_lasts_for_its_period() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let activate = async |token: &str| {
         server.anonymous().post("/api/auth/activate/", json!({"token": token, "password": "long enough"})).await
@@ -596,16 +615,16 @@ async fn an_activation_link_lasts_for_its_period() {
     admin.patch("/api/security/", json!({"systemconf": {"activation_link_valid_period": 0}})).await.ok();
     let patient = invite(&server, &admin, "patient@example.com", "internal").await;
     server.advance(7 * DAY - SECOND);
-    activate(&timely).await.is_empty();
+    activate(&timely).await.expect_empty();
     server.advance(SECOND);
     activate(&late).await.refuses(invalid_token());
     server.advance(10_000 * DAY);
-    activate(&patient).await.is_empty();
+    activate(&patient).await.expect_empty();
 }
 
 #[tokio::test]
 async fn a_password_that_breaks_rules_does_not_spend_the_link() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "full").await;
     let activate = async |password: &str| {
@@ -615,13 +634,13 @@ async fn a_password_that_breaks_rules_does_not_spend_the_link() {
     activate(&"x".repeat(513))
         .await
         .refuses(json!({"password": ["Ensure this field has no more than 512 characters."]}));
-    activate(&"ß".repeat(512)).await.is_empty();
+    activate(&"ß".repeat(512)).await.expect_empty();
     server.sign_in("ann@example.com", &"ß".repeat(512)).await;
 }
 
 #[tokio::test]
 async fn a_link_stays_good_beside_later_ones_until_a_password_is_set() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let set = async |path: &str, token: &str| {
         server.anonymous().post(path, json!({"token": token, "password": "long enough"})).await
@@ -630,7 +649,7 @@ async fn a_link_stays_good_beside_later_ones_until_a_password_is_set() {
     admin.post("/api/users/2/send-activation-link/", json!({})).await.ok();
     let second = server.mail_to("ann@example.com").await.token();
     assert_ne!(first, second);
-    set("/api/auth/activate/", &first).await.is_empty();
+    set("/api/auth/activate/", &first).await.expect_empty();
     set("/api/auth/activate/", &second).await.refuses(invalid_token());
 
     let mut tokens = Vec::new();
@@ -638,7 +657,7 @@ async fn a_link_stays_good_beside_later_ones_until_a_password_is_set() {
         tokens.push(ask_for_reset(&server, "ann@example.com").await);
         server.advance(MINUTE);
     }
-    set("/api/auth/password-reset/confirm/", &tokens[0]).await.is_empty();
+    set("/api/auth/password-reset/confirm/", &tokens[0]).await.expect_empty();
     for token in &tokens {
         set("/api/auth/password-reset/confirm/", token).await.refuses(invalid_token());
     }
@@ -646,18 +665,18 @@ async fn a_link_stays_good_beside_later_ones_until_a_password_is_set() {
     let token = ask_for_reset(&server, "ann@example.com").await;
     let ann = server.sign_in("ann@example.com", "long enough").await;
     let change = json!({"current_password": "long enough", "new_password": "another one"});
-    ann.post("/api/auth/password-change/", change).await.is_empty();
+    ann.post("/api/auth/password-change/", change).await.expect_empty();
     set("/api/auth/password-reset/confirm/", &token).await.refuses(invalid_token());
 }
 
 #[tokio::test]
 async fn links_are_of_one_kind_one_user_and_one_build() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let other = server.build("b.example").await;
     let activation = invite(&server, &admin, "ann@example.com", "internal").await;
     let reset = ask_for_reset(&server, ADMIN).await;
-    let send = async |client: Client, path: &str, token: &str| {
+    let send = async |client: ApiClient, path: &str, token: &str| {
         client.post(path, json!({"token": token, "password": "long enough"})).await
     };
     for token in [reset.as_str(), "nonsense"] {
@@ -668,13 +687,14 @@ async fn links_are_of_one_kind_one_user_and_one_build() {
     }
     send(other.anonymous(), "/api/auth/activate/", &activation).await.refuses(invalid_token());
     send(other.anonymous(), "/api/auth/password-reset/confirm/", &reset).await.refuses(invalid_token());
-    send(server.anonymous(), "/api/auth/activate/", &activation).await.is_empty();
-    send(server.anonymous(), "/api/auth/password-reset/confirm/", &reset).await.is_empty();
+    send(server.anonymous(), "/api/auth/activate/", &activation).await.expect_empty();
+    send(server.anonymous(), "/api/auth/password-reset/confirm/", &reset).await.expect_empty();
 }
 
 #[tokio::test]
 async fn links_lead_to_the_front_end_that_is_set() {
-    let server = Server::with(|config| config.sign_in_url = Some("https://app.example/{build}".to_owned())).await;
+    let server =
+        TestServer::start_with(|config| config.sign_in_url = Some("https://app.example/{build}".to_owned())).await;
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "internal").await;
     assert_eq!(
@@ -690,7 +710,7 @@ async fn links_lead_to_the_front_end_that_is_set() {
 
 #[tokio::test]
 async fn links_lead_to_the_address_of_the_build() {
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         config.base_url = "https://chancery.example:8443".to_owned();
         config.fallback_build = Some("a.example".to_owned());
     })
@@ -701,7 +721,7 @@ async fn links_lead_to_the_address_of_the_build() {
         server.mail_to(ADMIN).await.link(),
         format!("https://chancery.example:8443/password-reset/?token={token}")
     );
-    other.anonymous().post("/api/auth/password-reset/", json!({"username": ADMIN})).await.is_empty();
+    other.anonymous().post("/api/auth/password-reset/", json!({"username": ADMIN})).await.expect_empty();
     assert!(other.mail_to(ADMIN).await.link().starts_with("https://b.example:8443/password-reset/?token="));
 }
 
@@ -709,7 +729,7 @@ async fn links_lead_to_the_address_of_the_build() {
 
 #[tokio::test]
 async fn a_reset_sets_the_password_unlocks_and_ends_every_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     for _ in 0..5 {
         server.anonymous().login(&user.username, "wrong").await;
@@ -723,18 +743,20 @@ async fn a_reset_sets_the_password_unlocks_and_ends_every_session() {
     };
     confirm("short").await.refuses(json!({"password": ["Min length 8"]}));
 
-    confirm("another one").await.is_empty();
+    confirm("another one").await.expect_empty();
 
-    user.get("/api/users/me/").await.is(401, message::bad_token());
-    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.is(401, message::bad_token());
-    server.anonymous().login(&user.username, PASSWORD).await.is(401, refused());
+    user.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
+    server.anonymous().login(&user.username, PASSWORD).await.expect_reply(401, sign_in_refusal());
     server.sign_in(&user.username, "another one").await;
     confirm("a third one").await.refuses(invalid_token());
 }
 
 #[tokio::test]
 async fn a_reset_link_lasts_for_a_day() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     let token = ask_for_reset(&server, &user.username).await;
     let confirm = async |token: &str| {
@@ -747,12 +769,12 @@ async fn a_reset_link_lasts_for_a_day() {
     confirm(&token).await.refuses(invalid_token());
     let token = ask_for_reset(&server, &user.username).await;
     server.advance(DAY - SECOND);
-    confirm(&token).await.is_empty();
+    confirm(&token).await.expect_empty();
 }
 
 #[tokio::test]
 async fn a_reset_request_tells_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     invite(&server, &admin, "invited@example.com", "internal").await;
     let inactive = server.as_type("internal").await;
@@ -769,7 +791,7 @@ async fn a_reset_request_tells_nothing() {
         &once,
         &"x".repeat(5000),
     ] {
-        server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.is_empty();
+        server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.expect_empty();
     }
     assert_eq!(server.mails().await.len(), before, "none of them may have a reset link");
     ask_for_reset(&server, ADMIN).await;
@@ -778,7 +800,7 @@ async fn a_reset_request_tells_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_asked() {
-    let server = Server::with(|config| config.identity.address_attempts = 0).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
     // Sixty at once, in every spelling.
     let ask = async || {
         let asked: Vec<_> = (0..60)
@@ -790,7 +812,7 @@ async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_as
             })
             .collect();
         for asked in asked {
-            asked.await.unwrap().is_empty();
+            asked.await.unwrap().expect_empty();
         }
         server.mails().await.len()
     };
@@ -813,14 +835,14 @@ async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_as
     let other = server.account("internal").await;
     ask_for_reset(&server, &other).await;
     let confirm = json!({"token": first, "password": "another one"});
-    server.anonymous().post("/api/auth/password-reset/confirm/", confirm).await.is_empty();
+    server.anonymous().post("/api/auth/password-reset/confirm/", confirm).await.expect_empty();
     // A password that was set does not start the count anew.
     assert_eq!(ask().await, 7);
 }
 
 #[tokio::test]
 async fn the_reset_of_a_deactivated_user_is_over() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
     let token = ask_for_reset(&server, &user.username).await;
@@ -836,7 +858,7 @@ async fn the_reset_of_a_deactivated_user_is_over() {
 
 #[tokio::test]
 async fn a_password_change_ends_every_other_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (user, elsewhere) = {
         let user = server.as_type("external").await;
         let elsewhere = server.sign_in(&user.username, PASSWORD).await;
@@ -845,22 +867,22 @@ async fn a_password_change_ends_every_other_session() {
 
     user.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": "another one"}))
         .await
-        .is_empty();
+        .expect_empty();
 
     user.get("/api/users/me/").await.ok();
     user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
-    elsewhere.get("/api/users/me/").await.is(401, message::bad_token());
+    elsewhere.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     elsewhere
         .post("/api/auth/refresh/", json!({"refresh_token": elsewhere.refresh_token}))
         .await
-        .is(401, message::bad_token());
-    server.anonymous().login(&user.username, PASSWORD).await.is(401, refused());
+        .expect_reply(401, message::bad_token());
+    server.anonymous().login(&user.username, PASSWORD).await.expect_reply(401, sign_in_refusal());
     server.sign_in(&user.username, "another one").await;
 }
 
 #[tokio::test]
 async fn a_wrong_current_password_counts_towards_the_lock() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     let change = async |current: &str, new: &str| {
         user.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
@@ -869,14 +891,14 @@ async fn a_wrong_current_password_counts_towards_the_lock() {
         change("wrong", "another one").await.refuses(json!({"current_password": ["Invalid password."]}));
     }
     change(PASSWORD, "another one").await.refuses(json!({"current_password": ["Invalid password."]}));
-    server.anonymous().login(&user.username, PASSWORD).await.is(401, refused());
+    server.anonymous().login(&user.username, PASSWORD).await.expect_reply(401, sign_in_refusal());
     server.advance(14 * MINUTE + 59 * SECOND);
     change(PASSWORD, "another one").await.refuses(json!({"current_password": ["Invalid password."]}));
 }
 
 #[tokio::test]
 async fn a_new_password_keeps_the_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let change = async |new: &str| {
         admin.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": new})).await
@@ -892,7 +914,7 @@ async fn a_new_password_keeps_the_rules() {
 
 #[tokio::test]
 async fn every_broken_rule_has_its_message() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let rules = json!({
         "max_repeating_chars": 2,
@@ -928,7 +950,7 @@ async fn every_broken_rule_has_its_message() {
     ] {
         let reply = change(password).await;
         if broken.is_empty() {
-            reply.is_empty();
+            reply.expect_empty();
         } else {
             reply.refuses(json!({"new_password": broken}));
         }
@@ -937,43 +959,43 @@ async fn every_broken_rule_has_its_message() {
 
 #[tokio::test]
 async fn zero_switches_a_rule_off() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.patch("/api/security/", json!({"password_complexity": {"min_length": 0}})).await.ok();
     admin
         .post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": "x"}))
         .await
-        .is_empty();
+        .expect_empty();
     server.sign_in(ADMIN, "x").await;
 }
 
 #[tokio::test]
 async fn none_of_the_last_24_passwords_is_used_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let change = async |current: &str, new: &str| {
         admin.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
     };
     // Without the rule, the same one may be set again.
-    change(PASSWORD, PASSWORD).await.is_empty();
+    change(PASSWORD, PASSWORD).await.expect_empty();
     admin.patch("/api/security/", json!({"systemconf": {"password_prevent_reuse": true}})).await.ok();
     let used = || json!({"new_password": ["Password has been used before."]});
     change(PASSWORD, PASSWORD).await.refuses(used());
     let mut current = PASSWORD.to_owned();
     for n in 1..=23 {
         let new = format!("password number {n}");
-        change(&current, &new).await.is_empty();
+        change(&current, &new).await.expect_empty();
         current = new;
     }
     change(&current, PASSWORD).await.refuses(used());
     change(&current, "password number 1").await.refuses(used());
-    change(&current, "password number 24").await.is_empty();
-    change("password number 24", PASSWORD).await.is_empty();
+    change(&current, "password number 24").await.expect_empty();
+    change("password number 24", PASSWORD).await.expect_empty();
 }
 
 #[tokio::test]
 async fn the_rule_against_reuse_holds_for_links_too() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.patch("/api/security/", json!({"systemconf": {"password_prevent_reuse": true}})).await.ok();
     let token = ask_for_reset(&server, ADMIN).await;
@@ -984,12 +1006,12 @@ async fn the_rule_against_reuse_holds_for_links_too() {
             .await
     };
     confirm(PASSWORD).await.refuses(json!({"password": ["Password has been used before."]}));
-    confirm("another one").await.is_empty();
+    confirm("another one").await.expect_empty();
 }
 
 #[tokio::test]
 async fn a_password_that_is_too_old_must_be_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
     assert_eq!(admin.get(&format!("/api/users/{}/", user.id)).await.ok()["password_expires_at"], Value::Null);
@@ -1003,15 +1025,15 @@ async fn a_password_that_is_too_old_must_be_changed() {
     user.get("/api/users/me/").await.ok();
     server.advance(SECOND);
 
-    user.get("/api/users/me/").await.is(403, message::detail("Password change required."));
+    user.get("/api/users/me/").await.expect_reply(403, message::detail("Password change required."));
 
     let pair = user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.ok();
     let user = user.with_pair(&user.username, &pair);
-    user.patch("/api/users/me/", json!({})).await.is(403, message::detail("Password change required."));
-    user.get("/api/security/").await.is(403, message::detail("Password change required."));
+    user.patch("/api/users/me/", json!({})).await.expect_reply(403, message::detail("Password change required."));
+    user.get("/api/security/").await.expect_reply(403, message::detail("Password change required."));
     user.post("/api/auth/password-change/", json!({"current_password": PASSWORD, "new_password": "another one"}))
         .await
-        .is_empty();
+        .expect_empty();
     user.get("/api/users/me/").await.ok();
 }
 
@@ -1019,7 +1041,7 @@ async fn a_password_that_is_too_old_must_be_changed() {
 
 #[tokio::test]
 async fn who_must_use_single_sign_on_has_no_password() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for account_type in ["internal", "external", "full"] {
         let username = server.account(account_type).await;
@@ -1036,12 +1058,14 @@ async fn who_must_use_single_sign_on_has_no_password() {
 
 #[tokio::test]
 async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
-    let server =
-        Server::with(|config| config.trusted_proxies = kit::address::Trusted::parse("127.0.0.1").unwrap()).await;
+    let server = TestServer::start_with(|config| {
+        config.trusted_proxies = kit::address::TrustedProxies::parse("127.0.0.1").unwrap()
+    })
+    .await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);
-    let from = |client: &Client, address: &str| client.with_header("x-forwarded-for", address);
+    let from = |client: &ApiClient, address: &str| client.with_header("x-forwarded-for", address);
     // Ranges count only when they are switched on.
     admin.patch(&path, json!({"allowed_ip_ranges": ["203.0.113.0/24", "2001:db8::/32"]})).await.ok();
     from(&user, "198.51.100.1").get("/api/users/me/").await.ok();
@@ -1065,15 +1089,15 @@ async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
         if allowed {
             assert_eq!((reply.status, login.status), (200, 200), "{address}");
         } else {
-            reply.is(403, message::detail("Access from this address is not allowed."));
-            login.is(401, refused());
+            reply.expect_reply(403, message::detail("Access from this address is not allowed."));
+            login.expect_reply(401, sign_in_refusal());
         }
     }
     admin.patch(&path, json!({"allowed_ip_ranges": []})).await.ok();
     from(&user, "203.0.113.7")
         .get("/api/users/me/")
         .await
-        .is(403, message::detail("Access from this address is not allowed."));
+        .expect_reply(403, message::detail("Access from this address is not allowed."));
 }
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
@@ -1085,7 +1109,7 @@ fn main_of(page: &Reply) -> &str {
 
 #[tokio::test]
 async fn pages_are_plain_and_cannot_be_framed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "internal").await;
     for path in ["/sign-in/", &format!("/activate/?token={token}"), "/password-reset/", "/password-reset/?token=x"] {
@@ -1109,7 +1133,7 @@ async fn pages_are_plain_and_cannot_be_framed() {
 
 #[tokio::test]
 async fn people_activate_and_sign_in_by_the_pages_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "internal").await;
     let browser = server.anonymous();
@@ -1139,7 +1163,7 @@ async fn people_activate_and_sign_in_by_the_pages_alone() {
 
 #[tokio::test]
 async fn signing_in_by_the_page_leads_back_to_where_a_person_came_from() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = server.anonymous();
     let page = browser.get("/sign-in/?return_to=/api/docs/%3Fa%3D1%26b").await;
     let field = "<input name=\"return_to\" type=\"hidden\" value=\"/api/docs/?a=1&amp;b\">";
@@ -1159,7 +1183,7 @@ async fn signing_in_by_the_page_leads_back_to_where_a_person_came_from() {
 
 #[tokio::test]
 async fn the_rules_for_a_password_stand_beside_its_field() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let rules = json!({
         "password_complexity": {"min_length": 12, "min_numbers": 1, "max_repeating_chars": 3},
@@ -1185,7 +1209,7 @@ async fn the_rules_for_a_password_stand_beside_its_field() {
 
 #[tokio::test]
 async fn an_activation_link_that_is_not_valid_names_whom_to_ask() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let token = invite(&server, &admin, "ann@example.com", "internal").await;
     let browser = server.anonymous();
@@ -1221,7 +1245,7 @@ async fn an_activation_link_that_is_not_valid_names_whom_to_ask() {
 
 #[tokio::test]
 async fn people_reset_their_password_by_the_pages_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = server.anonymous();
     let known = browser.call("POST", "/password-reset/").form(&[("username", ADMIN)]).send().await;
     let unknown = browser.call("POST", "/password-reset/").form(&[("username", "nobody@example.com")]).send().await;
@@ -1248,14 +1272,14 @@ async fn people_reset_their_password_by_the_pages_alone() {
 }
 
 /// The token of a reset link, after the pause between two mails.
-async fn ask_for_reset_later(server: &Server) -> String {
+async fn ask_for_reset_later(server: &TestServer) -> String {
     server.advance(MINUTE);
     ask_for_reset(server, ADMIN).await
 }
 
 #[tokio::test]
 async fn a_page_that_refuses_an_address_leads_back() {
-    let server = Server::with(|config| config.identity.address_attempts = 1).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 1).await;
     let form = [("username", ADMIN), ("password", "wrong")];
     assert_eq!(server.anonymous().call("POST", "/sign-in/").form(&form).send().await.status, 401);
     let page = server.anonymous().call("POST", "/sign-in/").form(&form).send().await;
@@ -1266,7 +1290,7 @@ async fn a_page_that_refuses_an_address_leads_back() {
 
 #[tokio::test]
 async fn whatever_a_page_refuses_it_refuses_with_a_page() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let form = "application/x-www-form-urlencoded";
     let browser = server.anonymous();
     let evil = browser.with_header("origin", "https://evil.example");
@@ -1292,12 +1316,12 @@ async fn whatever_a_page_refuses_it_refuses_with_a_page() {
     }
     // Programs read JSON, as before.
     let program = evil.post("/api/auth/login/", json!({})).await;
-    program.is(403, message::forbidden());
+    program.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn the_page_of_a_password_that_is_too_old_leads_to_a_new_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 30}})).await.ok();
     let sign_in = async || {

@@ -1,23 +1,23 @@
 //! Sessions of browsers (`docs/reference/browser-sessions.md`): the cookie, what it opens and what ends it, where the page to
 //! sign in leads, and who may send its forms.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::json;
-use store::{Conn, Error, Sql};
-use testkit::{ADMIN, Client, DAY, MINUTE, PASSWORD, Reply, SECOND, UUID};
+use store::{Conn, Sql, StoreError};
+use testkit::{ADMIN, ApiClient, DAY, MINUTE, PASSWORD, Reply, SECOND, UUID};
 
 const TOKEN: &str = "/api/auth/browser/token/";
 const LOGOUT: &str = "/api/auth/browser/logout/";
 const FRONT_END: &str = "https://front.example";
 
 /// A client that asks for pages, as browsers do where a person goes.
-fn browser(server: &Server) -> Client {
+fn browser(server: &TestServer) -> ApiClient {
     server.anonymous().with_header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 }
 
 /// Sends the form of the page to sign in, with these fields too.
-async fn send_form(browser: &Client, more: &[(&str, &str)]) -> Reply {
+async fn send_form(browser: &ApiClient, more: &[(&str, &str)]) -> Reply {
     let form = [&[("username", ADMIN), ("password", PASSWORD)], more].concat();
     browser.call("POST", "/sign-in/").form(&form).send().await
 }
@@ -31,34 +31,34 @@ fn cookie(reply: &Reply) -> (String, String) {
 }
 
 /// A browser that has signed in, with its cookie.
-async fn signed_in(server: &Server) -> Client {
+async fn signed_in(server: &TestServer) -> ApiClient {
     let browser = browser(server);
     let reply = send_form(&browser, &[]).await;
     assert_eq!(reply.status, 303, "{reply:?}");
     browser.with_header("cookie", &cookie(&reply).0)
 }
 
-async fn token(browser: &Client) -> Reply {
+async fn token(browser: &ApiClient) -> Reply {
     browser.call("POST", TOKEN).send().await
 }
 
 /// Checks that the cookie opens nothing any more, and is taken back.
 #[track_caller]
-fn is_over(reply: &Reply) {
+fn expect_ended(reply: &Reply) {
     assert_eq!(*reply, (401, message::bad_token()));
     let gone = "__Host-chancery=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict; Secure";
     assert_eq!(reply.header("set-cookie"), gone);
 }
 
 /// Checks that a browser's session is over: the cookie, and an access token of it.
-async fn has_ended(browser: &Client, access_token: &str) {
-    is_over(&token(browser).await);
-    browser.with_token(access_token).get("/api/users/me/").await.is(401, message::bad_token());
+async fn expect_session_ended(browser: &ApiClient, access_token: &str) {
+    expect_ended(&token(browser).await);
+    browser.with_token(access_token).get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
-async fn count(server: &Server, text: &'static str) -> i64 {
-    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
-    server.build.db.read::<i64, Error>(read).await.unwrap()
+async fn count(server: &TestServer, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(read).await.unwrap()
 }
 
 fn text<'a>(reply: &'a Reply, name: &str) -> &'a str {
@@ -67,7 +67,7 @@ fn text<'a>(reply: &'a Reply, name: &str) -> &'a str {
 
 #[tokio::test]
 async fn a_cookie_is_exchanged_for_all_that_a_front_end_needs_to_start() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = browser(&server);
     let reply = send_form(&browser, &[]).await;
     assert_eq!((reply.status, reply.header("location"), reply.text.as_str()), (303, "/console/", ""));
@@ -114,7 +114,7 @@ async fn a_cookie_is_exchanged_for_all_that_a_front_end_needs_to_start() {
 
 #[tokio::test]
 async fn a_browser_is_asked_whether_to_keep_the_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = browser(&server).get("/sign-in/").await.text;
     assert!(
         page.contains("<label><input name=\"keep\" type=\"checkbox\" value=\"true\">Keep me signed in</label>"),
@@ -136,12 +136,12 @@ async fn a_browser_is_asked_whether_to_keep_the_session() {
         assert_eq!(cookie(&reply), (pair.clone(), kept.to_owned()));
     }
     server.advance(7 * DAY);
-    is_over(&token(&browser).await);
+    expect_ended(&token(&browser).await);
 }
 
 #[tokio::test]
 async fn at_a_plain_address_the_cookie_has_another_name_which_counts_there_alone() {
-    let server = Server::with(|config| config.base_url = "http://chancery.example:8000".to_owned()).await;
+    let server = TestServer::start_with(|config| config.base_url = "http://chancery.example:8000".to_owned()).await;
     let (pair, attributes) = cookie(&send_form(&browser(&server), &[("keep", "true")]).await);
     assert!(pair.starts_with("chancery="), "{pair}");
     assert_eq!(attributes, "Path=/; Max-Age=604800; HttpOnly; SameSite=Strict");
@@ -149,21 +149,21 @@ async fn at_a_plain_address_the_cookie_has_another_name_which_counts_there_alone
     token(&plain).await.ok();
     token(&browser(&server).with_header("cookie", &format!("__Host-{pair}"))).await.expect(401);
     let reply = plain.call("POST", LOGOUT).send().await;
-    reply.is_empty();
+    reply.expect_empty();
     assert_eq!(reply.header("set-cookie"), "chancery=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
 
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (pair, _) = cookie(&send_form(&browser(&server), &[]).await);
     let plain = pair.strip_prefix("__Host-").unwrap();
-    is_over(&token(&browser(&server).with_header("cookie", plain)).await);
+    expect_ended(&token(&browser(&server).with_header("cookie", plain)).await);
     token(&browser(&server).with_header("cookie", &format!("{plain}; {pair}"))).await.ok();
 }
 
 #[tokio::test]
 async fn a_cookie_opens_no_other_endpoint() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = signed_in(&server).await;
-    for route in Server::table().routes() {
+    for route in TestServer::table().routes() {
         let path = route.path;
         if route.path == TOKEN || route.path == LOGOUT || path.contains("/callback/") {
             continue;
@@ -179,16 +179,16 @@ async fn a_cookie_opens_no_other_endpoint() {
         assert_eq!((with.status, with.header("set-cookie")), (without.status, without.header("set-cookie")), "{path}");
     }
     for path in ["/api/users/me/", "/api/users/", "/api/users/me/sessions/"] {
-        browser.get(path).await.is(401, message::unauthenticated());
+        browser.get(path).await.expect_reply(401, message::unauthenticated());
     }
     let value = cookie(&send_form(&browser, &[]).await).0.split_once('=').unwrap().1.to_owned();
-    browser.with_token(&value).get("/api/users/me/").await.is(401, message::bad_token());
+    browser.with_token(&value).get("/api/users/me/").await.expect_reply(401, message::bad_token());
     server.anonymous().post("/api/auth/refresh/", json!({"refresh_token": value})).await.expect(401);
 }
 
 #[tokio::test]
 async fn two_tabs_and_a_reload_whose_answer_is_lost_go_on_with_the_same_cookie() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = signed_in(&server).await;
     let both = tokio::join!(token(&browser), token(&browser), token(&browser));
     for reply in [both.0, both.1, both.2] {
@@ -202,19 +202,19 @@ async fn two_tabs_and_a_reload_whose_answer_is_lost_go_on_with_the_same_cookie()
 
 #[tokio::test]
 async fn signing_out_in_one_tab_ends_the_session_in_all() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = signed_in(&server).await;
     let access = text(&token(&browser).await, "access_token").to_owned();
     let reply = browser.post(LOGOUT, json!({"single_sign_on": true})).await;
     // There is no provider to sign out of.
-    reply.is_empty();
+    reply.expect_empty();
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{:?}", reply.headers);
-    has_ended(&browser, &access).await;
+    expect_session_ended(&browser, &access).await;
     assert_eq!(count(&server, "SELECT count(*) FROM browser_sessions").await, 0);
     // Nobody is signed in any more, and everybody may sign out.
     for browser in [&browser, &server.anonymous()] {
         let reply = browser.call("POST", LOGOUT).send().await;
-        reply.is_empty();
+        reply.expect_empty();
         assert!(reply.header("set-cookie").contains("Max-Age=0"), "{:?}", reply.headers);
     }
     browser
@@ -228,7 +228,7 @@ async fn signing_out_in_one_tab_ends_the_session_in_all() {
 
 #[tokio::test]
 async fn what_ends_sessions_ends_those_of_browsers() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);
@@ -244,41 +244,41 @@ async fn what_ends_sessions_ends_those_of_browsers() {
     let (stays, _) = begin().await;
     let session = ended.with_token(&access).get("/api/users/me/sessions/").await;
     let position = session.column("is_current").iter().position(|is_current| *is_current == true).unwrap();
-    user.delete(&format!("/api/users/me/sessions/{}/", session.ids()[position])).await.is_empty();
-    has_ended(&ended, &access).await;
+    user.delete(&format!("/api/users/me/sessions/{}/", session.ids()[position])).await.expect_empty();
+    expect_session_ended(&ended, &access).await;
     token(&stays).await.ok();
 
     // By another password: all but the one that changes it, or all.
     let (changes, access) = begin().await;
     let body = json!({"current_password": PASSWORD, "new_password": "another battery"});
-    changes.with_token(&access).post("/api/auth/password-change/", body).await.is_empty();
-    is_over(&token(&stays).await);
+    changes.with_token(&access).post("/api/auth/password-change/", body).await.expect_empty();
+    expect_ended(&token(&stays).await);
     token(&changes).await.ok();
-    server.anonymous().post("/api/auth/password-reset/", json!({"username": user.username})).await.is_empty();
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": user.username})).await.expect_empty();
     let link = server.mail_to(&user.username).await.token();
     server
         .anonymous()
         .post("/api/auth/password-reset/confirm/", json!({"token": link, "password": PASSWORD}))
         .await
-        .is_empty();
-    has_ended(&changes, &access).await;
+        .expect_empty();
+    expect_session_ended(&changes, &access).await;
 
     // By what becomes of the account.
     for action in ["deactivate", "anonymize"] {
         let (browser, access) = begin().await;
         admin.post(&format!("{path}{action}/"), json!({})).await.ok();
-        has_ended(&browser, &access).await;
+        expect_session_ended(&browser, &access).await;
         if action == "deactivate" {
             admin.post(&format!("{path}reactivate/"), json!({})).await.ok();
         }
-        is_over(&token(&browser).await);
+        expect_ended(&token(&browser).await);
     }
     assert_eq!(count(&server, "SELECT count(*) FROM browser_sessions").await, 0);
 }
 
 #[tokio::test]
 async fn a_session_ends_where_it_could_not_begin_any_more() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     server.account("internal").await;
     let form = [("username", "internal@example.com"), ("password", PASSWORD)];
@@ -286,16 +286,16 @@ async fn a_session_ends_where_it_could_not_begin_any_more() {
     let browser = browser(&server).with_header("cookie", &cookie(&reply).0);
     let access = text(&token(&browser).await, "access_token").to_owned();
     admin.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
-    has_ended(&browser, &access).await;
+    expect_session_ended(&browser, &access).await;
     // It does not come back with the method.
     admin.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
-    is_over(&token(&browser).await);
+    expect_ended(&token(&browser).await);
 }
 
 #[tokio::test]
 async fn a_cookie_holds_where_its_account_may_be_used() {
-    let server = Server::with(|config| {
-        config.trusted_proxies = kit::address::Trusted::parse("127.0.0.1").unwrap();
+    let server = TestServer::start_with(|config| {
+        config.trusted_proxies = kit::address::TrustedProxies::parse("127.0.0.1").unwrap();
     })
     .await;
     let admin = server.admin().await;
@@ -318,7 +318,7 @@ async fn a_cookie_holds_where_its_account_may_be_used() {
 
 #[tokio::test]
 async fn while_the_password_must_be_changed_a_browser_learns_nothing_else() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let before = signed_in(&server).await;
     admin.patch("/api/security/", json!({"systemconf": {"password_rotation_interval": 30}})).await.ok();
@@ -335,20 +335,20 @@ async fn while_the_password_must_be_changed_a_browser_learns_nothing_else() {
         let told = ["password_change_required", "user", "permissions", "build"].map(|name| started[name].clone());
         assert_eq!(json!(told), json!([true, null, null, "a.example"]));
         let api = browser.with_token(started["access_token"].as_str().unwrap());
-        api.get("/api/users/me/").await.is(403, message::detail("Password change required."));
+        api.get("/api/users/me/").await.expect_reply(403, message::detail("Password change required."));
     }
     let reply = send_form(&browser(&server), &[]).await;
     let browser = browser(&server).with_header("cookie", &cookie(&reply).0);
     let api = browser.with_token(text(&token(&browser).await, "access_token"));
     let body = json!({"current_password": PASSWORD, "new_password": "another battery"});
-    api.post("/api/auth/password-change/", body).await.is_empty();
+    api.post("/api/auth/password-change/", body).await.expect_empty();
     let started = token(&browser).await.ok();
     assert_eq!((&started["password_change_required"], &started["user"]["id"]), (&json!(false), &json!(1)));
 }
 
 #[tokio::test]
 async fn each_sign_in_makes_a_new_cookie_and_ends_the_session_of_the_former_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let first = signed_in(&server).await;
     let access = text(&token(&first).await, "access_token").to_owned();
     let user = server.account("internal").await;
@@ -359,7 +359,7 @@ async fn each_sign_in_makes_a_new_cookie_and_ends_the_session_of_the_former_one(
     let form = [("username", user.as_str()), ("password", PASSWORD)];
     let reply = first.call("POST", "/sign-in/").form(&form).send().await;
     let second = first.with_header("cookie", &cookie(&reply).0);
-    has_ended(&first, &access).await;
+    expect_session_ended(&first, &access).await;
     assert_eq!(token(&second).await["user"]["username"], user.as_str());
     // A cookie that somebody else has planted is never taken over.
     let planted = format!("__Host-chancery={}", "a".repeat(43));
@@ -369,15 +369,15 @@ async fn each_sign_in_makes_a_new_cookie_and_ends_the_session_of_the_former_one(
 
 #[tokio::test]
 async fn a_cookie_is_good_for_its_build_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await;
     let browser = signed_in(&server).await;
-    is_over(&token(&browser.with_header("host", &other.build.domain)).await);
+    expect_ended(&token(&browser.with_header("host", &other.build.domain)).await);
     token(&browser).await.ok();
     for wrong in ["__Host-chancery=", "__Host-chancery=x", "__Host-chancery", "__host-chancery=x", "=;;"] {
-        is_over(&token(&browser.with_header("cookie", wrong)).await);
+        expect_ended(&token(&browser.with_header("cookie", wrong)).await);
     }
-    is_over(&token(&server.anonymous()).await);
+    expect_ended(&token(&server.anonymous()).await);
 }
 
 /// The headers of this server's own pages, and of what is no browser.
@@ -411,12 +411,12 @@ const FOREIGN: [&[(&str, &str)]; 12] = [
 
 #[tokio::test]
 async fn only_own_pages_sign_in_and_use_the_cookie() {
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         config.cors_origins = vec![FRONT_END.to_owned()];
         config.identity.address_attempts = 3;
     })
     .await;
-    let with = |client: &Client, headers: &[(&str, &str)]| {
+    let with = |client: &ApiClient, headers: &[(&str, &str)]| {
         headers.iter().fold(client.clone(), |client, (name, value)| client.with_header(name, value))
     };
     let browser = signed_in(&server).await;
@@ -434,13 +434,13 @@ async fn only_own_pages_sign_in_and_use_the_cookie() {
         token(&own).await.ok();
         assert_eq!(send_form(&with(&self::browser(&server), headers), &[]).await.status, 303, "{headers:?}");
         let other = with(&signed_in(&server).await, headers);
-        other.call("POST", LOGOUT).send().await.is_empty();
+        other.call("POST", LOGOUT).send().await.expect_empty();
     }
 }
 
 #[tokio::test]
 async fn no_origin_may_read_the_answers_whatever_is_configured() {
-    let server = Server::with(|config| config.cors_origins = vec![FRONT_END.to_owned()]).await;
+    let server = TestServer::start_with(|config| config.cors_origins = vec![FRONT_END.to_owned()]).await;
     let front_end = signed_in(&server).await.with_header("origin", FRONT_END);
     let cors = |reply: &Reply| reply.headers.keys().filter(|name| name.as_str().starts_with("access-control-")).count();
     for path in [TOKEN, LOGOUT, "/sign-in/", "/sign-in/single-sign-on/"] {
@@ -463,7 +463,7 @@ async fn no_origin_may_read_the_answers_whatever_is_configured() {
 
 #[tokio::test]
 async fn a_browser_is_led_on_to_the_console_and_nowhere_else() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = browser(&server);
     for (sent, led_to) in [
         ("/console/", "/console/"),
@@ -503,12 +503,12 @@ fn percent(text: &str) -> String {
 
 #[tokio::test]
 async fn programs_are_shown_their_tokens() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = browser(&server).get("/sign-in/?for=program&return_to=/api/docs/").await.text;
     assert!(page.contains("<input name=\"for\" type=\"hidden\" value=\"program\">"), "{page}");
     assert!(page.contains("value=\"/api/docs/\"") && !page.contains("Keep me signed in"), "{page}");
     let program = [("for", "program"), ("return_to", "/api/docs/"), ("keep", "true")];
-    let off = Server::with(|config| config.console = false).await;
+    let off = TestServer::start_with(|config| config.console = false).await;
     for (client, more) in [
         (browser(&server), &program[..]),
         (server.anonymous(), &program[1..]),
@@ -530,7 +530,7 @@ async fn programs_are_shown_their_tokens() {
 
 #[tokio::test]
 async fn a_locked_account_and_a_busy_address_get_no_cookie() {
-    let server = Server::with(|config| config.identity.address_attempts = 7).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 7).await;
     let wrong = [("username", ADMIN), ("password", "wrong")];
     for _ in 0..5 {
         assert_eq!(browser(&server).call("POST", "/sign-in/").form(&wrong).send().await.status, 401);
@@ -546,7 +546,7 @@ async fn a_locked_account_and_a_busy_address_get_no_cookie() {
 
 #[tokio::test]
 async fn pages_have_the_colours_that_a_person_has_chosen() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (sent, theme, schemes) in [
         ("chancery-theme=dark", "dark", "dark"),
         ("a=b; chancery-theme=light", "light", "light"),

@@ -29,8 +29,8 @@ use testkit::{message, shown};
 struct Api;
 
 impl testkit::Api for Api {
-    const DOMAINS: &'static [&'static kit::domain::Domain] =
-        &[&events::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &web_console::DOMAIN];
+    const MODULES: &'static [&'static kit::domain::Module] =
+        &[&events::MODULE, &administration::MODULE, &identity::MODULE, &web_console::MODULE];
 }
 
-type Server = testkit::Server<Api>;
+type TestServer = testkit::TestServer<Api>;

@@ -1,11 +1,11 @@
 //! What callers may do: `GET /api/users/permissions/`, what `_meta.permissions` tells and what then succeeds, and what
 //! nobody gives or takes (`docs/reference/users.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use testkit::{Client, PASSWORD};
+use testkit::{ApiClient, PASSWORD};
 
 /// The body of a new account with a name of its own; no mail is sent for it.
 fn account(account_type: &str) -> Value {
@@ -22,7 +22,7 @@ fn account(account_type: &str) -> Value {
 }
 
 /// A caller of each account type that can sign in, and configuration administrators with one permission each.
-async fn callers(server: &Server, resource: &str, actions: &[&str]) -> Vec<Client> {
+async fn callers(server: &TestServer, resource: &str, actions: &[&str]) -> Vec<ApiClient> {
     let mut callers = vec![server.admin().await];
     for account_type in ["service_internal", "internal", "external", "full", "service_external"] {
         callers.push(server.as_type(account_type).await);
@@ -35,7 +35,7 @@ async fn callers(server: &Server, resource: &str, actions: &[&str]) -> Vec<Clien
 
 #[tokio::test]
 async fn what_users_tell_is_what_succeeds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for caller in callers(&server, "users", &["list", "view", "create", "edit", "delete"]).await {
         for account_type in ["internal", "full", "one_time_completion", "super_admin"] {
@@ -71,7 +71,7 @@ async fn what_users_tell_is_what_succeeds() {
 
 #[tokio::test]
 async fn what_roles_tell_is_what_succeeds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for caller in callers(&server, "roles", &["list", "view", "create", "edit", "delete"]).await {
         for (n, permissions) in [json!({}), json!({"users": ["list"]}), json!({"users": ["delete"]})].iter().enumerate()
@@ -102,7 +102,7 @@ async fn what_roles_tell_is_what_succeeds() {
 
 #[tokio::test]
 async fn what_groups_tell_is_what_succeeds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut callers = callers(&server, "user_groups", &["list", "view", "create"]).await;
     let strangers = callers.len();
@@ -112,7 +112,7 @@ async fn what_groups_tell_is_what_succeeds() {
     }
     let [owner, member, editor, deleter, through, nobody] = &callers[strangers..] else { panic!("six") };
     let team = api.post("/api/user-groups/", json!({"name": "Team"})).await.id();
-    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([through.id])).await.created();
+    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([through.id])).await.expect_created();
 
     for everyone in [json!([]), json!(["view"])] {
         for caller in &callers {
@@ -123,14 +123,14 @@ async fn what_groups_tell_is_what_succeeds() {
             let set = async |actions: Value, kind: &str, id: i64| {
                 let body = json!({"name": format!("{actions} {kind}"), "permissions": {"user_groups": actions}});
                 let set = api.post(&sets, body).await.id();
-                api.post(&format!("{sets}{set}/assignees/{kind}/"), json!([id])).await.created();
+                api.post(&format!("{sets}{set}/assignees/{kind}/"), json!([id])).await.expect_created();
                 set
             };
             let special = api.get(&sets).await.ids()[0];
             let body = json!({"permissions": {"user_groups": everyone}});
             api.patch(&format!("{sets}{special}/"), body).await.ok();
-            api.post(&format!("{path}owners/users/"), json!([owner.id])).await.created();
-            api.post(&format!("{path}members/users/"), json!([member.id])).await.created();
+            api.post(&format!("{path}owners/users/"), json!([owner.id])).await.expect_created();
+            api.post(&format!("{path}members/users/"), json!([member.id])).await.expect_created();
             let some = set(json!(["edit"]), "users", editor.id).await;
             set(json!(["delete"]), "users", deleter.id).await;
             set(json!(["edit", "delete"]), "user-groups", team).await;
@@ -175,12 +175,12 @@ async fn what_groups_tell_is_what_succeeds() {
         }
     }
     // Somebody of a set in another group has nothing here.
-    nobody.get(&format!("/api/user-groups/{team}/")).await.is(403, message::forbidden());
+    nobody.get(&format!("/api/user-groups/{team}/")).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn what_the_security_rules_tell_is_what_succeeds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for caller in callers(&server, "standard_authentication", &["list", "edit"]).await {
         let (read, edited) = (caller.get("/api/security/").await, caller.patch("/api/security/", json!({})).await);
         let succeeded = json!({"view": read.status == 200, "edit": edited.status == 200});
@@ -195,7 +195,7 @@ async fn what_the_security_rules_tell_is_what_succeeds() {
 
 #[tokio::test]
 async fn nobody_gives_a_role_with_what_he_lacks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"users": ["create", "edit"]})).await;
     let role = async |name: &str, permissions: Value| {
@@ -209,17 +209,20 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
         body
     };
 
-    clerk.post("/api/users/", given(json!([weak, strong]))).await.is(403, message::forbidden());
+    clerk.post("/api/users/", given(json!([weak, strong]))).await.expect_reply(403, message::forbidden());
     let user = clerk.post("/api/users/", given(json!([weak]))).await.id();
     let path = format!("/api/users/{user}/");
-    clerk.patch(&path, json!({"roles": [strong]})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
     // Not to himself either.
-    clerk.patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [strong]})).await.is(403, message::forbidden());
+    clerk
+        .patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [strong]}))
+        .await
+        .expect_reply(403, message::forbidden());
     // 403 comes before what is wrong with the body.
-    clerk.patch(&path, json!({"roles": [strong], "first_name": ""})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"roles": [strong], "first_name": ""})).await.expect_reply(403, message::forbidden());
     let mut wrong = given(json!([strong]));
     wrong["first_name"] = json!("");
-    clerk.post("/api/users/", wrong).await.is(403, message::forbidden());
+    clerk.post("/api/users/", wrong).await.expect_reply(403, message::forbidden());
     clerk
         .patch(&path, json!({"roles": [999]}))
         .await
@@ -231,7 +234,7 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
     clerk.patch(&path, json!({"roles": [strong, weak], "phone": "1"})).await.ok();
     assert_eq!(clerk.patch(&path, json!({"roles": [strong]})).await.ok()["roles"], json!([strong]));
     clerk.patch(&path, json!({"roles": []})).await.ok();
-    clerk.patch(&path, json!({"roles": [strong]})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
     // A super admin's service gives everything.
     let robot = server.as_type("service_internal").await;
     robot.patch(&path, json!({"roles": [strong]})).await.ok();
@@ -239,7 +242,7 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
 
 #[tokio::test]
 async fn super_admins_and_their_services_are_made_and_changed_by_their_like_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let crud = ["list", "view", "create", "edit", "delete"];
     let clerk = server.with_role(json!({"users": crud, "roles": crud})).await;
@@ -247,14 +250,14 @@ async fn super_admins_and_their_services_are_made_and_changed_by_their_like_alon
     let second = server.as_type("super_admin").await;
 
     for account_type in ["super_admin", "service_internal"] {
-        clerk.post("/api/users/", account(account_type)).await.is(403, message::forbidden());
-        clerk.post("/api/users/", json!({"account_type": account_type})).await.is(403, message::forbidden());
+        clerk.post("/api/users/", account(account_type)).await.expect_reply(403, message::forbidden());
+        clerk.post("/api/users/", json!({"account_type": account_type})).await.expect_reply(403, message::forbidden());
     }
     let internal = api.post("/api/users/", account("internal")).await.id();
     for id in [internal, clerk.id] {
         let path = format!("/api/users/{id}/");
         for account_type in ["super_admin", "service_internal"] {
-            clerk.patch(&path, json!({"account_type": account_type})).await.is(403, message::forbidden());
+            clerk.patch(&path, json!({"account_type": account_type})).await.expect_reply(403, message::forbidden());
         }
         let shown = clerk.get(&path).await.ok();
         assert!(!shown["_meta"]["allowed_account_type_changes"].to_string().contains("super_admin"), "{shown}");
@@ -263,12 +266,12 @@ async fn super_admins_and_their_services_are_made_and_changed_by_their_like_alon
         let path = format!("/api/users/{target}/");
         for body in [json!({"username": "mine@example.com"}), json!({"phone": "1"}), json!({}), json!({"phone": null})]
         {
-            clerk.patch(&path, body).await.is(403, message::forbidden());
+            clerk.patch(&path, body).await.expect_reply(403, message::forbidden());
         }
         for action in ["send-activation-link", "deactivate", "reactivate", "unlock", "anonymize"] {
-            clerk.post(&format!("{path}{action}/"), json!({})).await.is(403, message::forbidden());
+            clerk.post(&format!("{path}{action}/"), json!({})).await.expect_reply(403, message::forbidden());
         }
-        clerk.delete(&path).await.is(403, message::forbidden());
+        clerk.delete(&path).await.expect_reply(403, message::forbidden());
         let shown = clerk.get(&path).await.ok();
         let seen = json!({"list": true, "view": true, "create": true, "edit": false, "delete": false});
         assert_eq!(shown["_meta"]["permissions"], seen);
@@ -286,22 +289,25 @@ async fn super_admins_and_their_services_are_made_and_changed_by_their_like_alon
         assert_eq!(changed["_meta"]["allowed_account_type_changes"], json!(["internal", "full", "super_admin"]));
         caller.patch(&path, json!({"account_type": "super_admin"})).await.ok();
         caller.post(&format!("{path}deactivate/"), json!({})).await.ok();
-        caller.delete(&path).await.is_empty();
+        caller.delete(&path).await.expect_empty();
     }
 }
 
 #[tokio::test]
 async fn passwords_of_services_are_changed_by_super_admins_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"users": ["edit"]})).await;
     let robot = server.as_type("service_internal").await;
     let (service, user) = (server.as_type("service_external").await, server.as_type("internal").await);
     let password = json!({"password": "a new password"});
     for caller in [&clerk, &robot] {
-        caller.patch(&format!("/api/users/{}/", service.id), password.clone()).await.is(403, message::forbidden());
+        caller
+            .patch(&format!("/api/users/{}/", service.id), password.clone())
+            .await
+            .expect_reply(403, message::forbidden());
     }
-    robot.patch(&format!("/api/users/{}/", robot.id), password.clone()).await.is(403, message::forbidden());
+    robot.patch(&format!("/api/users/{}/", robot.id), password.clone()).await.expect_reply(403, message::forbidden());
     // For other accounts it is ignored, whoever sends it.
     for caller in [&clerk, &robot, &api] {
         caller.patch(&format!("/api/users/{}/", user.id), password.clone()).await.ok();
@@ -310,20 +316,20 @@ async fn passwords_of_services_are_changed_by_super_admins_alone() {
     server.sign_in(&user.username, PASSWORD).await;
 
     api.patch(&format!("/api/users/{}/", service.id), password).await.ok();
-    service.get("/api/users/me/").await.is(401, message::bad_token());
+    service.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     assert_eq!(server.anonymous().login(&service.username, PASSWORD).await.status, 401);
     server.sign_in(&service.username, "a new password").await;
 }
 
 #[tokio::test]
 async fn who_holds_more_keeps_his_address() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"users": ["edit"]})).await;
     let stronger = server.with_role(json!({"users": ["edit", "delete"]})).await;
     let path = format!("/api/users/{}/", stronger.id);
     // Whoever gives an account another address can have its reset link.
-    clerk.patch(&path, json!({"username": "clerk2@example.com"})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"username": "clerk2@example.com"})).await.expect_reply(403, message::forbidden());
     let changed = clerk.patch(&path, json!({"username": stronger.username, "job_title": "Head clerk"})).await.ok();
     assert_eq!(changed["job_title"], "Head clerk");
     api.patch(&path, json!({"username": "head@example.com"})).await.ok();

@@ -2,12 +2,12 @@
 //! admins, counters (the promises of exact limits and of sessions that die at once).
 //! `reliability/races` repeats them.
 
-use crate::Server;
-use crate::message::{self, exceeded};
+use crate::TestServer;
+use crate::message::{self, limit_exceeded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use store::{Conn, Error, Sql};
-use testkit::{Call, Client, PASSWORD, Reply, at_once, one_wins, rounds};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, PASSWORD, PreparedCall, Reply, one_wins, rounds, send_concurrently};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;
@@ -15,13 +15,13 @@ const CROWD: usize = 60;
 /// A crowd wants what one can have, in each round anew: one call succeeds, all others are refused in these words. `undo`
 /// takes away what won, so that there is room for the next round.
 async fn one_wins_each_round(
-    crowd: impl Fn(usize) -> Vec<Call>,
+    crowd: impl Fn(usize) -> Vec<PreparedCall>,
     status: u16,
     refused: Value,
     undo: impl AsyncFn(Value) -> Reply,
 ) {
     for round in 1..=rounds(1) {
-        let won = one_wins(&at_once(crowd(round)).await, status, &refused);
+        let won = one_wins(&send_concurrently(crowd(round)).await, status, &refused);
         if round < rounds(1) {
             let undone = undo(won).await;
             assert!(matches!(undone.status, 200 | 204), "{undone:?}");
@@ -30,7 +30,7 @@ async fn one_wins_each_round(
 }
 
 /// The address of what was made in a collection.
-fn made(collection: &str, won: &Value) -> String {
+fn created_address(collection: &str, won: &Value) -> String {
     format!("{collection}{}/", won["id"])
 }
 
@@ -47,7 +47,7 @@ fn account(account_type: &str, name: usize) -> Value {
 }
 
 /// Makes so many external accounts; their ids.
-async fn accounts(api: &Client, count: usize) -> Vec<i64> {
+async fn accounts(api: &ApiClient, count: usize) -> Vec<i64> {
     let mut ids = Vec::new();
     for n in 0..count {
         ids.push(api.post("/api/users/", account("external", n)).await.id());
@@ -56,7 +56,7 @@ async fn accounts(api: &Client, count: usize) -> Vec<i64> {
 }
 
 /// Each counter, and the rows that it stands for.
-async fn counters(server: &Server) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
+async fn counters(server: &TestServer) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
     let read = |conn: &mut Conn| {
         let kept = Sql::new("SELECT name, n FROM counters WHERE n <> 0");
         let counted = Sql::new(
@@ -67,8 +67,8 @@ async fn counters(server: &Server) -> (BTreeMap<String, i64>, BTreeMap<String, i
              UNION ALL SELECT 'roles', count(*) FROM roles HAVING count(*) > 0 \
              UNION ALL SELECT 'user_groups', count(*) FROM user_groups HAVING count(*) > 0",
         );
-        let mut all = |sql: &Sql| conn.all(sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)));
-        Ok::<_, Error>((all(&kept)?, all(&counted)?))
+        let mut all = |sql: &Sql| conn.query_all(sql, |row| Ok((row.text(0)?.to_owned(), row.int(1)?)));
+        Ok::<_, StoreError>((all(&kept)?, all(&counted)?))
     };
     let (kept, counted) = server.build.db.read(read).await.unwrap();
     (kept.into_iter().collect(), counted.into_iter().collect())
@@ -76,28 +76,29 @@ async fn counters(server: &Server) -> (BTreeMap<String, i64>, BTreeMap<String, i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_place_that_is_left_is_taken_once_by_accounts() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (account_type, limit) in [("service_external", 5), ("super_admin", 25), ("service_internal", 1)] {
         let held = if account_type == "super_admin" { 2 } else { 1 };
         for n in held..limit {
-            api.post("/api/users/", account(account_type, 1000 + n)).await.created();
+            api.post("/api/users/", account(account_type, 1000 + n)).await.expect_created();
         }
         let body = |round: usize, n: usize| account(account_type, 10_000 * round + n);
         let crowd = |round| (0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(round, n))).collect();
-        let refused = exceeded(&format!("{limit} {account_type} accounts"));
-        one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made("/api/users/", &won)).await).await;
+        let refused = limit_exceeded(&format!("{limit} {account_type} accounts"));
+        one_wins_each_round(crowd, 201, refused, async |won| api.delete(&created_address("/api/users/", &won)).await)
+            .await;
     }
     // A change of type takes a place too.
     let users = accounts(&api, CROWD).await;
     let gone = api.get("/api/users/?account_type=super_admin&ordering=-id").await.ids()[0];
-    api.delete(&format!("/api/users/{gone}/")).await.is_empty();
+    api.delete(&format!("/api/users/{gone}/")).await.expect_empty();
     let promote = json!({"account_type": "super_admin"});
     let call = |id: &i64| api.call("PATCH", &format!("/api/users/{id}/")).json(&promote);
     let crowd = |_| users.iter().map(call).collect();
-    let refused = exceeded("25 super_admin accounts");
+    let refused = limit_exceeded("25 super_admin accounts");
     let demote = json!({"account_type": "external"});
-    let undo = async |won: Value| api.patch(&made("/api/users/", &won), demote.clone()).await;
+    let undo = async |won: Value| api.patch(&created_address("/api/users/", &won), demote.clone()).await;
     one_wins_each_round(crowd, 200, refused, undo).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
@@ -106,21 +107,21 @@ async fn one_place_that_is_left_is_taken_once_by_accounts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_place_that_is_left_is_taken_once_by_roles_and_groups() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 1..100 {
-        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
     }
     let body = |n: usize| json!({"name": format!("One more {n}")});
     let crowd = |path: &'static str| (0..CROWD).map(|n| api.call("POST", path).json(&body(n))).collect();
-    let undo = async |path: &str, won: Value| api.delete(&made(path, &won)).await;
+    let undo = async |path: &str, won: Value| api.delete(&created_address(path, &won)).await;
     let (roles, groups) = ("/api/roles/", "/api/user-groups/");
-    let refused = exceeded("100 Roles");
+    let refused = limit_exceeded("100 Roles");
     one_wins_each_round(|_| crowd(roles), 201, refused, async |won| undo(roles, won).await).await;
 
     let smaller = |conn: &mut Conn| conn.exec(&Sql::new("INSERT INTO limits(name, value) VALUES ('user_groups', 1)"));
     server.build.db.write(smaller).await.unwrap();
-    let refused = exceeded("1 User Groups");
+    let refused = limit_exceeded("1 User Groups");
     one_wins_each_round(|_| crowd(groups), 201, refused, async |won| undo(groups, won).await).await;
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
@@ -128,18 +129,18 @@ async fn one_place_that_is_left_is_taken_once_by_roles_and_groups() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_place_that_is_left_is_taken_once_below_a_group() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 60).await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     let sets = "/api/user-groups/1/permission-sets/";
     for n in 3..=9 {
-        api.post(sets, json!({"name": format!("Set {n}")})).await.created();
+        api.post(sets, json!({"name": format!("Set {n}")})).await.expect_created();
     }
     let body = |n: usize| json!({"name": format!("One more {n}")});
     let crowd = |_| (0..CROWD).map(|n| api.call("POST", sets).json(&body(n))).collect();
-    let refused = exceeded("10 User Group Permission Sets");
-    one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made(sets, &won)).await).await;
+    let refused = limit_exceeded("10 User Group Permission Sets");
+    one_wins_each_round(crowd, 201, refused, async |won| api.delete(&created_address(sets, &won)).await).await;
     assert_eq!(api.get(sets).await["total_count"], 10);
 
     let mut groups = Vec::new();
@@ -147,16 +148,16 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
         groups.push(api.post("/api/user-groups/", json!({"name": format!("Team {n}")})).await.id());
     }
     let assigned = format!("{sets}3/assignees/user-groups/");
-    api.post(&assigned, json!(groups[..9])).await.created();
+    api.post(&assigned, json!(groups[..9])).await.expect_created();
     let assign = |ids: &[i64], path: &str| ids.iter().map(|id| api.call("POST", path).json(&json!([id]))).collect();
-    let refused = exceeded("10 permission set assignees");
+    let refused = limit_exceeded("10 permission set assignees");
     let undo = async |won: Value| api.delete_all(&assigned, json!([won[0]["id"]])).await;
     one_wins_each_round(|_| assign(&groups[9..], &assigned), 201, refused, undo).await;
     assert_eq!(api.get(&assigned).await["total_count"], 10);
 
     let owners = "/api/user-groups/1/owners/users/";
-    api.post(owners, json!(users[..8])).await.created();
-    let refused = exceeded("10 User Group Owners");
+    api.post(owners, json!(users[..8])).await.expect_created();
+    let refused = limit_exceeded("10 User Group Owners");
     let undo = async |won: Value| api.delete_all(owners, json!([won[0]["user"]["id"]])).await;
     one_wins_each_round(|_| assign(&users[8..], owners), 201, refused, undo).await;
     assert_eq!(api.get(owners).await["total_count"], 10);
@@ -164,15 +165,16 @@ async fn one_place_that_is_left_is_taken_once_below_a_group() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_given_once_in_all_its_spellings() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     let spellings = ["Straße ΣΊΣΥΦΟΣ", "STRASSE σίσυφος", "strasse Σίσυφοσ", " sTRaßE ςίςυφος "];
     let taken = json!({"name": ["This field must be unique."]});
     for path in ["/api/roles/", "/api/user-groups/", "/api/user-groups/1/permission-sets/"] {
         let body = |n: usize| json!({"name": spellings[n % spellings.len()]});
         let crowd = |_| (0..CROWD).map(|n| api.call("POST", path).json(&body(n))).collect();
-        one_wins_each_round(crowd, 201, taken.clone(), async |won| api.delete(&made(path, &won)).await).await;
+        one_wins_each_round(crowd, 201, taken.clone(), async |won| api.delete(&created_address(path, &won)).await)
+            .await;
     }
     let body = |n: usize| {
         let username = ["straße@example.com", "STRASSE@example.com", "Strasse@EXAMPLE.com"][n % 3];
@@ -180,7 +182,7 @@ async fn a_name_is_given_once_in_all_its_spellings() {
     };
     let crowd = |_| (0..CROWD).map(|n| api.call("POST", "/api/users/").json(&body(n))).collect();
     let refused = json!({"username": ["This field must be unique."]});
-    one_wins_each_round(crowd, 201, refused, async |won| api.delete(&made("/api/users/", &won)).await).await;
+    one_wins_each_round(crowd, 201, refused, async |won| api.delete(&created_address("/api/users/", &won)).await).await;
 
     // By PATCH too.
     let mut roles = Vec::new();
@@ -191,7 +193,7 @@ async fn a_name_is_given_once_in_all_its_spellings() {
     let call = |id: &i64| api.call("PATCH", &format!("/api/roles/{id}/")).json(&body(*id));
     let undo = async |won: Value| {
         let other = json!({"name": format!("Another {}", won["id"])});
-        api.patch(&made("/api/roles/", &won), other).await
+        api.patch(&created_address("/api/roles/", &won), other).await
     };
     one_wins_each_round(|_| roles.iter().map(call).collect(), 200, taken, undo).await;
     let (kept, counted) = counters(&server).await;
@@ -200,20 +202,21 @@ async fn a_name_is_given_once_in_all_its_spellings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_gets_a_reserved_name_in_any_spelling_or_by_any_way() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     let sets = "/api/user-groups/1/permission-sets/";
-    api.post(sets, json!({"name": "Custom"})).await.created();
+    api.post(sets, json!({"name": "Custom"})).await.expect_created();
     let names = api.get(sets).await.column("name");
     let spellings =
         ["owners", "EVERYONE", "\u{a0}Members", "ｅｖｅｒｙｏｎｅ", "ⓜembers", "memberſ", "𝐎wners", " oWnErS "];
     for _ in 0..rounds(1) {
         let ways = [("POST", sets.to_owned()), ("PATCH", format!("{sets}3/"))];
         let wanted = (0..CROWD).map(|n| (&ways[n % 2], spellings[n / 2 % spellings.len()]));
-        let replies =
-            at_once(wanted.clone().map(|((method, path), name)| api.call(method, path).json(&json!({"name": name}))))
-                .await;
+        let replies = send_concurrently(
+            wanted.clone().map(|((method, path), name)| api.call(method, path).json(&json!({"name": name}))),
+        )
+        .await;
         for ((_, name), reply) in wanted.zip(replies) {
             reply.refuses(json!({"name": [format!("Name {} is reserved and cannot be used.", name.trim())]}));
         }
@@ -223,7 +226,7 @@ async fn nobody_gets_a_reserved_name_in_any_spelling_or_by_any_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_those_who_saw_the_same_state_one_changes_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await;
     let role = api.post("/api/roles/", json!({"name": "Role"})).await;
@@ -234,7 +237,7 @@ async fn of_those_who_saw_the_same_state_one_changes_it() {
         ("/api/security/", &security, json!({"systemconf": {"password_prevent_reuse": true}})),
     ] {
         let call = || api.call("PATCH", path).header("if-match", seen.header("etag")).json(&body);
-        let crowd = at_once((0..CROWD).map(|_| call())).await;
+        let crowd = send_concurrently((0..CROWD).map(|_| call())).await;
         let changed = crowd.iter().filter(|reply| reply.status == 200).count();
         let late = crowd.iter().filter(|reply| **reply == (412, message::detail("Object has been changed."))).count();
         assert_eq!((changed, late), (1, CROWD - 1), "{path}");
@@ -243,37 +246,38 @@ async fn of_those_who_saw_the_same_state_one_changes_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_token_is_redeemed_once_and_its_second_use_ends_the_session() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for crowd in [2, 2, 2, CROWD].repeat(rounds(1)) {
         let user = server.admin().await;
         let body = json!({"refresh_token": user.refresh_token});
         let anonymous = server.anonymous();
-        let replies = at_once((0..crowd).map(|_| anonymous.call("POST", "/api/auth/refresh/").json(&body))).await;
+        let replies =
+            send_concurrently((0..crowd).map(|_| anonymous.call("POST", "/api/auth/refresh/").json(&body))).await;
         let (pairs, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
         assert_eq!((pairs.len(), refused.len()), (1, crowd - 1));
         assert!(refused.iter().all(|reply| **reply == (401, message::bad_token())));
         // Somebody else has the token, and nobody knows who: neither the old pair nor the new one works.
         let new = anonymous.with_pair(&user.username, &pairs[0].json);
         for client in [&user, &new] {
-            client.get("/api/users/me/").await.is(401, message::bad_token());
+            client.get("/api/users/me/").await.expect_reply(401, message::bad_token());
             let body = json!({"refresh_token": client.refresh_token});
-            anonymous.post("/api/auth/refresh/", body).await.is(401, message::bad_token());
+            anonymous.post("/api/auth/refresh/", body).await.expect_reply(401, message::bad_token());
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_remains_when_all_are_removed_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 9).await;
     for n in 1..=5 * rounds(1) {
         let owners = format!("/api/user-groups/{n}/owners/users/");
-        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
-        api.post(&owners, json!(users)).await.created();
+        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.expect_created();
+        api.post(&owners, json!(users)).await.expect_created();
         // Each by six at once.
         let all = users.iter().copied().chain([1]).cycle().take(CROWD);
-        let replies = at_once(all.map(|id| api.call("DELETE", &owners).json(&json!([id])))).await;
+        let replies = send_concurrently(all.map(|id| api.call("DELETE", &owners).json(&json!([id])))).await;
         let (removed, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 204);
         let last = message::detail("The last owner must remain.");
         assert_eq!(removed.len(), 9);
@@ -295,7 +299,7 @@ async fn a_super_admin_remains_when_all_go_at_once() {
         ("PATCH", "", &to_external),
     ];
     for first in ways.iter().cycle().take(ways.len() * rounds(1)) {
-        let server = Server::start().await;
+        let server = TestServer::start().await;
         let robot = server.as_type("service_internal").await;
         let second = server.as_type("super_admin").await;
         for other in &ways {
@@ -305,7 +309,7 @@ async fn a_super_admin_remains_when_all_go_at_once() {
             let call = |id: i64, way: &(&str, &str, &Value)| {
                 robot.call(way.0, &format!("/api/users/{id}/{}", way.1)).json(way.2)
             };
-            let replies = at_once([call(left[0], first), call(next, other)]).await;
+            let replies = send_concurrently([call(left[0], first), call(next, other)]).await;
             let went = replies.iter().filter(|reply| matches!(reply.status, 200 | 204)).count();
             let kept = replies.iter().filter(|reply| **reply == (400, last.clone())).count();
             assert_eq!((went, kept), (1, 1), "{first:?} {other:?} {replies:?}");
@@ -317,19 +321,19 @@ async fn a_super_admin_remains_when_all_go_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_assigned_by_many_is_assigned_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 10).await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
-    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
+    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.expect_created();
     let (set, members) = ("/api/user-groups/1/permission-sets/3/assignees/users/", "/api/user-groups/1/members/users/");
     for path in [set, members].repeat(rounds(1)) {
         let shifted = |n: usize| users.iter().cycle().skip(n % 10).take(10).collect::<Vec<_>>();
-        let crowd = at_once((0..CROWD).map(|n| api.call("POST", path).json(&json!(shifted(n))))).await;
+        let crowd = send_concurrently((0..CROWD).map(|n| api.call("POST", path).json(&json!(shifted(n))))).await;
         assert!(crowd.iter().all(|reply| reply.status == 201), "{crowd:?}");
         assert_eq!(api.get(path).await["total_count"], 10);
         // And taken away once.
-        let crowd = at_once((0..CROWD).map(|_| api.call("DELETE", path).json(&json!(users)))).await;
+        let crowd = send_concurrently((0..CROWD).map(|_| api.call("DELETE", path).json(&json!(users)))).await;
         assert_eq!(crowd.iter().filter(|reply| reply.status == 204).count(), 1);
         assert_eq!(crowd.iter().filter(|reply| reply.status == 400).count(), CROWD - 1);
     }
@@ -337,7 +341,7 @@ async fn who_is_assigned_by_many_is_assigned_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 10).await;
     for id in &users {
@@ -364,7 +368,7 @@ async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
         calls.insert(16, api.call("DELETE", &format!("/api/users/{user}/")));
         calls.insert(20, api.call("DELETE", &format!("/api/user-groups/{team}/")));
         calls.insert(24, api.call("DELETE", &format!("/api/user-groups/{group}/")));
-        for reply in at_once(calls).await {
+        for reply in send_concurrently(calls).await {
             assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 404), "{reply:?}");
         }
         assert_eq!(api.get("/api/user-groups/").await["total_count"], 0);
@@ -379,12 +383,12 @@ async fn what_is_deleted_while_it_is_given_is_unknown_or_goes_with_the_rest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_are_right_after_everything_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let users = accounts(&api, 20).await;
     for n in 0..10 {
-        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
-        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
+        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.expect_created();
     }
     let mut calls = Vec::new();
     for (n, id) in users.iter().enumerate() {
@@ -403,7 +407,7 @@ async fn counters_are_right_after_everything_at_once() {
         calls.push(api.call("POST", "/api/roles/").json(&json!({"name": format!("New {}", n % 15)})));
         calls.push(api.call("POST", "/api/user-groups/").json(&json!({"name": format!("New {}", n % 15)})));
     }
-    for reply in at_once(calls).await {
+    for reply in send_concurrently(calls).await {
         assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 404), "{reply:?}");
     }
     let (kept, counted) = counters(&server).await;
@@ -415,7 +419,7 @@ async fn counters_are_right_after_everything_at_once() {
 
 #[tokio::test]
 async fn who_is_anonymized_takes_no_place_under_any_type() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let user = accounts(&api, 1).await[0];
     let path = format!("/api/users/{user}/");
@@ -424,7 +428,7 @@ async fn who_is_anonymized_takes_no_place_under_any_type() {
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
     assert_eq!(kept, BTreeMap::from([("users_anonymized".to_owned(), 1), ("users_super_admin".to_owned(), 1)]));
-    api.delete(&path).await.is_empty();
+    api.delete(&path).await.expect_empty();
     let (kept, counted) = counters(&server).await;
     assert_eq!(kept, counted);
 }

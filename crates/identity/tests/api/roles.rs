@@ -1,6 +1,6 @@
 //! `/api/roles/` (`docs/reference/roles.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use testkit::SECOND;
 
 #[tokio::test]
 async fn a_role_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut role = json!({
         "id": 1,
@@ -27,9 +27,9 @@ async fn a_role_from_its_creation_to_its_end() {
         "description": "They look after users.",
         "permissions": {"company_details": ["view"], "users": ["edit"]},
     });
-    api.post("/api/roles/", body).await.is(201, role.clone());
-    api.get("/api/roles/1/").await.is(200, role.clone());
-    api.get("/api/roles/").await.is(200, page(json!([role])));
+    api.post("/api/roles/", body).await.expect_reply(201, role.clone());
+    api.get("/api/roles/1/").await.expect_reply(200, role.clone());
+    api.get("/api/roles/").await.expect_reply(200, page(json!([role])));
 
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
@@ -38,35 +38,35 @@ async fn a_role_from_its_creation_to_its_end() {
     role["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     role["modified_by"] = user(&second, "super_admin");
     let body = json!({"name": "Registrars", "permissions": {"users": ["list"]}});
-    second.patch("/api/roles/1/", body).await.is(200, role.clone());
-    api.get("/api/roles/1/").await.is(200, role);
+    second.patch("/api/roles/1/", body).await.expect_reply(200, role.clone());
+    api.get("/api/roles/1/").await.expect_reply(200, role);
 
-    api.delete("/api/roles/1/").await.is_empty();
-    api.get("/api/roles/1/").await.is(404, message::not_found());
-    api.get("/api/roles/").await.is(200, page(json!([])));
+    api.delete("/api/roles/1/").await.expect_empty();
+    api.get("/api/roles/1/").await.expect_reply(404, message::not_found());
+    api.get("/api/roles/").await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn a_reference_shows_a_name_letter_by_letter() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut user = admin();
     user["last_name"] = json!("O\"Brien \\ d'Été, 名 🙂 </b> \u{7f}");
     api.patch("/api/users/1/", json!({"last_name": user["last_name"]})).await.ok();
-    let role = api.post("/api/roles/", json!({"name": "Clerks"})).await.created();
+    let role = api.post("/api/roles/", json!({"name": "Clerks"})).await.expect_created();
     assert_eq!([&role["created_by"], &role["modified_by"]], [&user, &user]);
     assert_eq!(api.get("/api/roles/").await.ok()["results"][0]["created_by"], user);
 }
 
 #[tokio::test]
 async fn what_is_not_sent_has_its_default_and_what_is_read_only_is_ignored() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({
         "name": "Empty", "id": 77, "created_at": "2000-01-01T00:00:00Z", "created_by": 5, "modified_by": null,
         "_meta": {"permissions": {}}, "planet": "Mars",
     });
-    let role = api.post("/api/roles/", body).await.created();
+    let role = api.post("/api/roles/", body).await.expect_created();
     assert_eq!(role["id"], 1);
     assert_eq!(role["description"], "");
     assert_eq!(role["permissions"], json!({}));
@@ -76,9 +76,9 @@ async fn what_is_not_sent_has_its_default_and_what_is_read_only_is_ignored() {
 
 #[tokio::test]
 async fn name_and_description_have_the_standard_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/roles/", json!({"name": "Straße"})).await.created();
+    api.post("/api/roles/", json!({"name": "Straße"})).await.expect_created();
     let long = |length: usize| "ö".repeat(length);
     let refused = |name: Value, message: &str| (name, json!({"name": [message]}));
     for (name, errors) in [
@@ -95,7 +95,7 @@ async fn name_and_description_have_the_standard_rules() {
         api.post("/api/roles/", json!({"name": name})).await.refuses(errors);
     }
     api.post("/api/roles/", json!({})).await.refuses(json!({"name": ["This field is required."]}));
-    api.post("/api/roles/", json!({"name": long(100), "description": long(500)})).await.created();
+    api.post("/api/roles/", json!({"name": long(100), "description": long(500)})).await.expect_created();
 
     let too_long = json!({"description": ["Ensure this field has no more than 500 characters."]});
     api.patch("/api/roles/1/", json!({"description": long(501)})).await.refuses(too_long);
@@ -109,7 +109,7 @@ async fn name_and_description_have_the_standard_rules() {
 
 #[tokio::test]
 async fn only_permissions_that_a_role_can_give_are_accepted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (permissions, errors) in [
         (Value::Null, json!(["This field may not be null."])),
@@ -138,7 +138,7 @@ async fn only_permissions_that_a_role_can_give_are_accepted() {
 
 #[tokio::test]
 async fn a_role_can_give_all_of_these_and_actions_bring_what_they_need() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let crud = ["list", "view", "create", "edit", "delete"];
     let all = json!({
@@ -149,7 +149,7 @@ async fn a_role_can_give_all_of_these_and_actions_bring_what_they_need() {
         "outbound_mail_setup": ["view", "edit"],
         "administration_log": ["list"],
     });
-    let role = api.post("/api/roles/", json!({"name": "All", "permissions": all})).await.created();
+    let role = api.post("/api/roles/", json!({"name": "All", "permissions": all})).await.expect_created();
     assert_eq!(role["permissions"], all);
 
     for (sent, given) in [
@@ -163,16 +163,16 @@ async fn a_role_can_give_all_of_these_and_actions_bring_what_they_need() {
         (json!({"outbound_mail_setup": ["edit"]}), json!({"outbound_mail_setup": ["view", "edit"]})),
     ] {
         let body = json!({"name": format!("Role with {sent}"), "permissions": sent});
-        assert_eq!(api.post("/api/roles/", body).await.created()["permissions"], given, "{sent}");
+        assert_eq!(api.post("/api/roles/", body).await.expect_created()["permissions"], given, "{sent}");
     }
 }
 
 #[tokio::test]
 async fn a_patch_replaces_the_actions_of_the_resources_sent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let permissions = json!({"users": ["edit"], "roles": ["list"]});
-    api.post("/api/roles/", json!({"name": "Role", "permissions": permissions})).await.created();
+    api.post("/api/roles/", json!({"name": "Role", "permissions": permissions})).await.expect_created();
     for (sent, kept) in [
         (json!({}), json!({"users": ["list", "view", "edit"], "roles": ["list"]})),
         (json!({"users": ["view"]}), json!({"users": ["list", "view"], "roles": ["list"]})),
@@ -186,27 +186,27 @@ async fn a_patch_replaces_the_actions_of_the_resources_sent() {
 
 #[tokio::test]
 async fn a_role_works_at_once_and_until_it_is_gone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"roles": ["list"]})).await;
     clerk.get("/api/roles/").await.ok();
-    clerk.get("/api/roles/1/").await.is(403, message::forbidden());
+    clerk.get("/api/roles/1/").await.expect_reply(403, message::forbidden());
 
     api.patch("/api/roles/1/", json!({"permissions": {"roles": ["view"]}})).await.ok();
     clerk.get("/api/roles/1/").await.ok();
 
     // A role in use can be deleted; it leaves its users.
-    api.delete("/api/roles/1/").await.is_empty();
-    clerk.get("/api/roles/").await.is(403, message::forbidden());
+    api.delete("/api/roles/1/").await.expect_empty();
+    clerk.get("/api/roles/").await.expect_reply(403, message::forbidden());
     let user = api.get(&format!("/api/users/{}/", clerk.id)).await.ok();
     assert_eq!((&user["roles"], &user["_meta"]["labels"]), (&json!([]), &json!({"roles": []})));
 }
 
 #[tokio::test]
 async fn each_method_asks_for_its_permission() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Target"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Target"})).await.expect_created();
     let lister = server.with_role(json!({"roles": ["list"]})).await;
     let viewer = server.with_role(json!({"roles": ["view"]})).await;
     let creator = server.with_role(json!({"roles": ["create"]})).await;
@@ -242,7 +242,7 @@ async fn each_method_asks_for_its_permission() {
 
 #[tokio::test]
 async fn refusals_come_in_their_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let clerk = server.with_role(json!({"roles": ["edit", "create"]})).await;
     let stranger = server.as_type("internal").await;
     let api = server.admin().await;
@@ -250,36 +250,36 @@ async fn refusals_come_in_their_order() {
     let (strong, unknown) = (format!("/api/roles/{strong}/"), "/api/roles/999/");
     let wrong = json!({"name": "", "permissions": {"users": ["delete"]}});
 
-    server.anonymous().patch(unknown, wrong.clone()).await.is(401, message::unauthenticated());
-    stranger.patch(unknown, wrong.clone()).await.is(403, message::forbidden());
-    clerk.patch(unknown, wrong.clone()).await.is(404, message::not_found());
-    clerk.patch(&strong, wrong.clone()).await.is(403, message::forbidden());
-    clerk.post("/api/roles/", wrong.clone()).await.is(403, message::forbidden());
+    server.anonymous().patch(unknown, wrong.clone()).await.expect_reply(401, message::unauthenticated());
+    stranger.patch(unknown, wrong.clone()).await.expect_reply(403, message::forbidden());
+    clerk.patch(unknown, wrong.clone()).await.expect_reply(404, message::not_found());
+    clerk.patch(&strong, wrong.clone()).await.expect_reply(403, message::forbidden());
+    clerk.post("/api/roles/", wrong.clone()).await.expect_reply(403, message::forbidden());
     api.patch(&strong, wrong).await.refuses(json!({"name": ["This field may not be blank."]}));
-    api.get("/api/roles/99999999999999999999999/").await.is(404, message::not_found());
-    api.delete(unknown).await.is(404, message::not_found());
+    api.get("/api/roles/99999999999999999999999/").await.expect_reply(404, message::not_found());
+    api.delete(unknown).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn nobody_creates_or_edits_a_role_that_gives_what_he_lacks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let clerk = server.with_role(json!({"roles": ["create", "edit", "delete"], "users": ["edit"]})).await;
     let give = |permissions: Value| json!({"name": "Given", "permissions": permissions});
 
-    clerk.post("/api/roles/", give(json!({"users": ["delete"]}))).await.is(403, message::forbidden());
+    clerk.post("/api/roles/", give(json!({"users": ["delete"]}))).await.expect_reply(403, message::forbidden());
     // What an action brings along counts too: `create` is there, and `list` and `view` he has.
-    clerk.post("/api/roles/", give(json!({"users": ["create"]}))).await.is(403, message::forbidden());
-    clerk.post("/api/roles/", give(json!({"company_details": ["view"]}))).await.is(403, message::forbidden());
+    clerk.post("/api/roles/", give(json!({"users": ["create"]}))).await.expect_reply(403, message::forbidden());
+    clerk.post("/api/roles/", give(json!({"company_details": ["view"]}))).await.expect_reply(403, message::forbidden());
     let own = clerk.post("/api/roles/", give(json!({"users": ["edit"], "user_groups": ["list"]}))).await.id();
 
     let path = format!("/api/roles/{own}/");
-    clerk.patch(&path, json!({"permissions": {"users": ["delete"]}})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"permissions": {"users": ["delete"]}})).await.expect_reply(403, message::forbidden());
     clerk.patch(&path, json!({"permissions": {"users": ["view"]}})).await.ok();
     // A role that holds more than the caller is not his to edit, not even its name, nor to make smaller.
     api.patch(&path, json!({"permissions": {"single_sign_on": ["list"]}})).await.ok();
-    clerk.patch(&path, json!({"name": "Mine"})).await.is(403, message::forbidden());
-    clerk.patch(&path, json!({"permissions": {"single_sign_on": []}})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
+    clerk.patch(&path, json!({"permissions": {"single_sign_on": []}})).await.expect_reply(403, message::forbidden());
     let shown = clerk.get(&path).await.ok();
     assert_eq!(
         shown["_meta"]["permissions"],
@@ -289,11 +289,11 @@ async fn nobody_creates_or_edits_a_role_that_gives_what_he_lacks() {
 
 #[tokio::test]
 async fn the_list_is_filtered_and_sorted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["beta", "Alpha", "ÄRGER", "alphabet"] {
         server.advance(SECOND);
-        api.post("/api/roles/", json!({"name": name})).await.created();
+        api.post("/api/roles/", json!({"name": name})).await.expect_created();
     }
     for (query, ids) in [
         ("", vec![1, 2, 3, 4]),
@@ -323,38 +323,40 @@ async fn the_list_is_filtered_and_sorted() {
 
 #[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let tag = api.post("/api/roles/", json!({"name": "Role"})).await.header("etag").to_owned();
     assert_eq!(api.get("/api/roles/1/").await.header("etag"), tag);
     let changed = api.with_header("if-match", &tag).patch("/api/roles/1/", json!({"description": "x"})).await;
     changed.ok();
     let late = api.with_header("if-match", &tag);
-    late.patch("/api/roles/1/", json!({"name": "y"})).await.is(412, message::detail("Object has been changed."));
-    late.delete("/api/roles/1/").await.is(412, message::detail("Object has been changed."));
-    api.with_header("if-match", changed.header("etag")).delete("/api/roles/1/").await.is_empty();
+    late.patch("/api/roles/1/", json!({"name": "y"}))
+        .await
+        .expect_reply(412, message::detail("Object has been changed."));
+    late.delete("/api/roles/1/").await.expect_reply(412, message::detail("Object has been changed."));
+    api.with_header("if-match", changed.header("etag")).delete("/api/roles/1/").await.expect_empty();
 }
 
 #[tokio::test]
 async fn the_hundred_and_first_role_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 1..=100 {
-        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.created();
+        api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.expect_created();
     }
-    let refused = message::exceeded("100 Roles");
+    let refused = message::limit_exceeded("100 Roles");
     api.post("/api/roles/", json!({"name": "Role 101"})).await.refuses(refused.clone());
     // A place that is given back can be taken again.
-    api.delete("/api/roles/7/").await.is_empty();
-    api.post("/api/roles/", json!({"name": "Role 101"})).await.created();
+    api.delete("/api/roles/7/").await.expect_empty();
+    api.post("/api/roles/", json!({"name": "Role 101"})).await.expect_created();
     api.post("/api/roles/", json!({"name": "Role 102"})).await.refuses(refused);
     assert_eq!(api.get("/api/roles/").await["total_count"], 100);
 }
 
 #[tokio::test]
 async fn options_describe_roles() {
-    let server = Server::start().await;
-    server.anonymous().options("/api/roles/").await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options("/api/roles/").await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options("/api/roles/").await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 100}));
     assert_eq!(
@@ -383,5 +385,10 @@ async fn options_describe_roles() {
     );
     assert_eq!(of("company_details")[1], json!({"value": "edit", "text": "Edit", "requires": ["view"]}));
     assert_eq!(of("standard_authentication")[1], json!({"value": "edit", "text": "Edit", "requires": ["list"]}));
-    server.admin().await.options("/api/roles/1/").await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
+    server
+        .admin()
+        .await
+        .options("/api/roles/1/")
+        .await
+        .expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
 }

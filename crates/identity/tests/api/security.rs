@@ -1,16 +1,16 @@
 //! `/api/security/` (`docs/reference/security-rules.md`), and what the rules do to sign-in.
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, DAY, PASSWORD, SECOND};
+use testkit::{ADMIN, ApiClient, DAY, PASSWORD, SECOND};
 
 const PATH: &str = "/api/security/";
 
 #[tokio::test]
 async fn the_defaults() {
-    let server = Server::start().await;
-    server.admin().await.get(PATH).await.is(
+    let server = TestServer::start().await;
+    server.admin().await.get(PATH).await.expect_reply(
         200,
         json!({
             "password_complexity": {
@@ -28,10 +28,10 @@ async fn the_defaults() {
 
 #[tokio::test]
 async fn without_a_header_the_form_for_everyone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     api.patch(PATH, json!({"password_complexity": {"min_numbers": 1, "max_repeating_chars": 3}})).await.ok();
-    server.anonymous().get(PATH).await.is(
+    server.anonymous().get(PATH).await.expect_reply(
         200,
         json!({
             "max_repeating_chars": 3, "min_letters": 0, "min_numbers": 1, "min_symbols": 0,
@@ -42,25 +42,25 @@ async fn without_a_header_the_form_for_everyone() {
 
 #[tokio::test]
 async fn with_a_header_the_whole_form_or_401_or_403() {
-    let server = Server::start().await;
-    server.anonymous().with_token("no token").get(PATH).await.is(401, message::bad_token());
+    let server = TestServer::start().await;
+    server.anonymous().with_token("no token").get(PATH).await.expect_reply(401, message::bad_token());
     let basic = server.anonymous().with_header("authorization", "Basic YTpi");
-    basic.get(PATH).await.is(401, message::unauthenticated());
+    basic.get(PATH).await.expect_reply(401, message::unauthenticated());
     for account_type in ["internal", "external", "full", "service_external"] {
-        server.as_type(account_type).await.get(PATH).await.is(403, message::forbidden());
+        server.as_type(account_type).await.get(PATH).await.expect_reply(403, message::forbidden());
     }
     server.as_type("service_internal").await.get(PATH).await.ok();
     let reader = server.with_role(json!({"standard_authentication": ["list"]})).await;
     assert_eq!(reader.get(PATH).await.ok()["_meta"], json!({"permissions": {"view": true, "edit": false}}));
-    reader.patch(PATH, json!({})).await.is(403, message::forbidden());
+    reader.patch(PATH, json!({})).await.expect_reply(403, message::forbidden());
     let editor = server.with_role(json!({"standard_authentication": ["edit"]})).await;
     assert_eq!(editor.patch(PATH, json!({})).await.ok()["_meta"], json!({"permissions": {"view": true, "edit": true}}));
-    server.anonymous().patch(PATH, json!({})).await.is(401, message::unauthenticated());
+    server.anonymous().patch(PATH, json!({})).await.expect_reply(401, message::unauthenticated());
 }
 
 #[tokio::test]
 async fn a_patch_changes_what_is_sent_and_answers_all_groups() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({
         "password_complexity": {"min_length": 12, "min_symbols": 1, "planet": 5},
@@ -82,16 +82,16 @@ async fn a_patch_changes_what_is_sent_and_answers_all_groups() {
         },
         "_meta": {"permissions": {"view": true, "edit": true}},
     });
-    api.patch(PATH, body).await.is(200, rules.clone());
-    api.patch(PATH, json!({})).await.is(200, rules.clone());
+    api.patch(PATH, body).await.expect_reply(200, rules.clone());
+    api.patch(PATH, json!({})).await.expect_reply(200, rules.clone());
     let methods = rules["authentication_method"].as_object_mut().unwrap();
     methods.retain(|account_type, _| !account_type.starts_with("service"));
-    api.get(PATH).await.is(200, rules);
+    api.get(PATH).await.expect_reply(200, rules);
 }
 
 #[tokio::test]
 async fn every_integer_has_its_bounds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let complexity = ["max_repeating_chars", "min_letters", "min_numbers", "min_symbols", "min_lower_case"];
     let complexity = complexity.into_iter().chain(["min_upper_case", "min_length"]);
@@ -120,7 +120,7 @@ async fn every_integer_has_its_bounds() {
 
 #[tokio::test]
 async fn flags_methods_and_groups_are_checked_all_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({
         "password_complexity": [1],
@@ -149,7 +149,7 @@ async fn flags_methods_and_groups_are_checked_all_at_once() {
 
 #[tokio::test]
 async fn the_methods_of_services_cannot_be_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let methods = |internal: &str, external: &str| json!({"authentication_method": {"service_internal": internal, "service_external": external}});
     api.patch(PATH, methods("password", "password")).await.ok();
@@ -165,7 +165,7 @@ async fn the_methods_of_services_cannot_be_changed() {
 
 #[tokio::test]
 async fn super_admins_keep_a_way_in() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({"authentication_method": {"super_admin": "sso"}});
     api.patch(PATH, body)
@@ -177,21 +177,21 @@ async fn super_admins_keep_a_way_in() {
 
 #[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let seen = api.get(PATH).await.header("etag").to_owned();
     let body = json!({"systemconf": {"password_prevent_reuse": true}});
     let changed = api.with_header("if-match", &seen).patch(PATH, body).await.header("etag").to_owned();
     let late = api.with_header("if-match", &seen).patch(PATH, json!({})).await;
-    late.is(412, message::detail("Object has been changed."));
+    late.expect_reply(412, message::detail("Object has been changed."));
     assert_eq!(api.get(PATH).await.header("etag"), changed);
     api.with_header("if-match", &changed).patch(PATH, json!({})).await.ok();
 }
 
 #[tokio::test]
 async fn options_describe_the_three_groups() {
-    let server = Server::start().await;
-    server.anonymous().options(PATH).await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options(PATH).await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options(PATH).await.ok();
     let groups = document["details"]["schema"].as_array().unwrap();
     let names: Vec<&Value> = groups.iter().map(|group| &group["alias"]).collect();
@@ -230,7 +230,7 @@ async fn options_describe_the_three_groups() {
 
 #[tokio::test]
 async fn the_method_of_an_account_type_decides_about_passwords() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let refused = message::detail("Unable to sign in with the credentials given.");
     for account_type in ["internal", "external", "full"] {
@@ -245,13 +245,13 @@ async fn the_method_of_an_account_type_decides_about_passwords() {
 }
 
 /// The answer to a change of the caller's own password.
-async fn change(caller: &Client, current: &str, new: &str) -> testkit::Reply {
+async fn change(caller: &ApiClient, current: &str, new: &str) -> testkit::Reply {
     caller.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
 }
 
 #[tokio::test]
 async fn complexity_holds_wherever_a_password_is_set() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let strict = json!({"password_complexity": {
         "max_repeating_chars": 2, "min_letters": 5, "min_numbers": 1, "min_symbols": 1, "min_lower_case": 4,
@@ -282,34 +282,34 @@ async fn complexity_holds_wherever_a_password_is_set() {
     api.patch(&path, json!({"password": "GOod enough 2!"})).await.ok();
 
     change(&api, PASSWORD, "aaa").await.refuses(json!({"new_password": broken}));
-    change(&api, PASSWORD, "GOod enough 3!").await.is_empty();
+    change(&api, PASSWORD, "GOod enough 3!").await.expect_empty();
 
     // The rules are enforced for services alone; other accounts choose their password by the link.
     let body = json!({
         "username": "ann@example.com", "account_type": "internal", "first_name": "Ann", "last_name": "Bee",
         "password": "aaa",
     });
-    api.post("/api/users/", body).await.created();
+    api.post("/api/users/", body).await.expect_created();
     let token = server.mail_to("ann@example.com").await.token();
     let activate = |password: &str| json!({"token": token, "password": password});
     let anonymous = server.anonymous();
     anonymous.post("/api/auth/activate/", activate("aaa")).await.refuses(json!({"password": broken}));
-    anonymous.post("/api/auth/activate/", activate("GOod enough 4!")).await.is_empty();
+    anonymous.post("/api/auth/activate/", activate("GOod enough 4!")).await.expect_empty();
 
-    anonymous.post("/api/auth/password-reset/", json!({"username": "ann@example.com"})).await.is_empty();
+    anonymous.post("/api/auth/password-reset/", json!({"username": "ann@example.com"})).await.expect_empty();
     let token = server.mail_to("ann@example.com").await.token();
     let confirm = |password: &str| json!({"token": token, "password": password});
     anonymous.post("/api/auth/password-reset/confirm/", confirm("aaa")).await.refuses(json!({"password": broken}));
-    anonymous.post("/api/auth/password-reset/confirm/", confirm("GOod enough 5!")).await.is_empty();
+    anonymous.post("/api/auth/password-reset/confirm/", confirm("GOod enough 5!")).await.expect_empty();
     server.sign_in("ann@example.com", "GOod enough 5!").await;
 }
 
 #[tokio::test]
 async fn a_password_is_not_used_again_when_the_rules_say_so() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    change(&api, PASSWORD, "another password").await.is_empty();
-    change(&api, "another password", PASSWORD).await.is_empty();
+    change(&api, PASSWORD, "another password").await.expect_empty();
+    change(&api, "another password", PASSWORD).await.expect_empty();
 
     api.patch(PATH, json!({"systemconf": {"password_prevent_reuse": true}})).await.ok();
     let used = json!({"new_password": ["Password has been used before."]});
@@ -324,20 +324,20 @@ async fn a_password_is_not_used_again_when_the_rules_say_so() {
     let mut current = PASSWORD.to_owned();
     for n in 1..=23 {
         let next = format!("password number {n}");
-        change(&api, &current, &next).await.is_empty();
+        change(&api, &current, &next).await.expect_empty();
         current = next;
     }
     change(&api, &current, PASSWORD).await.refuses(used);
-    change(&api, &current, "another password").await.is_empty();
+    change(&api, &current, "another password").await.expect_empty();
 
     // Another user's password is nobody's business.
     let user = server.as_type("internal").await;
-    change(&user, PASSWORD, "another password").await.is_empty();
+    change(&user, PASSWORD, "another password").await.expect_empty();
 }
 
 #[tokio::test]
 async fn a_password_that_is_too_old_opens_nothing_but_its_change() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     api.patch(PATH, json!({"systemconf": {"password_rotation_interval": 30}})).await.ok();
     let user = server.as_type("internal").await;
@@ -352,21 +352,21 @@ async fn a_password_that_is_too_old_opens_nothing_but_its_change() {
     server.advance(SECOND);
     let required = message::detail("Password change required.");
     for path in ["/api/users/me/", "/api/users/", "/api/users/permissions/", "/api/users/999/", PATH] {
-        user.get(path).await.is(403, required.clone());
+        user.get(path).await.expect_reply(403, required.clone());
     }
-    user.options("/api/users/").await.is(403, required.clone());
+    user.options("/api/users/").await.expect_reply(403, required.clone());
 
     let expired = server.sign_in(&user.username, PASSWORD).await;
-    expired.get("/api/users/me/").await.is(403, required);
+    expired.get("/api/users/me/").await.expect_reply(403, required);
     let pair = expired.post("/api/auth/refresh/", json!({"refresh_token": expired.refresh_token})).await.ok();
     let expired = expired.with_pair(&user.username, &pair);
-    change(&expired, PASSWORD, "a password of today").await.is_empty();
+    change(&expired, PASSWORD, "a password of today").await.expect_empty();
     expired.get("/api/users/me/").await.ok();
-    expired.post("/api/auth/logout/", json!({"refresh_token": expired.refresh_token})).await.is_empty();
+    expired.post("/api/auth/logout/", json!({"refresh_token": expired.refresh_token})).await.expect_empty();
 
     // 0 is never.
     let admin = server.sign_in(ADMIN, PASSWORD).await;
-    change(&admin, PASSWORD, "another of today").await.is_empty();
+    change(&admin, PASSWORD, "another of today").await.expect_empty();
     admin.patch(PATH, json!({"systemconf": {"password_rotation_interval": 0}})).await.ok();
     server.advance(10_000 * DAY);
     let user = server.sign_in(&user.username, "a password of today").await;
@@ -382,14 +382,14 @@ async fn an_activation_link_holds_for_the_days_that_the_rules_say() {
         (Some(1), DAY, 400),
         (Some(0), 30_000 * DAY, 204),
     ] {
-        let server = Server::start().await;
+        let server = TestServer::start().await;
         let api = server.admin().await;
         if let Some(days) = days {
             api.patch(PATH, json!({"systemconf": {"activation_link_valid_period": days}})).await.ok();
         }
         let body =
             json!({"username": "ann@example.com", "account_type": "external", "first_name": "A", "last_name": "B"});
-        api.post("/api/users/", body).await.created();
+        api.post("/api/users/", body).await.expect_created();
         let body = json!({"token": server.mail_to("ann@example.com").await.token(), "password": PASSWORD});
         server.advance(after);
         let reply = server.anonymous().post("/api/auth/activate/", body).await;

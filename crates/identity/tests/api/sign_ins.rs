@@ -1,15 +1,15 @@
 //! `/api/administration/sign-ins/` (`docs/reference/administration-log.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, user};
 use serde_json::{Value, json};
-use testkit::{Client, FakeHistory, HistoryServer, MINUTE, PASSWORD, eventually};
+use testkit::{ApiClient, FakeHistory, HistoryServer, MINUTE, PASSWORD, eventually};
 
 const PATH: &str = "/api/administration/sign-ins/";
 
 /// The list, once so many events have arrived in the history.
-async fn with_events(api: &Client, count: usize) -> Vec<Value> {
+async fn with_events(api: &ApiClient, count: usize) -> Vec<Value> {
     eventually(async || {
         let reply = api.get(PATH).await;
         let is_complete = reply.status == 200 && reply["total_count"] == count;
@@ -22,7 +22,7 @@ async fn with_events(api: &Client, count: usize) -> Vec<Value> {
 async fn sign_ins_are_listed_newest_first_with_their_users_and_reasons() {
     let history = HistoryServer::start().await;
     let service = FakeHistory::service_at(history.address.port());
-    let server = Server::with(|settings| settings.events.history = service).await;
+    let server = TestServer::start_with(|settings| settings.events.history = service).await;
     let api = server.admin().await;
     with_events(&api, 1).await;
     server.advance(MINUTE);
@@ -73,12 +73,12 @@ async fn sign_ins_are_listed_newest_first_with_their_users_and_reasons() {
 
 #[tokio::test]
 async fn without_the_service_sign_ins_are_unavailable_to_those_who_may_see_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let unavailable = json!({"detail": "History is unavailable."});
-    api.get(PATH).await.is(503, unavailable.clone());
-    server.with_role(json!({"administration_log": ["list"]})).await.get(PATH).await.is(503, unavailable);
-    server.as_type("internal").await.get(PATH).await.is(403, message::forbidden());
+    api.get(PATH).await.expect_reply(503, unavailable.clone());
+    server.with_role(json!({"administration_log": ["list"]})).await.get(PATH).await.expect_reply(503, unavailable);
+    server.as_type("internal").await.get(PATH).await.expect_reply(403, message::forbidden());
     api.get(&format!("{PATH}?limit=0&event_type=x&user=y&at__exclude=now")).await.refuses(json!({
         "limit": ["Ensure this value is greater than or equal to 1."],
         "event_type": ["Select a valid choice. x is not one of the available choices."],

@@ -1,10 +1,10 @@
 //! `/api/single-sign-on/`: the configurations (`docs/reference/single-sign-on.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND};
+use testkit::{ApiClient, SECOND};
 
 const PATH: &str = "/api/single-sign-on/";
 
@@ -14,26 +14,26 @@ fn body(name: &str) -> Value {
 }
 
 /// The same with these fields instead.
-fn with(name: &str, fields: Value) -> Value {
+fn body_with(name: &str, fields: Value) -> Value {
     let mut body = body(name);
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     body
 }
 
 /// The body without a field.
-fn without(field: &str) -> Value {
+fn body_without(field: &str) -> Value {
     let mut body = body("Incomplete");
     body.as_object_mut().unwrap().remove(field);
     body
 }
 
-async fn role(api: &Client, name: &str, permissions: Value) -> i64 {
+async fn role(api: &ApiClient, name: &str, permissions: Value) -> i64 {
     api.post("/api/roles/", json!({"name": name, "permissions": permissions})).await.id()
 }
 
 #[tokio::test]
 async fn a_configuration_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let first = role(&api, "Clerks", json!({"users": ["view"]})).await;
     let second = role(&api, "Guards", json!({"roles": ["list"]})).await;
@@ -49,11 +49,11 @@ async fn a_configuration_from_its_creation_to_its_end() {
         },
     });
     let fields = json!({"is_enabled": true, "auto_create_user": true, "roles": [second, first, second], "is_docs_addin_enabled": true});
-    api.post(PATH, with(" Company ", fields)).await.is(201, shown.clone());
-    api.get("/api/single-sign-on/1/").await.is(200, shown.clone());
+    api.post(PATH, body_with(" Company ", fields)).await.expect_reply(201, shown.clone());
+    api.get("/api/single-sign-on/1/").await.expect_reply(200, shown.clone());
     let mut listed = shown.clone();
     listed.as_object_mut().unwrap().remove("logout_url");
-    api.get(PATH).await.is(200, page(json!([listed])));
+    api.get(PATH).await.expect_reply(200, page(json!([listed])));
 
     server.advance(SECOND);
     let other = server.as_type("super_admin").await;
@@ -73,18 +73,18 @@ async fn a_configuration_from_its_creation_to_its_end() {
         // Neither changes: one cannot, the others are read-only.
         "provider": "provider_b", "id": 9, "redirect_uri": "https://evil.example/", "created_at": "2000-01-01T00:00:00Z",
     });
-    other.patch("/api/single-sign-on/1/", change).await.is(200, shown.clone());
-    api.get("/api/single-sign-on/1/").await.is(200, shown);
+    other.patch("/api/single-sign-on/1/", change).await.expect_reply(200, shown.clone());
+    api.get("/api/single-sign-on/1/").await.expect_reply(200, shown);
 
-    api.delete("/api/single-sign-on/1/").await.is_empty();
-    api.get("/api/single-sign-on/1/").await.is(404, message::not_found());
-    api.get(PATH).await.is(200, page(json!([])));
+    api.delete("/api/single-sign-on/1/").await.expect_empty();
+    api.get("/api/single-sign-on/1/").await.expect_reply(404, message::not_found());
+    api.get(PATH).await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn what_is_not_sent_has_its_default() {
-    let server = Server::start().await;
-    let made = server.admin().await.post(PATH, body("Plain")).await.created();
+    let server = TestServer::start().await;
+    let made = server.admin().await.post(PATH, body("Plain")).await.expect_created();
     for field in ["is_enabled", "auto_create_user", "is_docs_addin_enabled"] {
         assert_eq!(made[field], false, "{field}");
     }
@@ -96,16 +96,16 @@ async fn what_is_not_sent_has_its_default() {
 
 #[tokio::test]
 async fn every_field_has_its_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(PATH, body("Straße")).await.created();
+    api.post(PATH, body("Straße")).await.expect_created();
     let long = |length: usize| "a".repeat(length);
     let required = json!(["This field is required."]);
     api.post(PATH, json!({})).await.refuses(json!({
         "name": required, "client_id": required, "client_secret": required, "tenant_id": required, "provider": required,
     }));
     for field in ["name", "client_id", "client_secret", "tenant_id", "provider"] {
-        api.post(PATH, without(field)).await.refuses(json!({field: required}));
+        api.post(PATH, body_without(field)).await.refuses(json!({field: required}));
     }
     let one = |field: &str, message: &str| json!({field: [message]});
     for field in ["client_id", "client_secret", "tenant_id"] {
@@ -121,20 +121,23 @@ async fn every_field_has_its_rules() {
             (json!(long(256)), "Ensure this field has no more than 255 characters."),
         ] {
             let expected = one(field, expected);
-            api.post(PATH, with("Wrong", json!({field: value}))).await.refuses(expected.clone());
+            api.post(PATH, body_with("Wrong", json!({field: value}))).await.refuses(expected.clone());
             api.patch("/api/single-sign-on/1/", json!({field: value})).await.refuses(expected);
         }
         let both = json!({field: ["Ensure this field has no more than 255 characters.", "Enter a valid value."]});
-        api.post(PATH, with("Wrong", json!({field: "ä".repeat(256)}))).await.refuses(both);
+        api.post(PATH, body_with("Wrong", json!({field: "ä".repeat(256)}))).await.refuses(both);
         let mut longest = json!({"client_secret": "s3cret-X"});
         longest[field] = json!(long(255));
         api.patch("/api/single-sign-on/1/", longest).await.ok();
     }
     // A secret is not trimmed, the others are.
-    api.post(PATH, with("Wrong", json!({"client_secret": " a"})))
+    api.post(PATH, body_with("Wrong", json!({"client_secret": " a"})))
         .await
         .refuses(one("client_secret", "Enter a valid value."));
-    assert_eq!(api.post(PATH, with("Trimmed", json!({"client_id": " a "}))).await.created()["client_id"], "a");
+    assert_eq!(
+        api.post(PATH, body_with("Trimmed", json!({"client_id": " a "}))).await.expect_created()["client_id"],
+        "a"
+    );
 
     for (fields, expected) in [
         (json!({"name": long(101)}), one("name", "Ensure this field has no more than 100 characters.")),
@@ -151,13 +154,13 @@ async fn every_field_has_its_rules() {
         (json!({"roles": [77]}), one("roles", "Invalid pk 77 - object does not exist.")),
         (json!({"roles": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}), one("roles", "Up to 10 items allowed.")),
     ] {
-        api.post(PATH, with("Wrong", fields)).await.refuses(expected);
+        api.post(PATH, body_with("Wrong", fields)).await.refuses(expected);
     }
     api.patch("/api/single-sign-on/1/", json!({"name": "STRASSE"})).await.ok();
     // All at once, a rule over several fields among them.
     let fields =
         json!({"name": "", "client_id": "!", "provider": "provider_b", "is_docs_addin_enabled": true, "roles": [8]});
-    api.post(PATH, with("", fields)).await.refuses(json!({
+    api.post(PATH, body_with("", fields)).await.refuses(json!({
         "name": ["This field may not be blank."], "client_id": ["Enter a valid value."],
         "is_docs_addin_enabled": ["Provider must be `provider_a`"], "roles": ["Invalid pk 8 - object does not exist."],
     }));
@@ -165,22 +168,22 @@ async fn every_field_has_its_rules() {
 
 #[tokio::test]
 async fn the_docs_addin_is_for_one_configuration_of_provider_a() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let wrong = json!({"is_docs_addin_enabled": ["Provider must be `provider_a`"]});
     for sent in [true, false] {
         let fields = json!({"provider": "provider_b", "is_docs_addin_enabled": sent});
-        api.post(PATH, with("B", fields)).await.refuses(wrong.clone());
+        api.post(PATH, body_with("B", fields)).await.refuses(wrong.clone());
     }
-    let other = api.post(PATH, with("B", json!({"provider": "provider_b"}))).await.id();
+    let other = api.post(PATH, body_with("B", json!({"provider": "provider_b"}))).await.id();
     let other = format!("{PATH}{other}/");
     api.patch(&other, json!({"is_docs_addin_enabled": false})).await.refuses(wrong);
     api.patch(&other, json!({"name": "C"})).await.ok();
 
     let addin = json!({"is_docs_addin_enabled": true});
-    let first = api.post(PATH, with("First", addin.clone())).await.id();
+    let first = api.post(PATH, body_with("First", addin.clone())).await.id();
     let taken = json!({"is_docs_addin_enabled": ["This field must be unique."]});
-    api.post(PATH, with("Second", addin.clone())).await.refuses(taken.clone());
+    api.post(PATH, body_with("Second", addin.clone())).await.refuses(taken.clone());
     let second = api.post(PATH, body("Second")).await.id();
     let (first, second) = (format!("{PATH}{first}/"), format!("{PATH}{second}/"));
     api.patch(&second, addin.clone()).await.refuses(taken.clone());
@@ -201,14 +204,14 @@ async fn the_docs_addin_is_for_one_configuration_of_provider_a() {
 
 #[tokio::test]
 async fn parallel_creates_make_one_docs_addin_and_25_configurations() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let create = |body: Value| {
         let api = api.clone();
         tokio::spawn(async move { api.post(PATH, body).await })
     };
     let addins: Vec<_> =
-        (0..10).map(|n| create(with(&format!("Add-in {n}"), json!({"is_docs_addin_enabled": true})))).collect();
+        (0..10).map(|n| create(body_with(&format!("Add-in {n}"), json!({"is_docs_addin_enabled": true})))).collect();
     let mut made = 0;
     for addin in addins {
         let reply = addin.await.unwrap();
@@ -227,16 +230,16 @@ async fn parallel_creates_make_one_docs_addin_and_25_configurations() {
         assert!(reply.status == 201 || reply == (400, refused), "{reply:?}");
     }
     assert_eq!(made, 25);
-    api.delete(&format!("{PATH}{}/", api.get(PATH).await.ids()[0])).await.is_empty();
-    api.post(PATH, body("In its place")).await.created();
+    api.delete(&format!("{PATH}{}/", api.get(PATH).await.ids()[0])).await.expect_empty();
+    api.post(PATH, body("In its place")).await.expect_created();
 }
 
 #[tokio::test]
 async fn the_secret_is_nowhere_to_be_read() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let secret = "Very-Secret-0815";
-    let mut texts = vec![api.post(PATH, with("Quiet", json!({"client_secret": secret}))).await.text];
+    let mut texts = vec![api.post(PATH, body_with("Quiet", json!({"client_secret": secret}))).await.text];
     texts.push(api.patch("/api/single-sign-on/1/", json!({"client_secret": secret, "name": "Quieter"})).await.text);
     for path in [PATH, "/api/single-sign-on/1/", "/api/administration/log/"] {
         texts.push(api.get(path).await.text);
@@ -246,9 +249,9 @@ async fn the_secret_is_nowhere_to_be_read() {
     assert_eq!(log.column("changes")[0]["client_secret"], json!([null, "***"]));
     let second = log.column("changes").swap_remove(1);
     assert_eq!((&second["name"], &second["client_secret"][1]), (&json!(["Quiet", "Quieter"]), &json!("***")));
-    let stored = server.build.db.read::<Vec<String>, store::Error>(|conn| {
+    let stored = server.build.db.read::<Vec<String>, store::StoreError>(|conn| {
         let sql = store::Sql::new("SELECT client_secret, secret_key FROM single_sign_on");
-        conn.all(&sql, |row| Ok(format!("{} {}", row.text(0)?, row.text(1)?)))
+        conn.query_all(&sql, |row| Ok(format!("{} {}", row.text(0)?, row.text(1)?)))
     });
     texts.extend(stored.await.unwrap());
     for text in texts {
@@ -266,7 +269,7 @@ async fn the_secret_is_nowhere_to_be_read() {
 
 #[tokio::test]
 async fn each_method_asks_for_its_permission() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let mut callers = vec![(server.anonymous(), [401; 5])];
     for account_type in ["internal", "external", "full", "service_external"] {
@@ -309,15 +312,15 @@ async fn each_method_asks_for_its_permission() {
 
 #[tokio::test]
 async fn nobody_gives_a_role_that_holds_what_he_lacks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let clerk = server.with_role(json!({"single_sign_on": ["create", "edit"]})).await;
     let weak = role(&admin, "Weak", json!({"users": ["view"]})).await;
     let strong = role(&admin, "Strong", json!({"users": ["delete"]})).await;
-    clerk.post(PATH, with("Gift", json!({"roles": [weak, strong]}))).await.is(403, message::forbidden());
-    let gift = clerk.post(PATH, with("Gift", json!({"roles": [weak]}))).await.id();
+    clerk.post(PATH, body_with("Gift", json!({"roles": [weak, strong]}))).await.expect_reply(403, message::forbidden());
+    let gift = clerk.post(PATH, body_with("Gift", json!({"roles": [weak]}))).await.id();
     let path = format!("{PATH}{gift}/");
-    clerk.patch(&path, json!({"roles": [strong]})).await.is(403, message::forbidden());
+    clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
     admin.patch(&path, json!({"roles": [strong, weak]})).await.ok();
     // What is there may stay, and be taken away, but not be led to other people.
     clerk.patch(&path, json!({"name": "Present", "roles": [strong]})).await.ok();
@@ -327,16 +330,16 @@ async fn nobody_gives_a_role_that_holds_what_he_lacks() {
         json!({"is_enabled": true}),
         json!({"auto_create_user": true}),
     ] {
-        clerk.patch(&path, change).await.is(403, message::forbidden());
+        clerk.patch(&path, change).await.expect_reply(403, message::forbidden());
     }
     clerk.patch(&path, json!({"roles": [], "tenant_id": "mine", "client_secret": "mine"})).await.ok();
 }
 
 #[tokio::test]
 async fn a_secret_goes_to_no_new_tenant_and_no_new_client_by_itself() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post(PATH, body("Company")).await.created();
+    api.post(PATH, body("Company")).await.expect_created();
     let path = "/api/single-sign-on/1/";
     let required = json!({"client_secret": ["This field is required."]});
     api.patch(path, json!({"tenant_id": "tenant-2"})).await.refuses(required.clone());
@@ -355,7 +358,7 @@ async fn a_secret_goes_to_no_new_tenant_and_no_new_client_by_itself() {
 
 #[tokio::test]
 async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let service = server.as_type("service_internal").await;
     let clerk = server.with_role(json!({"single_sign_on": ["create", "edit"]})).await;
@@ -381,16 +384,16 @@ async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
 }
 
 /// Changes rows as a process of the version before does, which knows nothing of vouching.
-async fn as_before(server: &Server, sql: &'static str) {
+async fn as_before(server: &TestServer, sql: &'static str) {
     let run = move |conn: &mut store::Conn| conn.exec(&store::Sql::new(sql));
-    server.build.db.write::<u64, store::Error>(run).await.unwrap();
+    server.build.db.write::<u64, store::StoreError>(run).await.unwrap();
 }
 
 #[tokio::test]
 async fn nobody_vouches_for_what_a_process_of_the_version_before_has_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post(PATH, body("Company")).await.created();
+    admin.post(PATH, body("Company")).await.expect_created();
     let path = "/api/single-sign-on/1/";
     let vouched_by = async || admin.get(path).await["_meta"]["labels"]["vouched_by"].clone();
     as_before(&server, "UPDATE single_sign_on SET name = 'Firm', name_fold = 'firm', is_docs_addin_enabled = 1").await;
@@ -412,18 +415,18 @@ async fn nobody_vouches_for_what_a_process_of_the_version_before_has_changed() {
 
 #[tokio::test]
 async fn a_role_that_is_deleted_leaves_its_configurations() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let (one, two) = (role(&api, "One", json!({})).await, role(&api, "Two", json!({})).await);
-    let id = api.post(PATH, with("Roles", json!({"roles": [one, two]}))).await.id();
-    api.delete(&format!("/api/roles/{one}/")).await.is_empty();
+    let id = api.post(PATH, body_with("Roles", json!({"roles": [one, two]}))).await.id();
+    api.delete(&format!("/api/roles/{one}/")).await.expect_empty();
     let left = api.get(&format!("{PATH}{id}/")).await.ok();
     assert_eq!((&left["roles"], &left["_meta"]["labels"]["roles"]), (&json!([two]), &json!(["Two"])));
 }
 
 #[tokio::test]
 async fn the_list_is_filtered_and_sorted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for (name, fields) in [
         ("beta", json!({"is_enabled": true})),
@@ -431,7 +434,7 @@ async fn the_list_is_filtered_and_sorted() {
         ("ÄRGER", json!({"is_docs_addin_enabled": true})),
     ] {
         server.advance(SECOND);
-        api.post(PATH, with(name, fields)).await.created();
+        api.post(PATH, body_with(name, fields)).await.expect_created();
     }
     server.advance(SECOND);
     api.patch("/api/single-sign-on/1/", json!({})).await.ok();
@@ -466,8 +469,8 @@ async fn the_list_is_filtered_and_sorted() {
 
 #[tokio::test]
 async fn options_describe_configurations() {
-    let server = Server::start().await;
-    server.anonymous().options(PATH).await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options(PATH).await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options(PATH).await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 25}));
     let schema = |alias: &str| {

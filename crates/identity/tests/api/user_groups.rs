@@ -1,14 +1,14 @@
 //! `/api/user-groups/` (`docs/reference/user-groups.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND};
+use testkit::{ApiClient, SECOND};
 
 #[tokio::test]
 async fn a_group_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut group = json!({
         "id": 1,
@@ -21,14 +21,14 @@ async fn a_group_from_its_creation_to_its_end() {
         "_meta": {"permissions": {"view": true, "edit": true, "delete": true, "edit_perm_set": true}},
     });
     let body = json!({"name": " Registry ", "description": "Ground floor", "id": 9, "created_by": 9});
-    api.post("/api/user-groups/", body).await.is(201, group.clone());
-    api.get("/api/user-groups/1/").await.is(200, group.clone());
-    api.get("/api/user-groups/").await.is(200, page(json!([group])));
+    api.post("/api/user-groups/", body).await.expect_reply(201, group.clone());
+    api.get("/api/user-groups/1/").await.expect_reply(200, group.clone());
+    api.get("/api/user-groups/").await.expect_reply(200, page(json!([group])));
 
     // Its creator owns it; nobody is a member; two sets were made by the system.
     let owner = json!({"user": admin(), "created_at": START, "created_by": admin()});
-    api.get("/api/user-groups/1/owners/users/").await.is(200, page(json!([owner])));
-    api.get("/api/user-groups/1/members/users/").await.is(200, page(json!([])));
+    api.get("/api/user-groups/1/owners/users/").await.expect_reply(200, page(json!([owner])));
+    api.get("/api/user-groups/1/members/users/").await.expect_reply(200, page(json!([])));
     let set = |id: i64, name: &str, actions: Value| {
         json!({
             "id": id, "name": name, "type": name, "permissions": {"user_groups": actions},
@@ -36,28 +36,28 @@ async fn a_group_from_its_creation_to_its_end() {
         })
     };
     let sets = json!([set(1, "everyone", json!([])), set(2, "members", json!(["view"]))]);
-    api.get("/api/user-groups/1/permission-sets/").await.is(200, page(sets));
+    api.get("/api/user-groups/1/permission-sets/").await.expect_reply(200, page(sets));
 
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
     group["name"] = json!("Archive");
     group["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     group["modified_by"] = user(&second, "super_admin");
-    second.patch("/api/user-groups/1/", json!({"name": "Archive", "planet": "Mars"})).await.is(200, group);
+    second.patch("/api/user-groups/1/", json!({"name": "Archive", "planet": "Mars"})).await.expect_reply(200, group);
 
-    api.delete("/api/user-groups/1/").await.is_empty();
-    api.get("/api/user-groups/1/").await.is(404, message::not_found());
+    api.delete("/api/user-groups/1/").await.expect_empty();
+    api.get("/api/user-groups/1/").await.expect_reply(404, message::not_found());
     for below in ["members/users/", "owners/users/", "permission-sets/"] {
-        api.get(&format!("/api/user-groups/1/{below}")).await.is(404, message::not_found());
+        api.get(&format!("/api/user-groups/1/{below}")).await.expect_reply(404, message::not_found());
     }
-    api.get("/api/user-groups/").await.is(200, page(json!([])));
+    api.get("/api/user-groups/").await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn name_and_description_have_the_standard_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/user-groups/", json!({"name": "Straße"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Straße"})).await.expect_created();
     let long = |length: usize| "ö".repeat(length);
     let refused = |name: Value, message: &str| (name, json!({"name": [message]}));
     for (name, errors) in [
@@ -73,9 +73,9 @@ async fn name_and_description_have_the_standard_rules() {
         "name": ["This field is required."],
         "description": ["Ensure this field has no more than 500 characters."],
     }));
-    api.post("/api/user-groups/", json!({"name": long(100), "description": long(500)})).await.created();
+    api.post("/api/user-groups/", json!({"name": long(100), "description": long(500)})).await.expect_created();
     // The names of sets are none for groups.
-    api.post("/api/user-groups/", json!({"name": "Everyone"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Everyone"})).await.expect_created();
     api.patch("/api/user-groups/1/", json!({"name": "STRASSE", "description": ""})).await.ok();
     api.patch("/api/user-groups/1/", json!({"name": "EVERYONE"}))
         .await
@@ -84,7 +84,7 @@ async fn name_and_description_have_the_standard_rules() {
 
 /// What `_meta.permissions` of a group tells a caller, as `[view, edit, delete, edit_perm_set]`; null when the caller
 /// may not view it.
-async fn rights(caller: &Client, group: i64) -> Value {
+async fn rights(caller: &ApiClient, group: i64) -> Value {
     let reply = caller.get(&format!("/api/user-groups/{group}/")).await;
     if reply == (403, message::forbidden()) {
         return Value::Null;
@@ -95,7 +95,7 @@ async fn rights(caller: &Client, group: i64) -> Value {
 
 #[tokio::test]
 async fn rights_come_from_the_account_ownership_membership_sets_and_roles() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
     let path = format!("/api/user-groups/{group}/");
@@ -104,14 +104,14 @@ async fn rights_come_from_the_account_ownership_membership_sets_and_roles() {
     let (owner, assignee) = (server.as_type("external").await, server.as_type("full").await);
     let (teammate, robot) = (server.as_type("internal").await, server.as_type("service_external").await);
 
-    api.post(&format!("{path}members/users/"), json!([member.id])).await.created();
-    api.post(&format!("{path}owners/users/"), json!([owner.id])).await.created();
+    api.post(&format!("{path}members/users/"), json!([member.id])).await.expect_created();
+    api.post(&format!("{path}owners/users/"), json!([owner.id])).await.expect_created();
     let body = json!({"name": "Deleters", "permissions": {"user_groups": ["delete"]}});
     let set = api.post(&format!("{path}permission-sets/"), body).await.id();
     let team = api.post("/api/user-groups/", json!({"name": "Team"})).await.id();
-    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([teammate.id])).await.created();
-    api.post(&format!("{path}permission-sets/{set}/assignees/users/"), json!([assignee.id])).await.created();
-    api.post(&format!("{path}permission-sets/{set}/assignees/user-groups/"), json!([team])).await.created();
+    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([teammate.id])).await.expect_created();
+    api.post(&format!("{path}permission-sets/{set}/assignees/users/"), json!([assignee.id])).await.expect_created();
+    api.post(&format!("{path}permission-sets/{set}/assignees/user-groups/"), json!([team])).await.expect_created();
 
     assert_eq!(rights(&api, group).await, all);
     assert_eq!(rights(&server.as_type("service_internal").await, group).await, all);
@@ -135,22 +135,22 @@ async fn rights_come_from_the_account_ownership_membership_sets_and_roles() {
     // Rights add up: `edit` from one set, `delete` from another.
     let edit = json!({"permissions": {"user_groups": ["edit"]}});
     api.patch(&format!("{path}permission-sets/{members}/"), edit).await.ok();
-    api.post(&format!("{path}members/users/"), json!([assignee.id, robot.id])).await.created();
+    api.post(&format!("{path}members/users/"), json!([assignee.id, robot.id])).await.expect_created();
     assert_eq!(rights(&assignee, group).await, json!([true, true, true, false]));
     assert_eq!(rights(&robot, group).await, json!([true, true, false, false]));
 
     // And go with what gave them.
-    api.delete_all(&format!("{path}permission-sets/{set}/assignees/user-groups/"), json!([team])).await.is_empty();
+    api.delete_all(&format!("{path}permission-sets/{set}/assignees/user-groups/"), json!([team])).await.expect_empty();
     assert_eq!(rights(&teammate, group).await, json!([true, false, false, false]));
-    api.delete_all(&format!("{path}owners/users/"), json!([owner.id])).await.is_empty();
+    api.delete_all(&format!("{path}owners/users/"), json!([owner.id])).await.expect_empty();
     assert_eq!(rights(&owner, group).await, json!([true, false, false, false]));
-    api.delete_all(&format!("{path}members/users/"), json!([robot.id])).await.is_empty();
+    api.delete_all(&format!("{path}members/users/"), json!([robot.id])).await.expect_empty();
     assert_eq!(rights(&robot, group).await, Value::Null);
 }
 
 #[tokio::test]
 async fn each_method_asks_for_its_right() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let (viewer, editor) = (server.as_type("external").await, server.as_type("external").await);
     let (deleter, owner) = (server.as_type("external").await, server.as_type("external").await);
@@ -171,9 +171,12 @@ async fn each_method_asks_for_its_right() {
         let body = json!({"name": "Set", "permissions": {"user_groups": actions}});
         let set = admin.post(&format!("{path}permission-sets/"), body).await.id();
         if caller.id == owner.id {
-            admin.post(&format!("{path}owners/users/"), json!([caller.id])).await.created();
+            admin.post(&format!("{path}owners/users/"), json!([caller.id])).await.expect_created();
         } else if caller.id > 0 {
-            admin.post(&format!("{path}permission-sets/{set}/assignees/users/"), json!([caller.id])).await.created();
+            admin
+                .post(&format!("{path}permission-sets/{set}/assignees/users/"), json!([caller.id]))
+                .await
+                .expect_created();
         }
         assert_eq!(caller.get(&path).await.status, view, "{}", caller.username);
         assert_eq!(caller.patch(&path, json!({"description": "x"})).await.status, edit, "{}", caller.username);
@@ -183,15 +186,15 @@ async fn each_method_asks_for_its_right() {
 
 #[tokio::test]
 async fn groups_are_created_by_holders_of_create_who_own_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = |name: &str| json!({"name": name});
-    server.anonymous().post("/api/user-groups/", body("a")).await.is(401, message::unauthenticated());
+    server.anonymous().post("/api/user-groups/", body("a")).await.expect_reply(401, message::unauthenticated());
     for account_type in ["internal", "external", "full", "service_external"] {
         let caller = server.as_type(account_type).await;
-        caller.post("/api/user-groups/", json!({})).await.is(403, message::forbidden());
+        caller.post("/api/user-groups/", json!({})).await.expect_reply(403, message::forbidden());
     }
     let creator = server.with_role(json!({"user_groups": ["create"]})).await;
-    let group = creator.post("/api/user-groups/", body("Mine")).await.created();
+    let group = creator.post("/api/user-groups/", body("Mine")).await.expect_created();
     assert_eq!(group["created_by"], user(&creator, "full"));
     assert_eq!(
         group["_meta"]["permissions"],
@@ -208,40 +211,40 @@ async fn groups_are_created_by_holders_of_create_who_own_them() {
 
 #[tokio::test]
 async fn refusals_come_in_their_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let stranger = server.as_type("internal").await;
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
     let (known, unknown) = (format!("/api/user-groups/{group}/"), "/api/user-groups/999/");
     let wrong = json!({"name": ""});
-    server.anonymous().patch(unknown, wrong.clone()).await.is(401, message::unauthenticated());
-    stranger.patch(unknown, wrong.clone()).await.is(404, message::not_found());
-    stranger.get(unknown).await.is(404, message::not_found());
-    stranger.delete(unknown).await.is(404, message::not_found());
-    stranger.patch(&known, wrong.clone()).await.is(403, message::forbidden());
-    stranger.call("PATCH", &known).body("application/json", "{").send().await.is(403, message::forbidden());
+    server.anonymous().patch(unknown, wrong.clone()).await.expect_reply(401, message::unauthenticated());
+    stranger.patch(unknown, wrong.clone()).await.expect_reply(404, message::not_found());
+    stranger.get(unknown).await.expect_reply(404, message::not_found());
+    stranger.delete(unknown).await.expect_reply(404, message::not_found());
+    stranger.patch(&known, wrong.clone()).await.expect_reply(403, message::forbidden());
+    stranger.call("PATCH", &known).body("application/json", "{").send().await.expect_reply(403, message::forbidden());
     api.patch(&known, wrong).await.refuses(json!({"name": ["This field may not be blank."]}));
 }
 
 #[tokio::test]
 async fn the_list_shows_what_the_caller_may_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let (internal, external) = (server.as_type("internal").await, server.as_type("external").await);
-    external.get("/api/user-groups/").await.is(403, message::forbidden());
-    internal.get("/api/user-groups/").await.is(200, page(json!([])));
-    server.anonymous().get("/api/user-groups/").await.is(401, message::unauthenticated());
+    external.get("/api/user-groups/").await.expect_reply(403, message::forbidden());
+    internal.get("/api/user-groups/").await.expect_reply(200, page(json!([])));
+    server.anonymous().get("/api/user-groups/").await.expect_reply(401, message::unauthenticated());
     for name in ["First", "Second", "Third"] {
-        api.post("/api/user-groups/", json!({"name": name})).await.created();
+        api.post("/api/user-groups/", json!({"name": name})).await.expect_created();
     }
-    api.post("/api/user-groups/2/members/users/", json!([external.id])).await.created();
+    api.post("/api/user-groups/2/members/users/", json!([external.id])).await.expect_created();
 
     // Listing is not viewing: a holder of `list` sees the group in the list, and is told that he may not view it.
     let listed = internal.get("/api/user-groups/").await;
     assert_eq!((listed.ids(), &listed["total_count"]), (vec![1, 2, 3], &json!(3)));
     let none = json!({"permissions": {"view": false, "edit": false, "delete": false, "edit_perm_set": false}});
     assert_eq!(listed.column("_meta"), [none.clone(), none.clone(), none]);
-    internal.get("/api/user-groups/1/").await.is(403, message::forbidden());
+    internal.get("/api/user-groups/1/").await.expect_reply(403, message::forbidden());
 
     // Others see what they may view, and are counted nothing else.
     let listed = external.get("/api/user-groups/?name__icontains=s").await;
@@ -252,12 +255,12 @@ async fn the_list_shows_what_the_caller_may_list() {
 
 #[tokio::test]
 async fn the_list_is_filtered_and_sorted_by_its_columns() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let second = server.as_type("super_admin").await;
     for (creator, name) in [(&second, "beta"), (&api, "Alpha"), (&api, "ÄRGER"), (&second, "alphabet")] {
         server.advance(SECOND);
-        creator.post("/api/user-groups/", json!({"name": name})).await.created();
+        creator.post("/api/user-groups/", json!({"name": name})).await.expect_created();
     }
     server.advance(SECOND);
     second.patch("/api/user-groups/2/", json!({})).await.ok();
@@ -286,16 +289,16 @@ async fn the_list_is_filtered_and_sorted_by_its_columns() {
 
 #[tokio::test]
 async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_view() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let (ann, bob) = (server.as_type("internal").await, server.as_type("external").await);
     for (group, members) in [(1, vec![ann.id, bob.id]), (2, vec![bob.id]), (3, vec![]), (4, vec![ann.id])] {
         assert_eq!(api.post("/api/user-groups/", json!({"name": format!("Group {group}")})).await.id(), group);
         for member in members {
-            api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member])).await.created();
+            api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member])).await.expect_created();
         }
     }
-    let groups = async |caller: &Client, query: String| -> Vec<i64> {
+    let groups = async |caller: &ApiClient, query: String| -> Vec<i64> {
         caller.get(&format!("/api/user-groups/?{query}")).await.ids()
     };
     // Whoever may view all groups, such as an administrator.
@@ -320,55 +323,57 @@ async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_vie
     assert_eq!(bob.get("/api/user-groups/1/members/users/").await["total_count"], 2);
     assert_eq!(groups(&bob, format!("member={}", ann.id)).await, [1]);
     assert_eq!(groups(&bob, format!("member={}", bob.id)).await, [1, 2]);
-    server.as_type("external").await.get("/api/user-groups/?member=x").await.is(403, message::forbidden());
+    server.as_type("external").await.get("/api/user-groups/?member=x").await.expect_reply(403, message::forbidden());
 
     api.get("/api/user-groups/?member=x&member__gt=1").await.refuses(json!({
         "member": ["A valid integer is required."],
         "member__gt": ["Select a valid choice. gt is not one of the available choices."],
     }));
     // Whoever is deleted is a member no more.
-    api.delete(&format!("/api/users/{}/", ann.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/", ann.id)).await.expect_empty();
     assert_eq!(groups(&api, format!("member={}", ann.id)).await, Vec::<i64>::new());
 }
 
 #[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let tag = api.post("/api/user-groups/", json!({"name": "Group"})).await.header("etag").to_owned();
     assert_eq!(api.get("/api/user-groups/1/").await.header("etag"), tag);
     api.with_header("if-match", &tag).patch("/api/user-groups/1/", json!({"description": "x"})).await.ok();
     let late = api.with_header("if-match", &tag);
-    late.patch("/api/user-groups/1/", json!({"name": "y"})).await.is(412, message::detail("Object has been changed."));
-    late.delete("/api/user-groups/1/").await.is(412, message::detail("Object has been changed."));
-    api.with_header("if-match", "*").delete("/api/user-groups/1/").await.is_empty();
+    late.patch("/api/user-groups/1/", json!({"name": "y"}))
+        .await
+        .expect_reply(412, message::detail("Object has been changed."));
+    late.delete("/api/user-groups/1/").await.expect_reply(412, message::detail("Object has been changed."));
+    api.with_header("if-match", "*").delete("/api/user-groups/1/").await.expect_empty();
 }
 
 #[tokio::test]
 async fn a_deleted_group_leaves_the_sets_that_it_was_assigned_to() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let user = server.as_type("external").await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     let team = api.post("/api/user-groups/", json!({"name": "Team"})).await.id();
-    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([user.id])).await.created();
+    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([user.id])).await.expect_created();
     let body = json!({"name": "Viewers", "permissions": {"user_groups": ["view"]}});
     let set = api.post("/api/user-groups/1/permission-sets/", body).await.id();
     let assigned = format!("/api/user-groups/1/permission-sets/{set}/assignees/user-groups/");
-    api.post(&assigned, json!([team])).await.created();
+    api.post(&assigned, json!([team])).await.expect_created();
     user.get("/api/user-groups/1/").await.ok();
 
-    api.delete(&format!("/api/user-groups/{team}/")).await.is_empty();
-    api.get(&assigned).await.is(200, page(json!([])));
-    user.get("/api/user-groups/1/").await.is(403, message::forbidden());
+    api.delete(&format!("/api/user-groups/{team}/")).await.expect_empty();
+    api.get(&assigned).await.expect_reply(200, page(json!([])));
+    user.get("/api/user-groups/1/").await.expect_reply(403, message::forbidden());
     // A group with assignees goes too.
-    api.delete("/api/user-groups/1/").await.is_empty();
+    api.delete("/api/user-groups/1/").await.expect_empty();
 }
 
 #[tokio::test]
 async fn options_describe_groups() {
-    let server = Server::start().await;
-    server.anonymous().options("/api/user-groups/").await.is(401, message::unauthenticated());
+    let server = TestServer::start().await;
+    server.anonymous().options("/api/user-groups/").await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options("/api/user-groups/").await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 1000}));
     let columns = document["list"]["columns"].as_array().unwrap();

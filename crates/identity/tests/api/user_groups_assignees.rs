@@ -1,10 +1,10 @@
 //! `…/permission-sets/{id}/assignees/` of a group: users and groups (`docs/reference/permission-sets.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, page, user};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND};
+use testkit::{ApiClient, SECOND};
 
 /// The custom set of the only group.
 const USERS: &str = "/api/user-groups/1/permission-sets/3/assignees/users/";
@@ -14,10 +14,10 @@ const EVERYONE: &str = "/api/user-groups/1/permission-sets/1/assignees/";
 const MEMBERS: &str = "/api/user-groups/1/permission-sets/2/assignees/";
 
 /// The first super admin, who made group 1 with the custom set 3.
-async fn with_set(server: &Server) -> Client {
+async fn with_set(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
-    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
+    api.post("/api/user-groups/1/permission-sets/", json!({"name": "Set"})).await.expect_created();
     api
 }
 
@@ -28,48 +28,50 @@ fn users(page: &testkit::Reply) -> Vec<i64> {
 
 #[tokio::test]
 async fn users_are_assigned_and_taken_away() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let (ann, ben) = (server.as_type("internal").await, server.as_type("service_external").await);
-    let record = |client: &Client, account_type: &str, at: &str, by: Value| json!({"user": user(client, account_type), "created_at": at, "created_by": by});
+    let record = |client: &ApiClient, account_type: &str, at: &str, by: Value| json!({"user": user(client, account_type), "created_at": at, "created_by": by});
     let first = record(&ann, "internal", START, admin());
-    api.post(USERS, json!([ann.id])).await.is(201, json!([first]));
+    api.post(USERS, json!([ann.id])).await.expect_reply(201, json!([first]));
 
     // Who is there already stays as he is, and is answered too, in the order sent; the same id twice counts once.
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
     let later = record(&ben, "service_external", "2026-01-31T09:30:01.000000Z", user(&second, "super_admin"));
-    second.post(USERS, json!([ben.id, ann.id, ben.id])).await.is(201, json!([later, first]));
-    api.get(USERS).await.is(200, page(json!([first, later])));
+    second.post(USERS, json!([ben.id, ann.id, ben.id])).await.expect_reply(201, json!([later, first]));
+    api.get(USERS).await.expect_reply(200, page(json!([first, later])));
     api.get(&format!("{USERS}?ordering=-created_at&user={}&planet=x", ann.id))
         .await
-        .is(200, page(json!([first, later])));
+        .expect_reply(200, page(json!([first, later])));
 
-    api.delete_all(USERS, json!([ann.id, ann.id])).await.is_empty();
-    api.get(USERS).await.is(200, page(json!([later])));
+    api.delete_all(USERS, json!([ann.id, ann.id])).await.expect_empty();
+    api.get(USERS).await.expect_reply(200, page(json!([later])));
     let gone = message::detail(&format!("Invalid pk {} - object does not exist.", ann.id));
-    api.delete_all(USERS, json!([ben.id, ann.id])).await.is(400, gone);
-    api.get(USERS).await.is(200, page(json!([later])));
+    api.delete_all(USERS, json!([ben.id, ann.id])).await.expect_reply(400, gone);
+    api.get(USERS).await.expect_reply(200, page(json!([later])));
 }
 
 #[tokio::test]
 async fn groups_are_assigned_and_taken_away() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
-    api.post("/api/user-groups/", json!({"name": "Team"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Team"})).await.expect_created();
     let record = |id: i64, name: &str| json!({"id": id, "name": name, "created_by": admin(), "created_at": START});
-    api.post(GROUPS, json!([2])).await.is(201, json!([record(2, "Team")]));
+    api.post(GROUPS, json!([2])).await.expect_reply(201, json!([record(2, "Team")]));
     // A group may be assigned to its own set.
-    api.post(GROUPS, json!([1, 2])).await.is(201, json!([record(1, "Group"), record(2, "Team")]));
-    api.get(GROUPS).await.is(200, page(json!([record(2, "Team"), record(1, "Group")])));
-    api.delete_all(GROUPS, json!([2])).await.is_empty();
-    api.get(GROUPS).await.is(200, page(json!([record(1, "Group")])));
-    api.delete_all(GROUPS, json!([2])).await.is(400, message::detail("Invalid pk 2 - object does not exist."));
+    api.post(GROUPS, json!([1, 2])).await.expect_reply(201, json!([record(1, "Group"), record(2, "Team")]));
+    api.get(GROUPS).await.expect_reply(200, page(json!([record(2, "Team"), record(1, "Group")])));
+    api.delete_all(GROUPS, json!([2])).await.expect_empty();
+    api.get(GROUPS).await.expect_reply(200, page(json!([record(1, "Group")])));
+    api.delete_all(GROUPS, json!([2]))
+        .await
+        .expect_reply(400, message::detail("Invalid pk 2 - object does not exist."));
 }
 
 #[tokio::test]
 async fn bodies_are_lists_of_known_ids() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     for path in [USERS, GROUPS] {
         for (body, detail) in [
@@ -107,147 +109,147 @@ async fn bodies_are_lists_of_known_ids() {
             .body("text/plain", "[1]")
             .send()
             .await
-            .is(415, message::detail("Unsupported media type \"text/plain\" in request."));
+            .expect_reply(415, message::detail("Unsupported media type \"text/plain\" in request."));
     }
     // All or nothing.
     api.post(USERS, json!([1, 999])).await.expect(400);
-    api.get(USERS).await.is(200, page(json!([])));
+    api.get(USERS).await.expect_reply(200, page(json!([])));
     // More ids than a request may have.
     let ids = |count: i64| json!((1..=count).collect::<Vec<_>>());
     let too_many = |count: i64| message::detail(&format!("Up to {count} items allowed."));
-    api.post(USERS, ids(101)).await.is(400, too_many(100));
-    api.delete_all(USERS, ids(101)).await.is(400, too_many(100));
-    api.post(GROUPS, ids(11)).await.is(400, too_many(10));
-    api.delete_all(GROUPS, ids(11)).await.is(400, too_many(10));
+    api.post(USERS, ids(101)).await.expect_reply(400, too_many(100));
+    api.delete_all(USERS, ids(101)).await.expect_reply(400, too_many(100));
+    api.post(GROUPS, ids(11)).await.expect_reply(400, too_many(10));
+    api.delete_all(GROUPS, ids(11)).await.expect_reply(400, too_many(10));
 }
 
 #[tokio::test]
 async fn one_time_deleted_and_anonymized_accounts_are_not_assigned() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let (gone, nobody) = (server.as_type("internal").await.id, server.as_type("internal").await.id);
     server.account("one_time_completion").await;
     let one_time = api.get("/api/users/?account_type=one_time_completion").await.ids()[0];
     let refused = message::detail(&format!("1 Time Completion account {one_time} cannot be assignee."));
-    api.post(USERS, json!([1, one_time])).await.is(400, refused);
-    api.delete(&format!("/api/users/{gone}/")).await.is_empty();
+    api.post(USERS, json!([1, one_time])).await.expect_reply(400, refused);
+    api.delete(&format!("/api/users/{gone}/")).await.expect_empty();
     api.post(&format!("/api/users/{nobody}/anonymize/"), json!({})).await.ok();
     for id in [gone, nobody] {
         let unknown = message::detail(&format!("Invalid pk {id} - object does not exist."));
-        api.post(USERS, json!([id])).await.is(400, unknown);
+        api.post(USERS, json!([id])).await.expect_reply(400, unknown);
     }
-    api.get(USERS).await.is(200, page(json!([])));
+    api.get(USERS).await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn who_is_anonymized_or_deleted_is_no_assignee_any_more() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let (ann, ben) = (server.as_type("internal").await.id, server.as_type("internal").await.id);
     let cleo = server.as_type("external").await.id;
-    api.post(USERS, json!([ann, ben, cleo])).await.created();
+    api.post(USERS, json!([ann, ben, cleo])).await.expect_created();
     api.post(&format!("/api/users/{ann}/anonymize/"), json!({})).await.ok();
-    api.delete(&format!("/api/users/{ben}/")).await.is_empty();
+    api.delete(&format!("/api/users/{ben}/")).await.expect_empty();
     assert_eq!(users(&api.get(USERS).await), [cleo]);
     // Who assigned somebody is still told when he is gone.
     let second = server.as_type("super_admin").await;
-    second.post(USERS, json!([1])).await.created();
-    api.delete(&format!("/api/users/{}/", second.id)).await.is_empty();
+    second.post(USERS, json!([1])).await.expect_created();
+    api.delete(&format!("/api/users/{}/", second.id)).await.expect_empty();
     let by = api.get(USERS).await.ok()["results"][1]["created_by"].clone();
     assert_eq!((&by["id"], &by["is_deleted"]), (&json!(second.id), &json!(true)));
 }
 
 #[tokio::test]
 async fn nobody_is_assigned_to_the_sets_of_the_system() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let refused = message::detail("Assignees can not be set to this permission set type.");
     for set in [EVERYONE, MEMBERS] {
         for (kind, id) in [("users/", 1), ("user-groups/", 1)] {
             let path = format!("{set}{kind}");
-            api.post(&path, json!([id])).await.is(400, refused.clone());
-            api.get(&path).await.is(200, page(json!([])));
+            api.post(&path, json!([id])).await.expect_reply(400, refused.clone());
+            api.get(&path).await.expect_reply(200, page(json!([])));
             let gone = message::detail("Invalid pk 1 - object does not exist.");
-            api.delete_all(&path, json!([id])).await.is(400, gone);
+            api.delete_all(&path, json!([id])).await.expect_reply(400, gone);
         }
     }
 }
 
 #[tokio::test]
 async fn a_set_has_ten_groups_at_most() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     for n in 2..=12 {
-        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.created();
+        api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.expect_created();
     }
-    let refused = message::exceeded("10 permission set assignees");
-    api.post(GROUPS, json!([1, 2, 3, 4, 5, 6])).await.created();
+    let refused = message::limit_exceeded("10 permission set assignees");
+    api.post(GROUPS, json!([1, 2, 3, 4, 5, 6])).await.expect_created();
     api.post(GROUPS, json!([7, 8, 9, 10, 11])).await.refuses(refused.clone());
     assert_eq!(api.get(GROUPS).await["total_count"], 6);
-    api.post(GROUPS, json!([7, 8, 9, 10])).await.created();
+    api.post(GROUPS, json!([7, 8, 9, 10])).await.expect_created();
     // Those that are there already take no place.
-    api.post(GROUPS, json!([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])).await.created();
+    api.post(GROUPS, json!([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])).await.expect_created();
     api.post(GROUPS, json!([11])).await.refuses(refused);
-    api.post(GROUPS, json!([999])).await.is(400, message::detail("Invalid pk 999 - object does not exist."));
-    api.delete_all(GROUPS, json!([1])).await.is_empty();
-    api.post(GROUPS, json!([11])).await.created();
+    api.post(GROUPS, json!([999])).await.expect_reply(400, message::detail("Invalid pk 999 - object does not exist."));
+    api.delete_all(GROUPS, json!([1])).await.expect_empty();
+    api.post(GROUPS, json!([11])).await.expect_created();
     // Each set has places of its own.
     let another = api.post("/api/user-groups/1/permission-sets/", json!({"name": "Another"})).await.id();
     let another = format!("/api/user-groups/1/permission-sets/{another}/assignees/user-groups/");
-    api.post(&another, json!([12])).await.created();
+    api.post(&another, json!([12])).await.expect_created();
 }
 
 #[tokio::test]
 async fn a_set_has_a_hundred_users_at_most() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     for n in 2..=101 {
         let body = json!({
             "username": format!("user{n}@example.com"), "account_type": "external", "first_name": "U",
             "last_name": format!("{n}"), "delay_activation": true,
         });
-        api.post("/api/users/", body).await.created();
+        api.post("/api/users/", body).await.expect_created();
     }
-    api.post(USERS, json!((1..=100).collect::<Vec<_>>())).await.created();
-    let refused = message::exceeded("100 permission set assignees");
+    api.post(USERS, json!((1..=100).collect::<Vec<_>>())).await.expect_created();
+    let refused = message::limit_exceeded("100 permission set assignees");
     api.post(USERS, json!([101])).await.refuses(refused);
-    api.delete_all(USERS, json!((1..=100).collect::<Vec<_>>())).await.is_empty();
-    api.post(USERS, json!([101])).await.created();
+    api.delete_all(USERS, json!((1..=100).collect::<Vec<_>>())).await.expect_empty();
+    api.post(USERS, json!([101])).await.expect_created();
 }
 
 #[tokio::test]
 async fn only_whom_the_caller_may_list_is_assigned() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let (owner, colleague) = (server.as_type("external").await, server.as_type("external").await);
     let stranger = server.as_type("internal").await;
-    api.post("/api/user-groups/", json!({"name": "Hidden"})).await.created();
-    api.post("/api/user-groups/1/owners/users/", json!([owner.id])).await.created();
-    api.post("/api/user-groups/1/members/users/", json!([colleague.id])).await.created();
+    api.post("/api/user-groups/", json!({"name": "Hidden"})).await.expect_created();
+    api.post("/api/user-groups/1/owners/users/", json!([owner.id])).await.expect_created();
+    api.post("/api/user-groups/1/members/users/", json!([colleague.id])).await.expect_created();
 
     let text = |what: &str, id: i64| {
         message::detail(&format!("You do not have permission to assign {what} {id} to User Group Permission Set 3."))
     };
-    owner.post(USERS, json!([colleague.id, owner.id])).await.created();
-    owner.post(USERS, json!([colleague.id, stranger.id])).await.is(400, text("user", stranger.id));
-    owner.post(GROUPS, json!([1, 2])).await.is(400, text("user group", 2));
-    owner.post(GROUPS, json!([1])).await.created();
+    owner.post(USERS, json!([colleague.id, owner.id])).await.expect_created();
+    owner.post(USERS, json!([colleague.id, stranger.id])).await.expect_reply(400, text("user", stranger.id));
+    owner.post(GROUPS, json!([1, 2])).await.expect_reply(400, text("user group", 2));
+    owner.post(GROUPS, json!([1])).await.expect_created();
     // Who is assigned already may be sent, and be taken away, by whoever changes sets.
-    api.post(USERS, json!([stranger.id])).await.created();
-    api.post(GROUPS, json!([2])).await.created();
-    owner.post(USERS, json!([stranger.id])).await.created();
-    owner.delete_all(USERS, json!([stranger.id])).await.is_empty();
-    owner.delete_all(GROUPS, json!([2])).await.is_empty();
+    api.post(USERS, json!([stranger.id])).await.expect_created();
+    api.post(GROUPS, json!([2])).await.expect_created();
+    owner.post(USERS, json!([stranger.id])).await.expect_created();
+    owner.delete_all(USERS, json!([stranger.id])).await.expect_empty();
+    owner.delete_all(GROUPS, json!([2])).await.expect_empty();
     // The list permissions come with the account type, too.
     let internal = server.as_type("internal").await;
-    api.post("/api/user-groups/1/owners/users/", json!([internal.id])).await.created();
-    internal.post(USERS, json!([stranger.id])).await.created();
-    internal.post(GROUPS, json!([2])).await.created();
+    api.post("/api/user-groups/1/owners/users/", json!([internal.id])).await.expect_created();
+    internal.post(USERS, json!([stranger.id])).await.expect_created();
+    internal.post(GROUPS, json!([2])).await.expect_created();
 }
 
 #[tokio::test]
 async fn reading_needs_view_and_changing_needs_edit_perm_set() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let (owner, holder) = (server.as_type("external").await, server.as_type("full").await);
     let (member, stranger) = (server.as_type("external").await, server.as_type("internal").await);
@@ -255,9 +257,9 @@ async fn reading_needs_view_and_changing_needs_edit_perm_set() {
     let body = json!({"name": "All", "permissions": {"user_groups": ["edit", "delete"]}});
     let set = api.post("/api/user-groups/1/permission-sets/", body).await.id();
     let all = format!("/api/user-groups/1/permission-sets/{set}/assignees/users/");
-    api.post(&all, json!([holder.id])).await.created();
-    api.post("/api/user-groups/1/owners/users/", json!([owner.id])).await.created();
-    api.post("/api/user-groups/1/members/users/", json!([member.id])).await.created();
+    api.post(&all, json!([holder.id])).await.expect_created();
+    api.post("/api/user-groups/1/owners/users/", json!([owner.id])).await.expect_created();
+    api.post("/api/user-groups/1/members/users/", json!([member.id])).await.expect_created();
     let service = server.as_type("service_internal").await;
     for path in [USERS, GROUPS] {
         for (caller, read, added, removed) in [
@@ -277,55 +279,55 @@ async fn reading_needs_view_and_changing_needs_edit_perm_set() {
         }
     }
     // Nobody assigns himself to a set that gives more.
-    holder.post(USERS, json!([holder.id])).await.is(403, message::forbidden());
+    holder.post(USERS, json!([holder.id])).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn refusals_come_in_their_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
     let stranger = server.as_type("internal").await;
-    api.post("/api/user-groups/", json!({"name": "Other"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Other"})).await.expect_created();
     for kind in ["users", "user-groups"] {
         let at = |group: i64, set: i64| format!("/api/user-groups/{group}/permission-sets/{set}/assignees/{kind}/");
-        server.anonymous().post(&at(999, 999), json!(5)).await.is(401, message::unauthenticated());
+        server.anonymous().post(&at(999, 999), json!(5)).await.expect_reply(401, message::unauthenticated());
         for caller in [&stranger, &api] {
             // GET alone answers 403 for an unknown group.
-            caller.get(&at(999, 3)).await.is(403, message::forbidden());
-            caller.post(&at(999, 3), json!(5)).await.is(404, message::not_found());
-            caller.delete_all(&at(999, 3), json!(5)).await.is(404, message::not_found());
-            caller.options(&at(999, 3)).await.is(404, message::not_found());
+            caller.get(&at(999, 3)).await.expect_reply(403, message::forbidden());
+            caller.post(&at(999, 3), json!(5)).await.expect_reply(404, message::not_found());
+            caller.delete_all(&at(999, 3), json!(5)).await.expect_reply(404, message::not_found());
+            caller.options(&at(999, 3)).await.expect_reply(404, message::not_found());
             // An unknown set, and the set of another group.
             for path in [at(1, 999), at(2, 3)] {
-                caller.get(&path).await.is(404, message::not_found());
-                caller.post(&path, json!(5)).await.is(404, message::not_found());
-                caller.delete_all(&path, json!(5)).await.is(404, message::not_found());
-                caller.options(&path).await.is(404, message::not_found());
+                caller.get(&path).await.expect_reply(404, message::not_found());
+                caller.post(&path, json!(5)).await.expect_reply(404, message::not_found());
+                caller.delete_all(&path, json!(5)).await.expect_reply(404, message::not_found());
+                caller.options(&path).await.expect_reply(404, message::not_found());
             }
         }
-        stranger.get(&at(1, 3)).await.is(403, message::forbidden());
-        stranger.post(&at(1, 1), json!(5)).await.is(403, message::forbidden());
-        stranger.delete_all(&at(1, 3), json!(5)).await.is(403, message::forbidden());
+        stranger.get(&at(1, 3)).await.expect_reply(403, message::forbidden());
+        stranger.post(&at(1, 1), json!(5)).await.expect_reply(403, message::forbidden());
+        stranger.delete_all(&at(1, 3), json!(5)).await.expect_reply(403, message::forbidden());
     }
 }
 
 #[tokio::test]
 async fn a_single_record_has_no_methods() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_set(&server).await;
-    api.post(USERS, json!([1])).await.created();
+    api.post(USERS, json!([1])).await.expect_created();
     for path in [format!("{USERS}1/"), format!("{GROUPS}1/"), format!("{USERS}999/")] {
         for method in ["GET", "PATCH", "PUT", "DELETE", "POST"] {
             let reply = api.call(method, &path).send().await;
-            reply.is(405, message::detail(&format!("Method \"{method}\" not allowed.")));
-            server.anonymous().call(method, &path).send().await.is(401, message::unauthenticated());
+            reply.expect_reply(405, message::detail(&format!("Method \"{method}\" not allowed.")));
+            server.anonymous().call(method, &path).send().await.expect_reply(401, message::unauthenticated());
         }
     }
 }
 
 #[tokio::test]
 async fn options_describe_both_collections() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     with_set(&server).await;
     let caller = server.as_type("external").await;
     let columns = |document: &Value| {
@@ -334,7 +336,7 @@ async fn options_describe_both_collections() {
         columns.iter().map(|column| column["alias"].clone()).collect::<Vec<_>>()
     };
     for path in [USERS, GROUPS] {
-        server.anonymous().options(path).await.is(401, message::unauthenticated());
+        server.anonymous().options(path).await.expect_reply(401, message::unauthenticated());
     }
     let users = caller.options(USERS).await.ok();
     assert_eq!(columns(&users), ["id", "user", "created_at", "created_by"]);

@@ -1,10 +1,10 @@
 //! `/api/user-groups/{id}/permission-sets/` (`docs/reference/permission-sets.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin, page};
 use serde_json::{Value, json};
-use testkit::{Client, SECOND};
+use testkit::{ApiClient, SECOND};
 
 /// The group that each test uses, with its special sets.
 const SETS: &str = "/api/user-groups/1/permission-sets/";
@@ -12,9 +12,9 @@ const EVERYONE: &str = "/api/user-groups/1/permission-sets/1/";
 const MEMBERS: &str = "/api/user-groups/1/permission-sets/2/";
 
 /// The first super admin, who made the group.
-async fn with_group(server: &Server) -> Client {
+async fn with_group(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
-    api.post("/api/user-groups/", json!({"name": "Group"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     api
 }
 
@@ -24,7 +24,7 @@ fn actions(actions: Value) -> Value {
 
 #[tokio::test]
 async fn a_set_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let mut set = json!({
         "id": 3,
@@ -39,7 +39,7 @@ async fn a_set_from_its_creation_to_its_end() {
     let body = json!({
         "name": " Editors ", "permissions": {"user_groups": ["edit", "view"]}, "type": "members", "id": 9, "created_by": 9,
     });
-    api.post(SETS, body).await.is(201, set.clone());
+    api.post(SETS, body).await.expect_reply(201, set.clone());
 
     server.advance(SECOND);
     set["name"] = json!("Deleters");
@@ -48,30 +48,30 @@ async fn a_set_from_its_creation_to_its_end() {
     let body =
         json!({"name": "Deleters", "permissions": {"user_groups": ["delete"]}, "type": "everyone", "planet": "x"});
     let path = format!("{SETS}3/");
-    api.patch(&path, body).await.is(200, set.clone());
+    api.patch(&path, body).await.expect_reply(200, set.clone());
     let listed = api.get(SETS).await;
     assert_eq!((listed.ids(), &listed["results"][2]), (vec![1, 2, 3], &set));
 
-    api.delete(&path).await.is_empty();
+    api.delete(&path).await.expect_empty();
     assert_eq!(api.get(SETS).await.ids(), [1, 2]);
-    api.patch(&path, json!({})).await.is(404, message::not_found());
-    api.delete(&path).await.is(404, message::not_found());
+    api.patch(&path, json!({})).await.expect_reply(404, message::not_found());
+    api.delete(&path).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_single_set_is_not_read() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let reply = api.get(EVERYONE).await;
-    reply.is(405, message::detail("Method \"GET\" not allowed."));
+    reply.expect_reply(405, message::detail("Method \"GET\" not allowed."));
     assert_eq!(reply.header("allow"), "DELETE, PATCH");
 }
 
 #[tokio::test]
 async fn the_list_is_neither_sorted_nor_filtered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
-    api.post(SETS, json!({"name": "Custom"})).await.created();
+    api.post(SETS, json!({"name": "Custom"})).await.expect_created();
     for query in ["?ordering=-id", "?ordering=planet", "?name=members", "?type=custom", "?id__gt=x"] {
         assert_eq!(api.get(&format!("{SETS}{query}")).await.ids(), [1, 2, 3], "{query}");
     }
@@ -80,9 +80,9 @@ async fn the_list_is_neither_sorted_nor_filtered() {
 
 #[tokio::test]
 async fn names_have_the_standard_rules_and_are_unique_within_the_group() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
-    api.post(SETS, json!({"name": "Straße"})).await.created();
+    api.post(SETS, json!({"name": "Straße"})).await.expect_created();
     let refused = |name: Value, message: &str| (name, json!({"name": [message]}));
     for (name, errors) in [
         refused(json!(""), "This field may not be blank."),
@@ -98,21 +98,21 @@ async fn names_have_the_standard_rules_and_are_unique_within_the_group() {
         }
     }
     api.post(SETS, json!({})).await.refuses(json!({"name": ["This field is required."]}));
-    api.post(SETS, json!({"name": "ü".repeat(100)})).await.created();
+    api.post(SETS, json!({"name": "ü".repeat(100)})).await.expect_created();
     api.patch(&format!("{SETS}3/"), json!({"name": "STRASSE"})).await.ok();
     api.patch(&format!("{SETS}4/"), json!({"name": "straße"}))
         .await
         .refuses(json!({"name": ["This field must be unique."]}));
     // Another group has names of its own.
     let other = api.post("/api/user-groups/", json!({"name": "Other"})).await.id();
-    api.post(&format!("/api/user-groups/{other}/permission-sets/"), json!({"name": "Straße"})).await.created();
+    api.post(&format!("/api/user-groups/{other}/permission-sets/"), json!({"name": "Straße"})).await.expect_created();
 }
 
 #[tokio::test]
 async fn reserved_names_are_refused_in_every_spelling() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
-    api.post(SETS, json!({"name": "Custom"})).await.created();
+    api.post(SETS, json!({"name": "Custom"})).await.expect_created();
     for name in ["owners", "everyone", "members", "Members", " OWNERS ", "ｅｖｅｒｙｏｎｅ", "ⓜembers", "memberſ"]
     {
         let refused = json!({"name": [format!("Name {} is reserved and cannot be used.", name.trim())]});
@@ -120,13 +120,13 @@ async fn reserved_names_are_refused_in_every_spelling() {
         api.patch(&format!("{SETS}3/"), json!({"name": name})).await.refuses(refused);
     }
     for name in ["everyone else", "member", "owners'"] {
-        api.post(SETS, json!({"name": name})).await.created();
+        api.post(SETS, json!({"name": name})).await.expect_created();
     }
 }
 
 #[tokio::test]
 async fn special_sets_keep_their_names_and_stay() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     for (path, name) in [(EVERYONE, "everyone"), (MEMBERS, "members")] {
         let refused = json!({"name": [format!("Name {name} is reserved and cannot be changed.")]});
@@ -140,13 +140,13 @@ async fn special_sets_keep_their_names_and_stay() {
     }
     let kept =
         |name: &str| message::detail(&format!("Permission set of type {name} is restricted and cannot be deleted."));
-    api.delete(EVERYONE).await.is(400, kept("Everyone"));
-    api.delete(MEMBERS).await.is(400, kept("Members"));
+    api.delete(EVERYONE).await.expect_reply(400, kept("Everyone"));
+    api.delete(MEMBERS).await.expect_reply(400, kept("Members"));
 }
 
 #[tokio::test]
 async fn permissions_are_checked_by_resource_and_by_type() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let custom = format!("{SETS}{}/", api.post(SETS, json!({"name": "Custom"})).await.id());
     for (path, sent, errors) in [
@@ -185,9 +185,9 @@ async fn permissions_are_checked_by_resource_and_by_type() {
 
 #[tokio::test]
 async fn sent_actions_replace_the_current_ones_and_bring_what_they_need() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
-    let set = api.post(SETS, json!({"name": "Custom"})).await.created();
+    let set = api.post(SETS, json!({"name": "Custom"})).await.expect_created();
     assert_eq!(set["permissions"], json!({"user_groups": []}));
     for (sent, held) in [
         (json!({"user_groups": ["edit"]}), json!(["view", "edit"])),
@@ -212,35 +212,35 @@ async fn sent_actions_replace_the_current_ones_and_bring_what_they_need() {
 
 #[tokio::test]
 async fn a_group_has_ten_sets_at_most_those_of_the_system_counted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     for n in 3..=10 {
-        api.post(SETS, json!({"name": format!("Set {n}")})).await.created();
+        api.post(SETS, json!({"name": format!("Set {n}")})).await.expect_created();
     }
-    let refused = message::exceeded("10 User Group Permission Sets");
+    let refused = message::limit_exceeded("10 User Group Permission Sets");
     api.post(SETS, json!({"name": "Set 11"})).await.refuses(refused);
     // Limits come last.
     api.post(SETS, json!({"name": "owners"}))
         .await
         .refuses(json!({"name": ["Name owners is reserved and cannot be used."]}));
-    api.delete(&format!("{SETS}10/")).await.is_empty();
-    api.post(SETS, json!({"name": "Set 11"})).await.created();
+    api.delete(&format!("{SETS}10/")).await.expect_empty();
+    api.post(SETS, json!({"name": "Set 11"})).await.expect_created();
     let other = api.post("/api/user-groups/", json!({"name": "Other"})).await.id();
-    api.post(&format!("/api/user-groups/{other}/permission-sets/"), json!({"name": "Set"})).await.created();
+    api.post(&format!("/api/user-groups/{other}/permission-sets/"), json!({"name": "Set"})).await.expect_created();
 }
 
 #[tokio::test]
 async fn reading_needs_view_and_changing_needs_edit_perm_set() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let set = api.post(SETS, json!({"name": "All", "permissions": {"user_groups": ["edit", "delete"]}})).await.id();
     let (owner, holder) = (server.as_type("external").await, server.as_type("full").await);
     let (member, stranger) = (server.as_type("external").await, server.as_type("internal").await);
     let viewer = server.with_role(json!({"user_groups": ["create"]})).await;
     let service = server.as_type("service_internal").await;
-    api.post("/api/user-groups/1/owners/users/", json!([owner.id])).await.created();
-    api.post("/api/user-groups/1/members/users/", json!([member.id])).await.created();
-    api.post(&format!("{SETS}{set}/assignees/users/"), json!([holder.id])).await.created();
+    api.post("/api/user-groups/1/owners/users/", json!([owner.id])).await.expect_created();
+    api.post("/api/user-groups/1/members/users/", json!([member.id])).await.expect_created();
+    api.post(&format!("{SETS}{set}/assignees/users/"), json!([holder.id])).await.expect_created();
 
     for (caller, read, created, changed, deleted) in [
         (&server.anonymous(), 401, 401, 401, 401),
@@ -262,55 +262,55 @@ async fn reading_needs_view_and_changing_needs_edit_perm_set() {
         assert_eq!(caller.patch(MEMBERS, json!({})).await.status, changed, "{}", caller.username);
         assert_eq!(caller.delete(&path).await.status, deleted, "{}", caller.username);
         if created == 201 {
-            api.delete(&format!("{SETS}{}/", reply.id())).await.is_empty();
+            api.delete(&format!("{SETS}{}/", reply.id())).await.expect_empty();
         } else {
-            api.delete(&path).await.is_empty();
+            api.delete(&path).await.expect_empty();
         }
     }
 }
 
 #[tokio::test]
 async fn refusals_come_in_their_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let stranger = server.as_type("internal").await;
     let other = api.post("/api/user-groups/", json!({"name": "Other"})).await.id();
     let wrong = json!({"name": ""});
     let unknown_group = "/api/user-groups/999/permission-sets/";
-    server.anonymous().post(unknown_group, wrong.clone()).await.is(401, message::unauthenticated());
-    stranger.get(unknown_group).await.is(404, message::not_found());
-    stranger.post(unknown_group, wrong.clone()).await.is(404, message::not_found());
-    stranger.post(SETS, wrong.clone()).await.is(403, message::forbidden());
+    server.anonymous().post(unknown_group, wrong.clone()).await.expect_reply(401, message::unauthenticated());
+    stranger.get(unknown_group).await.expect_reply(404, message::not_found());
+    stranger.post(unknown_group, wrong.clone()).await.expect_reply(404, message::not_found());
+    stranger.post(SETS, wrong.clone()).await.expect_reply(403, message::forbidden());
     // An unknown set, and the set of another group.
     for path in [format!("{SETS}999/"), format!("{SETS}3/"), format!("/api/user-groups/{other}/permission-sets/1/")] {
-        stranger.patch(&path, wrong.clone()).await.is(404, message::not_found());
-        api.patch(&path, wrong.clone()).await.is(404, message::not_found());
-        api.delete(&path).await.is(404, message::not_found());
+        stranger.patch(&path, wrong.clone()).await.expect_reply(404, message::not_found());
+        api.patch(&path, wrong.clone()).await.expect_reply(404, message::not_found());
+        api.delete(&path).await.expect_reply(404, message::not_found());
     }
-    stranger.patch(EVERYONE, wrong.clone()).await.is(403, message::forbidden());
-    stranger.delete(EVERYONE).await.is(403, message::forbidden());
-    api.options(unknown_group).await.is(404, message::not_found());
+    stranger.patch(EVERYONE, wrong.clone()).await.expect_reply(403, message::forbidden());
+    stranger.delete(EVERYONE).await.expect_reply(403, message::forbidden());
+    api.options(unknown_group).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn an_edit_of_what_somebody_else_has_changed_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let tag = api.post(SETS, json!({"name": "Set"})).await.header("etag").to_owned();
     let path = format!("{SETS}3/");
     let changed = api.with_header("if-match", &tag).patch(&path, actions(json!(["view"]))).await;
     changed.ok();
     let late = api.with_header("if-match", &tag);
-    late.patch(&path, json!({"name": "y"})).await.is(412, message::detail("Object has been changed."));
-    late.delete(&path).await.is(412, message::detail("Object has been changed."));
-    api.with_header("if-match", changed.header("etag")).delete(&path).await.is_empty();
+    late.patch(&path, json!({"name": "y"})).await.expect_reply(412, message::detail("Object has been changed."));
+    late.delete(&path).await.expect_reply(412, message::detail("Object has been changed."));
+    api.with_header("if-match", changed.header("etag")).delete(&path).await.expect_empty();
 }
 
 #[tokio::test]
 async fn options_describe_sets() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     with_group(&server).await;
-    server.anonymous().options(SETS).await.is(401, message::unauthenticated());
+    server.anonymous().options(SETS).await.expect_reply(401, message::unauthenticated());
     let document = server.as_type("external").await.options(SETS).await.ok();
     let schema = document["details"]["schema"].as_array().unwrap();
     assert_eq!(
@@ -346,14 +346,14 @@ async fn options_describe_sets() {
 
 #[tokio::test]
 async fn an_unread_group_is_not_listed_as_a_page_of_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_group(&server).await;
     let member = server.as_type("external").await;
-    api.post("/api/user-groups/1/members/users/", json!([member.id])).await.created();
+    api.post("/api/user-groups/1/members/users/", json!([member.id])).await.expect_created();
     assert_eq!(member.get(SETS).await.ids(), [1, 2]);
     api.patch(MEMBERS, actions(json!([]))).await.ok();
-    member.get(SETS).await.is(403, message::forbidden());
-    api.get("/api/user-groups/1/members/users/").await.is(
+    member.get(SETS).await.expect_reply(403, message::forbidden());
+    api.get("/api/user-groups/1/members/users/").await.expect_reply(
         200,
         page(json!([{"user": crate::shown::user(&member, "external"), "created_at": START, "created_by": admin()}])),
     );
@@ -361,9 +361,9 @@ async fn an_unread_group_is_not_listed_as_a_page_of_nothing() {
 
 #[tokio::test]
 async fn options_tell_which_actions_others_bring_along() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/user-groups/", json!({"name": "Registry"})).await.created();
+    api.post("/api/user-groups/", json!({"name": "Registry"})).await.expect_created();
     let document = api.options("/api/user-groups/1/permission-sets/").await.ok();
     let fields = document["details"]["schema"].as_array().unwrap();
     let permissions = fields.iter().find(|field| field["alias"] == "permissions").unwrap();

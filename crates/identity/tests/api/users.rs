@@ -1,10 +1,10 @@
 //! `/api/users/` and `/api/users/{id}/` (`docs/reference/users.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, admin as admin_reference, page};
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, PASSWORD, SECOND, at_once, statuses};
+use testkit::{ADMIN, ApiClient, PASSWORD, SECOND, send_concurrently, statuses};
 
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
@@ -20,7 +20,7 @@ fn body(username: &str, account_type: &str) -> Value {
 }
 
 /// With further members.
-fn with(mut body: Value, more: Value) -> Value {
+fn with_members(mut body: Value, more: Value) -> Value {
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     body
 }
@@ -30,16 +30,16 @@ fn choice(value: &str) -> String {
 }
 
 fn limit(limit: i64, account_type: &str) -> Value {
-    message::exceeded(&format!("{limit} {account_type} accounts"))
+    message::limit_exceeded(&format!("{limit} {account_type} accounts"))
 }
 
 // ---- POST ----------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_user_is_created_and_shown_in_full() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Readers"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Readers"})).await.expect_created();
     let sent = json!({
         "username": "Ann.Berg@example.com",
         "account_type": "full",
@@ -89,15 +89,15 @@ async fn a_user_is_created_and_shown_in_full() {
             "is_mail_set_up": false,
         },
     });
-    reply.is(201, expected.clone());
-    admin.get("/api/users/2/").await.is(200, expected);
+    reply.expect_reply(201, expected.clone());
+    admin.get("/api/users/2/").await.expect_reply(200, expected);
 }
 
 #[tokio::test]
 async fn what_is_not_sent_has_its_default() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    let user = admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    let user = admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
     for (field, value) in [
         ("job_title", json!("")),
         ("company_name", json!("")),
@@ -114,7 +114,7 @@ async fn what_is_not_sent_has_its_default() {
 
 #[tokio::test]
 async fn how_each_type_begins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (account_type, status, is_mailed) in [
         ("internal", "invited", true),
@@ -126,7 +126,7 @@ async fn how_each_type_begins() {
         ("one_time_completion", "active", false),
     ] {
         let username = format!("{account_type}@example.com");
-        let user = admin.post("/api/users/", body(&username, account_type)).await.created();
+        let user = admin.post("/api/users/", body(&username, account_type)).await.expect_created();
         assert_eq!(user["status"], status, "{account_type}");
         assert_eq!(user["activated_at"].is_null(), status != "active", "{account_type}");
         assert_eq!(user["link_sent_by"].is_null(), !is_mailed, "{account_type}");
@@ -137,28 +137,31 @@ async fn how_each_type_begins() {
 
 #[tokio::test]
 async fn a_delayed_activation_mails_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for account_type in ["internal", "external", "full", "super_admin"] {
         let username = format!("{account_type}@example.com");
         let user = admin
-            .post("/api/users/", with(body(&username, account_type), json!({"delay_activation": true})))
+            .post("/api/users/", with_members(body(&username, account_type), json!({"delay_activation": true})))
             .await
-            .created();
+            .expect_created();
         assert_eq!(
             (&user["status"], &user["link_sent_at"], &user["link_sent_by"]),
             (&json!("pending"), &json!(null), &json!(null))
         );
         let user = admin
-            .post("/api/users/", with(body(&format!("x{username}"), account_type), json!({"delay_activation": false})))
+            .post(
+                "/api/users/",
+                with_members(body(&format!("x{username}"), account_type), json!({"delay_activation": false})),
+            )
             .await
-            .created();
+            .expect_created();
         assert_eq!(user["status"], "invited");
     }
     assert_eq!(server.mails().await.len(), 4);
     for account_type in ["one_time_completion", "service_internal", "service_external"] {
         for delay in [true, false] {
-            let sent = with(body("x@example.com", account_type), json!({"delay_activation": delay}));
+            let sent = with_members(body("x@example.com", account_type), json!({"delay_activation": delay}));
             let message = "delay_activation can not be set with this account type.";
             admin.post("/api/users/", sent).await.refuses(json!({"delay_activation": [message]}));
         }
@@ -167,7 +170,7 @@ async fn a_delayed_activation_mails_nothing() {
 
 #[tokio::test]
 async fn required_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let required = json!(["This field is required."]);
     admin.post("/api/users/", json!({})).await.refuses(json!({
@@ -182,7 +185,7 @@ async fn required_fields() {
 
 #[tokio::test]
 async fn no_field_may_be_null() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let fields = [
         "username",
@@ -205,14 +208,14 @@ async fn no_field_may_be_null() {
     admin.patch("/api/users/1/", all(Value::Null)).await.refuses(messages);
     let null = json!({"password": ["This field may not be null."]});
     admin
-        .post("/api/users/", with(body("s@example.com", "service_external"), json!({"password": null})))
+        .post("/api/users/", with_members(body("s@example.com", "service_external"), json!({"password": null})))
         .await
         .refuses(null);
 }
 
 #[tokio::test]
 async fn texts_have_their_lengths() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let too_long = |max: usize| json!([format!("Ensure this field has no more than {max} characters.")]);
     let long = json!({
@@ -233,7 +236,10 @@ async fn texts_have_their_lengths() {
         "phone": too_long(20),
         "mobile": too_long(20),
     });
-    admin.post("/api/users/", with(body("x@example.com", "internal"), long.clone())).await.refuses(messages.clone());
+    admin
+        .post("/api/users/", with_members(body("x@example.com", "internal"), long.clone()))
+        .await
+        .refuses(messages.clone());
     admin.patch("/api/users/1/", long).await.refuses(messages);
 
     let longest = json!({
@@ -245,11 +251,11 @@ async fn texts_have_their_lengths() {
         "phone": "1".repeat(20),
         "mobile": "1".repeat(20),
     });
-    admin.post("/api/users/", with(body("x@example.com", "internal"), longest)).await.created();
+    admin.post("/api/users/", with_members(body("x@example.com", "internal"), longest)).await.expect_created();
 
     let blank = json!(["This field may not be blank."]);
     let sent = json!({"username": " ", "first_name": "", "last_name": "\n"});
-    admin.post("/api/users/", with(body("x@example.com", "internal"), sent.clone())).await.refuses(json!({
+    admin.post("/api/users/", with_members(body("x@example.com", "internal"), sent.clone())).await.refuses(json!({
         "username": blank, "first_name": blank, "last_name": blank,
     }));
     admin
@@ -261,7 +267,7 @@ async fn texts_have_their_lengths() {
 
 #[tokio::test]
 async fn usernames_are_addresses_and_unique_ignoring_case() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for username in [
         "ann",
@@ -280,7 +286,7 @@ async fn usernames_are_addresses_and_unique_ignoring_case() {
         refused.refuses(json!({"username": ["Enter a valid email address."]}));
     }
     for username in ["ann@example.com", "Jörg+x@example.co.uk", "STRASSE@example.com"] {
-        assert_eq!(admin.post("/api/users/", body(username, "internal")).await.created()["username"], username);
+        assert_eq!(admin.post("/api/users/", body(username, "internal")).await.expect_created()["username"], username);
     }
     for username in ["ANN@EXAMPLE.COM", " ann@example.com", "jÖrg+X@example.co.uk", "straße@example.com", ADMIN] {
         let refused = admin.post("/api/users/", body(username, "external")).await;
@@ -293,13 +299,13 @@ async fn usernames_are_addresses_and_unique_ignoring_case() {
     admin.patch("/api/users/2/", json!({"username": "ANN@example.com"})).await.ok();
 
     // A deleted user's name is free again.
-    admin.delete("/api/users/2/").await.is_empty();
-    admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    admin.delete("/api/users/2/").await.expect_empty();
+    admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
 }
 
 #[tokio::test]
 async fn choices_and_time_zones_are_exact() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for (sent, shown) in [
         (json!("robot"), "robot"),
@@ -309,7 +315,7 @@ async fn choices_and_time_zones_are_exact() {
         (json!(false), "False"),
     ] {
         admin
-            .post("/api/users/", with(body("x@example.com", "internal"), json!({"account_type": sent})))
+            .post("/api/users/", with_members(body("x@example.com", "internal"), json!({"account_type": sent})))
             .await
             .refuses(json!({"account_type": [choice(shown)]}));
         admin
@@ -319,7 +325,7 @@ async fn choices_and_time_zones_are_exact() {
     }
     for zone in ["Mars/Olympus", "europe/oslo", "+01:00", ""] {
         admin
-            .post("/api/users/", with(body("x@example.com", "internal"), json!({"timezone": zone})))
+            .post("/api/users/", with_members(body("x@example.com", "internal"), json!({"timezone": zone})))
             .await
             .refuses(json!({"timezone": [choice(zone)]}));
     }
@@ -330,7 +336,7 @@ async fn choices_and_time_zones_are_exact() {
 
 #[tokio::test]
 async fn address_ranges_have_a_prefix_and_are_at_most_ten() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let wrong = json!({"allowed_ip_ranges": ["Must be a valid set of IPv4 or IPv6 network addresses."]});
     for ranges in [
@@ -350,7 +356,7 @@ async fn address_ranges_have_a_prefix_and_are_at_most_ten() {
         |count: usize| json!({"allowed_ip_ranges": (0..count).map(|n| format!("10.{n}.0.0/16")).collect::<Vec<_>>()});
     let over = json!({"allowed_ip_ranges": ["Limit of 10 IP restrictions has been exceeded."]});
     admin.patch("/api/users/1/", ranges(11)).await.refuses(over.clone());
-    admin.post("/api/users/", with(body("x@example.com", "internal"), ranges(11))).await.refuses(over);
+    admin.post("/api/users/", with_members(body("x@example.com", "internal"), ranges(11))).await.refuses(over);
     assert_eq!(
         admin.patch("/api/users/1/", ranges(10)).await.ok()["allowed_ip_ranges"],
         ranges(10)["allowed_ip_ranges"]
@@ -363,18 +369,21 @@ async fn address_ranges_have_a_prefix_and_are_at_most_ten() {
 
 #[tokio::test]
 async fn roles_are_for_configuration_admins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Readers"})).await.created();
+    admin.post("/api/roles/", json!({"name": "Readers"})).await.expect_created();
     let refused = json!({"roles": ["Roles can be assigned only to config admin account."]});
     for account_type in TYPES {
         let user = body(&format!("{account_type}@example.com"), account_type);
-        let reply = admin.post("/api/users/", with(user.clone(), json!({"roles": [1]}))).await;
+        let reply = admin.post("/api/users/", with_members(user.clone(), json!({"roles": [1]}))).await;
         if account_type == "full" {
-            assert_eq!(reply.created()["roles"], json!([1]));
+            assert_eq!(reply.expect_created()["roles"], json!([1]));
         } else {
             reply.refuses(refused.clone());
-            assert_eq!(admin.post("/api/users/", with(user, json!({"roles": []}))).await.created()["roles"], json!([]));
+            assert_eq!(
+                admin.post("/api/users/", with_members(user, json!({"roles": []}))).await.expect_created()["roles"],
+                json!([])
+            );
         }
     }
     admin.patch("/api/users/1/", json!({"roles": [1]})).await.refuses(refused);
@@ -383,17 +392,20 @@ async fn roles_are_for_configuration_admins() {
 
 #[tokio::test]
 async fn a_role_of_another_build_is_unknown() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.build("b.example").await.admin().await;
-    other.post("/api/roles/", json!({"name": "Theirs"})).await.created();
+    other.post("/api/roles/", json!({"name": "Theirs"})).await.expect_created();
     let admin = server.admin().await;
     let unknown = json!({"roles": ["Invalid pk 1 - object does not exist."]});
-    admin.post("/api/users/", with(body("x@example.com", "full"), json!({"roles": [1]}))).await.refuses(unknown);
+    admin
+        .post("/api/users/", with_members(body("x@example.com", "full"), json!({"roles": [1]})))
+        .await
+        .refuses(unknown);
 }
 
 #[tokio::test]
 async fn the_password_of_a_service_account_keeps_the_rules_and_that_of_others_is_ignored() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     admin
         .patch("/api/security/", json!({"password_complexity": {"max_repeating_chars": 2, "min_numbers": 1}}))
@@ -405,20 +417,25 @@ async fn the_password_of_a_service_account_keeps_the_rules_and_that_of_others_is
         (json!(12345678), json!(["Not a valid string."])),
         (json!(""), json!(["This field may not be blank."])),
     ] {
-        let sent = with(body("s@example.com", "service_external"), json!({"password": password}));
+        let sent = with_members(body("s@example.com", "service_external"), json!({"password": password}));
         admin.post("/api/users/", sent).await.refuses(json!({"password": messages}));
     }
     let service = admin
-        .post("/api/users/", with(body("s@example.com", "service_external"), json!({"password": " long enough 1 "})))
+        .post(
+            "/api/users/",
+            with_members(body("s@example.com", "service_external"), json!({"password": " long enough 1 "})),
+        )
         .await
-        .created();
+        .expect_created();
     assert_eq!((&service["password"], &service["password_set_at"]), (&Value::Null, &json!(START)));
     server.sign_in("s@example.com", " long enough 1 ").await;
 
     for (n, account_type) in ["internal", "external", "full", "super_admin", "one_time_completion"].iter().enumerate() {
         let username = format!("u{n}@example.com");
-        let user =
-            admin.post("/api/users/", with(body(&username, account_type), json!({"password": "x"}))).await.created();
+        let user = admin
+            .post("/api/users/", with_members(body(&username, account_type), json!({"password": "x"})))
+            .await
+            .expect_created();
         assert_eq!((&user["password"], &user["password_set_at"]), (&Value::Null, &Value::Null), "{account_type}");
         assert_eq!(server.anonymous().login(&username, "x").await.status, 401);
     }
@@ -426,14 +443,17 @@ async fn the_password_of_a_service_account_keeps_the_rules_and_that_of_others_is
 
 #[tokio::test]
 async fn what_the_server_decides_cannot_be_sent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let more = json!({
         "id": 77, "status": "active", "activated_at": "2020-01-01", "password_set_at": "2020-01-01", "link_sent_at": null, "link_sent_by": 5,
         "next_actions": [], "created_at": "2020-01-01", "created_by": 5, "full_name": "x", "last_login": "2020-01-01", "is_deleted": true,
         "password_hash": "x", "_meta": {}, "colour": "red",
     });
-    let user = admin.post("/api/users/", with(body("ann@example.com", "internal"), more.clone())).await.created();
+    let user = admin
+        .post("/api/users/", with_members(body("ann@example.com", "internal"), more.clone()))
+        .await
+        .expect_created();
     assert_eq!(
         (&user["id"], &user["status"], &user["created_at"], &user["created_by"]),
         (&json!(2), &json!("invited"), &json!(START), &admin_reference())
@@ -445,17 +465,17 @@ async fn what_the_server_decides_cannot_be_sent() {
 
 #[tokio::test]
 async fn rules_over_several_fields_come_after_the_fields_and_limits_last() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/roles/", json!({"name": "Readers"})).await.created();
-    admin.post("/api/users/", body("one@example.com", "service_internal")).await.created();
+    admin.post("/api/roles/", json!({"name": "Readers"})).await.expect_created();
+    admin.post("/api/users/", body("one@example.com", "service_internal")).await.expect_created();
     let everything = json!({"roles": [1], "delay_activation": true, "phone": "1".repeat(21)});
-    let second = with(body("two@example.com", "service_internal"), everything);
+    let second = with_members(body("two@example.com", "service_internal"), everything);
     admin
         .post("/api/users/", second.clone())
         .await
         .refuses(json!({"phone": ["Ensure this field has no more than 20 characters."]}));
-    admin.post("/api/users/", with(second.clone(), json!({"phone": ""}))).await.refuses(json!({
+    admin.post("/api/users/", with_members(second.clone(), json!({"phone": ""}))).await.refuses(json!({
         "roles": ["Roles can be assigned only to config admin account."],
         "delay_activation": ["delay_activation can not be set with this account type."],
     }));
@@ -464,41 +484,41 @@ async fn rules_over_several_fields_come_after_the_fields_and_limits_last() {
 
 #[tokio::test]
 async fn each_type_has_a_limit_that_the_gone_do_not_fill() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let create =
         async |n: usize| admin.post("/api/users/", body(&format!("s{n}@example.com"), "service_external")).await;
     for n in 1..=5 {
-        create(n).await.created();
+        create(n).await.expect_created();
     }
     create(6).await.refuses(limit(5, "service_external"));
 
-    admin.delete("/api/users/2/").await.is_empty();
-    create(6).await.created();
+    admin.delete("/api/users/2/").await.expect_empty();
+    create(6).await.expect_created();
     create(7).await.refuses(limit(5, "service_external"));
 
     admin.post("/api/users/3/anonymize/", json!({})).await.ok();
-    create(7).await.created();
+    create(7).await.expect_created();
     create(8).await.refuses(limit(5, "service_external"));
 
     // Deleting the anonymized one frees no second place, and who is inactive still has one.
-    admin.delete("/api/users/3/").await.is_empty();
+    admin.delete("/api/users/3/").await.expect_empty();
     admin.post("/api/users/4/deactivate/", json!({})).await.ok();
     create(8).await.refuses(limit(5, "service_external"));
 }
 
 #[tokio::test]
 async fn the_limit_holds_for_changes_of_the_type() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for n in 1..25 {
         admin
             .post(
                 "/api/users/",
-                with(body(&format!("u{n}@example.com"), "super_admin"), json!({"delay_activation": true})),
+                with_members(body(&format!("u{n}@example.com"), "super_admin"), json!({"delay_activation": true})),
             )
             .await
-            .created();
+            .expect_created();
     }
     admin.post("/api/users/", body("x@example.com", "super_admin")).await.refuses(limit(25, "super_admin"));
     let user = admin.post("/api/users/", body("x@example.com", "internal")).await.id();
@@ -513,22 +533,22 @@ async fn the_limit_holds_for_changes_of_the_type() {
 
 #[tokio::test]
 async fn only_super_admins_and_the_internal_service_make_or_change_their_like() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let manager = server.with_role(json!({"users": ["create", "edit", "delete"]})).await;
     let service = server.as_type("service_internal").await;
     for account_type in ["super_admin", "service_internal"] {
-        manager.post("/api/users/", body("x@example.com", account_type)).await.is(403, message::forbidden());
+        manager.post("/api/users/", body("x@example.com", account_type)).await.expect_reply(403, message::forbidden());
     }
     let other = admin.post("/api/users/", body("other@example.com", "super_admin")).await.id();
     for id in [other, service.id] {
         let path = format!("/api/users/{id}/");
-        manager.patch(&path, json!({"username": "mine@example.com"})).await.is(403, message::forbidden());
-        manager.patch(&path, json!({})).await.is(403, message::forbidden());
-        manager.patch(&path, json!({"account_type": "internal"})).await.is(403, message::forbidden());
-        manager.delete(&path).await.is(403, message::forbidden());
+        manager.patch(&path, json!({"username": "mine@example.com"})).await.expect_reply(403, message::forbidden());
+        manager.patch(&path, json!({})).await.expect_reply(403, message::forbidden());
+        manager.patch(&path, json!({"account_type": "internal"})).await.expect_reply(403, message::forbidden());
+        manager.delete(&path).await.expect_reply(403, message::forbidden());
         for action in ["send-activation-link", "deactivate", "reactivate", "unlock", "anonymize"] {
-            manager.post(&format!("{path}{action}/"), json!({})).await.is(403, message::forbidden());
+            manager.post(&format!("{path}{action}/"), json!({})).await.expect_reply(403, message::forbidden());
         }
         let shown = manager.get(&path).await.ok();
         assert_eq!(
@@ -539,29 +559,29 @@ async fn only_super_admins_and_the_internal_service_make_or_change_their_like() 
     }
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);
-    manager.patch(&path, json!({"account_type": "super_admin"})).await.is(403, message::forbidden());
+    manager.patch(&path, json!({"account_type": "super_admin"})).await.expect_reply(403, message::forbidden());
     assert_eq!(manager.get(&path).await.ok()["_meta"]["allowed_account_type_changes"], json!(["external", "full"]));
     manager.patch(&path, json!({"job_title": "x"})).await.ok();
 
     service.patch(&path, json!({"account_type": "super_admin"})).await.ok();
     service.patch(&format!("/api/users/{other}/"), json!({"job_title": "x"})).await.ok();
-    service.delete(&path).await.is_empty();
+    service.delete(&path).await.expect_empty();
 }
 
 #[tokio::test]
 async fn a_caller_makes_nobody_a_super_admin_least_himself() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let manager = server.with_role(json!({"users": ["create", "edit", "delete"], "roles": ["create", "edit"]})).await;
     let own = format!("/api/users/{}/", manager.id);
-    manager.patch(&own, json!({"account_type": "super_admin"})).await.is(403, message::forbidden());
-    manager.patch(&own, json!({"account_type": "service_internal"})).await.is(403, message::forbidden());
+    manager.patch(&own, json!({"account_type": "super_admin"})).await.expect_reply(403, message::forbidden());
+    manager.patch(&own, json!({"account_type": "service_internal"})).await.expect_reply(403, message::forbidden());
     manager.patch("/api/users/me/", json!({"account_type": "super_admin", "roles": [1]})).await.ok();
     assert_eq!(manager.get("/api/users/me/").await.ok()["account_type"], "full");
 }
 
 #[tokio::test]
 async fn nobody_gives_a_role_with_permissions_that_he_lacks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let manager = server.with_role(json!({"users": ["create", "edit"]})).await;
     let small = admin.post("/api/roles/", json!({"name": "Small", "permissions": {"users": ["view"]}})).await.id();
@@ -570,27 +590,27 @@ async fn nobody_gives_a_role_with_permissions_that_he_lacks() {
         .await
         .id();
 
-    let sent = |roles: Value| with(body("ann@example.com", "full"), json!({"roles": roles}));
-    manager.post("/api/users/", sent(json!([large]))).await.is(403, message::forbidden());
-    manager.post("/api/users/", sent(json!([small, large]))).await.is(403, message::forbidden());
+    let sent = |roles: Value| with_members(body("ann@example.com", "full"), json!({"roles": roles}));
+    manager.post("/api/users/", sent(json!([large]))).await.expect_reply(403, message::forbidden());
+    manager.post("/api/users/", sent(json!([small, large]))).await.expect_reply(403, message::forbidden());
     let ann = manager.post("/api/users/", sent(json!([small]))).await.id();
     let path = format!("/api/users/{ann}/");
-    manager.patch(&path, json!({"roles": [large]})).await.is(403, message::forbidden());
+    manager.patch(&path, json!({"roles": [large]})).await.expect_reply(403, message::forbidden());
     manager
         .patch(&format!("/api/users/{}/", manager.id), json!({"roles": [1, large]}))
         .await
-        .is(403, message::forbidden());
+        .expect_reply(403, message::forbidden());
 
     // What somebody else gave may stay, and may be taken.
     admin.patch(&path, json!({"roles": [large]})).await.ok();
     manager.patch(&path, json!({"roles": [large, small]})).await.ok();
     manager.patch(&path, json!({"roles": []})).await.ok();
-    manager.patch(&path, json!({"roles": [large]})).await.is(403, message::forbidden());
+    manager.patch(&path, json!({"roles": [large]})).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn what_an_account_may_do_without_a_role() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (account_type, list, view) in [
         ("super_admin", "all", 200),
         ("service_internal", "all", 200),
@@ -624,16 +644,16 @@ async fn what_an_account_may_do_without_a_role() {
 
 #[tokio::test]
 async fn the_list_shows_its_own_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     server.advance(SECOND);
-    admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
     let permissions = json!({"labels": {"roles": []}, "permissions": {"list": true, "view": true, "create": true, "edit": true, "delete": true}});
 
     let list = admin.get("/api/users/").await;
 
     let later = "2026-01-31T09:30:01.000000Z";
-    list.is(
+    list.expect_reply(
         200,
         page(json!([
             {
@@ -682,15 +702,18 @@ async fn the_list_shows_its_own_fields() {
 
 #[tokio::test]
 async fn lists_name_roles_to_those_who_may_see_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let boss = server.with_role(json!({"roles": ["view"]})).await;
-    let second = admin.post("/api/roles/", json!({"name": "Two\n\"lines\""})).await.created();
+    let second = admin.post("/api/roles/", json!({"name": "Two\n\"lines\""})).await.expect_created();
     admin.patch(&format!("/api/users/{}/", boss.id), json!({"roles": [1, second["id"]]})).await.ok();
     let colleague = server.as_type("external").await;
     let group = admin.post("/api/user-groups/", json!({"name": "Team"})).await.id();
-    admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([boss.id, colleague.id])).await.created();
-    let labels = async |caller: &Client| {
+    admin
+        .post(&format!("/api/user-groups/{group}/members/users/"), json!([boss.id, colleague.id]))
+        .await
+        .expect_created();
+    let labels = async |caller: &ApiClient| {
         let list = caller.get(&format!("/api/users/?id={}", boss.id)).await;
         list.expect(200);
         (list["results"][0]["roles"].clone(), list["results"][0]["_meta"]["labels"].clone())
@@ -705,10 +728,10 @@ async fn lists_name_roles_to_those_who_may_see_them() {
 
 #[tokio::test]
 async fn a_name_has_no_bidirectional_controls() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for control in ['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'] {
-        let sent = with(body("ann@example.com", "internal"), json!({"first_name": format!("An{control}na")}));
+        let sent = with_members(body("ann@example.com", "internal"), json!({"first_name": format!("An{control}na")}));
         admin.post("/api/users/", sent).await.refuses(json!({"first_name": ["Enter a valid value."]}));
     }
     admin
@@ -719,7 +742,7 @@ async fn a_name_has_no_bidirectional_controls() {
 
 #[tokio::test]
 async fn permissions_shown_are_those_that_hold() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let other = server.as_type("internal").await;
     for (permissions, shown) in [
         (json!({}), json!({"list": true, "view": true, "create": false, "edit": false, "delete": false})),
@@ -747,12 +770,12 @@ async fn permissions_shown_are_those_that_hold() {
 
 #[tokio::test]
 async fn a_new_username_ends_what_the_former_one_had() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let editor = server.with_role(json!({"users": ["edit"]})).await;
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);
-    server.anonymous().post("/api/auth/password-reset/", json!({"username": user.username})).await.is_empty();
+    server.anonymous().post("/api/auth/password-reset/", json!({"username": user.username})).await.expect_empty();
     let link = server.mail_to(&user.username).await.token();
 
     editor.patch(&path, json!({"username": "new@example.com", "first_name": "Nina"})).await.ok();
@@ -764,9 +787,9 @@ async fn a_new_username_ends_what_the_former_one_had() {
         "Hello internal,\n\nthis address is no longer the username of your account at a.example. The account was signed \
          out, and you sign in with the new username from now on.\n\nIf you did not expect this, tell your administrator.\n"
     );
-    user.get("/api/users/me/").await.is(401, message::bad_token());
+    user.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     let refresh = json!({"refresh_token": user.refresh_token});
-    user.post("/api/auth/refresh/", refresh).await.is(401, message::bad_token());
+    user.post("/api/auth/refresh/", refresh).await.expect_reply(401, message::bad_token());
     let reset = json!({"token": link, "password": "another one"});
     user.anonymous()
         .post("/api/auth/password-reset/confirm/", reset)
@@ -779,12 +802,12 @@ async fn a_new_username_ends_what_the_former_one_had() {
     let own = format!("/api/users/{}/", editor.id);
     editor.patch(&own, json!({"username": editor.username.to_uppercase()})).await.ok();
     editor.get("/api/users/me/").await.ok();
-    other.get("/api/users/me/").await.is(401, message::bad_token());
+    other.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     assert_eq!(server.mail_to(&editor.username).await.subject, "Your username at a.example was changed");
     // What is not changed has no consequences, nor what was never used.
     let mails = server.mails().await.len();
     editor.patch(&own, json!({"username": editor.username.to_uppercase()})).await.ok();
-    let pending = with(body("never@example.com", "internal"), json!({"delay_activation": true}));
+    let pending = with_members(body("never@example.com", "internal"), json!({"delay_activation": true}));
     let never = admin.post("/api/users/", pending).await.id();
     editor.patch(&format!("/api/users/{never}/"), json!({"username": "not.yet@example.com"})).await.ok();
     admin.post(&format!("/api/users/{never}/anonymize/"), json!({})).await.ok();
@@ -795,7 +818,7 @@ async fn a_new_username_ends_what_the_former_one_had() {
 
 #[tokio::test]
 async fn only_super_admins_rename_whom_rights_on_objects_hang_on() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let editor = server.with_role(json!({"users": ["edit"], "user_groups": ["create"]})).await;
     let mut users = Vec::new();
@@ -805,23 +828,26 @@ async fn only_super_admins_rename_whom_rights_on_objects_hang_on() {
     let [owner, assigned, through_group, member] = users[..] else { panic!("{users:?}") };
     for (group, member) in [("Group", member), ("Team", through_group)] {
         let group = admin.post("/api/user-groups/", json!({"name": group})).await.id();
-        admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([member])).await.created();
+        admin.post(&format!("/api/user-groups/{group}/members/users/"), json!([member])).await.expect_created();
     }
-    admin.post("/api/user-groups/1/owners/users/", json!([owner])).await.created();
+    admin.post("/api/user-groups/1/owners/users/", json!([owner])).await.expect_created();
     let sets = "/api/user-groups/1/permission-sets/";
     let set = admin.post(sets, json!({"name": "Editors"})).await.id();
-    admin.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.created();
-    admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.created();
+    admin.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.expect_created();
+    admin.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.expect_created();
     let rename = |id: i64| json!({"username": format!("mine.{id}@example.com")});
     for id in [owner, assigned, through_group] {
         let path = format!("/api/users/{id}/");
-        editor.patch(&path, rename(id)).await.is(403, message::forbidden());
+        editor.patch(&path, rename(id)).await.expect_reply(403, message::forbidden());
         editor.patch(&path, json!({"last_name": "Changed"})).await.ok();
     }
     editor.patch(&format!("/api/users/{member}/"), rename(member)).await.ok();
     // Not even himself, once he owns something.
-    editor.post("/api/user-groups/", json!({"name": "Own"})).await.created();
-    editor.patch(&format!("/api/users/{}/", editor.id), rename(editor.id)).await.is(403, message::forbidden());
+    editor.post("/api/user-groups/", json!({"name": "Own"})).await.expect_created();
+    editor
+        .patch(&format!("/api/users/{}/", editor.id), rename(editor.id))
+        .await
+        .expect_reply(403, message::forbidden());
     let service = server.as_type("service_internal").await;
     admin.patch(&format!("/api/users/{owner}/"), rename(owner)).await.ok();
     service.patch(&format!("/api/users/{assigned}/"), rename(assigned)).await.ok();
@@ -829,9 +855,9 @@ async fn only_super_admins_rename_whom_rights_on_objects_hang_on() {
 
 #[tokio::test]
 async fn a_patch_changes_what_is_sent_and_nothing_else() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/users/", body("ann@example.com", "internal")).await.created();
+    admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
     let before = admin.get("/api/users/2/").await.ok();
     server.advance(SECOND);
     let editor = server.with_role(json!({"users": ["edit"]})).await;
@@ -849,14 +875,14 @@ async fn a_patch_changes_what_is_sent_and_nothing_else() {
     expected["_meta"]["permissions"]["create"] = false.into();
     expected["_meta"]["permissions"]["delete"] = false.into();
     expected["_meta"]["allowed_account_type_changes"] = json!(["external", "full"]);
-    reply.is(200, expected.clone());
-    editor.get("/api/users/2/").await.is(200, expected);
+    reply.expect_reply(200, expected.clone());
+    editor.get("/api/users/2/").await.expect_reply(200, expected);
     assert_eq!(admin.get("/api/users/?full_name=Ann+Bär").await.ids(), [2]);
 }
 
 #[tokio::test]
 async fn account_types_change_into_one_another_or_never() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let changeable = ["internal", "external", "full", "super_admin"];
     for (n, from) in TYPES.iter().enumerate() {
@@ -885,7 +911,7 @@ async fn account_types_change_into_one_another_or_never() {
 
 #[tokio::test]
 async fn who_stops_being_a_configuration_admin_loses_the_roles() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.with_role(json!({"roles": ["list"]})).await;
     let path = format!("/api/users/{}/", user.id);
@@ -894,16 +920,16 @@ async fn who_stops_being_a_configuration_admin_loses_the_roles() {
     let changed = admin.patch(&path, json!({"account_type": "internal"})).await.ok();
 
     assert_eq!((&changed["roles"], &changed["_meta"]["labels"]["roles"]), (&json!([]), &json!([])));
-    user.get("/api/roles/").await.is(403, message::forbidden());
+    user.get("/api/roles/").await.expect_reply(403, message::forbidden());
     admin.patch(&path, json!({"account_type": "full"})).await.ok();
-    user.get("/api/roles/").await.is(403, message::forbidden());
+    user.get("/api/roles/").await.expect_reply(403, message::forbidden());
     admin.patch(&path, json!({"roles": [1]})).await.ok();
     user.get("/api/roles/").await.ok();
 }
 
 #[tokio::test]
 async fn a_super_admin_changes_the_password_of_service_accounts_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let service = server.as_type("service_external").await;
     let path = format!("/api/users/{}/", service.id);
@@ -915,11 +941,11 @@ async fn a_super_admin_changes_the_password_of_service_accounts_alone() {
     let changed = admin.patch(&path, json!({"password": "another one"})).await.ok();
 
     assert_eq!(changed["password_set_at"], "2026-01-31T09:30:01.000000Z");
-    service.get("/api/users/me/").await.is(401, message::bad_token());
+    service.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     service
         .post("/api/auth/refresh/", json!({"refresh_token": service.refresh_token}))
         .await
-        .is(401, message::bad_token());
+        .expect_reply(401, message::bad_token());
     assert_eq!(server.anonymous().login(&service.username, PASSWORD).await.status, 401);
     server.sign_in(&service.username, "another one").await;
 
@@ -935,19 +961,22 @@ async fn a_super_admin_changes_the_password_of_service_accounts_alone() {
 
 #[tokio::test]
 async fn others_change_no_password() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (internal, external) = (server.as_type("service_internal").await, server.as_type("service_external").await);
     let editor = server.with_role(json!({"users": ["edit"]})).await;
     let user = server.as_type("internal").await;
     for caller in [&internal, &editor] {
         let change = json!({"password": "another one", "job_title": "x"});
-        caller.patch(&format!("/api/users/{}/", external.id), change.clone()).await.is(403, message::forbidden());
+        caller
+            .patch(&format!("/api/users/{}/", external.id), change.clone())
+            .await
+            .expect_reply(403, message::forbidden());
         assert_eq!(caller.patch(&format!("/api/users/{}/", user.id), change).await.ok()["job_title"], "x");
     }
     internal
         .patch(&format!("/api/users/{}/", internal.id), json!({"password": "another one"}))
         .await
-        .is(403, message::forbidden());
+        .expect_reply(403, message::forbidden());
     for client in [&internal, &external, &user] {
         server.sign_in(&client.username, PASSWORD).await;
     }
@@ -955,7 +984,7 @@ async fn others_change_no_password() {
 
 #[tokio::test]
 async fn a_change_that_is_refused_changes_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let before = admin.get("/api/users/1/").await.ok();
     admin
@@ -973,16 +1002,18 @@ async fn a_change_that_is_refused_changes_nothing() {
 
 #[tokio::test]
 async fn a_deleted_user_is_gone_but_for_the_references() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let user = server.with_role(json!({"roles": ["create"]})).await;
-    user.post("/api/roles/", json!({"name": "Theirs"})).await.created();
+    user.post("/api/roles/", json!({"name": "Theirs"})).await.expect_created();
     let path = format!("/api/users/{}/", user.id);
 
-    admin.delete(&path).await.is_empty();
+    admin.delete(&path).await.expect_empty();
 
-    user.get("/api/users/me/").await.is(401, message::bad_token());
-    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token})).await.is(401, message::bad_token());
+    user.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    user.post("/api/auth/refresh/", json!({"refresh_token": user.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
     assert_eq!(server.anonymous().login(&user.username, PASSWORD).await.status, 401);
     for reply in [
         admin.get(&path).await,
@@ -990,7 +1021,7 @@ async fn a_deleted_user_is_gone_but_for_the_references() {
         admin.delete(&path).await,
         admin.post(&format!("{path}deactivate/"), json!({})).await,
     ] {
-        reply.is(404, message::not_found());
+        reply.expect_reply(404, message::not_found());
     }
     let list = admin.get("/api/users/").await;
     assert_eq!((list.ids(), &list["total_count"]), (vec![1], &json!(1)));
@@ -1004,10 +1035,10 @@ async fn a_deleted_user_is_gone_but_for_the_references() {
 
 #[tokio::test]
 async fn the_last_super_admin_must_remain() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let remain = message::detail("The last super admin must remain.");
-    let refuse_all = async |caller: &Client| {
+    let refuse_all = async |caller: &ApiClient| {
         caller.patch("/api/users/1/", json!({"account_type": "internal"})).await.refuses(remain.clone());
         caller.delete("/api/users/1/").await.refuses(remain.clone());
         caller.post("/api/users/1/deactivate/", json!({})).await.refuses(remain.clone());
@@ -1022,16 +1053,16 @@ async fn the_last_super_admin_must_remain() {
     refuse_all(&server.as_type("service_internal").await).await;
 
     let second = server.as_type("super_admin").await;
-    admin.delete("/api/users/1/").await.is_empty();
+    admin.delete("/api/users/1/").await.expect_empty();
     let remain = message::detail("The last super admin must remain.");
     second.delete(&format!("/api/users/{}/", second.id)).await.refuses(remain);
 }
 
 #[tokio::test]
 async fn two_super_admins_cannot_leave_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (first, second) = (server.admin().await, server.as_type("super_admin").await);
-    let leave = |client: &Client| client.call("DELETE", &format!("/api/users/{}/", client.id));
-    let statuses = statuses(&at_once([leave(&first), leave(&second)]).await);
+    let leave = |client: &ApiClient| client.call("DELETE", &format!("/api/users/{}/", client.id));
+    let statuses = statuses(&send_concurrently([leave(&first), leave(&second)]).await);
     assert_eq!(statuses, [204, 400]);
 }

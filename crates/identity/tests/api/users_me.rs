@@ -1,6 +1,6 @@
 //! `/api/users/me/` and the caller's sessions (`docs/reference/users.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use crate::shown::{START, page};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use testkit::{DAY, HOUR, MINUTE, PASSWORD, SECOND, eventually};
 
 #[tokio::test]
 async fn everybody_sees_and_edits_the_own_user() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     for account_type in ["internal", "external", "full", "super_admin", "service_internal", "service_external"] {
         let user = server.as_type(account_type).await;
@@ -34,7 +34,7 @@ async fn everybody_sees_and_edits_the_own_user() {
 
 #[tokio::test]
 async fn other_fields_of_the_own_user_are_ignored() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     let mut expected = user.get("/api/users/me/").await.ok();
     expected["modified_by"] = crate::shown::user(&user, "internal");
@@ -42,13 +42,13 @@ async fn other_fields_of_the_own_user_are_ignored() {
         "username": "other@example.com", "account_type": "super_admin", "company_name": "x", "password": "another one", "roles": [1],
         "status": "inactive", "is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"], "delay_activation": "x", "id": 1,
     });
-    user.patch("/api/users/me/", change).await.is(200, expected);
+    user.patch("/api/users/me/", change).await.expect_reply(200, expected);
     server.sign_in(&user.username, PASSWORD).await;
 }
 
 #[tokio::test]
 async fn own_fields_are_checked_like_any_others() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("external").await;
     let change = json!({"first_name": "", "last_name": null, "job_title": "x".repeat(101), "phone": 5, "mobile": "1".repeat(21), "timezone": "Mars"});
     user.patch("/api/users/me/", change).await.refuses(json!({
@@ -63,7 +63,7 @@ async fn own_fields_are_checked_like_any_others() {
 
 #[tokio::test]
 async fn the_own_sessions_are_listed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("external").await;
     server.as_type("internal").await;
     server.advance(MINUTE);
@@ -72,7 +72,7 @@ async fn the_own_sessions_are_listed() {
     let list = phone.get("/api/users/me/sessions/?ordering=id&user_agent=x").await;
 
     let later = "2026-01-31T09:31:00.000000Z";
-    list.is(
+    list.expect_reply(
         200,
         page(json!([
             {"id": 3, "created_at": later, "last_used_at": later, "ip": "127.0.0.1", "user_agent": "A phone", "is_current": true, "agent": null},
@@ -84,10 +84,10 @@ async fn the_own_sessions_are_listed() {
 
 #[tokio::test]
 async fn a_session_that_is_over_is_not_listed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     let other = server.sign_in(&user.username, PASSWORD).await;
-    other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.is_empty();
+    other.post("/api/auth/logout/", json!({"refresh_token": other.refresh_token})).await.expect_empty();
     assert_eq!(user.get("/api/users/me/sessions/").await.ids(), [1]);
     server.advance(7 * DAY);
     let user = server.sign_in(&user.username, PASSWORD).await;
@@ -96,7 +96,7 @@ async fn a_session_that_is_over_is_not_listed() {
 
 #[tokio::test]
 async fn a_session_remembers_when_it_was_used_last() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     server.advance(10 * MINUTE);
     user.get("/api/users/me/").await.ok();
@@ -110,27 +110,29 @@ async fn a_session_remembers_when_it_was_used_last() {
 
 #[tokio::test]
 async fn one_session_is_ended_and_no_other() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (user, elsewhere) = (server.as_type("internal").await, server.admin().await);
     let lost = server.sign_in(&user.username, PASSWORD).await;
 
-    user.delete("/api/users/me/sessions/3/").await.is_empty();
+    user.delete("/api/users/me/sessions/3/").await.expect_empty();
 
-    lost.get("/api/users/me/").await.is(401, message::bad_token());
-    lost.post("/api/auth/refresh/", json!({"refresh_token": lost.refresh_token})).await.is(401, message::bad_token());
+    lost.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    lost.post("/api/auth/refresh/", json!({"refresh_token": lost.refresh_token}))
+        .await
+        .expect_reply(401, message::bad_token());
     user.get("/api/users/me/").await.ok();
     for id in [3, 2, 999] {
-        user.delete(&format!("/api/users/me/sessions/{id}/")).await.is(404, message::not_found());
+        user.delete(&format!("/api/users/me/sessions/{id}/")).await.expect_reply(404, message::not_found());
     }
     elsewhere.get("/api/users/me/").await.ok();
 
-    user.delete("/api/users/me/sessions/1/").await.is_empty();
-    user.get("/api/users/me/").await.is(401, message::bad_token());
+    user.delete("/api/users/me/sessions/1/").await.expect_empty();
+    user.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
 async fn the_schema_of_the_own_user_tells_what_may_be_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = server.as_type("external").await.options("/api/users/me/").await.ok();
     let fields = document["details"]["schema"].as_array().unwrap();
     let editable: Vec<&Value> =
@@ -140,7 +142,7 @@ async fn the_schema_of_the_own_user_tells_what_may_be_changed() {
 
 #[tokio::test]
 async fn a_refresh_keeps_the_session_in_the_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let user = server.as_type("internal").await;
     server.advance(HOUR + SECOND);
     let pair = user

@@ -1,7 +1,7 @@
 //! Background work: jobs that run after the answer to a request, or at a later time.
 //!
 //! A job of a [`JobKind`] is a row in the table `jobs` of its build (tenant), written in the transaction that causes it
-//! ([`put`]). Any process may take the job; it holds a lease, which it renews while the job runs. A failed job is retried
+//! ([`enqueue`]). Any process may take the job; it holds a lease, which it renews while the job runs. A failed job is retried
 //! with growing pauses, until the kind's time limit. When a process dies, its leases expire and other processes take its
 //! jobs: a job runs at least once. A [`StandingJob`] has no rows; it says by itself when it is due.
 //!
@@ -16,28 +16,28 @@ mod work;
 use crate::app::App;
 use crate::build::Build;
 use crate::request::Request;
-pub use rows::{Former, PAYLOAD, State, insert, insert_former, keyed, state};
+pub use rows::{FormerJob, JobState, PAYLOAD, count_with_key, insert, insert_former, state};
 use serde_json::Value as Json;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql};
-pub use work::{Jobs, Place, builds, health, health_schema, is_on, place, start, stop, wake};
+use store::{Conn, Sql, StoreError};
+pub use work::{JobPermit, Jobs, acquire_permit, builds, health, health_schema, is_on, start, stop, wake};
 
 /// The longest pause before a retry of most jobs.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// After so many pages [`Job::by_pages`] stores the progress.
+/// After so many pages [`Job::run_in_pages`] stores the progress.
 const PAGES_BETWEEN_PROGRESS: i64 = 100;
 
 /// The boxed future of a job.
-pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type JobFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The function that runs a job.
-pub type Run = fn(App, Arc<Build>, Job) -> Pending<Result<(), JobFailure>>;
+pub type JobFunction = fn(App, Arc<Build>, Job) -> JobFuture<Result<(), JobFailure>>;
 /// The function that is called in the transaction that drops a job for good after its last failure.
-pub type GivenUp = fn(&App, &Build, &mut Conn, &Job, &JobFailure) -> Result<(), Error>;
+pub type DropHook = fn(&App, &Build, &mut Conn, &Job, &JobFailure) -> Result<(), StoreError>;
 /// The function that says when a standing job is due; its last argument is the current time in microseconds since 1970.
-pub type Due = fn(&App, &Build, &mut Conn, i64) -> Result<Option<i64>, Error>;
+pub type DueFunction = fn(&App, &Build, &mut Conn, i64) -> Result<Option<i64>, StoreError>;
 
 /// A kind of jobs: how they run, and when they are retried.
 pub struct JobKind {
@@ -57,9 +57,9 @@ pub struct JobKind {
     /// read its input already.
     pub runs_again: bool,
     /// Runs the job. Its future is dropped when the job is canceled or times out.
-    pub run: Run,
+    pub run: JobFunction,
     /// Called in the transaction that drops a job for good after its last failure.
-    pub given_up: GivenUp,
+    pub given_up: DropHook,
 }
 
 impl JobKind {
@@ -81,16 +81,16 @@ impl JobKind {
 pub struct StandingJob {
     /// The name in log lines.
     pub name: &'static str,
-    /// How many builds may hold a [`place`] for it at a time in a process.
+    /// How many builds may hold a [`acquire_permit`] for it at a time in a process.
     pub at_a_time: usize,
     /// When the work is due, in microseconds since 1970; `None`: not before the build is woken. It may be called at any
     /// time, also while the work runs.
-    pub due: Due,
+    pub due: DueFunction,
     /// Does the work that is due, and pauses by itself after a failure. After a store error it is run again later.
-    pub run: fn(App, Arc<Build>) -> Pending<Result<(), Error>>,
+    pub run: fn(App, Arc<Build>) -> JobFuture<Result<(), StoreError>>,
 }
 
-/// A new job, to be stored by [`put`].
+/// A new job, to be stored by [`enqueue`].
 pub struct NewJob<'a> {
     pub kind: &'static JobKind,
     /// The input of the job. It is stored encrypted.
@@ -135,10 +135,10 @@ impl Job {
     ///
     /// # Errors
     /// Those of a page, and those of [`Job::progress`].
-    pub async fn by_pages(
+    pub async fn run_in_pages(
         &self,
         page_size: i64,
-        page: impl Fn(&mut Conn, i64) -> Result<Option<i64>, Error> + Clone + Send + 'static,
+        page: impl Fn(&mut Conn, i64) -> Result<Option<i64>, StoreError> + Clone + Send + 'static,
     ) -> Result<(), JobFailure> {
         let (mut after, mut pages) = (Some(0), 0);
         while let Some(last) = after {
@@ -174,47 +174,47 @@ impl JobFailure {
 
 /// Settings of background work, which tests change.
 #[derive(Clone)]
-pub struct Settings {
+pub struct JobSettings {
     /// Job kinds beside those of the domains.
     pub kinds: &'static [&'static JobKind],
     /// How long a lease lasts unless it is renewed; then another process may take the job.
     pub lease: Duration,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { kinds: &[], lease: Duration::from_secs(60) }
+impl Default for JobSettings {
+    fn default() -> JobSettings {
+        JobSettings { kinds: &[], lease: Duration::from_secs(60) }
     }
 }
 
 /// Puts a job in the transaction that causes it, and returns its id. When a job with the same key is already stored, that
 /// job stands for the new one: it keeps its payload and is due no later than the new one would be, or, if it has failed,
 /// within a minute.
-pub fn put(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<i64, Error> {
+pub fn enqueue(request: &Request, conn: &mut Conn, job: &NewJob) -> Result<i64, StoreError> {
     request.effects.after_commit(wake);
     insert(&request.app, &request.build, conn, job, request.now)
 }
 
 /// Puts jobs of a kind that are due now, one of each payload, without keys.
-pub fn put_many(request: &Request, conn: &mut Conn, kind: &JobKind, payloads: Vec<Json>) -> Result<(), Error> {
+pub fn put_many(request: &Request, conn: &mut Conn, kind: &JobKind, payloads: Vec<Json>) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     rows::insert_many(&request.app, &request.build, conn, kind, payloads, request.now)
 }
 
 /// Cancels a job, in the transaction that makes it unnecessary. A running job is aborted.
-pub fn cancel(request: &Request, conn: &mut Conn, id: i64) -> Result<(), Error> {
+pub fn cancel(request: &Request, conn: &mut Conn, id: i64) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     rows::cancel(conn, id)
 }
 
 /// Makes the failed jobs of a kind due at once, in the transaction of a change after which they may succeed.
-pub fn hurry(request: &Request, conn: &mut Conn, kind: &JobKind) -> Result<(), Error> {
+pub fn make_due_now(request: &Request, conn: &mut Conn, kind: &JobKind) -> Result<(), StoreError> {
     request.effects.after_commit(wake);
     let sql = Sql::new("UPDATE jobs SET next_at = $1 WHERE kind = $2 AND next_at > $1 AND attempts > 0");
     conn.exec(&sql.arg(request.now).arg(kind.name)).map(drop)
 }
 
 /// The exponential backoff: `first` after one failure, doubled for each further failure in a row, at most `longest`.
-pub fn growing(first: Duration, longest: Duration, failures: u32) -> Duration {
+pub fn exponential_backoff(first: Duration, longest: Duration, failures: u32) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }

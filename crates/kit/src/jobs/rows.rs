@@ -1,17 +1,17 @@
 //! Statements on the table `jobs` of a build.
 
-use super::{Job, JobFailure, JobKind, NewJob, growing};
+use super::{Job, JobFailure, JobKind, NewJob, exponential_backoff};
 use crate::app::App;
 use crate::build::Build;
-use crate::secret::{Column, Context};
+use crate::secret::{Context, SealedColumn};
 use serde_json::Value as Json;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use web::clock::random_token;
 
 /// The column of sealed payloads.
-pub const PAYLOAD: Column = Column { table: "jobs", column: "payload", row: "row_key" };
+pub const PAYLOAD: SealedColumn = SealedColumn { table: "jobs", column: "payload", row: "row_key" };
 
 /// The pause before the first retry of a job; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -26,14 +26,14 @@ pub struct Lease {
     pub until: i64,
 }
 
-fn place<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
+fn payload_context<'a>(build: &'a Build, row: &'a str) -> Context<'a> {
     Context { build: &build.uid, table: PAYLOAD.table, column: PAYLOAD.column, row }
 }
 
-/// Puts a job as [`put`](super::put) does, where there is no request. The caller must wake the build after the commit.
-pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<i64, Error> {
+/// Puts a job as [`enqueue`](super::enqueue) does, where there is no request. The caller must wake the build after the commit.
+pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64) -> Result<i64, StoreError> {
     let row = random_token();
-    let sealed = app.keys.seal(&place(build, &row), job.payload.to_string().as_bytes());
+    let sealed = app.keys.seal(&payload_context(build, &row), job.payload.to_string().as_bytes());
     let sql = Sql::new(
         "INSERT INTO jobs(kind, once_key, row_key, payload, created_at, next_at) VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (kind, once_key) WHERE once_key IS NOT NULL DO UPDATE SET \
@@ -44,7 +44,7 @@ pub fn insert(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, now: i64)
     let sql = sql.arg(job.kind.name).arg(job.key.map(str::to_owned)).arg(row).arg(sealed).arg(now);
     let sql =
         sql.arg(job.not_before).arg(job.not_before.max(now + MAX_WAIT_WHEN_PUT_AGAIN_US)).arg(job.kind.runs_again);
-    conn.one(&sql, |row| row.int(0))
+    conn.query_one(&sql, |row| row.int(0))
 }
 
 /// Puts jobs that are due now, one of each payload, without keys. The caller must wake the build after the commit.
@@ -55,23 +55,29 @@ pub fn insert_many(
     kind: &JobKind,
     payloads: Vec<Json>,
     now: i64,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let sealed = |payload: Json| {
         let row = random_token();
-        let sealed = app.keys.seal(&place(build, &row), payload.to_string().as_bytes());
+        let sealed = app.keys.seal(&payload_context(build, &row), payload.to_string().as_bytes());
         (row, sealed)
     };
     let jobs: Vec<_> = payloads.into_iter().map(sealed).collect();
-    let due = Value::Int(now);
+    let due = BorrowedArgument::Int(now);
     let mut rows = Vec::with_capacity(jobs.len());
     for (row, sealed) in &jobs {
-        rows.push([Value::Text(kind.name), Value::Text(row), Value::Text(sealed), due, due]);
+        rows.push([
+            BorrowedArgument::Text(kind.name),
+            BorrowedArgument::Text(row),
+            BorrowedArgument::Text(sealed),
+            due,
+            due,
+        ]);
     }
     conn.insert_rows("jobs", &["kind", "row_key", "payload", "created_at", "next_at"], &rows, "").map(drop)
 }
 
 /// The state of a job that is moved from a table of an earlier version.
-pub struct Former {
+pub struct FormerJob {
     pub id: i64,
     pub created_at: i64,
     pub next_at: i64,
@@ -81,9 +87,15 @@ pub struct Former {
 
 /// Puts a job that waited in a table of an earlier version, under the same id. Does nothing when a job with its id or key
 /// is stored already.
-pub fn insert_former(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, former: &Former) -> Result<(), Error> {
+pub fn insert_former(
+    app: &App,
+    build: &Build,
+    conn: &mut Conn,
+    job: &NewJob,
+    former: &FormerJob,
+) -> Result<(), StoreError> {
     let row = random_token();
-    let sealed = app.keys.seal(&place(build, &row), job.payload.to_string().as_bytes());
+    let sealed = app.keys.seal(&payload_context(build, &row), job.payload.to_string().as_bytes());
     let sql = Sql::new(
         "INSERT INTO jobs(id, kind, once_key, row_key, payload, created_at, next_at, attempts, last_error) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
@@ -94,16 +106,16 @@ pub fn insert_former(app: &App, build: &Build, conn: &mut Conn, job: &NewJob, fo
 }
 
 /// Counts the jobs of a kind that have a key, up to a bound.
-pub fn keyed(conn: &mut Conn, kind: &JobKind, bound: i64) -> Result<i64, Error> {
+pub fn count_with_key(conn: &mut Conn, kind: &JobKind, bound: i64) -> Result<i64, StoreError> {
     let sql = Sql::new(
         "SELECT count(*) FROM (SELECT 1 AS one FROM jobs WHERE kind = $1 AND once_key IS NOT NULL LIMIT $2) keyed",
     );
-    conn.one(&sql.arg(kind.name).arg(bound), |row| row.int(0))
+    conn.query_one(&sql.arg(kind.name).arg(bound), |row| row.int(0))
 }
 
 /// The state of a job that is waiting or running.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct JobState {
     pub is_running: bool,
     pub is_canceled: bool,
     /// How much of `total` is done, as last reported by [`Job::progress`].
@@ -118,13 +130,13 @@ pub struct State {
 }
 
 /// The state of a job; `None` when it is done, has failed for good, or was canceled.
-pub fn state(conn: &mut Conn, id: i64) -> Result<Option<State>, Error> {
+pub fn state(conn: &mut Conn, id: i64) -> Result<Option<JobState>, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN held_until IS NULL THEN 0 ELSE 1 END, is_canceled, done, total, attempts, last_error, next_at \
          FROM jobs WHERE id = $1",
     );
-    conn.opt(&sql.arg(id), |row| {
-        Ok(State {
+    conn.query_optional(&sql.arg(id), |row| {
+        Ok(JobState {
             is_running: row.flag(0)?,
             is_canceled: row.flag(1)?,
             done: row.int(2)?,
@@ -137,7 +149,7 @@ pub fn state(conn: &mut Conn, id: i64) -> Result<Option<State>, Error> {
 }
 
 /// Deletes a waiting job, and marks a running one as canceled. A marked job is deleted when it stops or is taken again.
-pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), Error> {
+pub fn cancel(conn: &mut Conn, id: i64) -> Result<(), StoreError> {
     if conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1 AND held_until IS NULL").arg(id))? == 0 {
         let sql = Sql::new("UPDATE jobs SET is_canceled = 1, is_asked_again = 0 WHERE id = $1");
         conn.exec(&sql.arg(id))?;
@@ -158,57 +170,57 @@ pub struct Overview {
 }
 
 /// Reads the overview of a build's jobs, from indexes alone and in one statement for all kinds.
-pub fn overview(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Overview, Error> {
+pub fn overview(conn: &mut Conn, kinds: &[&JobKind]) -> Result<Overview, StoreError> {
     let mut sql = Sql::new("SELECT (SELECT min(held_until) FROM jobs WHERE held_until IS NOT NULL)");
     for kind in kinds {
         sql.push(", (SELECT min(next_at) FROM jobs WHERE held_until IS NULL AND kind = ").bind(kind.name).push(")");
     }
-    let mut overview = conn.one(&sql, |row| {
+    let mut overview = conn.query_one(&sql, |row| {
         let next = (1..=kinds.len()).map(|at| row.opt_int(at)).collect::<Result<_, _>>()?;
         Ok(Overview { next, held: row.opt_int(0)?, canceled: Vec::new() })
     })?;
     if overview.held.is_some() {
-        overview.canceled = conn.all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.int(0))?;
+        overview.canceled = conn.query_all(&Sql::new("SELECT id FROM jobs WHERE is_canceled = 1"), |row| row.int(0))?;
     }
     Ok(overview)
 }
 
 /// Counts the jobs that wait, and how many of them have failed before.
-pub fn count(conn: &mut Conn) -> Result<(i64, i64), Error> {
+pub fn count(conn: &mut Conn) -> Result<(i64, i64), StoreError> {
     let sql = Sql::new(
         "SELECT count(*), CAST(COALESCE(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS BIGINT) FROM jobs \
          WHERE held_until IS NULL",
     );
-    conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+    conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
 /// Ends the leases that expired before a moment; `None`: all leases.
-pub fn end_leases(conn: &mut Conn, before: Option<i64>) -> Result<(), Error> {
+pub fn end_leases(conn: &mut Conn, before: Option<i64>) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE jobs SET holder = NULL, held_until = NULL WHERE held_until <= $1");
     conn.exec(&sql.arg(before.unwrap_or(i64::MAX))).map(drop)
 }
 
 /// A job that was taken, and whether its payload could be decrypted.
-pub struct Taken {
+pub struct LeasedJob {
     pub job: Job,
     pub is_open: bool,
 }
 
 /// Takes a lease on the first due job of a kind; `None` when no job is due.
-pub fn take(
+pub fn lease_due_job(
     app: &App,
     build: &Arc<Build>,
     conn: &mut Conn,
     kind: &JobKind,
     lease: &Lease,
-) -> Result<Option<Taken>, Error> {
+) -> Result<Option<LeasedJob>, StoreError> {
     let due = Sql::new(
         "SELECT id, is_canceled FROM jobs WHERE kind = $1 AND held_until IS NULL AND next_at <= $2 \
          ORDER BY next_at, id LIMIT 1 FOR UPDATE SKIP LOCKED",
     );
     let due = due.arg(kind.name).arg(lease.now);
     let id = loop {
-        match conn.opt(&due, |row| Ok((row.int(0)?, row.flag(1)?)))? {
+        match conn.query_optional(&due, |row| Ok((row.int(0)?, row.flag(1)?)))? {
             None => return Ok(None),
             Some((id, false)) => break id,
             Some((id, true)) => conn.exec(&Sql::new("DELETE FROM jobs WHERE id = $1").arg(id)).map(drop)?,
@@ -217,18 +229,21 @@ pub fn take(
     let sql = Sql::new("UPDATE jobs SET holder = $1, held_until = $2 WHERE id = $3");
     conn.exec(&sql.arg(&lease.holder).arg(lease.until).arg(id))?;
     let sql = Sql::new("SELECT created_at, attempts, row_key, payload FROM jobs WHERE id = $1").arg(id);
-    let taken = conn.one(&sql, |row| {
-        let plain = app.keys.open(&place(build, row.text(2)?), row.text(3)?);
+    let taken = conn.query_one(&sql, |row| {
+        let plain = app.keys.open(&payload_context(build, row.text(2)?), row.text(3)?);
         let payload = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
         let (is_open, payload) = (payload.is_some(), payload.unwrap_or_default());
         let (created_at, attempts) = (row.int(0)?, row.int(1)?);
-        Ok(Taken { job: Job { id, payload, created_at, attempts, app: app.clone(), build: build.clone() }, is_open })
+        Ok(LeasedJob {
+            job: Job { id, payload, created_at, attempts, app: app.clone(), build: build.clone() },
+            is_open,
+        })
     })?;
     Ok(Some(taken))
 }
 
 /// Renews a lease and stores the progress, if any. Returns whether the job may go on: it was not canceled or taken over.
-pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, Error> {
+pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64)>) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE jobs SET held_until = ");
     sql.bind(lease.until);
     if let Some((done, total)) = progress {
@@ -240,7 +255,7 @@ pub fn renew(conn: &mut Conn, id: i64, lease: &Lease, progress: Option<(i64, i64
 
 /// Deletes a job that needs no further try, or starts it anew if it was put again while it ran. Returns whether this
 /// process held it.
-pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, Error> {
+pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, StoreError> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND (is_asked_again = 0 OR is_canceled = 1)");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 1 {
         return Ok(true);
@@ -253,7 +268,7 @@ pub fn finish(conn: &mut Conn, id: i64, lease: &Lease) -> Result<bool, Error> {
 }
 
 /// Deletes a job that was canceled while it ran. If it was put again since, it becomes a waiting job.
-pub fn finish_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), Error> {
+pub fn finish_canceled(conn: &mut Conn, id: i64, lease: &Lease) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM jobs WHERE id = $1 AND holder = $2 AND is_canceled = 1");
     if conn.exec(&sql.arg(id).arg(&lease.holder))? == 0 {
         let sql = Sql::new(
@@ -271,9 +286,9 @@ pub fn schedule_retry(
     job: &Job,
     failure: &JobFailure,
     lease: &Lease,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let failures = u32::try_from(job.attempts).unwrap_or(u32::MAX).saturating_add(1);
-    let pause = growing(FIRST_PAUSE, kind.longest_pause, failures).as_micros() as i64;
+    let pause = exponential_backoff(FIRST_PAUSE, kind.longest_pause, failures).as_micros() as i64;
     let sql = Sql::new(
         "UPDATE jobs SET attempts = attempts + 1, next_at = $1, last_error = $2, holder = NULL, held_until = NULL, \
          is_asked_again = 0 WHERE id = $3 AND holder = $4",

@@ -1,7 +1,7 @@
 //! The tasks that run jobs: in each process one task for each build, and one for each of its kinds that has due jobs.
 
-use super::rows::{self, Lease, Overview, Taken};
-use super::{Job, JobFailure, JobKind, Settings, StandingJob};
+use super::rows::{self, Lease, LeasedJob, Overview};
+use super::{Job, JobFailure, JobKind, JobSettings, StandingJob};
 use crate::app::App;
 use crate::build::Build;
 use resource::openapi::object;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::{AbortHandle, JoinHandle};
 use web::clock::unique_id;
@@ -34,7 +34,7 @@ const COUNT_INTERVAL_FACTOR: u32 = 100;
 pub struct Jobs {
     is_on: AtomicBool,
     /// The task of each build, by the build's uid.
-    tasks: Mutex<HashMap<String, Arc<Task>>>,
+    tasks: Mutex<HashMap<String, Arc<BuildTask>>>,
     kinds: Vec<&'static JobKind>,
     standing: Vec<&'static StandingJob>,
     places: Semaphore,
@@ -45,19 +45,19 @@ pub struct Jobs {
 }
 
 /// The task of a build, with the jobs that it runs in this process.
-struct Task {
+struct BuildTask {
     build: Arc<Build>,
     waker: Notify,
     /// How many tasks run the due jobs of each kind now.
     active_kinds: Mutex<HashMap<&'static str, usize>>,
     /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<i64, Arc<Notify>>>,
-    counts: Mutex<Counts>,
+    counts: Mutex<JobCounts>,
 }
 
 /// The waiting jobs of a build as of the last count.
 #[derive(Default)]
-struct Counts {
+struct JobCounts {
     waiting: i64,
     failed: i64,
     /// When they are counted next.
@@ -67,7 +67,7 @@ struct Counts {
 impl Jobs {
     /// The background work of a process, which runs nothing before [`start`].
     pub fn new(
-        settings: &Settings,
+        settings: &JobSettings,
         kinds: impl Iterator<Item = &'static JobKind>,
         standing: impl Iterator<Item = &'static StandingJob>,
     ) -> Jobs {
@@ -130,7 +130,7 @@ pub fn wake(app: &App, build: &Arc<Build>) {
     }
     let mut tasks = lock(&jobs(app).tasks);
     let task = tasks.entry(build.uid.clone()).or_insert_with(|| {
-        let task = Arc::new(Task {
+        let task = Arc::new(BuildTask {
             build: build.clone(),
             waker: Notify::new(),
             active_kinds: Mutex::default(),
@@ -166,19 +166,19 @@ pub fn health_schema() -> Json {
 }
 
 /// A permit to run one job, returned when it is dropped.
-pub struct Place<'a> {
+pub struct JobPermit<'a> {
     _of_kind: Option<SemaphorePermit<'a>>,
     _of_all: Option<SemaphorePermit<'a>>,
 }
 
 /// Waits for a permit to run a job of a kind. Builds wait in a fair queue.
-pub async fn place<'a>(app: &'a App, kind: &str) -> Place<'a> {
+pub async fn acquire_permit<'a>(app: &'a App, kind: &str) -> JobPermit<'a> {
     // The semaphores are never closed.
     let _of_kind = match jobs(app).places_of_kinds.get(kind) {
         Some(places) => places.acquire().await.ok(),
         None => None,
     };
-    Place { _of_kind, _of_all: jobs(app).places.acquire().await.ok() }
+    JobPermit { _of_kind, _of_all: jobs(app).places.acquire().await.ok() }
 }
 
 /// A lease of this process that starts now.
@@ -189,11 +189,11 @@ pub(super) fn lease(app: &App) -> Lease {
 
 // ---- The task of a build -------------------------------------------------------------------------------------------
 
-async fn run_build(app: App, task: Arc<Task>) {
+async fn run_build(app: App, task: Arc<BuildTask>) {
     // An embedded store has one process, which has just started: all leases are those of a process that is gone.
     let mut is_first = app.store.is_embedded();
     while is_on(&app) {
-        match look(&app, &task, is_first).await {
+        match start_due_kinds(&app, &task, is_first).await {
             Ok(wait) => {
                 is_first = false;
                 match wait {
@@ -202,7 +202,7 @@ async fn run_build(app: App, task: Arc<Task>) {
                 }
                 tokio::time::sleep(WAKE_DELAY).await;
             }
-            Err(Error::Missing) => break,
+            Err(StoreError::Missing) => break,
             Err(error) => {
                 if is_on(&app) {
                     tracing::error!(%error, build = task.build.domain, "the jobs were not looked at");
@@ -215,8 +215,8 @@ async fn run_build(app: App, task: Arc<Task>) {
     lock(&jobs(&app).tasks).remove(&task.build.uid);
 }
 
-/// What [`look`] reads from the database of a build.
-struct Found {
+/// What [`start_due_kinds`] reads from the database of a build.
+struct DueJobs {
     overview: Overview,
     /// When each standing job is due.
     standing: Vec<Option<i64>>,
@@ -225,7 +225,7 @@ struct Found {
 }
 
 /// Starts the kinds that have due jobs. Returns the time until the next look; `None`: when the build is woken.
-async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Duration>, Error> {
+async fn start_due_kinds(app: &App, task: &Arc<BuildTask>, is_first: bool) -> Result<Option<Duration>, StoreError> {
     let (started, now) = (Instant::now(), app.clock.now());
     let counts = lock(&task.counts).next.is_none_or(|next| started >= next);
     let (with, of) = (app.clone(), task.build.clone());
@@ -237,11 +237,14 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
             true => None,
             false => Some((0, 0)),
         };
-        let standing =
-            jobs(&with).standing.iter().map(|job| (job.due)(&with, &of, conn, now)).collect::<Result<_, Error>>()?;
-        Ok::<_, Error>(Found { overview, standing, counted })
+        let standing = jobs(&with)
+            .standing
+            .iter()
+            .map(|job| (job.due)(&with, &of, conn, now))
+            .collect::<Result<_, StoreError>>()?;
+        Ok::<_, StoreError>(DueJobs { overview, standing, counted })
     };
-    let Found { overview, standing: due, counted } = task.build.db.read(read).await?;
+    let DueJobs { overview, standing: due, counted } = task.build.db.read(read).await?;
     if let Some(until) = overview.held
         && (is_first || until <= now)
     {
@@ -287,7 +290,7 @@ async fn look(app: &App, task: &Arc<Task>, is_first: bool) -> Result<Option<Dura
 /// Whether to start a task for a kind of which a build may have so many. If it is due later, `next` is moved forward to that
 /// time; if all are active, the next look follows the end of one.
 fn begin_kind(
-    task: &Task,
+    task: &BuildTask,
     (name, most): (&'static str, usize),
     due: Option<i64>,
     now: i64,
@@ -308,12 +311,12 @@ fn begin_kind(
 }
 
 /// Stores a count of the waiting jobs. Without one, returns the time until the next count.
-fn note_counts(task: &Task, started: Instant, counted: Option<(i64, i64)>) -> Option<Duration> {
+fn note_counts(task: &BuildTask, started: Instant, counted: Option<(i64, i64)>) -> Option<Duration> {
     let mut counts = lock(&task.counts);
     match counted {
         Some((waiting, failed)) => {
             let pause = MIN_COUNT_INTERVAL.max(started.elapsed() * COUNT_INTERVAL_FACTOR);
-            *counts = Counts { waiting, failed, next: (waiting > 0).then(|| Instant::now() + pause) };
+            *counts = JobCounts { waiting, failed, next: (waiting > 0).then(|| Instant::now() + pause) };
             None
         }
         None => counts.next.map(|next| next.saturating_duration_since(started)),
@@ -322,7 +325,7 @@ fn note_counts(task: &Task, started: Instant, counted: Option<(i64, i64)>) -> Op
 
 /// A task that runs a kind; when it is dropped, it counts no more and the build's task is woken.
 struct ActiveKind {
-    task: Arc<Task>,
+    task: Arc<BuildTask>,
     name: &'static str,
 }
 
@@ -354,13 +357,13 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-async fn run_standing(app: App, task: Arc<Task>, job: &'static StandingJob) {
+async fn run_standing(app: App, task: Arc<BuildTask>, job: &'static StandingJob) {
     let _active = ActiveKind { task: task.clone(), name: job.name };
     let mut run = AbortOnDrop::spawn((job.run)(app.clone(), task.build.clone()));
     let reason = match (&mut run.0).await {
         Ok(Ok(())) => return,
         // The build is being deleted.
-        Ok(Err(Error::Missing)) => None,
+        Ok(Err(StoreError::Missing)) => None,
         Ok(Err(error)) => Some(error.to_string()),
         Err(error) => Some(format!("it ended early: {error}")),
     };
@@ -373,10 +376,10 @@ async fn run_standing(app: App, task: Arc<Task>, job: &'static StandingJob) {
 }
 
 /// Runs the due jobs of a kind, one after the other.
-async fn run_due_jobs(app: App, task: Arc<Task>, kind: &'static JobKind) {
+async fn run_due_jobs(app: App, task: Arc<BuildTask>, kind: &'static JobKind) {
     let _active = ActiveKind { task: task.clone(), name: kind.name };
     loop {
-        let place = place(&app, kind.name).await;
+        let place = acquire_permit(&app, kind.name).await;
         if !is_on(&app) {
             return;
         }
@@ -384,7 +387,7 @@ async fn run_due_jobs(app: App, task: Arc<Task>, kind: &'static JobKind) {
         drop(place);
         match outcome {
             Ok(true) => {}
-            Ok(false) | Err(Error::Missing) => return,
+            Ok(false) | Err(StoreError::Missing) => return,
             Err(error) => {
                 if is_on(&app) {
                     tracing::error!(%error, build = task.build.domain, kind = kind.name, "jobs were not run");
@@ -397,10 +400,10 @@ async fn run_due_jobs(app: App, task: Arc<Task>, kind: &'static JobKind) {
 }
 
 /// Runs the first due job of a kind. Returns whether there was one.
-async fn run_next(app: &App, task: &Arc<Task>, kind: &'static JobKind) -> Result<bool, Error> {
+async fn run_next(app: &App, task: &Arc<BuildTask>, kind: &'static JobKind) -> Result<bool, StoreError> {
     let (with, build, from) = (app.clone(), task.build.clone(), lease(app));
-    let taken = task.build.db.write(move |conn| rows::take(&with, &build, conn, kind, &from)).await?;
-    let Some(Taken { job, is_open }) = taken else { return Ok(false) };
+    let taken = task.build.db.write(move |conn| rows::lease_due_job(&with, &build, conn, kind, &from)).await?;
+    let Some(LeasedJob { job, is_open }) = taken else { return Ok(false) };
     let outcome = if is_open {
         run(app, task, kind, &job).await
     } else {
@@ -412,8 +415,8 @@ async fn run_next(app: &App, task: &Arc<Task>, kind: &'static JobKind) -> Result
 }
 
 /// Runs a job and renews its lease meanwhile; `None` when it was canceled or taken over.
-async fn run(app: &App, task: &Arc<Task>, kind: &JobKind, job: &Job) -> Option<Result<(), JobFailure>> {
-    let running = Running::begin(task, job.id);
+async fn run(app: &App, task: &Arc<BuildTask>, kind: &JobKind, job: &Job) -> Option<Result<(), JobFailure>> {
+    let running = RunningJob::begin(task, job.id);
     let mut work = AbortOnDrop::spawn((kind.run)(app.clone(), task.build.clone(), job.clone()));
     let end = tokio::time::Instant::now() + kind.patience;
     loop {
@@ -436,21 +439,21 @@ async fn run(app: &App, task: &Arc<Task>, kind: &JobKind, job: &Job) -> Option<R
 }
 
 /// An entry in the task's running jobs, removed when it is dropped.
-struct Running<'a> {
-    task: &'a Task,
+struct RunningJob<'a> {
+    task: &'a BuildTask,
     id: i64,
     end: Arc<Notify>,
 }
 
-impl Running<'_> {
-    fn begin(task: &Task, id: i64) -> Running<'_> {
+impl RunningJob<'_> {
+    fn begin(task: &BuildTask, id: i64) -> RunningJob<'_> {
         let end = Arc::new(Notify::new());
         lock(&task.running).insert(id, end.clone());
-        Running { task, id, end }
+        RunningJob { task, id, end }
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningJob<'_> {
     fn drop(&mut self) {
         lock(&self.task.running).remove(&self.id);
     }
@@ -459,11 +462,11 @@ impl Drop for Running<'_> {
 /// Deletes a job that is done, canceled or failed for good; schedules the retry of one that failed otherwise.
 async fn finish(
     app: &App,
-    task: &Arc<Task>,
+    task: &Arc<BuildTask>,
     kind: &'static JobKind,
     job: Job,
     outcome: Option<Result<(), JobFailure>>,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let (build, now) = (&task.build.domain, app.clock.now());
     let (number, attempts, age) = (job.id, job.attempts + 1, now - job.created_at);
     let is_over = age >= kind.given_up_after.as_micros() as i64;

@@ -1,27 +1,35 @@
 //! Checks a body against its declaration in the transaction of the write: the rules of its fields, uniqueness and
 //! unknown ids, with all errors together.
 
-use super::sql::{OWN, column, joins, stored};
+use super::sql::{OWN, column, push_joins, to_argument};
 use crate::refusal::Refusal;
-use resource::{Accepted, Field, Kind, Lookup, Mode, Object, Resource, Source, Value, accept, fold};
-use store::{Arg, Conn, Error, Sql};
+use resource::{
+    CheckedBody, CheckedValue, ColumnSource, DatabaseChecks, Field, FieldKind, Resource, SentObject, WriteMode, accept,
+    fold,
+};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// Checks a body against the declaration, in the transaction of the write. `id` is the row that a PATCH changes.
-pub fn accepted(conn: &mut Conn, resource: &Resource, body: &Object<'_>, id: Option<i64>) -> Result<Accepted, Refusal> {
-    let mode = if id.is_some() { Mode::Edit } else { Mode::Create };
+pub fn check_body(
+    conn: &mut Conn,
+    resource: &Resource,
+    body: &SentObject<'_>,
+    id: Option<i64>,
+) -> Result<CheckedBody, Refusal> {
+    let mode = if id.is_some() { WriteMode::Edit } else { WriteMode::Create };
     Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: None })?)
 }
 
-/// Checks a body as [`accepted`] does, with names that are unique only among the rows where `scope` holds (column and
+/// Checks a body as [`check_body`] does, with names that are unique only among the rows where `scope` holds (column and
 /// value).
 pub fn accepted_within(
     conn: &mut Conn,
     resource: &Resource,
-    body: &Object<'_>,
+    body: &SentObject<'_>,
     id: Option<i64>,
     scope: (&'static str, i64),
-) -> Result<Accepted, Refusal> {
-    let mode = if id.is_some() { Mode::Edit } else { Mode::Create };
+) -> Result<CheckedBody, Refusal> {
+    let mode = if id.is_some() { WriteMode::Edit } else { WriteMode::Create };
     Ok(accept(resource, body, mode, &mut InTransaction { conn, resource, id, scope: Some(scope) })?)
 }
 
@@ -32,31 +40,31 @@ struct InTransaction<'a> {
     scope: Option<(&'static str, i64)>,
 }
 
-impl Lookup for InTransaction<'_> {
-    type Error = Error;
+impl DatabaseChecks for InTransaction<'_> {
+    type Error = StoreError;
 
     /// The ids that do not exist. Rows that exist are locked until the end of the write, so that they cannot be deleted
     /// or changed, as a role could be given more permissions.
-    fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Error> {
+    fn missing_ids(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
         let table = match &field.kind {
-            Kind::Reference { target } | Kind::References { target, .. } => target.table.as_ref(),
+            FieldKind::Reference { target } | FieldKind::References { target, .. } => target.table.as_ref(),
             _ => "users",
         };
-        let known = known(self.conn, table, ids, " ORDER BY t.id FOR SHARE")?;
+        let known = select_existing(self.conn, table, ids, " ORDER BY t.id FOR SHARE")?;
         Ok(ids.iter().copied().filter(|id| !known.contains(id)).collect())
     }
 
-    fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Error> {
+    fn is_taken(&mut self, field: &Field, value: &CheckedValue) -> Result<bool, StoreError> {
         let (name, value) = match (&field.folded, &field.source, value) {
-            (Some(folded), _, Value::Text(text)) if !field.is_unique_exactly => {
-                (folded.as_ref(), Arg::from(fold(text)))
+            (Some(folded), _, CheckedValue::Text(text)) if !field.is_unique_exactly => {
+                (folded.as_ref(), Argument::from(fold(text)))
             }
-            (_, Source::Column(name), value) => (name.as_ref(), stored(field, value)),
+            (_, ColumnSource::Column(name), value) => (name.as_ref(), to_argument(field, value)),
             _ => return Ok(false),
         };
         let mut sql = Sql::new("SELECT 1 FROM ");
         sql.name(&self.resource.table).push(" t");
-        joins(&mut sql, OWN, self.resource, [field]);
+        push_joins(&mut sql, OWN, self.resource, [field]);
         sql.push(" WHERE ");
         column(&mut sql, OWN, field, name);
         sql.push(" = ").bind(value);
@@ -67,16 +75,16 @@ impl Lookup for InTransaction<'_> {
         if let Some((column, value)) = self.scope {
             sql.push(" AND t.").name(column).push(" = ").bind(value);
         }
-        Ok(self.conn.opt(&sql, |_| Ok(()))?.is_some())
+        Ok(self.conn.query_optional(&sql, |_| Ok(()))?.is_some())
     }
 }
 
 /// The ids that exist in a table; deleted users do not exist.
-pub fn existing(conn: &mut Conn, table: &str, ids: &[i64]) -> Result<Vec<i64>, Error> {
-    known(conn, table, ids, "")
+pub fn existing_ids(conn: &mut Conn, table: &str, ids: &[i64]) -> Result<Vec<i64>, StoreError> {
+    select_existing(conn, table, ids, "")
 }
 
-fn known(conn: &mut Conn, table: &str, ids: &[i64], lock: &'static str) -> Result<Vec<i64>, Error> {
+fn select_existing(conn: &mut Conn, table: &str, ids: &[i64], lock: &'static str) -> Result<Vec<i64>, StoreError> {
     let mut sql = Sql::new("SELECT t.id FROM ");
     sql.name(table).push(" t WHERE t.id IN (");
     for (n, id) in ids.iter().enumerate() {
@@ -86,5 +94,5 @@ fn known(conn: &mut Conn, table: &str, ids: &[i64], lock: &'static str) -> Resul
     if table == "users" {
         sql.push(" AND t.is_deleted = 0");
     }
-    conn.all(sql.push(lock), |row| row.int(0))
+    conn.query_all(sql.push(lock), |row| row.int(0))
 }

@@ -1,55 +1,55 @@
 //! Loads, inserts, updates and deletes a row, with its audit fields and its entry in the administration log.
 
 use super::sealed;
-use super::shape::{NOW, Shape};
-use super::sql::{OWN, joins, stored, value};
+use super::shape::{NOW, RowShape};
+use super::sql::{OWN, push_joins, to_argument, value};
 use super::view::view_id;
 use crate::answer::etag;
 use crate::limits;
 use crate::log;
-use crate::reactions::{self, When};
+use crate::reactions::{self, ReactionTime};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use resource::{Changes, Errors, Field, Kind, Resource, Source, Value, fold, message};
+use resource::{Changes, CheckedValue, ColumnSource, Errors, Field, FieldKind, Resource, fold, message};
 use serde_json::{Map, Value as Json};
-use store::{Arg, Conn, Error, Row, Sql};
+use store::{Argument, Conn, Row, Sql, StoreError};
 
 /// Loads and locks the row that a PATCH changes, and checks `If-Match`; 404 when there is no row, 412 when its state is
 /// another.
-pub fn load_for_change(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<Changes, Refusal> {
+pub fn load_for_change(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Changes, Refusal> {
     let stored = load(conn, shape, id)?.ok_or_else(Refusal::not_found)?;
     check_if_match(request, conn, shape, id)?;
     Ok(stored)
 }
 
 /// 412 when `If-Match` names another state of a row than the current one.
-pub fn check_if_match(request: &Request, conn: &mut Conn, shape: &Shape, id: i64) -> Result<(), Refusal> {
+pub fn check_if_match(request: &Request, conn: &mut Conn, shape: &RowShape, id: i64) -> Result<(), Refusal> {
     request.check_if_match(|| Ok(etag(&view_id(request, conn, shape, id)?)))
 }
 
 /// Loads the stored values of a row and locks it for a change; `None` when there is no row.
-pub fn load(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
+pub fn load(conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Option<Changes>, StoreError> {
     values(conn, shape, id, " FOR UPDATE")
 }
 
 /// Loads the stored values of a row without a lock; `None` when there is no row.
-pub fn load_shared(conn: &mut Conn, shape: &Shape, id: i64) -> Result<Option<Changes>, Error> {
+pub fn load_shared(conn: &mut Conn, shape: &RowShape, id: i64) -> Result<Option<Changes>, StoreError> {
     values(conn, shape, id, "")
 }
 
-fn values(conn: &mut Conn, shape: &Shape, id: i64, lock: &'static str) -> Result<Option<Changes>, Error> {
+fn values(conn: &mut Conn, shape: &RowShape, id: i64, lock: &'static str) -> Result<Option<Changes>, StoreError> {
     let (mut lock, mut sql) = (lock, Sql::new(""));
     if !lock.is_empty() && !shape.resource.further_tables.is_empty() {
         // PostgreSQL locks no row of an outer join, and only a later statement sees in the further tables what the lock
         // has waited for.
         let mut locked = Sql::new("SELECT 1 FROM ");
         locked.name(&shape.resource.table).push(" t WHERE t.id = ").bind(id).push(std::mem::take(&mut lock));
-        if conn.opt(&locked, |_| Ok(()))?.is_none() {
+        if conn.query_optional(&locked, |_| Ok(()))?.is_none() {
             return Ok(None);
         }
     }
     sql.append_with(shape.stored.get_or_init(|| select_stored(&shape.resource)), [id.into()]).push(lock);
-    conn.opt(&sql, |row| {
+    conn.query_optional(&sql, |row| {
         let mut values = Changes::new();
         for (at, field) in stored_fields(&shape.resource).enumerate() {
             values.insert(field.name.clone(), stored_value(field, row, at)?);
@@ -60,9 +60,9 @@ fn values(conn: &mut Conn, shape: &Shape, id: i64, lock: &'static str) -> Result
 
 fn stored_fields(resource: &Resource) -> impl Iterator<Item = &Field> {
     resource.fields.iter().filter(|field| match field.source {
-        Source::Column(_) | Source::Sealed(_) => true,
-        Source::Members(_) => field.is_writable(),
-        Source::Sql(_) | Source::None => false,
+        ColumnSource::Column(_) | ColumnSource::Sealed(_) => true,
+        ColumnSource::Members(_) => field.is_writable(),
+        ColumnSource::Sql(_) | ColumnSource::None => false,
     })
 }
 
@@ -73,41 +73,46 @@ fn select_stored(resource: &Resource) -> Sql {
         value(&mut sql, OWN, field, NOW);
     }
     sql.push(" FROM ").name(&resource.table).push(" t");
-    joins(&mut sql, OWN, resource, stored_fields(resource));
+    push_joins(&mut sql, OWN, resource, stored_fields(resource));
     sql.push(" WHERE t.id = ").bind(0);
     sql
 }
 
 /// Reads the stored value of a field from a column.
-pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<Value, Error> {
+pub fn stored_value(field: &Field, row: &Row, at: usize) -> Result<CheckedValue, StoreError> {
     Ok(match &field.kind {
-        Kind::Boolean => row.opt_int(at)?.map(|value| value != 0).into(),
-        Kind::Integer { .. }
-        | Kind::DateTime
-        | Kind::User
-        | Kind::UserId
-        | Kind::Reference { .. }
-        | Kind::File { .. } => row.opt_int(at)?.into(),
-        Kind::References { .. } => {
+        FieldKind::Boolean => row.opt_int(at)?.map(|value| value != 0).into(),
+        FieldKind::Integer { .. }
+        | FieldKind::DateTime
+        | FieldKind::User
+        | FieldKind::UserId
+        | FieldKind::Reference { .. }
+        | FieldKind::File { .. } => row.opt_int(at)?.into(),
+        FieldKind::References { .. } => {
             let ids = row.opt_text(at)?.unwrap_or("").split(',').filter_map(|id| id.parse().ok());
             let mut ids: Vec<i64> = ids.collect();
             ids.sort_unstable();
-            Value::List(ids.into_iter().map(Value::Int).collect())
+            CheckedValue::List(ids.into_iter().map(CheckedValue::Int).collect())
         }
-        Kind::Texts { .. } | Kind::Set { .. } | Kind::Files { .. } => {
+        FieldKind::Texts { .. } | FieldKind::Set { .. } | FieldKind::Files { .. } => {
             let items: Vec<Json> =
                 row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
             let item = |item: Json| match item {
-                Json::String(text) => Value::Text(text),
-                other => other.as_i64().map_or(Value::Json(other), Value::Int),
+                Json::String(text) => CheckedValue::Text(text),
+                other => other.as_i64().map_or(CheckedValue::Json(other), CheckedValue::Int),
             };
-            Value::List(items.into_iter().map(item).collect())
+            CheckedValue::List(items.into_iter().map(item).collect())
         }
-        Kind::Decimal { scale, .. } => row.opt_text(at)?.map(|text| resource::decimal::decode(text, *scale)).into(),
-        Kind::Json { .. } => row.opt_text(at)?.map_or(Value::Null, |text| Value::JsonText(text.to_owned())),
-        Kind::Object | Kind::List => {
-            row.opt_text(at)?.and_then(|text| serde_json::from_str(text).ok()).map_or(Value::Null, Value::Json)
+        FieldKind::Decimal { scale, .. } => {
+            row.opt_text(at)?.map(|text| resource::decimal::decode(text, *scale)).into()
         }
+        FieldKind::Json { .. } => {
+            row.opt_text(at)?.map_or(CheckedValue::Null, |text| CheckedValue::JsonText(text.to_owned()))
+        }
+        FieldKind::Object | FieldKind::List => row
+            .opt_text(at)?
+            .and_then(|text| serde_json::from_str(text).ok())
+            .map_or(CheckedValue::Null, CheckedValue::Json),
         _ => row.opt_text(at)?.map(str::to_owned).into(),
     })
 }
@@ -119,17 +124,17 @@ pub fn insert(
     conn: &mut Conn,
     resource: &Resource,
     changes: &Changes,
-    extra: &[(&'static str, Arg)],
+    extra: &[(&'static str, Argument)],
 ) -> Result<i64, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut columns = sealed::columns(request, resource, changes, true);
     columns.extend(extra.iter().cloned());
     let id = insert_row(conn, resource, changes, &columns, request.now, by)?;
-    log::write(request, conn, "create", resource, id, &log::name_of(changes), log::created(resource, changes))?;
-    reactions::run(request, conn, &resource.name, When::Created, id)?;
+    log::write(request, conn, "create", resource, id, &log::name_of(changes), log::diff_of_create(resource, changes))?;
+    reactions::run(request, conn, &resource.name, ReactionTime::Created, id)?;
     if let Some(limit) = resource.limit {
         // Last, since it locks the counter's row: other creates wait for it until the commit.
-        limits::take(conn, limit)?;
+        limits::count_row(conn, limit)?;
     }
     Ok(id)
 }
@@ -139,11 +144,11 @@ pub fn insert_row(
     conn: &mut Conn,
     resource: &Resource,
     changes: &Changes,
-    extra: &[(&'static str, Arg)],
+    extra: &[(&'static str, Argument)],
     now: i64,
     by: Option<i64>,
 ) -> Result<i64, Refusal> {
-    let mut columns: Vec<(String, Arg)> = stored_columns(resource, 0, changes);
+    let mut columns: Vec<(String, Argument)> = stored_columns(resource, 0, changes);
     columns.extend(extra.iter().map(|(name, arg)| ((*name).to_owned(), arg.clone())));
     for (name, arg) in
         [("created_at", now.into()), ("modified_at", now.into()), ("created_by", by.into()), ("modified_by", by.into())]
@@ -162,7 +167,7 @@ pub fn insert_row(
         sql.push(if n > 0 { ", " } else { "" }).bind(arg);
     }
     sql.push(") RETURNING id");
-    let id = conn.one(&sql, |row| row.int(0)).map_err(|error| unique(resource, error))?;
+    let id = conn.query_one(&sql, |row| row.int(0)).map_err(|error| unique(resource, error))?;
     set_elsewhere(conn, resource, id, changes)?;
     Ok(id)
 }
@@ -176,18 +181,18 @@ pub fn update(
     id: i64,
     before: &Changes,
     changes: &Changes,
-    extra: &[(&'static str, Arg)],
+    extra: &[(&'static str, Argument)],
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut columns = sealed::columns(request, resource, changes, false);
     columns.extend(extra.iter().cloned());
     update_row(conn, resource, id, changes, &columns, request.now, by)?;
-    let changed = log::changed(resource, before, changes);
+    let changed = log::diff_of_edit(resource, before, changes);
     if !changed.is_empty() {
         let name = if log::name_of(changes).is_empty() { log::name_of(before) } else { log::name_of(changes) };
         log::write(request, conn, "edit", resource, id, &name, changed)?;
     }
-    reactions::run(request, conn, &resource.name, When::Changed, id)
+    reactions::run(request, conn, &resource.name, ReactionTime::Changed, id)
 }
 
 /// Updates a row with its audit fields alone.
@@ -196,7 +201,7 @@ pub fn update_row(
     resource: &Resource,
     id: i64,
     changes: &Changes,
-    extra: &[(&'static str, Arg)],
+    extra: &[(&'static str, Argument)],
     now: i64,
     by: Option<i64>,
 ) -> Result<(), Refusal> {
@@ -216,7 +221,7 @@ pub fn update_row(
 /// Runs the reactions, which may refuse, then deletes a row, uncounts it under its limit and writes the administration
 /// log.
 pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, name: &str) -> Result<(), Refusal> {
-    reactions::run(request, conn, &resource.name, When::Leaving, id)?;
+    reactions::run(request, conn, &resource.name, ReactionTime::Leaving, id)?;
     let from = |table: &str| {
         let mut sql = Sql::new("DELETE FROM ");
         sql.name(table).push(" WHERE id = ").bind(id);
@@ -235,15 +240,15 @@ pub fn delete(request: &Request, conn: &mut Conn, resource: &Resource, id: i64, 
 }
 
 /// The columns of one of the resource's tables that changes write: those of the fields, and those of their folded texts.
-fn stored_columns(resource: &Resource, table: usize, changes: &Changes) -> Vec<(String, Arg)> {
+fn stored_columns(resource: &Resource, table: usize, changes: &Changes) -> Vec<(String, Argument)> {
     let mut columns = Vec::new();
     for (name, value) in changes.iter() {
         let Some(field) = resource.field(name).filter(|field| field.table == table) else { continue };
-        if let Source::Column(column) = &field.source {
-            columns.push((column.to_string(), stored(field, value)));
+        if let ColumnSource::Column(column) = &field.source {
+            columns.push((column.to_string(), to_argument(field, value)));
         }
         if let Some(folded) = &field.folded {
-            let text = if let Value::Text(text) = value { Some(fold(text)) } else { None };
+            let text = if let CheckedValue::Text(text) = value { Some(fold(text)) } else { None };
             columns.push((folded.to_string(), text.into()));
         }
     }
@@ -275,9 +280,11 @@ fn set_elsewhere(conn: &mut Conn, resource: &Resource, id: i64, changes: &Change
     Ok(set_members(conn, resource, id, changes)?)
 }
 
-fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes) -> Result<(), Error> {
+fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes) -> Result<(), StoreError> {
     for field in &resource.fields {
-        let (Source::Members(members), Some(value)) = (&field.source, changes.value(&field.name)) else { continue };
+        let (ColumnSource::Members(members), Some(value)) = (&field.source, changes.value(&field.name)) else {
+            continue;
+        };
         let mut sql = Sql::new("DELETE FROM ");
         sql.name(members.table).push(" WHERE ").name(members.owner).push(" = ").bind(id);
         conn.exec(&sql)?;
@@ -292,11 +299,11 @@ fn set_members(conn: &mut Conn, resource: &Resource, id: i64, changes: &Changes)
 }
 
 /// Turns a violation of a unique index into the standard message on the index's field.
-fn unique(resource: &Resource, error: Error) -> Refusal {
+fn unique(resource: &Resource, error: StoreError) -> Refusal {
     match &error {
-        Error::Unique(index) => match resource.field_of_index(index) {
+        StoreError::Unique(index) => match resource.field_of_index(index) {
             Some(field) => {
-                let taken = Errors::of(&field.name, message::UNIQUE);
+                let taken = Errors::single(&field.name, message::UNIQUE);
                 let Some(group) = resource.group_of(field) else { return taken.into() };
                 let mut errors = Errors::new();
                 errors.nest(group, taken);

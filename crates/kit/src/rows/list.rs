@@ -1,15 +1,15 @@
 //! Answers a page of a list in the envelope.
 
 use super::page::PageWriter;
-use super::shape::{Cell, Shape};
-use super::sql::{OWN, Relations, conditions, is_of_the_moment, joins, order};
+use super::shape::{RowCells, RowShape};
+use super::sql::{OWN, Relations, conditions, is_of_the_moment, order, push_joins};
 use super::view::show;
 use crate::answer::{Answer, Outcome};
 use crate::request::Request;
 use http::StatusCode;
-use resource::json::{Form, Writer};
-use resource::{Field, Filter, RelatedRows, Resource, Select, select_related};
-use store::{Conn, Error, Sql};
+use resource::json::{JsonWriter, RowForm};
+use resource::{CheckedFilter, Field, RelatedRows, Resource, Select, select_related};
+use store::{Conn, Sql, StoreError};
 
 /// The rows of a list that the caller may see.
 pub struct Scope {
@@ -39,14 +39,14 @@ pub enum Cacheable {
 
 impl Scope {
     /// All rows that fulfil a condition. The list is not cached.
-    pub fn of(condition: impl Into<Sql>) -> Scope {
+    pub fn matching(condition: impl Into<Sql>) -> Scope {
         let (condition, relations) = (condition.into(), Relations::new());
         Scope { condition, total: None, cacheable: Cacheable::Never, from: None, relations }
     }
 
     /// All rows of a subselect that stands in place of the resource's table.
     pub fn from(subselect: Sql) -> Scope {
-        Scope { from: Some(subselect), ..Scope::of("1 = 1") }
+        Scope { from: Some(subselect), ..Scope::matching("1 = 1") }
     }
 
     /// Lets the list be cached. Its condition must not depend on the time of the request.
@@ -56,19 +56,20 @@ impl Scope {
 }
 
 /// Answers a page of a list in its envelope, by at most three statements.
-pub fn list(request: &Request, conn: &mut Conn, shape: &Shape, scope: Scope) -> Outcome {
+pub fn list(request: &Request, conn: &mut Conn, shape: &RowShape, scope: Scope) -> Outcome {
     let related = |field: &Field| scope.relations.get(&field.name).map(|related| RelatedRows::Of(&related.resource));
     let select = select_related(&shape.resource, &request.query, related, shape.resource.max_filters)?;
     let mut results = PageWriter::with_capacity(request, 1024 + 900 * select.limit.min(100) as usize);
     let sql = page(request, shape, &scope, &select);
-    let read =
-        conn.each(&sql, |row| results.item(row, |out, row| show(out, shape, Form::List, &Cell(row), 0, request)));
-    results.ended(read)?;
+    let read = conn.for_each_row(&sql, |row| {
+        results.item(row, |out, row| show(out, shape, RowForm::List, &RowCells(row), 0, request))
+    });
+    results.finish_rows(read)?;
     let (total, filtered) = counts(conn, &shape.resource, &scope, &select.filters, request.now)?;
     let body = results.envelope(select.limit, select.offset, total, filtered);
     let mut answer = Answer::json(StatusCode::OK, body);
     let compares =
-        || shape.compares(Form::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
+        || shape.compares(RowForm::List) || select.filters.iter().any(|filter| is_of_the_moment(filter.field()));
     answer.cacheable_until = match scope.cacheable {
         Cacheable::Until(moment) => Some(moment.unwrap_or(i64::MAX)),
         Cacheable::Always if !compares() => Some(i64::MAX),
@@ -87,7 +88,7 @@ pub fn envelope(
     filtered: i64,
     mut results: Vec<u8>,
 ) -> Vec<u8> {
-    let mut out = Writer::with_capacity(512);
+    let mut out = JsonWriter::with_capacity(512);
     out.raw("{").name("limit").int(limit).name("offset").int(offset);
     out.name("total_count").int(total).name("filtered_count").int(filtered);
     let next = offset.checked_add(limit).filter(|next| *next < filtered);
@@ -121,19 +122,19 @@ fn address(request: &Request, limit: i64, offset: i64) -> String {
 }
 
 /// The statement of a page. A subquery selects the ids, so that an index can serve it; then their rows are joined.
-fn page(request: &Request, shape: &Shape, scope: &Scope, select: &Select) -> Sql {
+fn page(request: &Request, shape: &RowShape, scope: &Scope, select: &Select) -> Sql {
     let resource: &Resource = &shape.resource;
     let ordered = || select.ordering.iter().map(|order| order.field);
     let mut sql = Sql::new("SELECT ");
-    shape.select(Form::List, &mut sql, request);
+    shape.select(RowForm::List, &mut sql, request);
     push_table(sql.push(" FROM (SELECT t.id FROM "), resource, scope).push(" t");
-    joins(&mut sql, OWN, resource, select.filters.iter().map(Filter::own_field).chain(ordered()));
+    push_joins(&mut sql, OWN, resource, select.filters.iter().map(CheckedFilter::own_field).chain(ordered()));
     sql.push(" WHERE ").append(&scope.condition);
     conditions(&mut sql, OWN, &select.filters, &scope.relations, request.now);
     order(&mut sql, OWN, resource, &select.ordering);
     sql.page(select.limit, select.offset);
     push_table(sql.push(") page JOIN "), resource, scope).push(" t ON t.id = page.id");
-    joins(&mut sql, OWN, resource, shape.fields(Form::List).chain(ordered()));
+    push_joins(&mut sql, OWN, resource, shape.fields(RowForm::List).chain(ordered()));
     order(&mut sql, OWN, resource, &select.ordering);
     sql
 }
@@ -151,25 +152,25 @@ fn counts(
     conn: &mut Conn,
     resource: &Resource,
     scope: &Scope,
-    filters: &[Filter],
+    filters: &[CheckedFilter],
     now: i64,
-) -> Result<(i64, i64), Error> {
-    let count = |filters: &[Filter]| {
+) -> Result<(i64, i64), StoreError> {
+    let count = |filters: &[CheckedFilter]| {
         let mut sql = Sql::new("SELECT count(*) FROM ");
         push_table(&mut sql, resource, scope).push(" t");
-        joins(&mut sql, OWN, resource, filters.iter().map(Filter::own_field));
+        push_joins(&mut sql, OWN, resource, filters.iter().map(CheckedFilter::own_field));
         sql.push(" WHERE ").append(&scope.condition);
         conditions(&mut sql, OWN, filters, &scope.relations, now);
         sql
     };
     match (scope.total, filters) {
         (Some(total), []) => Ok((total, total)),
-        (Some(total), _) => conn.one(&count(filters), |row| Ok((total, row.int(0)?))),
-        (None, []) => conn.one(&count(&[]), |row| Ok((row.int(0)?, row.int(0)?))),
+        (Some(total), _) => conn.query_one(&count(filters), |row| Ok((total, row.int(0)?))),
+        (None, []) => conn.query_one(&count(&[]), |row| Ok((row.int(0)?, row.int(0)?))),
         (None, _) => {
             let mut sql = Sql::new("SELECT (");
             sql.append(&count(&[])).push("), (").append(&count(filters)).push(")");
-            conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+            conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
         }
     }
 }

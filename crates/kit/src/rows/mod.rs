@@ -11,13 +11,13 @@ mod shape;
 pub mod sql;
 mod view;
 
-pub use accept::{accepted, accepted_within, existing};
+pub use accept::{accepted_within, check_body, existing_ids};
 pub use change::{
     check_if_match, delete, insert, insert_row, load, load_for_change, load_shared, stored_value, update, update_row,
 };
 pub use list::{Cacheable, Scope, envelope, list};
 pub use page::{MAX_PAGE_BYTES, PageSize, PageWriter, page_too_large};
 pub use sealed::{has_secret, open as open_secret};
-pub use shape::{CALLER, Cell, Declaration, NOW, Shape, WriteMeta, write_permissions};
-pub use sql::{Related, Relations, arg};
-pub use view::{changed, created, document, items, records, view, view_id};
+pub use shape::{CALLER, Declaration, NOW, RowCells, RowShape, WriteMeta, write_permissions};
+pub use sql::{RelatedResource, Relations, arg};
+pub use view::{created_answer, document, edited_answer, items, records, view, view_id};

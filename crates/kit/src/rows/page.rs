@@ -2,8 +2,8 @@
 
 use crate::refusal::Refusal;
 use crate::request::Request;
-use resource::json::Writer;
-use store::{Error, Row};
+use resource::json::JsonWriter;
+use store::{Row, StoreError};
 
 /// The maximum size of a page in bytes. A larger one is refused, unless it has a single item.
 pub const MAX_PAGE_BYTES: usize = 32 * 1024 * 1024;
@@ -33,7 +33,7 @@ impl PageSize {
 /// A page whose items are written one by one.
 pub struct PageWriter<'a> {
     request: &'a Request,
-    out: Writer,
+    out: JsonWriter,
     items: usize,
     refusal: Option<Refusal>,
 }
@@ -41,32 +41,32 @@ pub struct PageWriter<'a> {
 impl<'a> PageWriter<'a> {
     /// An empty page with capacity for so many bytes.
     pub fn with_capacity(request: &'a Request, bytes: usize) -> PageWriter<'a> {
-        let mut out = Writer::with_capacity(bytes);
+        let mut out = JsonWriter::with_capacity(bytes);
         out.raw("[");
         PageWriter { request, out, items: 0, refusal: None }
     }
 
-    /// Writes the item of a row. An error ends the reading of rows; the refusal behind it is that of [`PageWriter::ended`].
+    /// Writes the item of a row. An error ends the reading of rows; the refusal behind it is that of [`PageWriter::finish_rows`].
     pub fn item(
         &mut self,
         row: &Row<'_>,
-        write: impl FnOnce(&mut Writer, &Row<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        write: impl FnOnce(&mut JsonWriter, &Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         // Memory is reserved for what the driver holds of the row before that is copied.
-        self.goes_on(self.request.reserve_answer(self.out.bytes().len() + row.held()))?;
+        self.goes_on(self.request.reserve_answer(self.out.bytes().len() + row.size_in_bytes()))?;
         write(self.out.comma(), row)?;
         self.items += 1;
         self.goes_on(PageSize { items: self.items, bytes: self.out.bytes().len() }.check(self.request))
     }
 
     /// Any error ends the reading; the refusal is kept for its end.
-    fn goes_on(&mut self, checked: Result<(), Refusal>) -> Result<(), Error> {
+    fn goes_on(&mut self, checked: Result<(), Refusal>) -> Result<(), StoreError> {
         self.refusal = checked.err();
-        if self.refusal.is_some() { Err(Error::NotFound) } else { Ok(()) }
+        if self.refusal.is_some() { Err(StoreError::NotFound) } else { Ok(()) }
     }
 
     /// The outcome of reading the rows of the page.
-    pub fn ended(&mut self, read: Result<(), Error>) -> Result<(), Refusal> {
+    pub fn finish_rows(&mut self, read: Result<(), StoreError>) -> Result<(), Refusal> {
         match self.refusal.take() {
             Some(refusal) => Err(refusal),
             None => Ok(read?),

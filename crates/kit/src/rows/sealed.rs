@@ -3,8 +3,8 @@
 use crate::build::Build;
 use crate::request::Request;
 use crate::secret::{Context, Keys};
-use resource::{Changes, Key, Resource, Sealed, Source, Value};
-use store::{Arg, Error, Row};
+use resource::{Changes, CheckedValue, ColumnSource, FieldKey, Resource, SealedColumns};
+use store::{Argument, Row, StoreError};
 use web::clock::random_token;
 
 /// The columns of the secrets that changes set; for a new row, the columns of all its secrets.
@@ -13,18 +13,18 @@ pub(super) fn columns(
     resource: &Resource,
     changes: &Changes,
     is_new: bool,
-) -> Vec<(&'static str, Arg)> {
+) -> Vec<(&'static str, Argument)> {
     let mut columns = Vec::new();
     for field in &resource.fields {
-        let Source::Sealed(sealed) = &field.source else { continue };
+        let ColumnSource::Sealed(sealed) = &field.source else { continue };
         match changes.value(&field.name) {
-            Some(Value::Text(secret)) => {
+            Some(CheckedValue::Text(secret)) => {
                 let row = random_token();
-                let place = place(&request.build, resource, sealed, &row);
+                let place = sealing_context(&request.build, resource, sealed, &row);
                 columns.push((sealed.column, request.app.keys.seal(&place, secret.as_bytes()).into()));
                 columns.push((sealed.row_key, row.into()));
             }
-            Some(_) => columns.push((sealed.column, Arg::Null)),
+            Some(_) => columns.push((sealed.column, Argument::Null)),
             None if is_new => columns.push((sealed.row_key, "".into())),
             None => {}
         }
@@ -38,23 +38,23 @@ pub fn open(
     keys: &Keys,
     build: &Build,
     resource: &Resource,
-    secret: &Key<String>,
+    secret: &FieldKey<String>,
     row: &Row,
     at: usize,
-) -> Result<Option<String>, Error> {
-    let Some(Source::Sealed(sealed)) = resource.field(secret.name()).map(|field| &field.source) else {
-        return Err(Error::Db(format!("{} is not sealed", secret.name())));
+) -> Result<Option<String>, StoreError> {
+    let Some(ColumnSource::Sealed(sealed)) = resource.field(secret.name()).map(|field| &field.source) else {
+        return Err(StoreError::Db(format!("{} is not sealed", secret.name())));
     };
     let Some(stored) = row.opt_text(at + 1)? else { return Ok(None) };
-    let plain = keys.open(&place(build, resource, sealed, row.text(at)?), stored);
+    let plain = keys.open(&sealing_context(build, resource, sealed, row.text(at)?), stored);
     Ok(plain.and_then(|plain| String::from_utf8(plain).ok()))
 }
 
 /// Whether a stored row has a secret.
-pub fn has_secret(stored: &Changes, secret: &Key<String>) -> bool {
-    matches!(stored.value(secret.name()), Some(Value::Text(_)))
+pub fn has_secret(stored: &Changes, secret: &FieldKey<String>) -> bool {
+    matches!(stored.value(secret.name()), Some(CheckedValue::Text(_)))
 }
 
-fn place<'a>(build: &'a Build, resource: &'a Resource, sealed: &Sealed, row: &'a str) -> Context<'a> {
+fn sealing_context<'a>(build: &'a Build, resource: &'a Resource, sealed: &SealedColumns, row: &'a str) -> Context<'a> {
     Context { build: &build.uid, table: &resource.table, column: sealed.column, row }
 }

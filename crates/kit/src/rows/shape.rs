@@ -2,11 +2,11 @@
 
 use super::sql::{OWN, column, tokens, value};
 use crate::request::Request;
-use resource::json::{Cells, Form, USER_REFERENCE, UserCells, Writer};
-use resource::{Field, Kind, Resource, Source};
+use resource::json::{Cells, JsonWriter, RowForm, USER_REFERENCE, UserCells};
+use resource::{ColumnSource, Field, FieldKind, Resource};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, OnceLock};
-use store::{Arg, Error, Row, Sql};
+use store::{Argument, Row, Sql, StoreError};
 
 /// A declaration that is static, or one that a tenant made at run time.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl Deref for Declaration {
 }
 
 /// The shape of a resource's rows in answers: the declaration, and a function that writes what it cannot express.
-pub struct Shape {
+pub struct RowShape {
     pub resource: Declaration,
     /// Further columns for `meta`.
     extra: &'static str,
@@ -54,29 +54,32 @@ enum Meta {
 
 /// A closure in place of a [`WriteMeta`], for a shape that is made at run time.
 pub type WriteOwnedMeta =
-    dyn Fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error> + Send + Sync + 'static;
+    dyn Fn(&mut JsonWriter, RowForm, &RowCells<'_>, usize, &Request) -> Result<(), StoreError> + Send + Sync + 'static;
 
 /// A function that writes what a declaration cannot express: `_meta`, and fields that are stored elsewhere. Its
 /// position is that of the first extra column of the shape.
-pub type WriteMeta = fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error>;
+pub type WriteMeta = fn(&mut JsonWriter, RowForm, &RowCells<'_>, usize, &Request) -> Result<(), StoreError>;
 
-impl Shape {
+impl RowShape {
     /// A shape with further columns of the table `t` (`extra`) for `meta`, in which `{caller}` stands for the caller's
     /// user id and `{now}` for the time of the request.
-    pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> Shape {
+    pub const fn new(resource: Declaration, extra: &'static str, meta: WriteMeta) -> RowShape {
         let columns = [const { OnceLock::new() }; 2];
         let meta = Meta::Static(meta);
-        Shape { resource, extra, extra_sql: None, meta, changes_at: None, columns, stored: OnceLock::new() }
+        RowShape { resource, extra, extra_sql: None, meta, changes_at: None, columns, stored: OnceLock::new() }
     }
 
     /// A shape that is made at run time. `extra` are further columns for `meta`, or empty; [`NOW`]
     /// and [`CALLER`] among its arguments stand for the time of the request and the caller's user id.
-    pub fn owned(
+    pub fn with_declaration(
         resource: impl Into<Declaration>,
         extra: Sql,
-        meta: impl Fn(&mut Writer, Form, &Cell<'_>, usize, &Request) -> Result<(), Error> + Send + Sync + 'static,
-    ) -> Shape {
-        let mut shape = Shape::plain(resource.into());
+        meta: impl Fn(&mut JsonWriter, RowForm, &RowCells<'_>, usize, &Request) -> Result<(), StoreError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> RowShape {
+        let mut shape = RowShape::from_declaration(resource.into());
         shape.extra_sql = Some(extra).filter(|extra| !extra.text().is_empty());
         shape.meta = Meta::Owned(Box::new(meta));
         shape
@@ -85,12 +88,12 @@ impl Shape {
     /// Writes what the declaration cannot express.
     pub(super) fn write_meta(
         &self,
-        out: &mut Writer,
-        form: Form,
-        cells: &Cell<'_>,
+        out: &mut JsonWriter,
+        form: RowForm,
+        cells: &RowCells<'_>,
         at: usize,
         request: &Request,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         match &self.meta {
             Meta::Static(meta) => meta(out, form, cells, at, request),
             Meta::Owned(meta) => meta(out, form, cells, at, request),
@@ -98,37 +101,37 @@ impl Shape {
     }
 
     /// Sets the column of `t` with the only time that the shape compares with that of the request.
-    pub const fn changes_at(mut self, column: &'static str) -> Shape {
+    pub const fn changes_at(mut self, column: &'static str) -> RowShape {
         self.changes_at = Some(column);
         self
     }
 
     /// A shape that writes what the declaration says, and no more.
-    pub const fn plain(resource: Declaration) -> Shape {
-        Shape::new(resource, "", |_, _, _, _, _| Ok(()))
+    pub const fn from_declaration(resource: Declaration) -> RowShape {
+        RowShape::new(resource, "", |_, _, _, _, _| Ok(()))
     }
 
-    fn columns(&self, form: Form) -> &Sql {
+    fn columns(&self, form: RowForm) -> &Sql {
         self.columns[form as usize].get_or_init(|| columns(self, form))
     }
 
     /// Whether a form depends on the time of the request.
-    pub(super) fn compares(&self, form: Form) -> bool {
-        self.columns(form).args().contains(&Arg::Int(NOW))
+    pub(super) fn compares(&self, form: RowForm) -> bool {
+        self.columns(form).args().contains(&Argument::Int(NOW))
     }
 
     /// The fields that a form shows.
-    pub(super) fn fields(&self, form: Form) -> impl Iterator<Item = &Field> {
+    pub(super) fn fields(&self, form: RowForm) -> impl Iterator<Item = &Field> {
         self.resource.fields.iter().filter(move |field| field.is_in(form))
     }
 
     /// Appends the columns of a form, with the time and the caller of the request as arguments.
-    pub fn select(&self, form: Form, sql: &mut Sql, request: &Request) {
+    pub fn select(&self, form: RowForm, sql: &mut Sql, request: &Request) {
         let caller = request.caller.as_ref().map_or(0, |caller| caller.user);
         let columns = self.columns(form);
-        let of_request = |arg: &Arg| match *arg {
-            Arg::Int(NOW) => Arg::Int(request.now),
-            Arg::Int(CALLER) => Arg::Int(caller),
+        let of_request = |arg: &Argument| match *arg {
+            Argument::Int(NOW) => Argument::Int(request.now),
+            Argument::Int(CALLER) => Argument::Int(caller),
             _ => arg.clone(),
         };
         sql.append_with(columns, columns.args().iter().map(of_request));
@@ -141,30 +144,30 @@ pub const NOW: i64 = i64::MIN;
 pub const CALLER: i64 = i64::MIN + 1;
 
 /// A row of the store as the cells that `resource::json` writes.
-pub struct Cell<'a>(pub &'a Row<'a>);
+pub struct RowCells<'a>(pub &'a Row<'a>);
 
-impl Cells for Cell<'_> {
-    type Error = Error;
-    fn int(&self, at: usize) -> Result<Option<i64>, Error> {
+impl Cells for RowCells<'_> {
+    type Error = StoreError;
+    fn int(&self, at: usize) -> Result<Option<i64>, StoreError> {
         self.0.opt_int(at)
     }
-    fn text(&self, at: usize) -> Result<Option<&str>, Error> {
+    fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
         self.0.opt_text(at)
     }
-    fn user(&self, at: usize) -> Result<Option<UserCells<'_>>, Error> {
+    fn user(&self, at: usize) -> Result<Option<UserCells<'_>>, StoreError> {
         let text = self.0.opt_text(at)?;
-        text.map(serde_json::from_str).transpose().map_err(|error| Error::Db(format!("column {at}: {error}")))
+        text.map(serde_json::from_str).transpose().map_err(|error| StoreError::Db(format!("column {at}: {error}")))
     }
 }
 
-fn columns(shape: &Shape, form: Form) -> Sql {
+fn columns(shape: &RowShape, form: RowForm) -> Sql {
     let mut sql = Sql::new("");
     for (n, field) in shape.fields(form).enumerate() {
         if n > 0 {
             sql.push(", ");
         }
         match (&field.kind, &field.source) {
-            (Kind::User, Source::Column(column)) => user(&mut sql, field, column),
+            (FieldKind::User, ColumnSource::Column(column)) => user(&mut sql, field, column),
             _ => value(&mut sql, OWN, field, NOW),
         }
     }
@@ -191,7 +194,7 @@ fn user(sql: &mut Sql, field: &Field, id: &str) {
 }
 
 /// Writes the member `"permissions":{…}` of `_meta`.
-pub fn write_permissions(out: &mut Writer, permissions: &[(&str, bool)]) {
+pub fn write_permissions(out: &mut JsonWriter, permissions: &[(&str, bool)]) {
     out.name("permissions").raw("{");
     for (action, holds) in permissions {
         out.name(action).bool(*holds);

@@ -1,10 +1,13 @@
 //! Fields, checked filters and orderings as SQL. The SQL consists of static text, names from
 //! declarations, and bound values.
 
-use resource::{Field, Filter, Kind, Members, Name, Order, Predicate, Resource, Source, Value, fold};
+use resource::{
+    CheckedFilter, CheckedValue, ColumnSource, Field, FieldKind, OrderField, Predicate, Resource, SetTable, StaticText,
+    fold,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// Pushes SQL in which each token, such as `{now}`, is replaced by a bound value.
 pub fn tokens(sql: &mut Sql, text: &'static str, values: &[(&str, i64)]) {
@@ -33,22 +36,27 @@ pub const RELATED: &str = "u";
 
 /// A resource that filters over a relation look into.
 #[derive(Clone)]
-pub struct Related {
+pub struct RelatedResource {
     pub resource: Arc<Resource>,
     /// Its table as `u`, and the condition on the rows that the caller may view, by which all that fulfil a filter are found.
     pub rows: (Sql, Sql),
     /// Which rows the caller may view, as SQL over the table `u`. A row that he may not view counts as nulls. A
     /// statement may hold it twice for each relation, so it must have few arguments: both engines bound them.
     pub visible: Sql,
-    /// The ids of the rows that fulfil the filters, where they are known (see [`look_up_related`]).
+    /// The ids of the rows that fulfil the filters, where they are known (see [`load_related`]).
     pub ids: Option<Vec<i64>>,
 }
 
 /// The related resources by the names of the fields that relate to them.
-pub type Relations = HashMap<Name, Related>;
+pub type Relations = HashMap<StaticText, RelatedResource>;
 
 /// Joins those further tables of a resource that hold one of the fields to its table, which has the alias.
-pub fn joins<'f>(sql: &mut Sql, alias: &'static str, resource: &Resource, fields: impl IntoIterator<Item = &'f Field>) {
+pub fn push_joins<'f>(
+    sql: &mut Sql,
+    alias: &'static str,
+    resource: &Resource,
+    fields: impl IntoIterator<Item = &'f Field>,
+) {
     if resource.further_tables.is_empty() {
         return;
     }
@@ -89,21 +97,21 @@ pub fn fold_column(sql: &mut Sql, alias: &'static str, field: &Field) {
 /// Pushes the value of a field. One with an SQL expression is over the table `t`, whatever the alias.
 pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
     match &field.source {
-        Source::Column(name) => column(sql, alias, field, name),
-        Source::Sql(expression) => tokens(sql, expression, &[("{now}", now)]),
-        Source::Members(members) => {
+        ColumnSource::Column(name) => column(sql, alias, field, name),
+        ColumnSource::Sql(expression) => tokens(sql, expression, &[("{now}", now)]),
+        ColumnSource::Members(members) => {
             // Ordered inside, where an index does it; an order within string_agg would be a sort for every row.
             sql.push("(SELECT string_agg(x.item, ',') FROM (SELECT CAST(m.").name(members.item);
             sql.push(" AS TEXT) AS item FROM ").name(members.table).push(" m WHERE m.").name(members.owner);
             sql.push(" = ").push(alias).push(".id ORDER BY m.").name(members.item).push(") x)");
         }
-        Source::Sealed(sealed) => {
+        ColumnSource::Sealed(sealed) => {
             // Only whether there is a secret is read, never its value.
             sql.push("(CASE WHEN ");
             column(sql, alias, field, sealed.column);
             sql.push(" IS NULL THEN NULL ELSE '' END)");
         }
-        Source::None => {
+        ColumnSource::None => {
             sql.push("NULL");
         }
     }
@@ -111,14 +119,14 @@ pub fn value(sql: &mut Sql, alias: &'static str, field: &Field, now: i64) {
 
 /// Whether a field's value depends on the time of the request.
 pub fn is_of_the_moment(field: &Field) -> bool {
-    matches!(&field.source, Source::Sql(expression) if expression.contains("{now}"))
+    matches!(&field.source, ColumnSource::Sql(expression) if expression.contains("{now}"))
 }
 
 /// How many conditions stand side by side. SQLite bounds how deep they nest, and each nests those before it.
 const MAX_BESIDE: usize = 100;
 
 /// Pushes conditions with an operator between them, in brackets by the hundred where there are more.
-pub fn joined<T>(sql: &mut Sql, operator: &'static str, of: &[T], push: impl Fn(&mut Sql, &T)) {
+pub fn push_joined<T>(sql: &mut Sql, operator: &'static str, of: &[T], push: impl Fn(&mut Sql, &T)) {
     let [open, close] = if of.len() > MAX_BESIDE { ["(", ")"] } else { ["", ""] };
     for (n, part) in of.chunks(MAX_BESIDE).enumerate() {
         sql.push(if n > 0 { operator } else { "" }).push(open);
@@ -131,11 +139,11 @@ pub fn joined<T>(sql: &mut Sql, operator: &'static str, of: &[T], push: impl Fn(
 }
 
 /// Pushes checked filters as further conditions over the table of this alias.
-pub fn conditions(sql: &mut Sql, alias: &'static str, filters: &[Filter], relations: &Relations, now: i64) {
-    let mut own: Vec<&Filter> = Vec::new();
-    let mut over: Vec<(&Field, Vec<&Filter>)> = Vec::new();
+pub fn conditions(sql: &mut Sql, alias: &'static str, filters: &[CheckedFilter], relations: &Relations, now: i64) {
+    let mut own: Vec<&CheckedFilter> = Vec::new();
+    let mut over: Vec<(&Field, Vec<&CheckedFilter>)> = Vec::new();
     for filter in filters {
-        match filter.via() {
+        match filter.relation_field() {
             None => own.push(filter),
             Some(via) => match over.iter_mut().find(|(known, _)| known.name == via.name) {
                 Some((_, filters)) => filters.push(filter),
@@ -143,16 +151,16 @@ pub fn conditions(sql: &mut Sql, alias: &'static str, filters: &[Filter], relati
             },
         }
     }
-    further(sql, alias, &own, now);
+    push_further_filters(sql, alias, &own, now);
     for (via, filters) in over {
         conditions_on_related(sql, alias, via, &filters, relations.get(&via.name), now);
     }
 }
 
 /// Pushes filters on fields of the table of this alias as further conditions.
-fn further(sql: &mut Sql, alias: &'static str, filters: &[&Filter], now: i64) {
+fn push_further_filters(sql: &mut Sql, alias: &'static str, filters: &[&CheckedFilter], now: i64) {
     sql.push(if filters.is_empty() { "" } else { " AND " });
-    joined(sql, " AND ", filters, |sql, filter| condition(sql, alias, filter, now));
+    push_joined(sql, " AND ", filters, |sql, filter| condition(sql, alias, filter, now));
 }
 
 /// Related rows that fulfil the filters are named in the statement if there are no more of them.
@@ -160,31 +168,37 @@ const MAX_RELATED: i64 = 1_000;
 
 /// Looks for the related rows that fulfil the filters over each relation. Where there are few, the statement of a list
 /// names them: then PostgreSQL knows that they are few, and begins with them.
-pub fn look_up_related(conn: &mut Conn, filters: &[Filter], relations: &mut Relations, now: i64) -> Result<(), Error> {
+pub fn load_related(
+    conn: &mut Conn,
+    filters: &[CheckedFilter],
+    relations: &mut Relations,
+    now: i64,
+) -> Result<(), StoreError> {
     for (name, related) in relations {
-        let over = filters.iter().filter(|filter| filter.via().is_some_and(|via| via.name == *name));
-        let present: Vec<&Filter> = over.filter(|filter| !is_absence(filter)).collect();
+        let over = filters.iter().filter(|filter| filter.relation_field().is_some_and(|via| via.name == *name));
+        let present: Vec<&CheckedFilter> = over.filter(|filter| !is_absence(filter)).collect();
         if present.is_empty() {
             continue;
         }
         let mut sql = Sql::new("SELECT u.id FROM ");
         push_related(&mut sql, related, &related.rows, &present);
-        further(&mut sql, RELATED, &present, now);
-        let ids = conn.all(sql.push(" LIMIT ").bind(MAX_RELATED + 1), |row| row.int(0))?;
+        push_further_filters(&mut sql, RELATED, &present, now);
+        let ids = conn.query_all(sql.push(" LIMIT ").bind(MAX_RELATED + 1), |row| row.int(0))?;
         related.ids = Some(ids).filter(|ids| ids.len() as i64 <= MAX_RELATED);
     }
     Ok(())
 }
 
 /// Whether a filter on a related row holds where there is none.
-fn is_absence(filter: &Filter) -> bool {
-    let is_null = filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&Value::Bool(true));
+fn is_absence(filter: &CheckedFilter) -> bool {
+    let is_null =
+        filter.predicate() == Predicate::Isnull && filter.operands().first() == Some(&CheckedValue::Bool(true));
     is_null || filter.is_complement()
 }
 
-fn push_related(sql: &mut Sql, related: &Related, (table, visible): &(Sql, Sql), filters: &[&Filter]) {
+fn push_related(sql: &mut Sql, related: &RelatedResource, (table, visible): &(Sql, Sql), filters: &[&CheckedFilter]) {
     sql.append(table);
-    joins(sql, RELATED, &related.resource, filters.iter().map(|filter| filter.field()));
+    push_joins(sql, RELATED, &related.resource, filters.iter().map(|filter| filter.field()));
     sql.push(" WHERE (").append(visible).push(")");
 }
 
@@ -194,11 +208,11 @@ fn conditions_on_related(
     sql: &mut Sql,
     alias: &'static str,
     via: &Field,
-    filters: &[&Filter],
-    related: Option<&Related>,
+    filters: &[&CheckedFilter],
+    related: Option<&RelatedResource>,
     now: i64,
 ) {
-    let (absent, present): (Vec<&Filter>, Vec<&Filter>) =
+    let (absent, present): (Vec<&CheckedFilter>, Vec<&CheckedFilter>) =
         filters.iter().copied().partition(|filter| is_absence(filter));
     let Some(related) = related else {
         sql.push(if present.is_empty() { "" } else { " AND 1 = 0" });
@@ -209,13 +223,13 @@ fn conditions_on_related(
     if let Some(ids) = related.ids.as_ref().filter(|_| !present.is_empty()) {
         sql.push(" AND ");
         value(sql, alias, via, now);
-        sql.any(ids.clone());
+        sql.push_any(ids.clone());
     } else if !present.is_empty() {
         sql.push(" AND ");
         value(sql, alias, via, now);
         sql.push(" IN (SELECT u.id FROM ");
         push_related(sql, related, &related.rows, &present);
-        further(sql, RELATED, &present, now);
+        push_further_filters(sql, RELATED, &present, now);
         sql.push(")");
     }
     if !absent.is_empty() {
@@ -225,7 +239,7 @@ fn conditions_on_related(
         push_related(sql, related, &(table, related.visible.clone()), &absent);
         sql.push(" AND u.id = ");
         value(sql, alias, via, now);
-        joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| match filter.is_complement() {
+        push_joined(sql.push(" AND ("), " OR ", &absent, |sql, filter| match filter.is_complement() {
             true => {
                 // No index may serve it: the time of a search in one tells of rows that the caller may not view.
                 predicate(sql.push("("), RELATED, filter, now);
@@ -241,7 +255,7 @@ fn conditions_on_related(
 }
 
 /// Pushes a checked filter as a condition on a field of the table of this alias.
-fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
+fn condition(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i64) {
     if filter.is_complement() {
         // A comparison with NULL is no truth either.
         predicate(sql.push("("), alias, filter, now);
@@ -252,14 +266,14 @@ fn condition(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
 }
 
 /// Pushes what a filter compares, whether its complement is meant or not.
-fn predicate(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
+fn predicate(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, now: i64) {
     let (field, operands) = (filter.field(), filter.operands());
-    let first = || operands.first().map_or(Arg::Null, |operand| stored(field, operand));
-    if let Source::Members(members) = &field.source {
-        let is_whole = matches!(field.kind, Kind::References { .. }) && filter.predicate() == Predicate::Exact;
+    let first = || operands.first().map_or(Argument::Null, |operand| to_argument(field, operand));
+    if let ColumnSource::Members(members) = &field.source {
+        let is_whole = matches!(field.kind, FieldKind::References { .. }) && filter.predicate() == Predicate::Exact;
         return condition_on_members(sql, alias, members, is_whole, operands);
     }
-    if let (Kind::Set { .. }, Predicate::Exact | Predicate::In) = (&field.kind, filter.predicate()) {
+    if let (FieldKind::Set { .. }, Predicate::Exact | Predicate::In) = (&field.kind, filter.predicate()) {
         return condition_on_set(sql, alias, field, filter.predicate(), operands, now);
     }
     let value = |sql: &mut Sql| value(sql, alias, field, now);
@@ -271,8 +285,8 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
         sql.push(operator).bind(first());
     };
     let values = match &field.kind {
-        Kind::Boolean => 2,
-        Kind::Enum { choices } => choices.len(),
+        FieldKind::Boolean => 2,
+        FieldKind::Enum { choices } => choices.len(),
         _ => 0,
     };
     match filter.predicate() {
@@ -288,32 +302,32 @@ fn predicate(sql: &mut Sql, alias: &'static str, filter: &Filter, now: i64) {
             sql.push(" BETWEEN ")
                 .bind(first())
                 .push(" AND ")
-                .bind(operands.get(1).map_or(Arg::Null, |operand| stored(field, operand)));
+                .bind(operands.get(1).map_or(Argument::Null, |operand| to_argument(field, operand)));
         }
         Predicate::In => {
             value(sql);
             sql.push(" IN (");
-            listed(sql, operands.iter().map(|operand| stored(field, operand)));
+            push_list(sql, operands.iter().map(|operand| to_argument(field, operand)));
             sql.push(")");
         }
-        Predicate::Isnull => is_null(sql, value, operands),
+        Predicate::Isnull => push_null_test(sql, value, operands),
         // The others are of texts.
         _ => with(sql, " = "),
     }
 }
 
-fn is_null(sql: &mut Sql, value: impl Fn(&mut Sql), operands: &[Value]) {
+fn push_null_test(sql: &mut Sql, value: impl Fn(&mut Sql), operands: &[CheckedValue]) {
     value(sql);
-    sql.push(if operands.first() == Some(&Value::Bool(true)) { " IS NULL" } else { " IS NOT NULL" });
+    sql.push(if operands.first() == Some(&CheckedValue::Bool(true)) { " IS NULL" } else { " IS NOT NULL" });
 }
 
 /// Pushes a filter on a text. Where there is a folded copy, exact predicates compare it first, so that few rows are left whose
 /// texts must be brought to form NFC.
-fn condition_on_text(sql: &mut Sql, alias: &'static str, filter: &Filter, value: impl Fn(&mut Sql)) {
+fn condition_on_text(sql: &mut Sql, alias: &'static str, filter: &CheckedFilter, value: impl Fn(&mut Sql)) {
     let (field, operands) = (filter.field(), filter.operands());
     let text = match operands.first() {
-        Some(Value::Text(text)) => text.as_str(),
-        _ => return is_null(sql, value, operands),
+        Some(CheckedValue::Text(text)) => text.as_str(),
+        _ => return push_null_test(sql, value, operands),
     };
     let folded = |sql: &mut Sql| fold_column(sql, alias, field);
     let normalized = |sql: &mut Sql| {
@@ -358,26 +372,32 @@ fn compare(sql: &mut Sql, predicate: Predicate, compared: impl Fn(&mut Sql), tex
 }
 
 /// Pushes a filter on the members of a set: whether they are these (`is_whole`), or any of these is among them.
-fn condition_on_members(sql: &mut Sql, alias: &'static str, members: &Members, is_whole: bool, operands: &[Value]) {
+fn condition_on_members(
+    sql: &mut Sql,
+    alias: &'static str,
+    members: &SetTable,
+    is_whole: bool,
+    operands: &[CheckedValue],
+) {
     let held = |sql: &mut Sql, what: &'static str| {
         sql.push(what).name(members.table).push(" m WHERE m.").name(members.owner).push(" = ").push(alias);
         sql.push(".id");
     };
-    let mut ids: Vec<i64> = operands.iter().flat_map(Value::ids).collect();
+    let mut ids: Vec<i64> = operands.iter().flat_map(CheckedValue::ids).collect();
     ids.sort_unstable();
     ids.dedup();
-    let distinct: Vec<Value> = ids.into_iter().map(Value::Int).collect();
+    let distinct: Vec<CheckedValue> = ids.into_iter().map(CheckedValue::Int).collect();
     if is_whole {
         held(sql, "(SELECT count(*) FROM ");
         sql.push(") = ").bind(distinct.len() as i64).push(" AND ");
         held(sql, "(SELECT count(*) FROM ");
         sql.push(" AND m.").name(members.item).push(" IN (");
-        listed(sql, distinct.iter().map(arg));
+        push_list(sql, distinct.iter().map(arg));
         sql.push(")) = ").bind(distinct.len() as i64);
     } else {
         held(sql, "EXISTS (SELECT 1 FROM ");
         sql.push(" AND m.").name(members.item).push(" IN (");
-        listed(sql, distinct.iter().map(arg));
+        push_list(sql, distinct.iter().map(arg));
         sql.push("))");
     }
 }
@@ -388,37 +408,39 @@ fn condition_on_set(
     alias: &'static str,
     field: &Field,
     predicate: Predicate,
-    operands: &[Value],
+    operands: &[CheckedValue],
     now: i64,
 ) {
-    if let (Predicate::Exact, Kind::Set { choices, .. }) = (predicate, &field.kind) {
-        let members =
-            choices.iter().map(|choice| Value::from(choice.value.as_ref())).filter(|value| operands.contains(value));
+    if let (Predicate::Exact, FieldKind::Set { choices, .. }) = (predicate, &field.kind) {
+        let members = choices
+            .iter()
+            .map(|choice| CheckedValue::from(choice.value.as_ref()))
+            .filter(|value| operands.contains(value));
         value(sql, alias, field, now);
-        sql.push(" = ").bind(arg(&Value::List(members.collect())));
+        sql.push(" = ").bind(arg(&CheckedValue::List(members.collect())));
         return;
     }
-    joined(sql.push("("), " OR ", operands, |sql, operand| {
-        has_member(sql, |sql| value(sql, alias, field, now), operand);
+    push_joined(sql.push("("), " OR ", operands, |sql, operand| {
+        push_member_test(sql, |sql| value(sql, alias, field, now), operand);
     });
     sql.push(")");
 }
 
 /// Pushes the condition that a set has a member. It is looked for with the comma before it, which no value holds: in a
 /// value that contains quotation marks something else may stand between two.
-pub fn has_member(sql: &mut Sql, set: impl Fn(&mut Sql), member: &Value) {
+pub fn push_member_test(sql: &mut Sql, set: impl Fn(&mut Sql), member: &CheckedValue) {
     set(sql.push("strpos(',' || substr("));
     sql.push(", 2), ").bind(format!(",{}", member.to_json())).push(") > 0");
 }
 
-fn listed(sql: &mut Sql, args: impl Iterator<Item = Arg>) {
+fn push_list(sql: &mut Sql, args: impl Iterator<Item = Argument>) {
     for (n, arg) in args.enumerate() {
         sql.push(if n > 0 { ", " } else { "" }).bind(arg);
     }
 }
 
 /// Pushes an ordering over the table of this alias: nulls first, texts by their folded code points, ties by id in the direction of the last field.
-pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: &[Order]) {
+pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: &[OrderField]) {
     sql.push(" ORDER BY ");
     let mut has_id = false;
     for order in ordering {
@@ -442,10 +464,10 @@ pub fn order(sql: &mut Sql, alias: &'static str, resource: &Resource, ordering: 
 }
 
 /// Pushes what rows are sorted by. Returns whether there is something.
-fn push_key(sql: &mut Sql, alias: &'static str, order: &Order) -> bool {
+fn push_key(sql: &mut Sql, alias: &'static str, order: &OrderField) -> bool {
     let field = order.field;
     match (field.order_column(), &field.kind, &field.source) {
-        (Some(name), Kind::Enum { choices }, _) if field.sorts_by_place => {
+        (Some(name), FieldKind::Enum { choices }, _) if field.sorts_by_place => {
             // Where each value stands in the text of all; none has a comma.
             let mut all = String::from(",");
             choices.iter().for_each(|choice| all.extend([choice.value.as_ref(), ","]));
@@ -458,51 +480,51 @@ fn push_key(sql: &mut Sql, alias: &'static str, order: &Order) -> bool {
             sql.push(")");
         }
         (Some(name), ..) => column(sql, alias, field, name),
-        (None, _, Source::Sql(expression)) => drop(sql.push(expression)),
+        (None, _, ColumnSource::Sql(expression)) => drop(sql.push(expression)),
         (None, ..) => return false,
     }
     true
 }
 
 /// A field's value as it is stored, as a statement's argument.
-pub fn stored(field: &Field, value: &Value) -> Arg {
+pub fn to_argument(field: &Field, value: &CheckedValue) -> Argument {
     match (&field.kind, value) {
-        (Kind::Decimal { .. }, Value::Text(text)) => resource::decimal::encode(text).into(),
+        (FieldKind::Decimal { .. }, CheckedValue::Text(text)) => resource::decimal::encode(text).into(),
         _ => arg(value),
     }
 }
 
 /// A value as a statement's argument.
-pub fn arg(value: &Value) -> Arg {
+pub fn arg(value: &CheckedValue) -> Argument {
     match value {
-        Value::Null => Arg::Null,
-        Value::Bool(value) => (*value).into(),
-        Value::Int(value) => (*value).into(),
-        Value::Text(value) => value.into(),
-        Value::JsonText(text) => text.into(),
-        Value::List(_) | Value::Json(_) => value.to_json().to_string().into(),
+        CheckedValue::Null => Argument::Null,
+        CheckedValue::Bool(value) => (*value).into(),
+        CheckedValue::Int(value) => (*value).into(),
+        CheckedValue::Text(value) => value.into(),
+        CheckedValue::JsonText(text) => text.into(),
+        CheckedValue::List(_) | CheckedValue::Json(_) => value.to_json().to_string().into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resource::{Query, RelatedRows, Target, select_related};
+    use resource::{Query, ReferenceTarget, RelatedRows, select_related};
 
     fn customers() -> Resource {
-        let name = Field::new("name", Kind::text(9)).column("f7").filter().sort().isnull();
-        let city = Field::new("city", Kind::text(9)).column("f8").in_table(1).filter().isnull();
+        let name = Field::new("name", FieldKind::text(9)).column("f7").filter().sort().isnull();
+        let city = Field::new("city", FieldKind::text(9)).column("f8").in_further_table(1).filter().isnull();
         let fields = [Field::id(), name, city];
         Resource::new("records", "Record", "r13", fields).further_tables(["r13_1".into()]).complements()
     }
 
     fn orders() -> Resource {
-        let target = Target { table: "r13".into(), autocomplete: None };
-        let mut number = Field::new("number", Kind::text(9)).column("f4").filter().sort().isnull().fold_indexed();
+        let target = ReferenceTarget { table: "r13".into(), autocomplete: None };
+        let mut number = Field::new("number", FieldKind::text(9)).column("f4").filter().sort().isnull().fold_indexed();
         number.folded = Some("f4_fold".into());
-        let customer = Field::new("customer", Kind::Reference { target }).column("f5").filter().isnull();
-        let date = Field::new("date", Kind::Date).column("f6").in_table(2).filter().sort().isnull();
-        let further = ["r12_1", "r12_2"].map(Name::from);
+        let customer = Field::new("customer", FieldKind::Reference { target }).column("f5").filter().isnull();
+        let date = Field::new("date", FieldKind::Date).column("f6").in_further_table(2).filter().sort().isnull();
+        let further = ["r12_1", "r12_2"].map(StaticText::from);
         let fields = [Field::id(), number, customer, date];
         Resource::new("records", "Record", "r12", fields).further_tables(further).complements()
     }
@@ -514,11 +536,11 @@ mod tests {
         let select = select_related(&orders, &Query::parse(query), related, 20).ok().unwrap();
         let visible = Sql::new("u.owner = $1").arg(3);
         let rows = (Sql::new("r13 u"), visible.clone());
-        let related = Related { resource: customers.clone(), rows, visible, ids: None };
+        let related = RelatedResource { resource: customers.clone(), rows, visible, ids: None };
         let relations = Relations::from([("customer".into(), related)]);
         let mut sql = Sql::new("FROM r12 t");
         let ordered = select.ordering.iter().map(|order| order.field);
-        joins(&mut sql, OWN, &orders, select.filters.iter().map(Filter::own_field).chain(ordered));
+        push_joins(&mut sql, OWN, &orders, select.filters.iter().map(CheckedFilter::own_field).chain(ordered));
         sql.push(" WHERE 1 = 1");
         conditions(&mut sql, OWN, &select.filters, &relations, 0);
         order(&mut sql, OWN, &orders, &select.ordering);
@@ -539,7 +561,8 @@ mod tests {
 
     #[test]
     fn lists_may_be_sorted_by_what_the_database_computes() {
-        let pages = Field::new("pages", Kind::Integer { min: 0, max: 9 }).sql("(SELECT count(*) FROM pages p)").sort();
+        let pages =
+            Field::new("pages", FieldKind::Integer { min: 0, max: 9 }).sql("(SELECT count(*) FROM pages p)").sort();
         let books = Resource::new("books", "Book", "books", [Field::id(), pages.nullable()]);
         let select = resource::select(&books, &Query::parse("ordering=-pages")).ok().unwrap();
         let mut sql = Sql::new("");
@@ -583,16 +606,16 @@ mod tests {
 
     #[test]
     fn choices_are_sorted_by_their_places_and_texts_naturally() {
-        let mut level = Field::new("level", Kind::choices(&[("high", "High"), ("low", "Low")])).sort().nullable();
+        let mut level = Field::new("level", FieldKind::choices(&[("high", "High"), ("low", "Low")])).sort().nullable();
         level.sorts_by_place = true;
-        let mut code = Field::new("code", Kind::text(9)).folded().sort();
+        let mut code = Field::new("code", FieldKind::text(9)).folded().sort();
         code.sorts_naturally = true;
         let books = Resource::new("books", "Book", "books", [Field::id(), level, code]);
         let select = resource::select(&books, &Query::parse("ordering=-level,code__natural")).ok().unwrap();
         let mut sql = Sql::new("");
         order(&mut sql, OWN, &books, &select.ordering);
         let expected = " ORDER BY strpos($1, ',' || t.level || ',') DESC NULLS LAST, natural_key(t.code_fold), t.id";
-        assert_eq!((sql.text(), sql.args()), (expected, [Arg::from(",high,low,")].as_slice()));
+        assert_eq!((sql.text(), sql.args()), (expected, [Argument::from(",high,low,")].as_slice()));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What somebody may do with a class and its records: `/api/object-classes/{id}/access/`
 //! (`docs/reference/object-classes.md`).
 
-use crate::access::{Actions, Person, schema, user_parameter};
-use crate::rights::{CLASS_EDIT_PERM_SET, CLASS_VIEW, CLASS_VOCABULARY, on_class, rights_on_class};
+use crate::access::{AccessSubject, ResourceActions, schema, user_parameter};
+use crate::rights::{CLASS_EDIT_PERM_SET, CLASS_VIEW, CLASS_VOCABULARY, load_class_actions, rights_on_class};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
@@ -21,7 +21,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn actions() -> Vec<Actions> {
+fn actions() -> Vec<ResourceActions> {
     let of_key = |key: &kit::permission_set::PermissionKey| {
         (key.name, key.actions.iter().map(|action| (action.name, action.bit)).collect())
     };
@@ -31,14 +31,14 @@ fn actions() -> Vec<Actions> {
 /// Whoever may view the class may ask about himself; holders of `edit_perm_set` may ask about others.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
-    let may_ask = rights_on_class(request, conn)?.has(CLASS_EDIT_PERM_SET);
+    let may_ask = rights_on_class(request, conn)?.allows(CLASS_EDIT_PERM_SET);
     let mut errors = Errors::new();
-    let person = Person::asked(request, conn, may_ask, &mut errors)?.ok_or(errors)?;
+    let person = AccessSubject::subject_from_query(request, conn, may_ask, &mut errors)?.ok_or(errors)?;
     let (mut held, mut grants) = (0, Vec::new());
     if person.is_usable {
-        let rights = on_class(conn, &person.caller, class)?.ok_or_else(Refusal::not_found)?;
+        let rights = load_class_actions(conn, &person.caller, class)?.ok_or_else(Refusal::not_found)?;
         // A class may also be viewed since its records may be.
-        held = rights.held() | if rights.sees_class() { CLASS_VIEW } else { 0 };
+        held = rights.actions() | if rights.sees_class() { CLASS_VIEW } else { 0 };
         grants = person.grants_of_class(conn, class)?;
         person.hide(request, conn, class, &mut grants)?;
     }

@@ -2,14 +2,14 @@
 
 use super::permission_sets::{SET, SETS};
 use crate::rights::{
-    CLASS_EDIT_PERM_SET, CLASS_VIEW, ClassRights, lock_class, of_class, rights_on_class, select_rights,
+    CLASS_EDIT_PERM_SET, CLASS_VIEW, ClassRights, load_class_rights, lock_class, rights_on_class, select_rights,
 };
 use identity::assignees::{
-    self, Collection, Handlers, LogNames, Messages, Parent, Principals, group_records, user_records,
+    self, AssigneeCollection, AssigneeTexts, Handlers, LogNames, Parent, Principals, group_records, user_records,
 };
 use kit::limits::{Limit, LimitSummary};
-use kit::permission_set::Set;
-use kit::reactions::{Reaction, When};
+use kit::permission_set::StoredSet;
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
@@ -38,23 +38,23 @@ pub static CLASS_SET_GROUPS: Limit = Limit {
 
 static USER: LazyLock<Resource> =
     LazyLock::new(|| user_records("ObjectClassSetUser", "object_class_set_users", &CLASS_SET_USERS));
-static USERS: Collection = Collection {
+static USERS: AssigneeCollection = AssigneeCollection {
     shape: assignees::shape(&USER),
     parent_column: "set_id",
     principals: Principals::Users,
     limit: &CLASS_SET_USERS,
-    messages: Messages { role: "assignee", unlisted: |user, _| unlisted_user(user) },
+    messages: AssigneeTexts { role: "assignee", unlisted: |user, _| unlisted_user(user) },
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "users" },
 };
 
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("ObjectClassSetGroup", "object_class_set_groups", &CLASS_SET_GROUPS));
-static GROUPS: Collection = Collection {
+static GROUPS: AssigneeCollection = AssigneeCollection {
     shape: assignees::shape(&GROUP),
     parent_column: "set_id",
     principals: Principals::Groups,
     limit: &CLASS_SET_GROUPS,
-    messages: Messages { role: "assignee", unlisted: |group, _| unlisted_group(group) },
+    messages: AssigneeTexts { role: "assignee", unlisted: |group, _| unlisted_group(group) },
     log_names: LogNames { parent: &SET, add: "add_assignees", remove: "remove_assignees", field: "user_groups" },
 };
 
@@ -107,9 +107,9 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     select_rights(&mut sql, caller);
     sql.push(", (SELECT o.id FROM object_class_permission_sets o WHERE o.class_id = t.id AND o.id = ");
     sql.bind(request.second_id()).push(") FROM object_classes t WHERE t.id = ").bind(request.id());
-    let found = conn.opt(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_int(2)?)))?;
+    let found = conn.query_optional(&sql, |row| Ok((ClassRights::read(caller, row, 0)?, row.opt_int(2)?)))?;
     let (rights, set) = found.ok_or_else(Refusal::not_found)?;
-    rights.needs(CLASS_VIEW)?;
+    rights.require(CLASS_VIEW)?;
     set.ok_or_else(Refusal::not_found)
 }
 
@@ -121,14 +121,14 @@ fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
 
 fn set_of_class(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let sql = Sql::new("SELECT id FROM object_class_permission_sets WHERE id = $1 AND class_id = $2");
-    let set = conn.opt(&sql.arg(request.second_id()).arg(request.id()), |row| row.int(0))?;
+    let set = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |row| row.int(0))?;
     set.ok_or_else(Refusal::not_found)
 }
 
 /// The path's set with its row locked, in a class whose sets the caller may change.
-fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
+fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
     lock_class(conn, request.id())?;
-    of_class(conn, request.caller()?, request.id())?.needs(CLASS_EDIT_PERM_SET)?;
+    load_class_rights(conn, request.caller()?, request.id())?.require(CLASS_EDIT_PERM_SET)?;
     SETS.load_for_change(conn, request.id(), request.second_id())
 }
 
@@ -136,9 +136,9 @@ fn set_for_change(request: &Request, conn: &mut Conn) -> Result<Set, Refusal> {
 /// has none: it is for everyone.
 fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
     let set = set_for_change(request, conn)?;
-    of_class(conn, request.caller()?, request.id())?.needs(set.grants)?;
+    load_class_rights(conn, request.caller()?, request.id())?.require(set.grants)?;
     if set.is_system() {
-        return Err(Refusal::bad("Assignees can not be set to this permission set type."));
+        return Err(Refusal::bad_request("Assignees can not be set to this permission set type."));
     }
     Ok(set.into())
 }
@@ -146,7 +146,7 @@ fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal>
 /// Removes a group that is deleted from the assignees of classes.
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         conn.exec(&Sql::new("DELETE FROM object_class_set_groups WHERE group_id = $1").arg(id))?;
         Ok(())

@@ -2,10 +2,10 @@
 
 use crate::rights::{CLASS_DELETE, CLASS_EDIT, CLASS_EDIT_PERM_SET, CLASS_VIEW, CREATE, DELETE, EDIT, LIST, VIEW};
 use kit::limits::{Limit, LimitSummary};
-use resource::{Charset, Field, Key, Kind, Resource, UNDIRECTED, openapi};
+use resource::{Charset, Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::json;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The classes of a build.
 pub static OBJECT_CLASSES: Limit = Limit {
@@ -17,9 +17,9 @@ pub static OBJECT_CLASSES: Limit = Limit {
     ..Limit::EMPTY
 };
 
-pub static NAME: Key<String> = Key::new("name");
-pub static ALIAS: Key<String> = Key::new("alias");
-pub static LABEL_FIELD: Key<String> = Key::new("label_field");
+pub static NAME: FieldKey<String> = FieldKey::new("name");
+pub static ALIAS: FieldKey<String> = FieldKey::new("alias");
+pub static LABEL_FIELD: FieldKey<String> = FieldKey::new("label_field");
 
 /// The longest alias of a class or a field.
 pub const MAX_ALIAS: usize = 50;
@@ -46,11 +46,11 @@ pub fn is_alias(text: &str) -> bool {
 pub fn default_alias(name: &str, prefix: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit()).filter(|word| !word.is_empty());
-    let alias = cut(&words.collect::<Vec<_>>().join("_"), MAX_ALIAS);
+    let alias = truncate_alias(&words.collect::<Vec<_>>().join("_"), MAX_ALIAS);
     if alias.starts_with(|first: char| first.is_ascii_lowercase()) {
         return alias;
     }
-    format!("{prefix}{}", cut(&alias, MAX_ALIAS - prefix.len()))
+    format!("{prefix}{}", truncate_alias(&alias, MAX_ALIAS - prefix.len()))
 }
 
 /// The alias, or with `_2`, `_3`, … the first that is free.
@@ -60,13 +60,13 @@ pub fn free_alias(alias: &str, is_taken: impl Fn(&str) -> bool) -> String {
     }
     let numbered = |number: usize| {
         let end = format!("_{number}");
-        cut(alias, MAX_ALIAS - end.len()) + &end
+        truncate_alias(alias, MAX_ALIAS - end.len()) + &end
     };
     (2..).map(numbered).find(|alias| !is_taken(alias)).unwrap_or_default()
 }
 
 /// The beginning of an alias, without `_` at its end.
-fn cut(alias: &str, most: usize) -> String {
+fn truncate_alias(alias: &str, most: usize) -> String {
     alias.chars().take(most).collect::<String>().trim_end_matches('_').to_owned()
 }
 
@@ -94,20 +94,20 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
                 .filter()
                 .sort(),
             alias_field("object_classes_alias").example("invoice"),
-            Field::new("description", Kind::text(500)).default(""),
-            LABEL_FIELD.text(MAX_ALIAS).nullable().default(resource::Value::Null).example("number"),
+            Field::new("description", FieldKind::text(500)).default(""),
+            LABEL_FIELD.text(MAX_ALIAS).nullable().default(resource::CheckedValue::Null).example("number"),
             created_at.sort(),
             created_by,
             modified_at.sort(),
             modified_by,
-            Field::new("num_of_records", Kind::Integer { min: 0, max: i64::MAX })
+            Field::new("num_of_records", FieldKind::Integer { min: 0, max: i64::MAX })
                 .description("How many of its records the caller may view")
                 .read_only()
                 .stored_by_resource(),
         ],
     )
     .limit(&OBJECT_CLASSES)
-    .shows(|_| {
+    .with_extra_schemas(|_| {
         let bools = |actions: &[(&str, i64)]| {
             openapi::object(actions.iter().map(|(action, _)| (*action, json!({"type": "boolean"}))))
         };
@@ -119,8 +119,8 @@ pub static CLASS: LazyLock<Resource> = LazyLock::new(|| {
 });
 
 /// An alias that no class has.
-pub fn free_class_alias(conn: &mut Conn, name: &str) -> Result<String, Error> {
-    let taken = conn.all(&Sql::new("SELECT alias FROM object_classes"), |row| Ok(row.text(0)?.to_owned()))?;
+pub fn free_class_alias(conn: &mut Conn, name: &str) -> Result<String, StoreError> {
+    let taken = conn.query_all(&Sql::new("SELECT alias FROM object_classes"), |row| Ok(row.text(0)?.to_owned()))?;
     Ok(free_alias(&default_alias(name, "class_"), |alias| taken.iter().any(|other| other == alias)))
 }
 

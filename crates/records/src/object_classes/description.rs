@@ -3,8 +3,8 @@
 
 use crate::classes::{Class, ClassField, class, record};
 use crate::object_records;
-use crate::object_records::schemas::{body_schema, or_hidden, record_schema};
-use crate::rights::of_class;
+use crate::object_records::schemas::{body_schema, record_schema, with_hidden_record};
+use crate::rights::load_class_rights;
 use http::Method;
 use kit::answer::{Answer, Outcome};
 use kit::openapi;
@@ -13,7 +13,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema, page};
 use kit::table::Table;
 use resource::Resource;
-use resource::json::Form;
+use resource::json::RowForm;
 use resource::openapi::{document_schema, open_parameters, parameters, request as request_schema, response, titled};
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, LazyLock};
@@ -33,7 +33,7 @@ pub fn route() -> Route {
 
 fn describe(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    of_class(conn, request.caller()?, id)?;
+    load_class_rights(conn, request.caller()?, id)?;
     let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
     Ok(Answer::value(&document(&class)))
 }
@@ -51,7 +51,7 @@ fn document(class: &Class) -> Json {
     let declared = described(class);
     let collection = COLLECTION.replace("{class_id}", &class.id.to_string());
     let fields = |schema: Json| schema["properties"]["fields"].clone();
-    let mut shown = fields(response(&declared, Form::Detail));
+    let mut shown = fields(response(&declared, RowForm::Detail));
     if let Some(shown) = shown.as_object_mut() {
         // The parameter `fields` may leave any of them out.
         shown.shift_remove("required");
@@ -76,7 +76,7 @@ fn document(class: &Class) -> Json {
         let schema = match (route.path, &route.method) {
             (COLLECTION, &Method::GET) => page("ObjectRecord", record.clone()),
             (_, &Method::GET) => record.clone(),
-            (_, &Method::POST | &Method::PATCH) => or_hidden(record.clone()),
+            (_, &Method::POST | &Method::PATCH) => with_hidden_record(record.clone()),
             (_, &Method::DELETE) => Json::Null,
             // The schema document is none that clients ask for.
             _ => return None,

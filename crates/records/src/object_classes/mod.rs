@@ -10,7 +10,7 @@ pub(crate) mod owners;
 pub(crate) mod permission_sets;
 
 use crate::rights::{
-    CLASS_DELETE, CLASS_EDIT, CLASS_VIEW, HELD, global, lock_class, of_class, rights_on_class, visible_classes,
+    CLASS_DELETE, CLASS_EDIT, CLASS_VIEW, HELD, global, load_class_rights, lock_class, rights_on_class, visible_classes,
 };
 use crate::tables;
 use crate::visible_records;
@@ -18,29 +18,29 @@ use class::{
     ALIAS, CLASS, CLASS_ACTIONS, LABEL_FIELD, NAME, OBJECT_CLASSES, RECORD_ACTIONS, free_class_alias, is_alias,
 };
 use http::StatusCode;
-use kit::answer::{Answer, Instance, Outcome, Tag, etag};
+use kit::answer::{Answer, EntityTag, Instance, Outcome, etag};
 use kit::autocomplete;
 use kit::caller::Caller;
 use kit::limits;
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql::{OWN, conditions, order, tokens};
-use kit::rows::{self, CALLER, Cell, Declaration, Relations, Scope, Shape};
-use resource::json::{Cells, Writer};
-use resource::{Accepted, Changes, message, select};
+use kit::rows::{self, CALLER, Declaration, Relations, RowCells, RowShape, Scope};
+use resource::json::{Cells, JsonWriter};
+use resource::{Changes, CheckedBody, message, select};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
-        Route::list("/api/object-classes/", &CLASS, list).needs("object_classes", "list"),
-        Route::create("/api/object-classes/", &CLASS, create).needs("object_classes", "create").alters_tables(),
+        Route::list("/api/object-classes/", &CLASS, list).requires("object_classes", "list"),
+        Route::create("/api/object-classes/", &CLASS, create).requires("object_classes", "create").alters_tables(),
         Route::options_below("/api/object-classes/", document),
         autocomplete::route("/api/object-classes/autocomplete/", complete),
-        Route::view("/api/object-classes/{class_id}/", &CLASS, view).reads(view).instance("object_classes.view"),
+        Route::view("/api/object-classes/{class_id}/", &CLASS, view).with_read(view).instance("object_classes.view"),
         Route::edit("/api/object-classes/{class_id}/", &CLASS, edit).instance("object_classes.edit"),
         Route::delete("/api/object-classes/{class_id}/", delete).instance("object_classes.delete").alters_tables(),
     ];
@@ -58,7 +58,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn complete(request: &Request, conn: &mut Conn) -> Outcome {
-    let source = autocomplete::Source { table: "object_classes", text: "name", fold: "name_fold" };
+    let source = autocomplete::LabelSource { table: "object_classes", text: "name", fold: "name_fold" };
     let scope = scope(request.caller()?, conn)?;
     autocomplete::answer(request, conn, &source, scope)
 }
@@ -72,13 +72,13 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     conditions(&mut page, OWN, &select.filters, &Relations::new(), request.now);
     order(&mut page, OWN, &CLASS, &select.ordering);
     page.page(select.limit, select.offset);
-    let classes = conn.all(&page, |row| row.int(0))?;
+    let classes = conn.query_all(&page, |row| row.int(0))?;
     let counts = visible_records::counts(request, conn, &classes)?;
-    rows::list(request, conn, &Counted::new(counts).shape(), scope)
+    rows::list(request, conn, &RecordCounts::new(counts).shape(), scope)
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    of_class(conn, request.caller()?, request.id())?;
+    load_class_rights(conn, request.caller()?, request.id())?;
     answer(request, conn, StatusCode::OK, request.id())
 }
 
@@ -86,7 +86,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
     // An alias that is free when it is looked for must be so when it is stored.
     fields::relations::lock_all(conn)?;
-    let mut accepted = accepted(request, conn, None)?;
+    let mut accepted = check_body(request, conn, None)?;
     if accepted.changes.get(&ALIAS).is_none() {
         let name = accepted.changes.get(&NAME).unwrap_or_default();
         accepted.changes.set(&ALIAS, free_class_alias(conn, &name)?);
@@ -102,7 +102,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = load_for_change(request, conn, CLASS_EDIT)?;
-    let changes = accepted(request, conn, Some(id))?.changes;
+    let changes = check_body(request, conn, Some(id))?.changes;
     rows::update(request, conn, &CLASS, id, &before, &changes, &[])?;
     raise_version(conn, id)?;
     answer(request, conn, StatusCode::OK, id)
@@ -110,70 +110,75 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
-    rights_on_class(request, conn)?.needs(CLASS_DELETE)?;
+    rights_on_class(request, conn)?.require(CLASS_DELETE)?;
     // The table before the row, as writers of records lock them.
     tables::lock_for_change(conn, id)?;
     let before = load_for_change(request, conn, CLASS_DELETE)?;
     let relations = Sql::new("SELECT 1 FROM object_class_fields WHERE related_object_class = $1 AND class_id <> $1");
     if tables::has_records(conn, id)? {
-        return Err(Refusal::bad("Object class has records and cannot be deleted."));
+        return Err(Refusal::bad_request("Object class has records and cannot be deleted."));
     }
-    if conn.opt(&relations.arg(id), |_| Ok(()))?.is_some() {
-        return Err(Refusal::bad("Object class is in use."));
+    if conn.query_optional(&relations.arg(id), |_| Ok(()))?.is_some() {
+        return Err(Refusal::bad_request("Object class is in use."));
     }
     rows::delete(request, conn, &CLASS, id, &before.get(&NAME).unwrap_or_default())?;
     Ok(Answer::empty())
 }
 
 /// Checks a body: the declaration's rules, the form of the alias, and that the label field is a field of texts.
-fn accepted(request: &Request, conn: &mut Conn, id: Option<i64>) -> Result<Accepted, Refusal> {
-    let mut accepted = rows::accepted(conn, &CLASS, &request.object()?, id)?;
+fn check_body(request: &Request, conn: &mut Conn, id: Option<i64>) -> Result<CheckedBody, Refusal> {
+    let mut accepted = rows::check_body(conn, &CLASS, &request.object()?, id)?;
     let alias = accepted.changes.get(&ALIAS);
-    if alias.is_some_and(|alias| !is_alias(&alias)) && !accepted.errors.has(ALIAS.name()) {
+    if alias.is_some_and(|alias| !is_alias(&alias)) && !accepted.errors.has_field(ALIAS.name()) {
         accepted.errors.add(ALIAS.name(), message::VALUE);
     }
     if let Some(label) = accepted.changes.get(&LABEL_FIELD) {
         let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE class_id = $1 AND alias = $2 AND type = 'string'");
-        if conn.opt(&sql.arg(id).arg(&label), |_| Ok(()))?.is_none() {
+        if conn.query_optional(&sql.arg(id).arg(&label), |_| Ok(()))?.is_none() {
             accepted.errors.add(LABEL_FIELD.name(), message::choice(label));
         }
     }
     accepted.errors.refuse()?;
-    Ok(Accepted { changes: accepted.changes, ..Default::default() })
+    Ok(CheckedBody { changes: accepted.changes, ..Default::default() })
 }
 
 /// The stored class with its row locked, when the caller holds an action on it and `If-Match` fits.
 fn load_for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Changes, Refusal> {
     let id = request.id();
     lock_class(conn, id)?;
-    of_class(conn, request.caller()?, id)?.needs(action)?;
-    let shape = Counted::new(HashMap::new());
+    load_class_rights(conn, request.caller()?, id)?.require(action)?;
+    let shape = RecordCounts::new(HashMap::new());
     request.check_if_match(|| Ok(instance(request, conn, shape, id)?.1))?;
-    rows::load(conn, &Shape::plain(Declaration::Static(&CLASS)), id)?.ok_or_else(Refusal::not_found)
+    rows::load(conn, &RowShape::from_declaration(Declaration::Static(&CLASS)), id)?.ok_or_else(Refusal::not_found)
 }
 
 /// Notes that a class, its fields or their options are others now: declarations that processes keep are outdated.
-pub fn raise_version(conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn raise_version(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("UPDATE object_classes SET version = version + 1 WHERE id = $1").arg(class)).map(|_| ())
 }
 
 /// The classes that the caller may view. For those who may view every class, the counter gives the total.
-fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, Error> {
-    let mut scope = Scope::of(visible_classes(caller)).cacheable();
+fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, StoreError> {
+    let mut scope = Scope::matching(visible_classes(caller)).cacheable();
     if global(caller) & CLASS_VIEW != 0 {
-        scope.total = Some(limits::taken(conn, &OBJECT_CLASSES)?);
+        scope.total = Some(limits::count_used(conn, &OBJECT_CLASSES)?);
     }
     Ok(scope)
 }
 
 fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
     let counts = visible_records::counts(request, conn, &[id])?;
-    let (instance, tag) = instance(request, conn, Counted::new(counts), id)?;
+    let (instance, tag) = instance(request, conn, RecordCounts::new(counts), id)?;
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
 }
 
 /// A class as an instance, and its tag, which does not depend on how many records there are.
-fn instance(request: &Request, conn: &mut Conn, counted: Counted, id: i64) -> Result<(Instance, Tag), Refusal> {
+fn instance(
+    request: &Request,
+    conn: &mut Conn,
+    counted: RecordCounts,
+    id: i64,
+) -> Result<(Instance, EntityTag), Refusal> {
     let place = counted.place.clone();
     let instance = rows::view_id(request, conn, &counted.shape(), id)?;
     let (begin, end) = *place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,27 +187,27 @@ fn instance(request: &Request, conn: &mut Conn, counted: Counted, id: i64) -> Re
 }
 
 /// How many records of each class the caller may view, for `num_of_records`.
-struct Counted {
+struct RecordCounts {
     counts: HashMap<i64, i64>,
     /// Where the number stands in what was written last.
     place: std::sync::Arc<Mutex<(usize, usize)>>,
 }
 
-impl Counted {
-    fn new(counts: HashMap<i64, i64>) -> Counted {
-        Counted { counts, place: Default::default() }
+impl RecordCounts {
+    fn new(counts: HashMap<i64, i64>) -> RecordCounts {
+        RecordCounts { counts, place: Default::default() }
     }
 
-    fn shape(self) -> Shape {
+    fn shape(self) -> RowShape {
         let mut extra = Sql::new("t.id, ");
         tokens(&mut extra, HELD, &[("{caller}", CALLER)]);
-        Shape::owned(Declaration::Static(&CLASS), extra, move |out, _, row, at, request| {
+        RowShape::with_declaration(Declaration::Static(&CLASS), extra, move |out, _, row, at, request| {
             self.write(out, row, at, request)
         })
     }
 
     /// Writes `num_of_records` and `_meta`. Whoever is shown a class may view it.
-    fn write(&self, out: &mut Writer, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+    fn write(&self, out: &mut JsonWriter, row: &RowCells<'_>, at: usize, request: &Request) -> Result<(), StoreError> {
         let class = row.int(at)?.unwrap_or(0);
         let begin = out.name("num_of_records").bytes().len();
         let end = out.int(self.counts.get(&class).copied().unwrap_or(0)).bytes().len();
@@ -224,7 +229,7 @@ impl Counted {
 /// Deletes what belongs to a class that is deleted, and its tables.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "object_classes",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |request, conn, id| {
         crate::object_records::files::leave_class(request, conn, id)?;
         for text in [

@@ -3,12 +3,12 @@
 
 use super::class::CLASS;
 use crate::owners::{CLASS_OWNER, CLASS_OWNER_SHAPE, check_users, document, rows_of};
-use crate::rights::{CLASS_VIEW, lock_class, of_class, owns_class, rights_on_class};
+use crate::rights::{CLASS_VIEW, load_class_rights, lock_class, owns_class, rights_on_class};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::log::{self, Diff};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rights;
@@ -16,7 +16,7 @@ use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Scope};
 use serde_json::json;
 use std::collections::HashMap;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The owners of a class.
 pub static CLASS_OWNERS: Limit = Limit {
@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list(collection, &CLASS_OWNER, list).instance("object_class.view"),
         Route::new(Method::POST, collection, "Add", Handler::Write(add))
-            .takes(Schema::Ids)
+            .with_body(Schema::Ids)
             .answers(201, Schema::Records(&CLASS_OWNER))
             .action("add")
             .instance(changes),
@@ -52,7 +52,7 @@ fn options(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rights_on_class(request, conn)?.needs(CLASS_VIEW)?;
+    rights_on_class(request, conn)?.require(CLASS_VIEW)?;
     rows::list(request, conn, &CLASS_OWNER_SHAPE, Scope::from(ownerships(request.id())).cacheable())
 }
 
@@ -79,9 +79,11 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let name = class_for_change(request, conn)?;
     let sql = Sql::new("DELETE FROM object_class_owners WHERE id = $1 AND class_id = $2 RETURNING user_id");
-    let user = conn.opt(&sql.arg(request.second_id()).arg(class), |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+    let user = conn
+        .query_optional(&sql.arg(request.second_id()).arg(class), |row| row.int(0))?
+        .ok_or_else(Refusal::not_found)?;
     if owners(conn, class)?.is_empty() {
-        return Err(Refusal::bad("The last owner must remain."));
+        return Err(Refusal::bad_request("The last owner must remain."));
     }
     let changes = Diff::from_iter([("owners".to_owned(), json!([[user], []]))]);
     log::write(request, conn, "remove_owners", &CLASS, class, &name, changes)?;
@@ -117,15 +119,17 @@ fn ownerships(class: i64) -> Sql {
 }
 
 /// The users who own a class.
-fn owners(conn: &mut Conn, class: i64) -> Result<Vec<i64>, Error> {
-    conn.all(&Sql::new("SELECT user_id FROM object_class_owners WHERE class_id = $1").arg(class), |row| row.int(0))
+fn owners(conn: &mut Conn, class: i64) -> Result<Vec<i64>, StoreError> {
+    conn.query_all(&Sql::new("SELECT user_id FROM object_class_owners WHERE class_id = $1").arg(class), |row| {
+        row.int(0)
+    })
 }
 
 /// The name of the path's class, with its row locked, when the caller may change its owners.
 fn class_for_change(request: &Request, conn: &mut Conn) -> Result<String, Refusal> {
     let (caller, class) = (request.caller()?, request.id());
     let name = lock_class(conn, class)?;
-    of_class(conn, caller, class)?;
+    load_class_rights(conn, caller, class)?;
     if caller.is_super() || owns_class(conn, caller.user, class)? { Ok(name) } else { Err(Refusal::forbidden()) }
 }
 
@@ -133,7 +137,7 @@ fn class_for_change(request: &Request, conn: &mut Conn) -> Result<String, Refusa
 /// is removed too: super admins look after a class without owners.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         for text in [
             "DELETE FROM object_class_owners WHERE user_id = $1",

@@ -2,21 +2,21 @@
 //! (`docs/reference/object-classes.md`).
 
 use crate::rights::{
-    ALL, CLASS_EDIT_PERM_SET, CLASS_VIEW, CLASS_VOCABULARY, CREATE, ClassRights, LIST, VIEW, lock_class, of_class,
-    rights_on_class,
+    ALL, CLASS_EDIT_PERM_SET, CLASS_VIEW, CLASS_VOCABULARY, CREATE, ClassRights, LIST, VIEW, load_class_rights,
+    lock_class, rights_on_class,
 };
 use kit::answer::Outcome;
 use kit::limits::{Limit, LimitSummary};
-use kit::permission_set::{self, PERMISSIONS, PermissionSets, Set};
-use kit::reactions::{Reaction, When};
+use kit::permission_set::{self, PERMISSIONS, PermissionSets, StoredSet};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape};
-use resource::json::{Cells, Form, Writer};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope};
+use resource::json::{Cells, JsonWriter, RowForm};
 use resource::{Changes, Resource};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The permission sets of a class, that of the system counted.
 pub static CLASS_SETS: Limit = Limit {
@@ -42,7 +42,7 @@ pub static SET: LazyLock<Resource> = LazyLock::new(|| {
 pub static SETS: PermissionSets =
     PermissionSets { resource: &SET, vocabulary: &CLASS_VOCABULARY, limit: &CLASS_SETS, parent_column: "class_id" };
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&SET), "t.permissions", write_grants);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&SET), "t.permissions", write_grants);
 
 pub fn routes() -> Vec<Route> {
     let collection = "/api/object-classes/{class_id}/permission-sets/";
@@ -62,15 +62,15 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    rights_on_class(request, conn)?.needs(CLASS_VIEW)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
+    rights_on_class(request, conn)?.require(CLASS_VIEW)?;
+    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
 }
 
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let rights = rights_for_change(request, conn)?;
     let (changes, grants) = accept(request, conn, rights, None)?;
     let id = SETS.insert(request, conn, request.id(), &changes, grants)?;
-    rows::created(request, conn, &SHAPE, id)
+    rows::created_answer(request, conn, &SHAPE, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -78,7 +78,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let (changes, grants) = accept(request, conn, rights, Some(&set))?;
     let before = rows::load(conn, &SHAPE, set.id)?.ok_or_else(Refusal::not_found)?;
     SETS.update(request, conn, set.id, before, &changes, (set.grants, grants))?;
-    rows::changed(request, conn, &SHAPE, set.id)
+    rows::edited_answer(request, conn, &SHAPE, set.id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -89,7 +89,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 /// Deletes the assignments to a set that is deleted.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "object_class_permission_sets",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, id| {
         for text in [
             "DELETE FROM object_class_set_users WHERE set_id = $1",
@@ -104,13 +104,13 @@ pub const ON_LEAVING: Reaction = Reaction {
 /// What the caller holds on the path's class, whose row is locked and whose sets he may change.
 fn rights_for_change(request: &Request, conn: &mut Conn) -> Result<ClassRights, Refusal> {
     lock_class(conn, request.id())?;
-    let rights = of_class(conn, request.caller()?, request.id())?;
-    rights.needs(CLASS_EDIT_PERM_SET)?;
+    let rights = load_class_rights(conn, request.caller()?, request.id())?;
+    rights.require(CLASS_EDIT_PERM_SET)?;
     Ok(rights)
 }
 
 /// The path's set with its row locked, when the caller has the right and `If-Match` fits.
-fn change_target(request: &Request, conn: &mut Conn) -> Result<(Set, ClassRights), Refusal> {
+fn change_target(request: &Request, conn: &mut Conn) -> Result<(StoredSet, ClassRights), Refusal> {
     let rights = rights_for_change(request, conn)?;
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
     rows::check_if_match(request, conn, &SHAPE, set.id)?;
@@ -122,12 +122,12 @@ fn accept(
     request: &Request,
     conn: &mut Conn,
     rights: ClassRights,
-    set: Option<&Set>,
+    set: Option<&StoredSet>,
 ) -> Result<(Changes, i64), Refusal> {
-    let mut accepted = SETS.accepted(conn, &request.object()?, request.id(), set)?;
+    let mut accepted = SETS.check_body(conn, &request.object()?, request.id(), set)?;
     let (current, allowed) = set.map_or((0, ALL), |set| (set.grants, allowed(set)));
     let grants = CLASS_VOCABULARY.accept(&mut accepted, current, allowed);
-    if !rights.has(grants & !current) {
+    if !rights.allows(grants & !current) {
         return Err(Refusal::forbidden());
     }
     accepted.errors.refuse()?;
@@ -135,11 +135,17 @@ fn accept(
 }
 
 /// The actions that the type of a set accepts, as bits.
-fn allowed(set: &Set) -> i64 {
+fn allowed(set: &StoredSet) -> i64 {
     if set.kind == "everyone" { CLASS_VIEW | CREATE | LIST | VIEW } else { ALL }
 }
 
-fn write_grants(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
+fn write_grants(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    _: &Request,
+) -> Result<(), StoreError> {
     CLASS_VOCABULARY.write(out.name(PERMISSIONS), row.int(at)?.unwrap_or(0));
     Ok(())
 }

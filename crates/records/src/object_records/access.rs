@@ -1,9 +1,9 @@
 //! What somebody, or his agent, may do with a record: `/api/object-records/{id}/access/`
 //! (`docs/reference/object-records.md`).
 
-use super::held::{self, Held, SHOWN};
-use crate::access::{Actions, Grant, Person, Source, schema, user_parameter};
-use crate::rights::{EDIT_OWNERS, RECORD_ALL, TASK_ACTIONS, on_class};
+use super::held::{self, RecordAccess, SHOWN};
+use crate::access::{AccessSubject, AccessWay, Grant, ResourceActions, schema, user_parameter};
+use crate::rights::{EDIT_OWNERS, RECORD_ALL, TASK_ACTIONS, load_class_actions};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
@@ -11,7 +11,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use resource::{Errors, message, openapi};
 use serde_json::json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 pub fn routes() -> Vec<Route> {
     let path = "/api/object-records/{record_id}/access/";
@@ -26,16 +26,16 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn actions() -> Vec<Actions> {
+fn actions() -> Vec<ResourceActions> {
     let tasks = TASK_ACTIONS.actions.iter().map(|action| (action.name, action.bit)).collect();
     vec![("object_records", SHOWN.to_vec()), (TASK_ACTIONS.name, tasks)]
 }
 
 /// Whoever may view the record may ask about himself; its owner and others who may change owners may ask about others.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::of_path(request, conn)?;
+    let held = held::load_from_path(request, conn)?;
     let mut errors = Errors::new();
-    let person = Person::asked(request, conn, held.may(EDIT_OWNERS), &mut errors)?;
+    let person = AccessSubject::subject_from_query(request, conn, held.allows(EDIT_OWNERS), &mut errors)?;
     let connector = connector(request, conn, &mut errors)?;
     let Some(person) = person.filter(|_| errors.is_empty()) else { return Err(errors.into()) };
     let (mut may, mut grants) = (0, Vec::new());
@@ -45,11 +45,11 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
         // An agent has nothing but what sets give to its connector.
         if connector.is_none() {
             let caller = &person.caller;
-            let on_class = on_class(conn, caller, held.class.id)?.ok_or_else(Refusal::not_found)?;
+            let on_class = load_class_actions(conn, caller, held.class.id)?.ok_or_else(Refusal::not_found)?;
             may = held::actions(conn, caller, on_class, &[(held.id, held.owner)])?.remove(&held.id).unwrap_or(0);
             grants.extend(person.grants_of_class(conn, held.class.id)?);
             let is_owner = held.owner == Some(caller.user);
-            grants.extend(is_owner.then(|| Grant::of_owner(Source::Owner, RECORD_ALL)));
+            grants.extend(is_owner.then(|| Grant::owner_access(AccessWay::Owner, RECORD_ALL)));
         }
         person.hide(request, conn, held.class.id, &mut grants)?;
     }
@@ -57,18 +57,24 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The connector that the request names; an error where there is none of this id.
-fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<i64>, Error> {
-    let Some(sent) = request.query.last("connector") else { return Ok(None) };
+fn connector(request: &Request, conn: &mut Conn, errors: &mut Errors) -> Result<Option<i64>, StoreError> {
+    let Some(sent) = request.query.last_value("connector") else { return Ok(None) };
     let id = sent.parse().unwrap_or(0);
-    let known = conn.opt(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.int(0))?;
+    let known =
+        conn.query_optional(&Sql::new("SELECT id FROM mcp_connectors WHERE id = $1").arg(id), |row| row.int(0))?;
     if known.is_none() {
-        errors.add("connector", message::pk(sent));
+        errors.add("connector", message::invalid_id_message(sent));
     }
     Ok(known)
 }
 
 /// What record permission sets give to a person, or to his agent on a connector, which must be associated with the class.
-fn sets(conn: &mut Conn, person: &Person, held: &Held, connector: Option<i64>) -> Result<Vec<Grant>, Error> {
+fn sets(
+    conn: &mut Conn,
+    person: &AccessSubject,
+    held: &RecordAccess,
+    connector: Option<i64>,
+) -> Result<Vec<Grant>, StoreError> {
     let (group, none) = (
         ", g.id, g.name FROM record_assignees a JOIN user_group_members m ON m.group_id = -a.principal \
          JOIN user_groups g ON g.id = m.group_id",
@@ -85,5 +91,5 @@ fn sets(conn: &mut Conn, person: &Person, held: &Held, connector: Option<i64>) -
         }
         sql.push(" WHERE a.record = ").bind(held.id).push(principal).bind(person.caller.user);
     }
-    conn.all(&sql, |row| Grant::of_set(Source::RecordPermissionSet, row))
+    conn.query_all(&sql, |row| Grant::set_access(AccessWay::RecordPermissionSet, row))
 }

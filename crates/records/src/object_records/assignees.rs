@@ -1,12 +1,12 @@
 //! Who is assigned to a record by a permission set: `/api/object-records/{id}/permission-sets/{id}/assignees/`, users and
 //! groups (`docs/reference/object-records.md`).
 
-use super::held::{self, Held};
+use super::held::{self, RecordAccess};
 use super::write::insert_assignments;
 use crate::history_events::{Assignment, Events, names_of_users};
 use crate::object_classes::assignees::{ASSIGNEES, unlisted_group, unlisted_user};
 use crate::rights::EDIT_OWNERS;
-use crate::visible_records::Changed;
+use crate::visible_records::VersionChanges;
 use http::StatusCode;
 use identity::assignees::{self, Handlers, Principals, check_each, group_records, shape};
 use kit::answer::{Answer, Outcome};
@@ -14,11 +14,11 @@ use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route};
-use kit::rows::{self, Scope, Shape};
-use resource::{Field, Kind, Resource, message, options};
+use kit::rows::{self, RowShape, Scope};
+use resource::{Field, FieldKind, Resource, message, options};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The users assigned to a record by one set.
 pub static RECORD_SET_USERS: Limit = Limit {
@@ -41,9 +41,9 @@ pub static RECORD_SET_GROUPS: Limit = Limit {
 static USER: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::id().list_only(),
-        Field::new("user", Kind::User).column("user_id").read_only().list_only(),
-        Field::new("created_at", Kind::DateTime).read_only().list_only(),
-        Field::new("created_by", Kind::User).read_only().nullable().list_only(),
+        Field::new("user", FieldKind::User).column("user_id").read_only().list_only(),
+        Field::new("created_at", FieldKind::DateTime).read_only().list_only(),
+        Field::new("created_by", FieldKind::User).read_only().nullable().list_only(),
     ];
     let autocomplete = "/api/users/autocomplete/?account_type__exclude=one_time_completion&text__icontains=";
     Resource::new("record_set_users", "ObjectRecordAssignee", "record_assignees", fields)
@@ -55,10 +55,14 @@ static USER: LazyLock<Resource> = LazyLock::new(|| {
 static GROUP: LazyLock<Resource> =
     LazyLock::new(|| group_records("ObjectRecordGroupAssignee", "record_assignees", &RECORD_SET_GROUPS));
 
-static USERS: Collection =
-    Collection { of: Principals::Users, shape: shape(&USER), limit: &RECORD_SET_USERS, key: "user_id" };
-static GROUPS: Collection =
-    Collection { of: Principals::Groups, shape: shape(&GROUP), limit: &RECORD_SET_GROUPS, key: "group_id" };
+static USERS: RecordAssigneeCollection =
+    RecordAssigneeCollection { of: Principals::Users, shape: shape(&USER), limit: &RECORD_SET_USERS, key: "user_id" };
+static GROUPS: RecordAssigneeCollection = RecordAssigneeCollection {
+    of: Principals::Groups,
+    shape: shape(&GROUP),
+    limit: &RECORD_SET_GROUPS,
+    key: "group_id",
+};
 
 pub fn routes() -> Vec<Route> {
     let users = Handlers {
@@ -91,7 +95,7 @@ pub fn routes() -> Vec<Route> {
     ));
     // The rights on a record take more than one statement.
     let reads = |route: Route| match route.handler {
-        Handler::ShortRead(document) => route.reads(document),
+        Handler::ShortRead(document) => route.with_read(document),
         _ => route,
     };
     routes.into_iter().map(reads).collect()
@@ -99,7 +103,7 @@ pub fn routes() -> Vec<Route> {
 
 /// A record permission set, as far as assigning goes.
 #[derive(Clone)]
-pub struct Set {
+pub struct AssignableSet {
     pub id: i64,
     pub name: Arc<str>,
     /// The actions, as bits.
@@ -107,40 +111,47 @@ pub struct Set {
 }
 
 /// The record permission sets of a class, locked against changes until the end of a write.
-pub fn sets_for_assigning(conn: &mut Conn, class: i64) -> Result<HashMap<i64, Set>, Error> {
+pub fn sets_for_assigning(conn: &mut Conn, class: i64) -> Result<HashMap<i64, AssignableSet>, StoreError> {
     let sql =
         Sql::new("SELECT id, name, permissions FROM record_permission_sets WHERE class_id = $1 ORDER BY id FOR SHARE");
-    let read = |row: &store::Row<'_>| Ok(Set { id: row.int(0)?, name: row.text(1)?.into(), grants: row.int(2)? });
-    Ok(conn.all(&sql.arg(class), read)?.into_iter().map(|set| (set.id, set)).collect())
+    let read =
+        |row: &store::Row<'_>| Ok(AssignableSet { id: row.int(0)?, name: row.text(1)?.into(), grants: row.int(2)? });
+    Ok(conn.query_all(&sql.arg(class), read)?.into_iter().map(|set| (set.id, set)).collect())
 }
 
 /// The set of the path, when it is one of the record's class.
-fn set_of_path(request: &Request, conn: &mut Conn, held: &Held, lock: &'static str) -> Result<Set, Refusal> {
+fn set_of_path(
+    request: &Request,
+    conn: &mut Conn,
+    held: &RecordAccess,
+    lock: &'static str,
+) -> Result<AssignableSet, Refusal> {
     let mut sql = Sql::new("SELECT name, permissions FROM record_permission_sets WHERE id = ");
     sql.bind(request.second_id()).push(" AND class_id = ").bind(held.class.id).push(lock);
-    let read =
-        |row: &store::Row<'_>| Ok(Set { id: request.second_id(), name: row.text(0)?.into(), grants: row.int(1)? });
-    conn.opt(&sql, read)?.ok_or_else(Refusal::not_found)
+    let read = |row: &store::Row<'_>| {
+        Ok(AssignableSet { id: request.second_id(), name: row.text(0)?.into(), grants: row.int(1)? })
+    };
+    conn.query_optional(&sql, read)?.ok_or_else(Refusal::not_found)
 }
 
 /// The record of the path with its row locked, so that the limit is exact, when the caller may change who has it.
-fn for_change(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
+fn for_change(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
-    held.needs(EDIT_OWNERS)?;
+    held.require(EDIT_OWNERS)?;
     Ok(held)
 }
 
-struct Collection {
+struct RecordAssigneeCollection {
     of: Principals,
-    shape: Shape,
+    shape: RowShape,
     limit: &'static Limit,
-    /// The column of the users or groups in [`Collection::assigned`].
+    /// The column of the users or groups in [`RecordAssigneeCollection::assigned`].
     key: &'static str,
 }
 
-impl Collection {
+impl RecordAssigneeCollection {
     fn document(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = held::of_path(request, conn)?;
+        let held = held::load_from_path(request, conn)?;
         set_of_path(request, conn, &held, "")?;
         let mut document = options::document(&self.shape.resource);
         document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
@@ -148,7 +159,7 @@ impl Collection {
     }
 
     fn list(&self, request: &Request, conn: &mut Conn) -> Outcome {
-        let held = held::of_record(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
+        let held = held::load_record_access(request, conn, request.id())?.ok_or_else(Refusal::forbidden)?;
         let set = set_of_path(request, conn, &held, "")?;
         rows::list(request, conn, &self.shape, Scope::from(self.assigned(held.id, set.id)).cacheable())
     }
@@ -156,7 +167,7 @@ impl Collection {
     fn add(&self, request: &Request, conn: &mut Conn) -> Outcome {
         let held = for_change(request, conn)?;
         let set = set_of_path(request, conn, &held, " FOR SHARE")?;
-        held.needs(set.grants)?;
+        held.require(set.grants)?;
         let batch = request.batch(self.of.max_batch())?;
         let present: Vec<i64> = self.present(conn, held.id, set.id)?.into_iter().map(|(_, id)| id).collect();
         let new: Vec<i64> = batch.ids.iter().copied().filter(|id| !present.contains(id)).collect();
@@ -181,31 +192,38 @@ impl Collection {
         let present = self.present(conn, held.id, set.id)?;
         let by_id: HashMap<i64, (i64, i64)> = present.into_iter().map(|of| (self.shown_id(of), of)).collect();
         if let Some(id) = batch.ids.iter().find(|id| !by_id.contains_key(id)) {
-            return Err(Refusal::bad(message::pk(id)));
+            return Err(Refusal::bad_request(message::invalid_id_message(id)));
         }
         let ids = batch.finish()?;
         let (removed, principals): (Vec<i64>, Vec<i64>) = ids.iter().filter_map(|id| by_id.get(id).copied()).unzip();
-        conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").any(removed))?;
+        conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").push_any(removed))?;
         let assignments = self.assignments(conn, &set, &principals)?;
-        let mut events = Events::of_request(request, conn, [])?;
+        let mut events = Events::for_request(request, conn, [])?;
         events.assignees_removed(held.id, &assignments);
-        events.put(request, conn)?;
-        note(conn, &held, &assignments)?;
+        events.write_to_outbox(request, conn)?;
+        raise_principal_versions(conn, &held, &assignments)?;
         Ok(Answer::empty())
     }
 
-    fn insert(&self, request: &Request, conn: &mut Conn, held: &Held, set: &Set, ids: &[i64]) -> Result<(), Refusal> {
+    fn insert(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        held: &RecordAccess,
+        set: &AssignableSet,
+        ids: &[i64],
+    ) -> Result<(), Refusal> {
         let assignments = self.assignments(conn, set, ids)?;
         let rows: Vec<(i64, i64, &Assignment)> = assignments.iter().map(|of| (held.id, held.n, of)).collect();
         insert_assignments(request, conn, &rows)?;
-        let mut events = Events::of_request(request, conn, [])?;
+        let mut events = Events::for_request(request, conn, [])?;
         events.assignees_added(held.id, &assignments);
-        events.put(request, conn)?;
-        Ok(note(conn, held, &assignments)?)
+        events.write_to_outbox(request, conn)?;
+        Ok(raise_principal_versions(conn, held, &assignments)?)
     }
 
     /// The assignments of these users or groups by a set.
-    fn assignments(&self, conn: &mut Conn, set: &Set, ids: &[i64]) -> Result<Vec<Assignment>, Error> {
+    fn assignments(&self, conn: &mut Conn, set: &AssignableSet, ids: &[i64]) -> Result<Vec<Assignment>, StoreError> {
         let names = names(conn, self.of, ids)?;
         let of = |id: &i64| Assignment {
             set: set.id,
@@ -225,10 +243,10 @@ impl Collection {
     }
 
     /// The ids of the assignments that count, each with that of its user or group.
-    fn present(&self, conn: &mut Conn, record: i64, set: i64) -> Result<Vec<(i64, i64)>, Error> {
+    fn present(&self, conn: &mut Conn, record: i64, set: i64) -> Result<Vec<(i64, i64)>, StoreError> {
         let mut sql = Sql::new("SELECT t.id, t.");
         sql.name(self.key).push(" FROM (").append(&self.assigned(record, set)).push(") t");
-        conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
+        conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))
     }
 
     /// The assignments to a record by a set. Deleted and anonymized accounts are no assignees, before their assignments are
@@ -266,17 +284,24 @@ pub fn principal(of: Principals, id: i64) -> i64 {
 }
 
 /// The names of users or groups.
-fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, Error> {
+fn names(conn: &mut Conn, of: Principals, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
     if of == Principals::Users {
         return names_of_users(conn, ids.iter().copied());
     }
     let mut sql = Sql::new("SELECT g.id, g.name FROM user_groups g WHERE g.id");
-    Ok(conn.all(sql.any(ids.to_vec()), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+    Ok(conn
+        .query_all(sql.push_any(ids.to_vec()), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?
+        .into_iter()
+        .collect())
 }
 
 /// Notes that the principals of these assignments see other records now.
-fn note(conn: &mut Conn, held: &Held, assignments: &[Assignment]) -> Result<(), Error> {
-    let mut changed = Changed::default();
+fn raise_principal_versions(
+    conn: &mut Conn,
+    held: &RecordAccess,
+    assignments: &[Assignment],
+) -> Result<(), StoreError> {
+    let mut changed = VersionChanges::default();
     assignments.iter().for_each(|assignment| changed.principal(assignment.principal));
-    changed.note(conn, held.class.id)
+    changed.raise_versions(conn, held.class.id)
 }

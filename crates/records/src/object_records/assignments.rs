@@ -1,8 +1,8 @@
 //! Assignments that a create makes together with its record (`docs/reference/object-records.md`), by the rules and messages
 //! of the collections of assignees. What the database answers is asked for all records of a request together.
 
-use super::assignees::{RECORD_SET_GROUPS, RECORD_SET_USERS, Set, principal, sets_for_assigning, unlisted};
-use super::check::Checked;
+use super::assignees::{AssignableSet, RECORD_SET_GROUPS, RECORD_SET_USERS, principal, sets_for_assigning, unlisted};
+use super::check::CheckedRecord;
 use crate::classes::Class;
 use crate::history_events::Assignment;
 use crate::rights::EDIT_OWNERS;
@@ -10,7 +10,7 @@ use identity::assignees::{Candidate, Principals};
 use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Object, Sent, ids, message, pk};
+use resource::{JsonValue, SentObject, ids, message, parse_id};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::Conn;
@@ -23,7 +23,7 @@ const MAX_ENTRIES: usize = 10;
 const MAX_ASSIGNMENTS: usize = 20_000;
 
 /// An entry of `permission_sets`: a set, and who is to be assigned by it.
-struct Entry {
+struct AssignmentEntry {
     /// The place of its record in the request, and its own in the record.
     record: usize,
     place: usize,
@@ -34,13 +34,13 @@ struct Entry {
 
 /// The assignments that each body asks for, by a caller who may take these actions on its record. What is wrong with them
 /// is added to the errors of the record.
-pub fn of_bodies(
+pub fn parse_assignments(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    bodies: &[&Object<'_>],
+    bodies: &[&SentObject<'_>],
     may: &[i64],
-    all: &mut [Checked],
+    all: &mut [CheckedRecord],
 ) -> Result<Vec<Vec<Assignment>>, Refusal> {
     let mut entries = Vec::new();
     let mut assigned: Vec<Vec<Assignment>> = bodies.iter().map(|_| Vec::new()).collect();
@@ -55,12 +55,13 @@ pub fn of_bodies(
         return Ok(assigned);
     }
     let sets = sets_for_assigning(conn, class.id)?;
-    let is_beyond = |entry: &Entry| sets.get(&entry.set).is_some_and(|set| set.grants & !may[entry.record] != 0);
+    let is_beyond =
+        |entry: &AssignmentEntry| sets.get(&entry.set).is_some_and(|set| set.grants & !may[entry.record] != 0);
     if entries.iter().any(is_beyond) {
         return Err(Refusal::forbidden());
     }
-    let users = People::look_up(request, conn, Principals::Users, entries.iter().flat_map(|entry| &entry.users))?;
-    let groups = People::look_up(request, conn, Principals::Groups, entries.iter().flat_map(|entry| &entry.groups))?;
+    let users = People::load(request, conn, Principals::Users, entries.iter().flat_map(|entry| &entry.users))?;
+    let groups = People::load(request, conn, Principals::Groups, entries.iter().flat_map(|entry| &entry.groups))?;
     let mut seen: HashSet<(usize, i64, i64)> = HashSet::new();
     let mut counts: HashMap<(usize, i64), [i64; 2]> = HashMap::new();
     for entry in &entries {
@@ -80,12 +81,12 @@ pub fn of_bodies(
     }
     let of_set = [&RECORD_SET_USERS, &RECORD_SET_GROUPS];
     for (at, most) in limits::values(conn, of_set)?.into_iter().enumerate() {
-        limits::within(of_set[at], most, counts.values().map(|of| of[at]).max().unwrap_or(0))?;
+        limits::check_bound(of_set[at], most, counts.values().map(|of| of[at]).max().unwrap_or(0))?;
     }
     Ok(assigned)
 }
 
-fn read_entries(record: usize, sent: Sent<'_>, checked: &mut Checked, entries: &mut Vec<Entry>) {
+fn read_entries(record: usize, sent: JsonValue<'_>, checked: &mut CheckedRecord, entries: &mut Vec<AssignmentEntry>) {
     let errors = &mut checked.errors;
     let items = match sent.items(MAX_ENTRIES) {
         Ok(items) => items,
@@ -99,14 +100,14 @@ fn read_entries(record: usize, sent: Sent<'_>, checked: &mut Checked, entries: &
     }
 }
 
-fn read_entry(record: usize, place: usize, item: Sent<'_>) -> Result<Entry, String> {
+fn read_entry(record: usize, place: usize, item: JsonValue<'_>) -> Result<AssignmentEntry, String> {
     let names = ["permission_set", "users", "user_groups"];
     let wrong = || message::not_an_object(item.type_name());
     let entry = item.as_object(|name| names.contains(&name)).ok_or_else(wrong)?;
-    let set = pk(entry.get("permission_set").ok_or(message::REQUIRED)?)?;
+    let set = parse_id(entry.get("permission_set").ok_or(message::REQUIRED)?)?;
     let ids_of =
         |name: &str, of: Principals| entry.get(name).map_or(Ok(Vec::new()), |sent| read_ids(sent, of.max_batch()));
-    Ok(Entry {
+    Ok(AssignmentEntry {
         record,
         place,
         set,
@@ -116,7 +117,7 @@ fn read_entry(record: usize, place: usize, item: Sent<'_>) -> Result<Entry, Stri
 }
 
 /// Reads a list of ids, as the collections take them.
-fn read_ids(sent: Sent<'_>, max: usize) -> Result<Vec<i64>, String> {
+fn read_ids(sent: JsonValue<'_>, max: usize) -> Result<Vec<i64>, String> {
     match ids(sent, max)? {
         (_, Some(wrong)) => Err(wrong),
         (ids, None) => Ok(ids),
@@ -124,8 +125,12 @@ fn read_ids(sent: Sent<'_>, max: usize) -> Result<Vec<i64>, String> {
 }
 
 /// The assignments of an entry, or the first thing that is wrong with it.
-fn assignments(entry: &Entry, sets: &HashMap<i64, Set>, people: [&People; 2]) -> Result<Vec<Assignment>, String> {
-    let set = sets.get(&entry.set).ok_or_else(|| message::pk(entry.set))?;
+fn assignments(
+    entry: &AssignmentEntry,
+    sets: &HashMap<i64, AssignableSet>,
+    people: [&People; 2],
+) -> Result<Vec<Assignment>, String> {
+    let set = sets.get(&entry.set).ok_or_else(|| message::invalid_id_message(entry.set))?;
     let mut assignments = Vec::new();
     for (ids, people) in [&entry.users, &entry.groups].into_iter().zip(people) {
         for id in ids {
@@ -144,19 +149,19 @@ struct People {
 }
 
 impl People {
-    fn look_up<'a>(
+    fn load<'a>(
         request: &Request,
         conn: &mut Conn,
         of: Principals,
         ids: impl Iterator<Item = &'a i64>,
     ) -> Result<People, Refusal> {
         let ids: Vec<i64> = ids.copied().collect::<HashSet<i64>>().into_iter().collect();
-        Ok(People { of, known: of.look_up(conn, request.caller()?, &ids)? })
+        Ok(People { of, known: of.load(conn, request.caller()?, &ids)? })
     }
 
     /// The name of a user or group whom the caller may assign, or why he may not.
     fn assignable(&self, id: i64) -> Result<Arc<str>, String> {
-        let candidate = self.known.get(&id).ok_or_else(|| message::pk(id))?;
+        let candidate = self.known.get(&id).ok_or_else(|| message::invalid_id_message(id))?;
         if candidate.is_one_time {
             return Err(format!("1 Time Completion account {id} cannot be assignee."));
         }

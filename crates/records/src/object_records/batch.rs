@@ -1,8 +1,8 @@
 //! Many records in one request: `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
 //! All of them are written, or none; what is wrong with each is told by its place.
 
-use super::change::{self, ByPlace, HAS_CHILDREN};
-use super::held::Held;
+use super::change::{self, ErrorsByIndex, HAS_CHILDREN};
+use super::held::RecordAccess;
 use super::list::advised;
 use super::write;
 use crate::classes::Class;
@@ -14,8 +14,8 @@ use kit::answer::{Answer, Outcome};
 use kit::commit;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
-use resource::{Errors, Object, Sent, message, openapi, pk};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
+use resource::{Errors, JsonValue, SentObject, message, openapi, parse_id};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -34,18 +34,18 @@ pub fn routes() -> Vec<Route> {
         Route::new(method, PATH, summary, Handler::Async(handler)).parameters(parameters).named_by_path()
     };
     vec![
-        route(Method::POST, "Create many", |request| in_turn(request, create))
-            .takes(Schema::Json(|| items_schema("ObjectRecordsToCreate", super::schemas::body_schema())))
+        route(Method::POST, "Create many", |request| write_with_turn(request, create))
+            .with_body(Schema::Json(|| items_schema("ObjectRecordsToCreate", super::schemas::body_schema())))
             .answers(201, Schema::Json(ids_schema))
             .instance("object_records.create")
             .action("create"),
-        route(Method::PATCH, "Change many", |request| in_turn(request, edit))
-            .takes(Schema::Json(|| items_schema("ObjectRecordsToChange", change_schema())))
+        route(Method::PATCH, "Change many", |request| write_with_turn(request, edit))
+            .with_body(Schema::Json(|| items_schema("ObjectRecordsToChange", change_schema())))
             .answers(200, Schema::Json(ids_schema))
             .instance("object_records.edit")
             .action("update"),
-        route(Method::DELETE, "Delete many", |request| in_turn(request, delete))
-            .takes(Schema::Json(ids_to_delete_schema))
+        route(Method::DELETE, "Delete many", |request| write_with_turn(request, delete))
+            .with_body(Schema::Json(ids_to_delete_schema))
             .answers(204, Schema::Nothing)
             .instance("object_records.delete")
             .action("delete"),
@@ -53,7 +53,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Writes when the batches of the build leave it a turn: an import may not fill what waits for the history service.
-fn in_turn(request: Arc<Request>, write: fn(&Request, &mut Conn) -> Outcome) -> Pending {
+fn write_with_turn(request: Arc<Request>, write: fn(&Request, &mut Conn) -> Outcome) -> HandlerFuture {
     Box::pin(async move {
         let build = request.build.clone();
         let _turn = outbox::turn(&request.app, &build).await;
@@ -107,12 +107,13 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn create_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
-    on_class.needs(CREATE)?;
+    on_class.require(CREATE)?;
     let is_trial = is_trial(request)?;
-    let Items { bodies, mut wrong } = Items::of(request)?;
-    let (places, bodies): (Vec<usize>, Vec<Object<'_>>) = bodies.into_iter().unzip();
+    let BatchItems { bodies, mut wrong } = BatchItems::from_request(request)?;
+    let (places, bodies): (Vec<usize>, Vec<SentObject<'_>>) = bodies.into_iter().unzip();
     let checked = change::check_new(request, conn, &class, on_class, bodies)?;
-    let new = keep_errors(checked, &places, &mut wrong).filter(|_| wrong.is_empty()).ok_or_else(|| of_items(wrong))?;
+    let new =
+        keep_errors(checked, &places, &mut wrong).filter(|_| wrong.is_empty()).ok_or_else(|| items_refusal(wrong))?;
     if is_trial {
         counts::check(conn, class.id, new.len() as i64)?;
         return Ok(Answer::json(StatusCode::CREATED, json!({IDS: null}).to_string()));
@@ -128,23 +129,24 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let is_trial = is_trial(request)?;
-    let Items { bodies, wrong: mut errors } = Items::of(request)?;
-    let sent: Vec<(usize, Option<Sent<'_>>)> = bodies.iter().map(|(place, body)| (*place, body.get(ID))).collect();
-    let Found { held, wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, EDIT)?;
+    let BatchItems { bodies, wrong: mut errors } = BatchItems::from_request(request)?;
+    let sent: Vec<(usize, Option<JsonValue<'_>>)> = bodies.iter().map(|(place, body)| (*place, body.get(ID))).collect();
+    let BatchRecords { held, wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, EDIT)?;
     wrong.into_iter().for_each(|(place, message)| errors.entry(place).or_default().add(ID, message));
     if is_forbidden && !hides {
         return Err(Refusal::forbidden());
     }
-    let mut bodies: HashMap<usize, Object<'_>> = bodies.into_iter().collect();
-    let (places, all): (Vec<usize>, Vec<(Held, Object<'_>)>) =
+    let mut bodies: HashMap<usize, SentObject<'_>> = bodies.into_iter().collect();
+    let (places, all): (Vec<usize>, Vec<(RecordAccess, SentObject<'_>)>) =
         held.into_iter().filter_map(|(place, held)| Some((place, (held, bodies.remove(&place)?)))).unzip();
     let checked = match change::check_edits(request, conn, &class, &all, &[]) {
         // That an id is not known is told before that another change is not allowed.
-        Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(of_items(errors.clone())),
+        Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(items_refusal(errors.clone())),
         checked => checked,
     }?;
-    let changes =
-        keep_errors(checked, &places, &mut errors).filter(|_| errors.is_empty()).ok_or_else(|| of_items(errors))?;
+    let changes = keep_errors(checked, &places, &mut errors)
+        .filter(|_| errors.is_empty())
+        .ok_or_else(|| items_refusal(errors))?;
     let ids: Vec<i64> = all.iter().map(|(held, _)| held.id).collect();
     if !is_trial {
         write::update(request, conn, &class, &changes)?;
@@ -161,11 +163,11 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
     let is_trial = is_trial(request)?;
     let body = request.object()?;
     let sent: Vec<_> = list(&body, IDS)?.into_iter().map(Some).enumerate().collect();
-    let Found { held, mut wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, DELETE)?;
+    let BatchRecords { held, mut wrong, is_forbidden, hides } = find(request, conn, &class, on_class, &sent, DELETE)?;
     if is_forbidden && !hides {
         return Err(Refusal::forbidden());
     }
-    let (places, all): (Vec<usize>, Vec<Held>) = held.into_iter().unzip();
+    let (places, all): (Vec<usize>, Vec<RecordAccess>) = held.into_iter().unzip();
     let cleared = match change::check_deletion(conn, &class, &all)? {
         Ok(cleared) => Some(cleared),
         Err(by_place) => {
@@ -186,7 +188,7 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// Whether the request only tries what it asks for.
 fn is_trial(request: &Request) -> Result<bool, Refusal> {
-    match request.query.last(DRY_RUN) {
+    match request.query.last_value(DRY_RUN) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
         Some(_) => Err(Refusal::field(DRY_RUN, message::BOOLEAN)),
@@ -194,7 +196,7 @@ fn is_trial(request: &Request) -> Result<bool, Refusal> {
 }
 
 /// The values of a required list of the body.
-fn list<'a>(body: &Object<'a>, name: &str) -> Result<Vec<Sent<'a>>, Refusal> {
+fn list<'a>(body: &SentObject<'a>, name: &str) -> Result<Vec<JsonValue<'a>>, Refusal> {
     let wrong = |message: String| Refusal::field(name, message);
     let sent = body.get(name).ok_or_else(|| wrong(message::REQUIRED.to_owned()))?;
     let items = sent.items(MAX_ITEMS).map_err(wrong)?;
@@ -202,25 +204,25 @@ fn list<'a>(body: &Object<'a>, name: &str) -> Result<Vec<Sent<'a>>, Refusal> {
 }
 
 /// The items of a body.
-struct Items<'a> {
+struct BatchItems<'a> {
     /// Those that are objects, with their places.
-    bodies: Vec<(usize, Object<'a>)>,
+    bodies: Vec<(usize, SentObject<'a>)>,
     /// What is wrong with the others, by their places.
     wrong: BTreeMap<usize, Errors>,
 }
 
-impl Items<'_> {
-    fn of(request: &Request) -> Result<Items<'_>, Refusal> {
+impl BatchItems<'_> {
+    fn from_request(request: &Request) -> Result<BatchItems<'_>, Refusal> {
         const DECLARED: [&str; 4] =
             [ID, super::check::FIELDS, super::check::OWNER, super::assignments::PERMISSION_SETS];
         let body = request.object()?;
-        let mut items = Items { bodies: Vec::new(), wrong: BTreeMap::new() };
+        let mut items = BatchItems { bodies: Vec::new(), wrong: BTreeMap::new() };
         for (place, item) in list(&body, ITEMS)?.into_iter().enumerate() {
             match item.as_object(|name| DECLARED.contains(&name)) {
                 Some(item) => items.bodies.push((place, item)),
                 None => {
                     let wrong = message::not_an_object(item.type_name());
-                    items.wrong.insert(place, Errors::of("non_field_errors", wrong));
+                    items.wrong.insert(place, Errors::single("non_field_errors", wrong));
                 }
             }
         }
@@ -229,7 +231,11 @@ impl Items<'_> {
 }
 
 /// What was checked, or `None` when something is wrong, which is noted at its place.
-fn keep_errors<T>(checked: Result<T, ByPlace>, places: &[usize], wrong: &mut BTreeMap<usize, Errors>) -> Option<T> {
+fn keep_errors<T>(
+    checked: Result<T, ErrorsByIndex>,
+    places: &[usize],
+    wrong: &mut BTreeMap<usize, Errors>,
+) -> Option<T> {
     match checked {
         Ok(checked) => Some(checked),
         Err(by_place) => {
@@ -240,7 +246,7 @@ fn keep_errors<T>(checked: Result<T, ByPlace>, places: &[usize], wrong: &mut BTr
 }
 
 /// The refusal of items with errors.
-fn of_items(wrong: BTreeMap<usize, Errors>) -> Refusal {
+fn items_refusal(wrong: BTreeMap<usize, Errors>) -> Refusal {
     let (mut items, mut errors) = (Errors::new(), Errors::new());
     wrong.into_iter().for_each(|(place, wrong)| items.nest(&place.to_string(), wrong));
     errors.nest(ITEMS, items);
@@ -248,9 +254,9 @@ fn of_items(wrong: BTreeMap<usize, Errors>) -> Refusal {
 }
 
 /// The records that a request names.
-struct Found {
+struct BatchRecords {
     /// Those on which the caller may take the action, with their places. Their rows are locked.
-    held: Vec<(usize, Held)>,
+    held: Vec<(usize, RecordAccess)>,
     /// What is wrong with the other ids, by their places.
     wrong: BTreeMap<usize, String>,
     /// Whether the caller may view one of the records but not take the action.
@@ -264,12 +270,12 @@ fn find(
     conn: &mut Conn,
     class: &Arc<Class>,
     on_class: ClassRights,
-    sent: &[(usize, Option<Sent<'_>>)],
+    sent: &[(usize, Option<JsonValue<'_>>)],
     action: i64,
-) -> Result<Found, Refusal> {
+) -> Result<BatchRecords, Refusal> {
     let (mut ids, mut seen, mut wrong) = (Vec::new(), HashSet::new(), BTreeMap::new());
     for (place, sent) in sent {
-        match sent.map(pk) {
+        match sent.map(parse_id) {
             None => drop(wrong.insert(*place, message::REQUIRED.to_owned())),
             Some(Err(message)) => drop(wrong.insert(*place, message)),
             Some(Ok(id)) if seen.insert(id) => ids.push((*place, id)),
@@ -279,14 +285,14 @@ fn find(
     }
     let named: Vec<i64> = ids.iter().map(|(_, id)| *id).collect();
     let mut known = change::held_many(request, conn, class, on_class, &named)?;
-    let mut found = Found { held: Vec::new(), wrong, is_forbidden: false, hides: false };
+    let mut found = BatchRecords { held: Vec::new(), wrong, is_forbidden: false, hides: false };
     for (place, id) in ids {
         match known.remove(&id) {
             None => {
                 found.hides = true;
-                found.wrong.insert(place, message::pk(id));
+                found.wrong.insert(place, message::invalid_id_message(id));
             }
-            Some(held) if held.may(action) => found.held.push((place, held)),
+            Some(held) if held.allows(action) => found.held.push((place, held)),
             Some(_) => found.is_forbidden = true,
         }
     }

@@ -2,12 +2,14 @@
 //! checked, and in which order. What is wrong with each record is told by its place.
 
 use super::assignments;
-use super::check::{self, AllChecked, Checked, OWNER, Sent};
-use super::held::{self, Held};
+use super::check::{self, AllChecked, CheckedRecord, OWNER, RecordBody};
+use super::held::{self, RecordAccess};
 use super::relations;
-use super::write::{self, Change, New};
+use super::write::{self, NewRecord, RecordChange};
 use crate::classes::{Class, ClassField, FIELD_COLUMNS, class, read_field, table, table_of};
-use crate::rights::{self, CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, VIEW, of_class_for_write, owns_class};
+use crate::rights::{
+    self, CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, VIEW, load_class_rights_for_write, owns_class,
+};
 use crate::tables;
 use identity::as_caller;
 use kit::account_type::AccountType;
@@ -15,7 +17,7 @@ use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Errors, Object, Value};
+use resource::{Changes, CheckedValue, Errors, SentObject};
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -36,16 +38,16 @@ const CLEARED_AT_ONCE: i64 = 1_000;
 pub const HAS_CHILDREN: &str = "Object record has related records and cannot be deleted.";
 
 /// What is wrong with the records of a request, by their places.
-pub type ByPlace = Vec<(usize, Errors)>;
+pub type ErrorsByIndex = Vec<(usize, Errors)>;
 
 /// The outcome of a change of many records: done, or what is wrong with which of them.
-pub type Outcome<T> = Result<Result<T, ByPlace>, Refusal>;
+pub type BatchOutcome<T> = Result<Result<T, ErrorsByIndex>, Refusal>;
 
 /// The class of the path, kept as it is until the end of the write, with what the caller holds on it; 404 when there is
 /// none that the caller may view.
 pub fn open(request: &Request, conn: &mut Conn, id: i64) -> Result<(Arc<Class>, ClassRights), Refusal> {
     // That shows also that the class has a table. Rights that end while its lock is waited for are noticed by `kit::commit`.
-    let on_class = of_class_for_write(conn, request.caller()?, id)?;
+    let on_class = load_class_rights_for_write(conn, request.caller()?, id)?;
     tables::lock_for_write(conn, id)?;
     let class = class(&request.app, &request.build, conn, id)?.ok_or_else(Refusal::not_found)?;
     Ok((class, on_class))
@@ -57,8 +59,8 @@ pub fn create(
     conn: &mut Conn,
     class: &Class,
     on_class: ClassRights,
-    bodies: Vec<Object<'_>>,
-) -> Outcome<Vec<i64>> {
+    bodies: Vec<SentObject<'_>>,
+) -> BatchOutcome<Vec<i64>> {
     Ok(match check_new(request, conn, class, on_class, bodies)? {
         Ok(new) => Ok(write::insert(request, conn, class, &new)?),
         Err(wrong) => Err(wrong),
@@ -71,41 +73,42 @@ pub fn check_new(
     conn: &mut Conn,
     class: &Class,
     on_class: ClassRights,
-    bodies: Vec<Object<'_>>,
-) -> Outcome<Vec<New>> {
+    bodies: Vec<SentObject<'_>>,
+) -> BatchOutcome<Vec<NewRecord>> {
     let caller = request.caller()?;
     // An agent creates records by the right of its person, who becomes their owner.
     let person = caller.agent.as_ref().map(|_| as_caller(conn, caller.user)).transpose()?;
     let on_class = match &person {
         Some(person) => {
-            let held = rights::on_class(conn, person, class.id)?.filter(|held| held.has(CREATE));
+            let held = rights::load_class_actions(conn, person, class.id)?.filter(|held| held.allows(CREATE));
             held.ok_or_else(Refusal::forbidden)?
         }
         None => {
-            on_class.needs(CREATE)?;
+            on_class.require(CREATE)?;
             on_class
         }
     };
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
-    let sent: Vec<Sent<'_>> = bodies.into_iter().map(|body| Sent { body, id: None, takes_owner, files: &[] }).collect();
+    let sent: Vec<RecordBody<'_>> =
+        bodies.into_iter().map(|body| RecordBody { body, id: None, takes_owner, files: &[] }).collect();
     let mut all = check::check(request, conn, class, &sent)?.records;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
-    let may: Vec<i64> = owners.iter().map(|owner| on_class.on_record(caller, *owner, 0)).collect();
-    let bodies: Vec<&Object<'_>> = sent.iter().map(|one| &one.body).collect();
-    let assigned = assignments::of_bodies(request, conn, class, &bodies, &may, &mut all)?;
+    let may: Vec<i64> = owners.iter().map(|owner| on_class.record_actions(caller, *owner, 0)).collect();
+    let bodies: Vec<&SentObject<'_>> = sent.iter().map(|one| &one.body).collect();
+    let assigned = assignments::parse_assignments(request, conn, class, &bodies, &may, &mut all)?;
     let (values, wrong) = split(all);
     if !wrong.is_empty() {
         return Ok(Err(wrong));
     }
-    let new = |((values, owner), assignments)| New { values, owner, assignments, former: None };
+    let new = |((values, owner), assignments)| NewRecord { values, owner, assignments, former: None };
     Ok(Ok(values.into_iter().zip(owners).zip(assigned).map(new).collect()))
 }
 
 /// The owner of a new record: the one that was sent, else the caller, unless that is a service.
 fn first_owner(caller: &Caller, sent: &Changes) -> Option<i64> {
     match sent.value(OWNER) {
-        Some(Value::Int(owner)) => Some(*owner),
+        Some(CheckedValue::Int(owner)) => Some(*owner),
         Some(_) => None,
         None => {
             let is_service = matches!(caller.account_type, AccountType::ServiceInternal | AccountType::ServiceExternal);
@@ -115,21 +118,26 @@ fn first_owner(caller: &Caller, sent: &Changes) -> Option<i64> {
 }
 
 /// The values of records that are right, or what is wrong with the others.
-fn split(all: Vec<Checked>) -> (Vec<Changes>, ByPlace) {
+fn split(all: Vec<CheckedRecord>) -> (Vec<Changes>, ErrorsByIndex) {
     let (mut values, mut wrong) = (Vec::with_capacity(all.len()), Vec::new());
     for (place, checked) in all.into_iter().enumerate() {
         if !checked.errors.is_empty() {
             wrong.push((place, checked.errors));
         }
         let mut changes = checked.changes;
-        changes.take(OWNER);
+        changes.remove_value(OWNER);
         values.push(changes);
     }
     (values, wrong)
 }
 
 /// Changes records of one class, which the caller may view. Their rows get locked.
-pub fn edit(request: &Request, conn: &mut Conn, class: &Class, all: &[(Held, Object<'_>)]) -> Outcome<()> {
+pub fn edit(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    all: &[(RecordAccess, SentObject<'_>)],
+) -> BatchOutcome<()> {
     Ok(match check_edits(request, conn, class, all, &[])? {
         Ok(changes) => Ok(write::update(request, conn, class, &changes)?),
         Err(wrong) => Err(wrong),
@@ -142,21 +150,26 @@ pub fn check_edits(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[(Held, Object<'_>)],
+    all: &[(RecordAccess, SentObject<'_>)],
     files: &[i64],
-) -> Outcome<Vec<Change>> {
+) -> BatchOutcome<Vec<RecordChange>> {
     let caller = request.caller()?;
-    if all.iter().any(|(held, _)| !held.may(EDIT)) {
+    if all.iter().any(|(held, _)| !held.allows(EDIT)) {
         return Err(Refusal::forbidden());
     }
-    let sent: Vec<Sent<'_>> = all
+    let sent: Vec<RecordBody<'_>> = all
         .iter()
-        .map(|(held, body)| Sent { body: body.clone(), id: Some(held.id), takes_owner: held.may(EDIT_OWNERS), files })
+        .map(|(held, body)| RecordBody {
+            body: body.clone(),
+            id: Some(held.id),
+            takes_owner: held.allows(EDIT_OWNERS),
+            files,
+        })
         .collect();
     let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &sent)?;
     let mut owns_class = None;
     for ((held, _), checked) in all.iter().zip(&mut checked) {
-        let becomes_owner = checked.changes.value(OWNER) == Some(&Value::Int(caller.user));
+        let becomes_owner = checked.changes.value(OWNER) == Some(&CheckedValue::Int(caller.user));
         if becomes_owner && held.owner != Some(caller.user) {
             let may = match owns_class {
                 Some(may) => may,
@@ -167,7 +180,7 @@ pub fn check_edits(
             }
         }
         if checked.changes.value(OWNER).map(owner_of) == Some(held.owner) {
-            checked.errors.take(OWNER);
+            checked.errors.remove(OWNER);
         }
     }
     let places: Vec<Option<i64>> = all.iter().map(|(held, _)| Some(held.id)).collect();
@@ -178,22 +191,22 @@ pub fn check_edits(
     if !wrong.is_empty() {
         return Ok(Err(wrong));
     }
-    let changes = all.iter().zip(values).zip(owners).map(|(((held, _), values), owner)| Change {
+    let changes = all.iter().zip(values).zip(owners).map(|(((held, _), values), owner)| RecordChange {
         id: held.id,
         n: held.n,
         values,
         owner: owner.map(|owner| [held.owner, owner]),
-        before: before.take(held.id),
+        before: before.remove(held.id),
     });
     Ok(Ok(changes.collect()))
 }
 
-fn owner_of(value: &Value) -> Option<i64> {
-    if let Value::Int(owner) = value { Some(*owner) } else { None }
+fn owner_of(value: &CheckedValue) -> Option<i64> {
+    if let CheckedValue::Int(owner) = value { Some(*owner) } else { None }
 }
 
 /// Whether the caller may make himself the owner of a record: through a role or a class set alone nobody does.
-pub fn may_own(request: &Request, conn: &mut Conn, held: &Held) -> Result<bool, Refusal> {
+pub fn may_own(request: &Request, conn: &mut Conn, held: &RecordAccess) -> Result<bool, Refusal> {
     let caller = request.caller()?;
     let is_owner = held.owner == Some(caller.user);
     // What an agent's person owns gives the agent nothing.
@@ -201,10 +214,10 @@ pub fn may_own(request: &Request, conn: &mut Conn, held: &Held) -> Result<bool, 
 }
 
 /// A relation that becomes null in the children of deleted records: the class of the children, and its field.
-pub type Cleared = (i64, ClassField);
+pub type ClearedRelation = (i64, ClassField);
 
 /// Deletes records of one class, which the caller may view. Children that are deleted in the same request do not count.
-pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<()> {
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<()> {
     Ok(match check_deletion(conn, class, all)? {
         Ok(cleared) => Ok(delete_checked(request, conn, class, all, &cleared)?),
         Err(wrong) => Err(wrong),
@@ -216,8 +229,8 @@ pub fn delete_checked(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[Held],
-    cleared: &[Cleared],
+    all: &[RecordAccess],
+    cleared: &[ClearedRelation],
 ) -> Result<(), Refusal> {
     for relation in cleared {
         clear(request, conn, class, all, relation)?;
@@ -227,19 +240,19 @@ pub fn delete_checked(
 
 /// Checks whether records whose rows are locked may be deleted, and writes nothing. Returns the relations that must be cleared in
 /// their children.
-pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<Vec<Cleared>> {
-    if all.iter().any(|held| !held.may(DELETE)) {
+pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<Vec<ClearedRelation>> {
+    if all.iter().any(|held| !held.allows(DELETE)) {
         return Err(Refusal::forbidden());
     }
     let places: HashMap<i64, usize> = all.iter().enumerate().map(|(place, held)| (held.id, place)).collect();
-    let mut wrong: ByPlace = Vec::new();
-    let mut cleared: Vec<Cleared> = Vec::new();
+    let mut wrong: ErrorsByIndex = Vec::new();
+    let mut cleared: Vec<ClearedRelation> = Vec::new();
     for (child_class, field) in relations_to(conn, class.id)? {
         let most = if field.clears_on_delete { MAX_CLEARED } else { 0 };
         let parents = parents(conn, class, all, child_class, &field, most)?;
         let too_many = parents.iter().filter(|(_, children)| *children > most);
         let place = |parent: &i64| places.get(parent).copied().unwrap_or(0);
-        wrong.extend(too_many.map(|(parent, _)| (place(parent), Errors::of("id", HAS_CHILDREN))));
+        wrong.extend(too_many.map(|(parent, _)| (place(parent), Errors::single("id", HAS_CHILDREN))));
         if !parents.is_empty() {
             cleared.push((child_class, field));
         }
@@ -250,31 +263,31 @@ pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[Held]) -> Outcome<V
 }
 
 /// The relations that point at a class, with the classes that have them.
-pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)>, store::Error> {
+pub fn relations_to(conn: &mut Conn, class: i64) -> Result<Vec<(i64, ClassField)>, store::StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(", f.class_id FROM object_class_fields f WHERE f.related_object_class = ");
     let at = FIELD_COLUMNS.split(',').count();
-    conn.all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.int(at)?, read_field(row)?)))
+    conn.query_all(sql.bind(class).push(" ORDER BY f.class_id, f.id"), |row| Ok((row.int(at)?, read_field(row)?)))
 }
 
 /// Those of these records at which others point over a relation, and how many, counted to one more than `most`.
 fn parents(
     conn: &mut Conn,
     class: &Class,
-    all: &[Held],
+    all: &[RecordAccess],
     child_class: i64,
     field: &ClassField,
     most: i64,
-) -> Result<Vec<(i64, i64)>, store::Error> {
+) -> Result<Vec<(i64, i64)>, store::StoreError> {
     tables::lock_for_write(conn, child_class)?;
     let ids: Vec<i64> = all.iter().map(|held| held.id).collect();
     let mut sql = Sql::new("SELECT t.id, (SELECT count(*) FROM (SELECT 1 FROM ");
     sql.name(&table_of(child_class, field.table_number)).push(" x WHERE x.").name(&field.column()).push(" = t.id");
     if child_class == class.id {
-        sql.push(" AND NOT (x.id").any(ids.clone()).push(")");
+        sql.push(" AND NOT (x.id").push_any(ids.clone()).push(")");
     }
-    sql.push(" LIMIT ").bind(most + 1).push(") c) FROM ").name(&class.table()).push(" t WHERE t.id").any(ids);
-    let mut parents = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    sql.push(" LIMIT ").bind(most + 1).push(") c) FROM ").name(&class.table()).push(" t WHERE t.id").push_any(ids);
+    let mut parents = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     parents.retain(|(_, children)| *children > 0);
     Ok(parents)
 }
@@ -284,30 +297,30 @@ fn clear(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    parents: &[Held],
-    (child_class, field): &Cleared,
+    parents: &[RecordAccess],
+    (child_class, field): &ClearedRelation,
 ) -> Result<(), Refusal> {
     let Some(children) = self::class(&request.app, &request.build, conn, *child_class)? else { return Ok(()) };
     let ids: Vec<i64> = parents.iter().map(|held| held.id).collect();
     let mut values = Changes::new();
-    values.insert(field.alias.clone(), Value::Null);
+    values.insert(field.alias.clone(), CheckedValue::Null);
     let mut points = Sql::new("t.id IN (SELECT x.id FROM ");
     points.name(&table_of(*child_class, field.table_number)).push(" x WHERE x.").name(&field.column());
-    points.any(ids.clone()).push(")");
+    points.push_any(ids.clone()).push(")");
     if *child_class == class.id {
-        points.push(" AND NOT (t.id").any(ids).push(")");
+        points.push(" AND NOT (t.id").push_any(ids).push(")");
     }
     loop {
         let mut sql = Sql::new("SELECT t.id FROM ");
         sql.name(&table(*child_class)).push(" t WHERE ").append(&points);
         sql.push(" ORDER BY t.id LIMIT ").bind(CLEARED_AT_ONCE).push(" FOR UPDATE");
-        let locked = conn.all(&sql, |row| row.int(0))?;
+        let locked = conn.query_all(&sql, |row| row.int(0))?;
         let is_last = locked.len() < CLEARED_AT_ONCE as usize;
         // One that was waited for may point elsewhere by now.
         let mut sql = Sql::new("SELECT t.id, t.n FROM ");
-        sql.name(&table(*child_class)).push(" t WHERE t.id").any(locked).push(" AND ").append(&points);
-        let change = |row: &store::Row<'_>| Ok(Change::of_values(row.int(0)?, row.int(1)?, values.clone()));
-        let changes = conn.all(&sql, change)?;
+        sql.name(&table(*child_class)).push(" t WHERE t.id").push_any(locked).push(" AND ").append(&points);
+        let change = |row: &store::Row<'_>| Ok(RecordChange::from_values(row.int(0)?, row.int(1)?, values.clone()));
+        let changes = conn.query_all(&sql, change)?;
         write::update(request, conn, &children, &changes)?;
         if is_last {
             return Ok(());
@@ -316,13 +329,13 @@ fn clear(
 }
 
 /// The refusal of a single record's change.
-pub fn refuse_one(wrong: ByPlace) -> Refusal {
+pub fn refuse_one(wrong: ErrorsByIndex) -> Refusal {
     wrong.into_iter().next().map_or_else(Refusal::not_found, |(_, errors)| errors.into())
 }
 
 /// The refusal of a single record's deletion.
 pub fn refuse_deletion() -> Refusal {
-    Refusal::bad(HAS_CHILDREN)
+    Refusal::bad_request(HAS_CHILDREN)
 }
 
 /// The records of a class with these ids, with what the caller may do; those that he may not view are left out.
@@ -332,15 +345,15 @@ pub fn held_many(
     class: &Arc<Class>,
     on_class: ClassRights,
     ids: &[i64],
-) -> Result<HashMap<i64, Held>, Refusal> {
+) -> Result<HashMap<i64, RecordAccess>, Refusal> {
     let mut sql = Sql::new("SELECT t.id, t.n, t.owner FROM ");
-    sql.name(&class.table()).push(" t WHERE t.id").any(ids.to_vec()).push(" ORDER BY t.id FOR UPDATE");
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.opt_int(2)?)))?;
+    sql.name(&class.table()).push(" t WHERE t.id").push_any(ids.to_vec()).push(" ORDER BY t.id FOR UPDATE");
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.opt_int(2)?)))?;
     let owners: Vec<(i64, Option<i64>)> = found.iter().map(|(id, _, owner)| (*id, *owner)).collect();
     let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
     let held = |(id, n, owner): (i64, i64, Option<i64>)| {
         let actions = actions.get(&id).copied().unwrap_or(0);
-        (id, Held { id, n, owner, class: class.clone(), actions })
+        (id, RecordAccess { id, n, owner, class: class.clone(), actions })
     };
-    Ok(found.into_iter().map(held).filter(|(_, held)| held.may(VIEW)).collect())
+    Ok(found.into_iter().map(held).filter(|(_, held)| held.allows(VIEW)).collect())
 }

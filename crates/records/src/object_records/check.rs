@@ -3,20 +3,22 @@
 
 use super::files;
 use super::held::viewable;
-use super::write::{Before, depended_on, most_bytes};
+use super::write::{StoredBefore, depended_on, most_bytes};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;
 use crate::tables::{push_has_one_of, unique_key};
 use identity::assignees::Principals;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, Errors, Field, Kind, Lookup, Mode, Object, Value, accept, message, nfc};
+use resource::{
+    Changes, CheckedValue, DatabaseChecks, Errors, Field, FieldKind, SentObject, WriteMode, accept, message, nfc,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use store::{Conn, Sql};
 
 /// A record of a request whose body is checked.
-pub struct Checked {
+pub struct CheckedRecord {
     /// The values of the fields and `owner`, as far as they are to be stored.
     pub changes: Changes,
     pub errors: Errors,
@@ -24,13 +26,13 @@ pub struct Checked {
 
 /// The records of a request whose bodies are checked, in the order of the bodies, and what those that change hold.
 pub struct AllChecked {
-    pub records: Vec<Checked>,
-    pub before: Before,
+    pub records: Vec<CheckedRecord>,
+    pub before: StoredBefore,
 }
 
 /// A body and what it is for.
-pub struct Sent<'a> {
-    pub body: Object<'a>,
+pub struct RecordBody<'a> {
+    pub body: SentObject<'a>,
     /// The record that it changes, whose row is locked; `None`: it creates one.
     pub id: Option<i64>,
     /// Whether `owner` in it counts.
@@ -52,7 +54,7 @@ struct Questions {
     owner: Option<i64>,
     /// Related records, by alias.
     records: Vec<(String, i64)>,
-    unique: Vec<(String, Value)>,
+    unique: Vec<(String, CheckedValue)>,
 }
 
 impl Questions {
@@ -68,36 +70,41 @@ impl Questions {
     }
 }
 
-impl Lookup for Questions {
+impl DatabaseChecks for Questions {
     type Error = Infallible;
 
-    fn missing(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Infallible> {
+    fn missing_ids(&mut self, field: &Field, ids: &[i64]) -> Result<Vec<i64>, Infallible> {
         for id in ids {
             match &field.kind {
-                Kind::User => self.owner = Some(*id),
-                Kind::UserId => self.users.push((field.name.to_string(), *id)),
+                FieldKind::User => self.owner = Some(*id),
+                FieldKind::UserId => self.users.push((field.name.to_string(), *id)),
                 _ => self.records.push((field.name.to_string(), *id)),
             }
         }
         Ok(Vec::new())
     }
 
-    fn is_taken(&mut self, field: &Field, value: &Value) -> Result<bool, Infallible> {
+    fn is_taken(&mut self, field: &Field, value: &CheckedValue) -> Result<bool, Infallible> {
         self.unique.push((field.name.to_string(), value.clone()));
         Ok(false)
     }
 }
 
 /// Checks the bodies of records of a class, in the transaction of their write.
-pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>]) -> Result<AllChecked, Refusal> {
+pub fn check(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    sent: &[RecordBody<'_>],
+) -> Result<AllChecked, Refusal> {
     let mut all = Vec::with_capacity(sent.len());
     let mut questions = Vec::with_capacity(sent.len());
     for one in sent {
-        let mode = if one.id.is_some() { Mode::Edit } else { Mode::Create };
-        let body = one.body.clone().only(|name| name != OWNER || one.takes_owner);
+        let mode = if one.id.is_some() { WriteMode::Edit } else { WriteMode::Create };
+        let body = one.body.clone().filter_members(|name| name != OWNER || one.takes_owner);
         let mut of_one = Questions::default();
         let Ok(accepted) = accept(&class.record, &body, mode, &mut of_one);
-        all.push(Checked { changes: accepted.changes, errors: accepted.errors });
+        all.push(CheckedRecord { changes: accepted.changes, errors: accepted.errors });
         questions.push(of_one);
     }
     forget_lost_defaults(conn, class, sent, &questions, &mut all)?;
@@ -113,19 +120,24 @@ pub fn check(request: &Request, conn: &mut Conn, class: &Class, sent: &[Sent<'_>
 
 /// Reads what the records that change hold in the fields on which checks and writes depend: those that were sent, or all where
 /// the size of a record counts.
-fn read_before(conn: &mut Conn, class: &Class, sent: &[Sent<'_>], all: &[Checked]) -> Result<Before, store::Error> {
+fn read_before(
+    conn: &mut Conn,
+    class: &Class,
+    sent: &[RecordBody<'_>],
+    all: &[CheckedRecord],
+) -> Result<StoredBefore, store::StoreError> {
     let ids: Vec<i64> = sent.iter().filter_map(|one| one.id).collect();
     let is_any = may_be_too_large(class);
     let aliases = all.iter().flat_map(|one| one.changes.iter().map(|(alias, _)| alias));
     let is_sent = depended_on(class, aliases.collect());
-    Before::read(conn, class, ids, |field| is_any || is_sent(field))
+    StoredBefore::read(conn, class, ids, |field| is_any || is_sent(field))
 }
 
-impl Checked {
+impl CheckedRecord {
     /// Adds an error to the field of this alias.
     pub fn refuse_field(&mut self, alias: &str, message: String) {
         self.errors.add_nested(FIELDS, alias, message);
-        self.changes.take(alias);
+        self.changes.remove_value(alias);
     }
 }
 
@@ -134,14 +146,16 @@ impl Checked {
 fn forget_lost_defaults(
     conn: &mut Conn,
     class: &Class,
-    sent: &[Sent<'_>],
+    sent: &[RecordBody<'_>],
     questions: &[Questions],
-    all: &mut [Checked],
+    all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let refers = |field: &&ClassField| matches!(field.kind, FieldType::User | FieldType::Relation);
     for field in class.fields.iter().filter(|field| field.default.is_some()).filter(refers) {
         let default = |place: &usize| match all[*place].changes.value(&field.alias) {
-            Some(Value::Int(id)) if sent[*place].id.is_none() && !questions[*place].names(&field.alias) => Some(*id),
+            Some(CheckedValue::Int(id)) if sent[*place].id.is_none() && !questions[*place].names(&field.alias) => {
+                Some(*id)
+            }
             _ => None,
         };
         let places: Vec<usize> = (0..all.len()).filter(|place| default(place).is_some()).collect();
@@ -151,13 +165,13 @@ fn forget_lost_defaults(
             Some(related) => sql.name(&table_of(related, 0)).push(" t WHERE t.id = ").bind(id),
             None => sql.push("users t WHERE t.is_deleted = 0 AND t.status <> 'anonymized' AND t.id = ").bind(id),
         };
-        if conn.opt(sql.push(" FOR SHARE"), |_| Ok(()))?.is_some() {
+        if conn.query_optional(sql.push(" FOR SHARE"), |_| Ok(()))?.is_some() {
             continue;
         }
         for place in places {
             match field.is_required {
                 true => all[place].refuse_field(&field.alias, message::REQUIRED.to_owned()),
-                false => all[place].changes.insert(field.alias.clone(), Value::Null),
+                false => all[place].changes.insert(field.alias.clone(), CheckedValue::Null),
             }
         }
     }
@@ -168,11 +182,11 @@ fn forget_lost_defaults(
 fn forget_unchanged(
     conn: &mut Conn,
     class: &Class,
-    sent: &[Sent<'_>],
-    before: &Before,
+    sent: &[RecordBody<'_>],
+    before: &StoredBefore,
     questions: &mut [Questions],
-    all: &mut [Checked],
-) -> Result<(), store::Error> {
+    all: &mut [CheckedRecord],
+) -> Result<(), store::StoreError> {
     let places = places(sent);
     let asked: HashSet<String> =
         places.values().flat_map(|place| questions[*place].aliases().map(str::to_owned)).collect();
@@ -180,10 +194,10 @@ fn forget_unchanged(
         return Ok(());
     }
     let is_asked = |field: &ClassField| asked.contains(&field.alias);
-    before.each(conn, class, is_asked, |id, alias, value| {
+    before.for_each_record(conn, class, is_asked, |id, alias, value| {
         let (of, changes) = (&mut questions[places[&id]], &mut all[places[&id]].changes);
-        if *value != Value::Null && changes.value(alias) == Some(value) {
-            changes.take(alias);
+        if *value != CheckedValue::Null && changes.value(alias) == Some(value) {
+            changes.remove_value(alias);
             of.users.retain(|(asked, _)| asked != alias);
             of.records.retain(|(asked, _)| asked != alias);
             of.unique.retain(|(asked, _)| asked != alias);
@@ -192,7 +206,7 @@ fn forget_unchanged(
 }
 
 /// The places of records that change, by their ids.
-fn places(sent: &[Sent<'_>]) -> HashMap<i64, usize> {
+fn places(sent: &[RecordBody<'_>]) -> HashMap<i64, usize> {
     sent.iter().enumerate().filter_map(|(place, one)| Some((one.id?, place))).collect()
 }
 
@@ -205,20 +219,20 @@ fn may_be_too_large(class: &Class) -> bool {
 fn bound(
     conn: &mut Conn,
     class: &Class,
-    sent: &[Sent<'_>],
-    before: &Before,
-    all: &mut [Checked],
-) -> Result<(), store::Error> {
+    sent: &[RecordBody<'_>],
+    before: &StoredBefore,
+    all: &mut [CheckedRecord],
+) -> Result<(), store::StoreError> {
     if !may_be_too_large(class) {
         return Ok(());
     }
-    let size = |value: &Value| match value {
-        Value::Null => 4,
-        Value::Text(text) if text.bytes().all(is_plain) => text.len() + 2,
+    let size = |value: &CheckedValue| match value {
+        CheckedValue::Null => 4,
+        CheckedValue::Text(text) if text.bytes().all(is_plain) => text.len() + 2,
         other => other.to_json().to_string().len(),
     };
-    let of_changes = |(one, checked): (&Sent<'_>, &Checked)| -> usize {
-        let absent = if one.id.is_some() { 0 } else { size(&Value::Null) };
+    let of_changes = |(one, checked): (&RecordBody<'_>, &CheckedRecord)| -> usize {
+        let absent = if one.id.is_some() { 0 } else { size(&CheckedValue::Null) };
         let of_field =
             |field: &ClassField| field.alias.len() + 4 + checked.changes.value(&field.alias).map_or(absent, size);
         class.fields.iter().map(of_field).sum()
@@ -226,7 +240,7 @@ fn bound(
     let mut sizes: Vec<usize> = sent.iter().zip(all.iter()).map(of_changes).collect();
     let places = places(sent);
     let every = |_: &ClassField| true;
-    before.each(conn, class, every, |id, alias, value| {
+    before.for_each_record(conn, class, every, |id, alias, value| {
         let place = places[&id];
         if all[place].changes.value(alias).is_none() {
             sizes[place] += size(value);
@@ -246,7 +260,7 @@ fn answer_users(
     request: &Request,
     conn: &mut Conn,
     questions: &[Questions],
-    all: &mut [Checked],
+    all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let mut ids: Vec<i64> =
         questions.iter().flat_map(|of| of.users.iter().map(|(_, id)| *id).chain(of.owner)).collect();
@@ -255,16 +269,16 @@ fn answer_users(
     if ids.is_empty() {
         return Ok(());
     }
-    let known = Principals::Users.look_up(conn, request.caller()?, &ids)?;
+    let known = Principals::Users.load(conn, request.caller()?, &ids)?;
     for (of, checked) in questions.iter().zip(all) {
         for (alias, id) in &of.users {
             if known.get(id).is_none_or(|user| user.is_one_time || !user.is_listed) {
-                checked.refuse_field(alias, message::pk(id));
+                checked.refuse_field(alias, message::invalid_id_message(id));
             }
         }
         let Some(id) = of.owner else { continue };
         let wrong = match known.get(&id) {
-            None => message::pk(id),
+            None => message::invalid_id_message(id),
             Some(user) if user.is_one_time => format!("1 Time Completion account {id} cannot be owner."),
             Some(user) if !user.is_listed && id != request.caller()?.user => {
                 format!("You do not have permission to make user {id} the owner of the record.")
@@ -281,7 +295,7 @@ fn answer_records(
     conn: &mut Conn,
     class: &Class,
     questions: &[Questions],
-    all: &mut [Checked],
+    all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let related = |alias: &str| class.field(alias).and_then(|field| field.related_object_class).unwrap_or(0);
     let mut by_class: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
@@ -297,7 +311,7 @@ fn answer_records(
     for (of, checked) in questions.iter().zip(all) {
         for (alias, id) in &of.records {
             if !known.contains(&(related(alias), *id)) {
-                checked.refuse_field(alias, message::pk(id));
+                checked.refuse_field(alias, message::invalid_id_message(id));
             }
         }
     }
@@ -309,14 +323,14 @@ fn answer_records(
 fn answer_unique(
     conn: &mut Conn,
     class: &Class,
-    sent: &[Sent<'_>],
+    sent: &[RecordBody<'_>],
     questions: &[Questions],
-    all: &mut [Checked],
+    all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let places = places(sent);
     for field in class.fields.iter().filter(|field| field.is_unique) {
-        let Some(declared) = class.declared(&field.alias) else { continue };
-        let asked: Vec<(usize, &Value)> = questions
+        let Some(declared) = class.resource_field(&field.alias) else { continue };
+        let asked: Vec<(usize, &CheckedValue)> = questions
             .iter()
             .enumerate()
             .flat_map(|(at, of)| {
@@ -353,16 +367,16 @@ fn holders(
     class: &Class,
     field: &ClassField,
     declared: &Field,
-    asked: &[(usize, &Value)],
-) -> Result<HashMap<String, i64>, store::Error> {
+    asked: &[(usize, &CheckedValue)],
+) -> Result<HashMap<String, i64>, store::StoreError> {
     let (table, column) = (table_of(class.id, field.table_number), field.column());
     let mut holders = HashMap::new();
     for some in asked.chunks(500) {
         let mut sql = Sql::new("SELECT x.id, x.");
         sql.name(&column).push(" FROM ").name(&table).push(" x WHERE ");
         push_has_one_of(&mut sql, field, declared, &some.iter().map(|(_, value)| *value).collect::<Vec<_>>());
-        let is_text = !matches!(some.first(), Some((_, Value::Int(_) | Value::Bool(_))));
-        conn.each(&sql, |row| {
+        let is_text = !matches!(some.first(), Some((_, CheckedValue::Int(_) | CheckedValue::Bool(_))));
+        conn.for_each_row(&sql, |row| {
             let key = if is_text { nfc(row.text(1)?).into_owned() } else { row.int(1)?.to_string() };
             holders.insert(key, row.int(0)?);
             Ok(())

@@ -4,7 +4,7 @@
 use super::change::relations_to;
 use super::held;
 use super::list::{advised, fields_parameter};
-use super::read::{Beside, Records, View};
+use super::read::{RecordMeta, RecordPage, View};
 use crate::classes::{ClassField, table, table_of};
 use crate::visible_records::{VisibleClass, classes_with_visible};
 use http::StatusCode;
@@ -14,22 +14,22 @@ use kit::request::Request;
 use kit::route::Route;
 use kit::rows::sql::{OWN, conditions};
 use kit::rows::{self, PageSize, Relations};
-use resource::json::Writer;
-use resource::{Field, Filter, Kind, Resource, options, select};
+use resource::json::JsonWriter;
+use resource::{CheckedFilter, Field, FieldKind, Resource, options, select};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql};
 
 /// A child as far as the records of all classes are alike, with what the list of children may be filtered by.
 static CHILDREN: LazyLock<Resource> = LazyLock::new(|| {
-    let number = |name| Field::new(name, Kind::Integer { min: 1, max: i64::MAX });
-    let user = |name| Field::new(name, Kind::User).nullable();
-    let moment = |name| Field::new(name, Kind::DateTime);
+    let number = |name| Field::new(name, FieldKind::Integer { min: 1, max: i64::MAX });
+    let user = |name| Field::new(name, FieldKind::User).nullable();
+    let moment = |name| Field::new(name, FieldKind::DateTime);
     let fields = [
         number("id"),
         number("object_class").filter(),
         user("owner"),
-        Field::new("fields", Kind::Object),
+        Field::new("fields", FieldKind::Object),
         moment("created_at"),
         user("created_by"),
         moment("modified_at"),
@@ -44,12 +44,12 @@ pub fn routes() -> Vec<Route> {
         .parameters(|| vec![fields_parameter()])
         .instance("object_records.view");
     list.selects = Some(&CHILDREN);
-    vec![list, Route::options_below(path, document).reads(document)]
+    vec![list, Route::options_below(path, document).with_read(document)]
 }
 
 /// The document of the list, for whoever may view the record.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    held::of_path(request, conn)?;
+    held::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&CHILDREN)))
 }
 
@@ -64,17 +64,17 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn page(request: &Request, conn: &mut Conn) -> Outcome {
-    let parent = held::of_path(request, conn)?;
+    let parent = held::load_from_path(request, conn)?;
     let select = select(&CHILDREN, &request.query)?;
     let classes = child_classes(request, conn, parent.class.id)?;
-    let (mut total, mut filtered, mut out) = (0, 0, Writer::with_capacity(2048));
+    let (mut total, mut filtered, mut out) = (0, 0, JsonWriter::with_capacity(2048));
     out.raw("[");
     if let Some(children) = children(&classes, parent.id) {
-        let count = |conn: &mut Conn, filters: &[Filter]| {
+        let count = |conn: &mut Conn, filters: &[CheckedFilter]| {
             let mut sql = Sql::new("SELECT count(*) FROM (");
             sql.append(&children).push(") t WHERE 1 = 1");
             conditions(&mut sql, OWN, filters, &Relations::new(), request.now);
-            conn.one(&sql, |row| row.int(0))
+            conn.query_one(&sql, |row| row.int(0))
         };
         total = count(conn, &[])?;
         filtered = if select.filters.is_empty() { total } else { count(conn, &select.filters)? };
@@ -82,7 +82,7 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
         sql.append(&children).push(") t WHERE 1 = 1");
         conditions(&mut sql, OWN, &select.filters, &Relations::new(), request.now);
         sql.push(" ORDER BY t.id").page(select.limit, select.offset);
-        let ids = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let ids = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
         write(request, conn, &classes, &ids, &mut out)?;
     }
     out.raw("]");
@@ -137,25 +137,25 @@ fn write(
     conn: &mut Conn,
     classes: &[ChildClass],
     page: &[(i64, i64)],
-    out: &mut Writer,
+    out: &mut JsonWriter,
 ) -> Result<(), Refusal> {
-    let (mut read, mut bytes): (Vec<(Records, Beside)>, _) = (Vec::new(), 0);
+    let (mut read, mut bytes): (Vec<(RecordPage, RecordMeta)>, _) = (Vec::new(), 0);
     let mut places: HashMap<i64, (usize, usize)> = HashMap::new();
     for VisibleClass { class, on_class, .. } in classes.iter().map(|of| &of.seen) {
         let ids: Vec<i64> = page.iter().filter(|(of, _)| *of == class.id).map(|(_, id)| *id).collect();
         if ids.is_empty() {
             continue;
         }
-        let view = Arc::new(View::of(request, class.clone()));
+        let view = Arc::new(View::from_request(request, class.clone()));
         let mut sql = Sql::new("SELECT ");
         view.select(&mut sql, request);
         view.from(&mut sql);
-        sql.push(" WHERE t.id").any(ids);
-        let records = Records::read(request, &view, conn, &sql)?;
+        sql.push(" WHERE t.id").push_any(ids);
+        let records = RecordPage::read(request, &view, conn, &sql)?;
         bytes += records.bytes();
         PageSize { items: page.len(), bytes }.check(request)?;
         places.extend(records.items.iter().enumerate().map(|(at, item)| (item.id, (read.len(), at))));
-        let beside = records.look_up(request, conn, *on_class)?;
+        let beside = records.load(request, conn, *on_class)?;
         read.push((records, beside));
     }
     for (of, at) in page.iter().filter_map(|(_, id)| places.get(id)) {

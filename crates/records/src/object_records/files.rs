@@ -1,23 +1,25 @@
 //! The files of records: what `document` fields hold, and `/api/object-records/{id}/files/{uuid}/`
 //! (`docs/reference/object-records.md`).
 
-use super::check::{Checked, Sent};
+use super::check::{CheckedRecord, RecordBody};
 use super::held;
-use super::write::Before;
+use super::write::StoredBefore;
 use crate::classes::{Class, ClassField};
 use crate::field_type::FieldType;
-use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release, release_page_of_field};
-use files::uploads::{invalid_token, of_tokens};
+use files::held::{
+    EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release, release_page_of_field,
+};
+use files::uploads::{invalid_token, load_by_tokens};
 use kit::jobs::{self, JobKind, NewJob};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Pending, Route};
+use kit::route::{HandlerFuture, Route};
 use kit::snapshot;
-use resource::{Changes, Value, message};
+use resource::{Changes, CheckedValue, message};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use uuid::Uuid;
 
 /// How many files one transaction takes that belonged to a deleted field.
@@ -27,11 +29,11 @@ pub fn routes() -> Vec<Route> {
     vec![Route::download("/api/object-records/{record_id}/files/{uuid}/", download).instance("object_records.view")]
 }
 
-fn download(request: Arc<Request>) -> Pending {
+fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let find = |request: &Request, conn: &mut Conn| {
-            let held = held::of_path(request, conn)?;
-            of_record(conn, held.id, request.uuid())?.ok_or_else(Refusal::not_found)
+            let held = held::load_from_path(request, conn)?;
+            load_record_file(conn, held.id, request.uuid())?.ok_or_else(Refusal::not_found)
         };
         let file = snapshot::read(&request, find).await?;
         files::send(&request, &file).await
@@ -39,10 +41,12 @@ fn download(request: Arc<Request>) -> Pending {
 }
 
 /// The file of a uuid that a record holds, in a field that is there.
-fn of_record(conn: &mut Conn, record: i64, uuid: Uuid) -> Result<Option<File>, Error> {
+fn load_record_file(conn: &mut Conn, record: i64, uuid: Uuid) -> Result<Option<StoredFile>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(" FROM files f JOIN object_class_fields c ON c.id = f.field WHERE f.uuid = ");
-    conn.opt(sql.bind(uuid.to_string()).push(" AND f.record = ").bind(record), |row| File::read(row, 0))
+    conn.query_optional(sql.bind(uuid.to_string()).push(" AND f.record = ").bind(record), |row| {
+        StoredFile::read(row, 0)
+    })
 }
 
 fn fields(class: &Class) -> impl Iterator<Item = &ClassField> {
@@ -55,24 +59,25 @@ pub fn check(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    sent: &[Sent<'_>],
-    before: &Before,
-    all: &mut [Checked],
+    sent: &[RecordBody<'_>],
+    before: &StoredBefore,
+    all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
-    let values = |checked: &Checked| -> Vec<(String, Vec<Value>)> {
+    let values = |checked: &CheckedRecord| -> Vec<(String, Vec<CheckedValue>)> {
         let value = |field: &ClassField| match checked.changes.value(&field.alias) {
-            Some(Value::List(items)) => Some((field.alias.clone(), items.clone())),
+            Some(CheckedValue::List(items)) => Some((field.alias.clone(), items.clone())),
             _ => None,
         };
         fields(class).filter_map(value).collect()
     };
     let all_values: Vec<_> = all.iter().map(values).collect();
     let items = || all_values.iter().flatten().flat_map(|(_, items)| items);
-    let tokens: HashSet<&str> =
-        items().filter_map(|item| if let Value::Text(token) = item { Some(token.as_str()) } else { None }).collect();
-    let mut unspent = of_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
-    let names_files = items().any(|item| matches!(item, Value::Int(_)));
-    let stored = if names_files { stored(conn, class, before, all)? } else { HashMap::new() };
+    let tokens: HashSet<&str> = items()
+        .filter_map(|item| if let CheckedValue::Text(token) = item { Some(token.as_str()) } else { None })
+        .collect();
+    let mut unspent = load_by_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
+    let names_files = items().any(|item| matches!(item, CheckedValue::Int(_)));
+    let stored = if names_files { load_current_files(conn, class, before, all)? } else { HashMap::new() };
     for ((checked, one), values) in all.iter_mut().zip(sent).zip(&all_values) {
         let before = one.id.and_then(|id| stored.get(&id));
         for (alias, items) in values {
@@ -81,12 +86,14 @@ pub fn check(
             let (mut files, mut is_right) = (Vec::new(), true);
             for item in items {
                 let (file, wrong) = match item {
-                    Value::Text(token) => (unspent.remove(token).map(|file| file.id), invalid_token(token)),
-                    Value::Int(id) => (Some(*id).filter(|id| held.contains(id)), message::pk(id)),
-                    other => (None, message::pk(other.to_json())),
+                    CheckedValue::Text(token) => (unspent.remove(token).map(|file| file.id), invalid_token(token)),
+                    CheckedValue::Int(id) => {
+                        (Some(*id).filter(|id| held.contains(id)), message::invalid_id_message(id))
+                    }
+                    other => (None, message::invalid_id_message(other.to_json())),
                 };
                 match file {
-                    Some(file) if !files.contains(&Value::Int(file)) => files.push(Value::Int(file)),
+                    Some(file) if !files.contains(&CheckedValue::Int(file)) => files.push(CheckedValue::Int(file)),
                     Some(_) => {}
                     None => {
                         checked.refuse_field(alias, wrong);
@@ -98,8 +105,8 @@ pub fn check(
             match files.is_empty() {
                 _ if !is_right => {}
                 true if is_required => checked.refuse_field(alias, message::EMPTY_LIST.to_owned()),
-                true => checked.changes.insert(alias.clone(), Value::Null),
-                false => checked.changes.insert(alias.clone(), Value::List(files)),
+                true => checked.changes.insert(alias.clone(), CheckedValue::Null),
+                false => checked.changes.insert(alias.clone(), CheckedValue::List(files)),
             }
         }
     }
@@ -107,39 +114,44 @@ pub fn check(
 }
 
 /// What the records that bodies change hold in the `document` fields that the bodies name.
-fn stored(conn: &mut Conn, class: &Class, before: &Before, all: &[Checked]) -> Result<HashMap<i64, Changes>, Error> {
+fn load_current_files(
+    conn: &mut Conn,
+    class: &Class,
+    before: &StoredBefore,
+    all: &[CheckedRecord],
+) -> Result<HashMap<i64, Changes>, StoreError> {
     let mut values: HashMap<i64, Changes> = HashMap::new();
     let is_named = |field: &ClassField| all.iter().any(|checked| checked.changes.value(&field.alias).is_some());
     let is_wanted = |field: &ClassField| field.kind == FieldType::Document && is_named(field);
-    before.each(conn, class, is_wanted, |id, alias, value| {
+    before.for_each_record(conn, class, is_wanted, |id, alias, value| {
         values.entry(id).or_default().insert(alias.to_owned(), value.clone());
     })?;
     Ok(values)
 }
 
 fn ids(values: &Changes, alias: &str) -> Vec<i64> {
-    values.value(alias).map(Value::ids).unwrap_or_default()
+    values.value(alias).map(CheckedValue::ids).unwrap_or_default()
 }
 
 /// Has a record hold the files of its new values, and gives up those that only the values before have. Fields that are not
 /// in `values` stay.
-pub fn keep(
+pub fn update_references(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
     record: i64,
     values: &Changes,
     before: Option<&Changes>,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     for field in fields(class).filter(|field| values.value(&field.alias).is_some()) {
         let now = ids(values, &field.alias);
         let before = before.map(|before| ids(before, &field.alias)).unwrap_or_default();
         for file in now.iter().filter(|file| !before.contains(file)) {
-            hold(conn, *file, Holder::Record { record, field: field.id })?;
+            add_reference(conn, *file, FileReference::Record { record, field: field.id })?;
         }
         let files: Vec<i64> = before.into_iter().filter(|file| !now.contains(file)).collect();
         if !files.is_empty() {
-            release(request, conn, Ending::OfRecord { record, files })?;
+            release(request, conn, EndedReferences::OfRecord { record, files })?;
         }
     }
     Ok(())
@@ -152,21 +164,21 @@ pub static LEFT_FILES: JobKind = JobKind {
         let field = job.payload["field"].as_i64().unwrap_or(0);
         let page =
             move |conn: &mut Conn, after: i64| Ok(release_page_of_field(conn, field, PAGE)?.then_some(after + PAGE));
-        Box::pin(async move { job.by_pages(PAGE, page).await })
+        Box::pin(async move { job.run_in_pages(PAGE, page).await })
     },
     ..JobKind::LONG
 };
 
 /// Has the files of a field given up that is deleted.
-pub fn leave_field(request: &Request, conn: &mut Conn, field: i64) -> Result<(), Error> {
+pub fn leave_field(request: &Request, conn: &mut Conn, field: i64) -> Result<(), StoreError> {
     let key = field.to_string();
     let job = NewJob { kind: &LEFT_FILES, payload: json!({"field": field}), key: Some(&key), not_before: request.now };
-    jobs::put(request, conn, &job).map(drop)
+    jobs::enqueue(request, conn, &job).map(drop)
 }
 
 /// Has the files of all fields of a class given up that is deleted.
-pub fn leave_class(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn leave_class(request: &Request, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT id FROM object_class_fields WHERE class_id = $1 AND type = 'document' ORDER BY id");
-    let fields = conn.all(&sql.arg(class), |row| row.int(0))?;
+    let fields = conn.query_all(&sql.arg(class), |row| row.int(0))?;
     fields.into_iter().try_for_each(|field| leave_field(request, conn, field))
 }

@@ -10,11 +10,11 @@ use kit::request::Request;
 use kit::rows::sql::tokens;
 use std::collections::HashMap;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// A record as far as rights on it go.
 #[derive(Clone)]
-pub struct Held {
+pub struct RecordAccess {
     pub id: i64,
     /// Its number within the class.
     pub n: i64,
@@ -24,40 +24,41 @@ pub struct Held {
     pub actions: i64,
 }
 
-impl Held {
-    pub fn may(&self, action: i64) -> bool {
+impl RecordAccess {
+    pub fn allows(&self, action: i64) -> bool {
         self.actions & action == action
     }
 
     /// 403 without an action. Whoever holds one may view the record.
-    pub fn needs(&self, action: i64) -> Result<(), Refusal> {
-        if self.may(action) { Ok(()) } else { Err(Refusal::forbidden()) }
+    pub fn require(&self, action: i64) -> Result<(), Refusal> {
+        if self.allows(action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
 }
 
 /// The record of this id with what the caller may do; `None` when there is none that he may view.
-pub fn of_record(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
-    Ok(look_up(request, conn, id, false)?.filter(|held| held.may(VIEW)))
+pub fn load_record_access(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
+    Ok(load(request, conn, id, false)?.filter(|held| held.allows(VIEW)))
 }
 
 /// The record of this id for a change, with its row locked; `None` when there is none that the caller may view.
-pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<Held>, Refusal> {
-    Ok(look_up(request, conn, id, true)?.filter(|held| held.may(VIEW)))
+pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<RecordAccess>, Refusal> {
+    Ok(load(request, conn, id, true)?.filter(|held| held.allows(VIEW)))
 }
 
 /// The record of the path; 404 when there is none that the caller may view.
-pub fn of_path(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
-    of_record(request, conn, request.id())?.ok_or_else(Refusal::not_found)
+pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
+    load_record_access(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
 
 /// The record of this id with what the caller may do, though that be nothing; with its row locked for a change.
-pub fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<Held>, Refusal> {
+pub fn load(request: &Request, conn: &mut Conn, id: i64, for_change: bool) -> Result<Option<RecordAccess>, Refusal> {
     let caller = request.caller()?;
     let mut sql = Sql::new("SELECT t.id, t.version, ");
     select_held(&mut sql, caller);
     let from = ["records r", "r.id", " JOIN object_classes t ON t.id = r.class_id"];
     from_open(&mut sql, caller, VIEW, &Sql::new("$1").arg(id), from, id);
-    let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::of(caller, row.int(2)?))))?;
+    let found =
+        conn.query_optional(&sql, |row| Ok((row.int(0)?, row.int(1)?, ClassRights::new(caller, row.int(2)?))))?;
     let Some((class, version, on_class)) = found else { return Ok(None) };
     if for_change {
         lock_for_write(conn, class)?;
@@ -74,13 +75,13 @@ pub fn look_up(request: &Request, conn: &mut Conn, id: i64, for_change: bool) ->
     sql.push(" FROM ").name(&table(class)).push(" t WHERE t.id = ").bind(id);
     sql.push(if for_change { " FOR UPDATE" } else { "" });
     let read = |row: &store::Row<'_>| Ok((row.int(0)?, row.opt_int(1)?, row.int(2)?, row.opt_int(3)?));
-    let Some((n, owner, version, granted)) = conn.opt(&sql, read)? else { return Ok(None) };
+    let Some((n, owner, version, granted)) = conn.query_optional(&sql, read)? else { return Ok(None) };
     let Some(class) = class_at(&request.app, &request.build, conn, class, version)? else { return Ok(None) };
-    let mut actions = on_class.on_record(caller, owner, granted.unwrap_or(0));
+    let mut actions = on_class.record_actions(caller, owner, granted.unwrap_or(0));
     if for_change && actions != RECORD_ALL {
-        actions |= by_sets(conn, caller, &[id])?.remove(&id).unwrap_or(0);
+        actions |= load_set_actions(conn, caller, &[id])?.remove(&id).unwrap_or(0);
     }
-    Ok(Some(Held { id, n, owner, class, actions }))
+    Ok(Some(RecordAccess { id, n, owner, class, actions }))
 }
 
 /// SQL for the assignments to records, with their sets. The sums keep SQLite from reading all that the caller is assigned
@@ -156,16 +157,16 @@ pub fn select_granted(sql: &mut Sql, caller: &Caller, column: &str) {
 }
 
 /// The actions that record permission sets give the caller on each of these records.
-pub fn by_sets(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<HashMap<i64, i64>, Error> {
+pub fn load_set_actions(conn: &mut Conn, caller: &Caller, records: &[i64]) -> Result<HashMap<i64, i64>, StoreError> {
     let mut held: HashMap<i64, i64> = HashMap::new();
     if records.is_empty() {
         return Ok(held);
     }
     let mut sql = Sql::new("SELECT a.record, ");
     select_grants(&mut sql, caller, ["", "", " FROM "]);
-    sql.push(" WHERE a.record").any(records.to_vec());
+    sql.push(" WHERE a.record").push_any(records.to_vec());
     tokens(&mut sql, BY_CALLER, &[("{caller}", caller.user)]);
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         *held.entry(row.int(0)?).or_default() |= row.int(1)?;
         Ok(())
     })?;
@@ -178,13 +179,13 @@ pub fn actions(
     caller: &Caller,
     on_class: ClassRights,
     records: &[(i64, Option<i64>)],
-) -> Result<HashMap<i64, i64>, Error> {
+) -> Result<HashMap<i64, i64>, StoreError> {
     // Sets can add nothing where all is held without them.
-    let needs_sets = |owner: Option<i64>| on_class.on_record(caller, owner, 0) != RECORD_ALL;
+    let needs_sets = |owner: Option<i64>| on_class.record_actions(caller, owner, 0) != RECORD_ALL;
     let asked: Vec<i64> = records.iter().filter(|(_, owner)| needs_sets(*owner)).map(|(id, _)| *id).collect();
-    let sets = by_sets(conn, caller, &asked)?;
+    let sets = load_set_actions(conn, caller, &asked)?;
     let of = |(id, owner): &(i64, Option<i64>)| {
-        (*id, on_class.on_record(caller, *owner, sets.get(id).copied().unwrap_or(0)))
+        (*id, on_class.record_actions(caller, *owner, sets.get(id).copied().unwrap_or(0)))
     };
     Ok(records.iter().map(of).collect())
 }
@@ -197,7 +198,7 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Re
         for id in ids {
             let mut sql = Sql::new("SELECT o.record FROM ");
             open_to_agent(&mut sql, caller.user, agent.connector, VIEW, &Sql::new("$1").arg(*id));
-            if conn.opt(sql.push(" o"), |_| Ok(()))?.is_none() {
+            if conn.query_optional(sql.push(" o"), |_| Ok(()))?.is_none() {
                 open.retain(|other| other != id);
             }
         }
@@ -208,11 +209,13 @@ pub fn viewable(conn: &mut Conn, caller: &Caller, class: i64, ids: &[i64]) -> Re
     let mut sql = Sql::new("SELECT ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(class);
-    let Some(on_class) = conn.opt(&sql, |row| Ok(ClassRights::of(caller, row.int(0)?)))? else { return Ok(Vec::new()) };
+    let Some(on_class) = conn.query_optional(&sql, |row| Ok(ClassRights::new(caller, row.int(0)?)))? else {
+        return Ok(Vec::new());
+    };
     let mut sql = Sql::new("SELECT t.id, t.owner FROM ");
-    sql.name(&table(class)).push(" t WHERE t.id").any(open);
+    sql.name(&table(class)).push(" t WHERE t.id").push_any(open);
     sql.push(" ORDER BY t.id FOR SHARE");
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
     let actions = actions(conn, caller, on_class, &found)?;
     Ok(found.into_iter().map(|(id, _)| id).filter(|id| actions.get(id).is_some_and(|held| held & VIEW != 0)).collect())
 }

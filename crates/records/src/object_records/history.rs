@@ -19,12 +19,12 @@ pub fn routes() -> Vec<Route> {
         .parameters(parameters)
         .instance("object_records.view")
         .action("list");
-    vec![list, Route::options_below(path, document).reads(document)]
+    vec![list, Route::options_below(path, document).with_read(document)]
 }
 
 /// The document of the list, for whoever may view the record.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    held::of_path(request, conn)?;
+    held::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&HISTORY_EVENT)))
 }
 
@@ -32,7 +32,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 /// there ever was a record of this id.
 async fn history(request: Arc<Request>) -> Outcome {
     let shared = request.clone();
-    let look = move |conn: &mut Conn| held::of_record(&shared, conn, shared.id());
+    let look = move |conn: &mut Conn| held::load_record_access(&shared, conn, shared.id());
     let held = request.build.db.read::<_, Refusal>(look).await?;
     let is_there = held.is_some();
     if let Some(held) = held.filter(|_| request.caller.as_ref().is_some_and(|caller| caller.agent.is_some())) {

@@ -1,7 +1,7 @@
 //! The history of a record as an agent reads it. People and groups that its person may not list, and record permission sets that give
 //! the connector nothing, have neither ids nor names in it, and no filter finds them (`docs/reference/mcp-server.md`).
 
-use super::held::Held;
+use super::held::RecordAccess;
 use crate::record_permission_sets::sets_of_connector;
 use events::record_history::page_of_record;
 use identity::visibility::{visible_groups, visible_users};
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The parameter that filters events by who caused them, and its variants.
 const SOURCE_ID: &str = "source_id";
@@ -23,22 +23,24 @@ const SOURCE_ID: &str = "source_id";
 const NOBODY: &str = "9007199254740991";
 
 /// The history of a record that the agent may view.
-pub async fn history(request: &Arc<Request>, held: Held) -> Result<Answer, Refusal> {
+pub async fn history(request: &Arc<Request>, held: RecordAccess) -> Result<Answer, Refusal> {
     let query = without_hidden_sources(request).await?;
     let page = page_of_record(request, request.id(), &query).await?;
     let results = page.results();
-    let read = move || Named::of(&results).map(|named| (named, results)).map_err(broken);
+    let read =
+        move || EventReferences::from_events(&results).map(|named| (named, results)).map_err(invalid_event_error);
     let (named, results) =
-        work_on(&request.app, page.size(), read).await.map_err(|error| Error::Db(error.to_string()))??;
+        work_on(&request.app, page.size(), read).await.map_err(|error| StoreError::Db(error.to_string()))??;
     let shared = request.clone();
-    let visible = request.build.db.read(move |conn| Visible::among(&shared, conn, &held, &named)).await?;
-    let show = move || visible.show(&results).map_err(broken);
-    let shown = work_on(&request.app, page.size(), show).await.map_err(|error| Error::Db(error.to_string()))??;
+    let visible =
+        request.build.db.read(move |conn| VisibleReferences::load_visible(&shared, conn, &held, &named)).await?;
+    let show = move || visible.show(&results).map_err(invalid_event_error);
+    let shown = work_on(&request.app, page.size(), show).await.map_err(|error| StoreError::Db(error.to_string()))??;
     Ok(page.answer(request, &shown))
 }
 
-fn broken(error: serde_json::Error) -> Error {
-    Error::Db(format!("the history of a record is no JSON: {error}"))
+fn invalid_event_error(error: serde_json::Error) -> StoreError {
+    StoreError::Db(format!("the history of a record is no JSON: {error}"))
 }
 
 /// The query of a request with [`NOBODY`] in the place of users whom the person may not list: they answer as unknown ids do.
@@ -70,7 +72,7 @@ async fn without_hidden_sources(request: &Arc<Request>) -> Result<Query, Refusal
 
 /// An event as the service shows it.
 #[derive(Deserialize, Serialize)]
-struct Event<'a> {
+struct HistoryItem<'a> {
     #[serde(borrow)]
     event_id: &'a RawValue,
     #[serde(borrow)]
@@ -86,14 +88,14 @@ struct Event<'a> {
     source_info: &'a RawValue,
 }
 
-impl Event<'_> {
+impl HistoryItem<'_> {
     /// The user who caused it, alone or by an agent.
     fn user(&self) -> Option<i64> {
         self.source_id.filter(|_| ["user", "mcp"].contains(&self.source_type))
     }
 
     /// The owners or assignees that it tells of; `None` where it tells of others.
-    fn people(&self) -> Result<Option<Vec<Json>>, serde_json::Error> {
+    fn event_people(&self) -> Result<Option<Vec<Json>>, serde_json::Error> {
         let of_people = ["owner_initialized", "owners_added", "owners_removed", "assignees_added", "assignees_removed"];
         of_people.contains(&self.event_type).then(|| serde_json::from_str(self.event_data.get())).transpose()
     }
@@ -104,17 +106,17 @@ const SET: &str = "permission_set";
 
 /// The ids of whom and what a page of events names.
 #[derive(Default)]
-struct Named {
+struct EventReferences {
     users: BTreeSet<i64>,
     groups: BTreeSet<i64>,
 }
 
-impl Named {
-    fn of(results: &[u8]) -> Result<Named, serde_json::Error> {
-        let mut named = Named::default();
-        for event in serde_json::from_slice::<Vec<Event<'_>>>(results)? {
+impl EventReferences {
+    fn from_events(results: &[u8]) -> Result<EventReferences, serde_json::Error> {
+        let mut named = EventReferences::default();
+        for event in serde_json::from_slice::<Vec<HistoryItem<'_>>>(results)? {
             named.users.extend(event.user());
-            for person in event.people()?.into_iter().flatten() {
+            for person in event.event_people()?.into_iter().flatten() {
                 let of_kind = if person["type"] == USER { &mut named.users } else { &mut named.groups };
                 of_kind.extend(person["id"].as_i64());
             }
@@ -124,22 +126,27 @@ impl Named {
 }
 
 /// Those of a page that the agent may be told of.
-struct Visible {
+struct VisibleReferences {
     users: HashSet<i64>,
     groups: HashSet<i64>,
     sets: HashSet<i64>,
 }
 
-impl Visible {
-    fn among(request: &Request, conn: &mut Conn, held: &Held, named: &Named) -> Result<Visible, Refusal> {
+impl VisibleReferences {
+    fn load_visible(
+        request: &Request,
+        conn: &mut Conn,
+        held: &RecordAccess,
+        named: &EventReferences,
+    ) -> Result<VisibleReferences, Refusal> {
         let caller = request.caller()?;
         let mut sql = Sql::new("SELECT t.id FROM user_groups t WHERE ");
-        sql.append(&visible_groups(caller)).push(" AND t.id").any(Vec::from_iter(named.groups.iter().copied()));
+        sql.append(&visible_groups(caller)).push(" AND t.id").push_any(Vec::from_iter(named.groups.iter().copied()));
         let connector = caller.agent.as_ref().map_or(0, |agent| agent.connector);
         let sets = sets_of_connector(conn, held.class.id, connector, caller.user)?;
-        Ok(Visible {
+        Ok(VisibleReferences {
             users: users(request, conn, named.users.iter().copied().collect())?,
-            groups: conn.all(&sql, |row| row.int(0))?.into_iter().collect(),
+            groups: conn.query_all(&sql, |row| row.int(0))?.into_iter().collect(),
             sets: sets.into_iter().map(|set| set.id).collect(),
         })
     }
@@ -149,13 +156,13 @@ impl Visible {
         let hidden = serde_json::value::to_raw_value(&Json::Null)?;
         let no_info = serde_json::value::to_raw_value("")?;
         let mut shown = vec![b'['];
-        for mut event in serde_json::from_slice::<Vec<Event<'_>>>(results)? {
+        for mut event in serde_json::from_slice::<Vec<HistoryItem<'_>>>(results)? {
             if event.user().is_some_and(|user| !self.users.contains(&user)) {
                 event.source_id = None;
                 event.source_name = &hidden;
                 event.source_info = &no_info;
             }
-            let people = event.people()?.map(|people| self.show_people(people));
+            let people = event.event_people()?.map(|people| self.show_people(people));
             let data = people.map(|people| serde_json::value::to_raw_value(&people)).transpose()?;
             if let Some(data) = &data {
                 event.event_data = data;
@@ -189,6 +196,6 @@ impl Visible {
 /// Which of these users the agent's person may list.
 fn users(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<HashSet<i64>, Refusal> {
     let mut sql = Sql::new("SELECT t.id FROM users t WHERE ");
-    sql.append(&visible_users(request.caller()?)).push(" AND t.id").any(ids);
-    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+    sql.append(&visible_users(request.caller()?)).push(" AND t.id").push_any(ids);
+    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
 }

@@ -2,15 +2,15 @@
 //! (`docs/reference/object-records.md`). There may be a million of them: a job removes them in pages, without events in the
 //! history of the records.
 
-use crate::visible_records::Changed;
+use crate::visible_records::VersionChanges;
 use kit::app::App;
 use kit::build::Build;
-use kit::jobs::{self, Job, JobFailure, JobKind, NewJob, Pending};
-use kit::reactions::{Reaction, When};
+use kit::jobs::{self, Job, JobFailure, JobFuture, JobKind, NewJob};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::request::Request;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many assignments are removed in one transaction.
 const PAGE: i64 = 1_000;
@@ -21,34 +21,34 @@ pub static UNASSIGN: JobKind = JobKind { name: "record_assignees", run, ..JobKin
 /// Has the assignments of a user removed who is deleted or anonymized.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
-    when: When::Leaving,
-    run: |request, conn, id| Ok(put(request, conn, "principal", id)?),
+    when: ReactionTime::Leaving,
+    run: |request, conn, id| Ok(enqueue_removal(request, conn, "principal", id)?),
 };
 
 /// Has the assignments of a group removed that is deleted.
 pub const ON_GROUP_LEAVING: Reaction = Reaction {
     resource: "user_groups",
-    when: When::Leaving,
-    run: |request, conn, id| Ok(put(request, conn, "principal", -id)?),
+    when: ReactionTime::Leaving,
+    run: |request, conn, id| Ok(enqueue_removal(request, conn, "principal", -id)?),
 };
 
 /// Has the assignments to a set removed that is deleted.
-pub fn of_set(request: &Request, conn: &mut Conn, set: i64) -> Result<(), Error> {
-    put(request, conn, "permission_set", set)
+pub fn queue_set_removal(request: &Request, conn: &mut Conn, set: i64) -> Result<(), StoreError> {
+    enqueue_removal(request, conn, "permission_set", set)
 }
 
-fn put(request: &Request, conn: &mut Conn, column: &'static str, id: i64) -> Result<(), Error> {
+fn enqueue_removal(request: &Request, conn: &mut Conn, column: &'static str, id: i64) -> Result<(), StoreError> {
     let mut sql = Sql::new("SELECT 1 FROM record_assignees WHERE ");
     sql.name(column).push(" = ").bind(id).push(" LIMIT 1");
-    if conn.opt(&sql, |_| Ok(()))?.is_none() {
+    if conn.query_optional(&sql, |_| Ok(()))?.is_none() {
         return Ok(());
     }
     let key = format!("{column} {id}");
     let job = NewJob { kind: &UNASSIGN, payload: json!({column: id}), key: Some(&key), not_before: request.now };
-    jobs::put(request, conn, &job).map(drop)
+    jobs::enqueue(request, conn, &job).map(drop)
 }
 
-fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
+fn run(_: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>> {
     Box::pin(async move {
         let id = |name: &str| job.payload.get(name).and_then(Json::as_i64);
         let (column, id) = match (id("principal"), id("permission_set")) {
@@ -69,23 +69,23 @@ fn run(_: App, build: Arc<Build>, job: Job) -> Pending<Result<(), JobFailure>> {
 
 /// Removes assignments to records of one class, so that the versions of one class are raised at a time. `false`: there are
 /// no more.
-fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, Error> {
+fn remove_page(conn: &mut Conn, column: &'static str, id: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new(
         "SELECT a.id, a.principal, COALESCE(r.class_id, 0) FROM record_assignees a LEFT JOIN records r ON r.id = a.record \
          WHERE a.",
     );
     sql.name(column).push(" = ").bind(id).push(" ORDER BY a.id LIMIT ").bind(PAGE);
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?)))?;
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?)))?;
     let Some(class) = found.first().map(|(_, _, class)| *class) else { return Ok(false) };
-    let mut changed = Changed::default();
+    let mut changed = VersionChanges::default();
     let mut ids = Vec::with_capacity(found.len());
     for (assignment, principal, _) in found.into_iter().filter(|(_, _, of)| *of == class) {
         ids.push(assignment);
         changed.principal(principal);
     }
-    conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").any(ids))?;
+    conn.exec(Sql::new("DELETE FROM record_assignees WHERE id").push_any(ids))?;
     if class != 0 {
-        changed.note(conn, class)?;
+        changed.raise_versions(conn, class)?;
     }
     Ok(true)
 }

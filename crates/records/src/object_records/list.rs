@@ -1,23 +1,23 @@
 //! Lists of records: which of a class the caller may view, filtered, searched, sorted and counted
 //! (`docs/reference/object-records.md`).
 
-use super::read::{Records, View, join_label, select_label};
+use super::read::{RecordPage, View, join_label, select_label};
 use super::words;
 use crate::classes::{Class, class_at};
 use crate::counts;
-use crate::rights::{ClassRights, of_class, select_held};
-use crate::visible_records::{Visible, VisibleClass, classes_with_visible, number, visible};
+use crate::rights::{ClassRights, load_class_rights, select_held};
+use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible, number, visible};
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::{OWN, RELATED, conditions, joins, look_up_related, order};
-use kit::rows::{self, Related, Relations};
-use resource::json::Writer;
+use kit::rows::sql::{OWN, RELATED, conditions, load_related, order, push_joins};
+use kit::rows::{self, RelatedResource, Relations};
+use resource::json::JsonWriter;
 use resource::select::{self, Select, select_related};
-use resource::{Field, Filter, Query, RelatedRows, Resource, fold, openapi};
+use resource::{CheckedFilter, Field, Query, RelatedRows, Resource, fold, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -51,14 +51,14 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal>
     let mut sql = Sql::new("SELECT t.version, ");
     select_held(&mut sql, caller);
     sql.push(" FROM object_classes t WHERE t.id = ").bind(id);
-    let found = conn.opt(&sql, |row| Ok((row.int(0)?, ClassRights::of(caller, row.int(1)?))))?;
+    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, ClassRights::new(caller, row.int(1)?))))?;
     let (version, on_class) = found.ok_or_else(Refusal::not_found)?;
     let class = class_at(&request.app, &request.build, conn, id, version)?.ok_or_else(Refusal::not_found)?;
     let visible = visible(request, conn, id, on_class)?;
     if visible.is_none() {
         match caller.agent {
             // An agent may view the classes with which its connector is associated.
-            Some(_) => drop(of_class(conn, caller, id)?),
+            Some(_) => drop(load_class_rights(conn, caller, id)?),
             None => on_class.needs_to_see()?,
         }
     }
@@ -66,7 +66,7 @@ pub fn open(request: &Request, conn: &mut Conn) -> Result<VisibleClass, Refusal>
 }
 
 /// What a request selects of a class.
-pub struct Wanted<'r> {
+pub struct ListQuery<'r> {
     pub select: Select<'r>,
     /// The table of the class, as `t`.
     table: Sql,
@@ -77,7 +77,7 @@ pub struct Wanted<'r> {
 
 /// The related classes that the parameters of a request look into, by the aliases of the relations; `None` of a class that
 /// the caller may not view.
-pub type RelatedClasses = HashMap<String, Option<(Arc<Class>, Visible)>>;
+pub type RelatedClasses = HashMap<String, Option<(Arc<Class>, VisibleRecords)>>;
 
 /// The related classes that the filters among these parameters look into.
 pub fn related_classes(
@@ -111,26 +111,26 @@ fn rows_of<'r>(related: &'r RelatedClasses, field: &Field) -> Option<RelatedRows
 
 /// Whether a parameter filters the records of a class.
 pub fn is_filter(class: &Class, related: &RelatedClasses, parameter: &str) -> bool {
-    select::is_filter_with(&class.record, |field| rows_of(related, field), parameter)
+    select::find_filter(&class.record, |field| rows_of(related, field), parameter)
 }
 
-impl<'r> Wanted<'r> {
+impl<'r> ListQuery<'r> {
     /// Reads the parameters of a list: paging, filters, ordering and search.
-    pub fn of(
+    pub fn from_request(
         query: &Query,
         conn: &mut Conn,
         opened: &'r VisibleClass,
         related: &'r RelatedClasses,
         now: i64,
-    ) -> Result<Wanted<'r>, Refusal> {
+    ) -> Result<ListQuery<'r>, Refusal> {
         let class = &opened.class;
         let most = limits::value(conn, &RECORD_FILTERS)?;
         let rows = |field: &Field| rows_of(related, field);
         let select = select_related(&class.record, query, rows, usize::try_from(most).unwrap_or(0))?;
         let mut visible = opened.visible.clone();
-        let text = query.last("search").map(fold);
+        let text = query.last_value("search").map(fold);
         let read = match &text {
-            Some(text) => words::among(conn, class, &visible, text)?,
+            Some(text) => words::records_with_words(conn, class, &visible, text)?,
             None => None,
         };
         let found = match (&read, &text) {
@@ -144,7 +144,7 @@ impl<'r> Wanted<'r> {
         };
         let is_searched = read.is_some() || found.is_some();
         if let Some(read) = read {
-            visible = visible.narrowed(read);
+            visible = visible.restrict_to(read);
         }
         let (table, mut condition) = visible.rows(conn, &class.table(), OWN, "t.n");
         match found {
@@ -161,11 +161,11 @@ impl<'r> Wanted<'r> {
             let rows = visible.rows(conn, &class.table(), RELATED, "u.n");
             let mut condition = Sql::new("");
             visible.condition(&mut condition, "u.n");
-            let of = Related { resource: class.record.clone(), rows, visible: condition, ids: None };
+            let of = RelatedResource { resource: class.record.clone(), rows, visible: condition, ids: None };
             relations.insert(alias.clone().into(), of);
         }
-        look_up_related(conn, &select.filters, &mut relations, now)?;
-        Ok(Wanted { select, table, condition, relations, is_searched })
+        load_related(conn, &select.filters, &mut relations, now)?;
+        Ok(ListQuery { select, table, condition, relations, is_searched })
     }
 
     /// Whether some of the visible records may be left out.
@@ -177,7 +177,7 @@ impl<'r> Wanted<'r> {
     fn push_from(&self, sql: &mut Sql, class: &Class, is_ordered: bool, now: i64) {
         let ordered = self.select.ordering.iter().map(|order| order.field).filter(|_| is_ordered);
         sql.push(" FROM ").append(&self.table);
-        joins(sql, OWN, &class.record, self.select.filters.iter().map(Filter::own_field).chain(ordered));
+        push_joins(sql, OWN, &class.record, self.select.filters.iter().map(CheckedFilter::own_field).chain(ordered));
         sql.push(" WHERE ").append(&self.condition);
         conditions(sql, OWN, &self.select.filters, &self.relations, now);
     }
@@ -221,10 +221,10 @@ impl<'r> Wanted<'r> {
     }
 
     /// The records of the page, and how many the filters leave.
-    fn matches(&self, request: &Request, conn: &mut Conn, view: &Arc<View>) -> Result<(Records, i64), Refusal> {
+    fn matches(&self, request: &Request, conn: &mut Conn, view: &Arc<View>) -> Result<(RecordPage, i64), Refusal> {
         if let Some(sql) = self.page_of_matches(request, view) {
             let mut matches = None;
-            let records = Records::read_with(request, view, conn, &sql, |row, at| {
+            let records = RecordPage::read_with(request, view, conn, &sql, |row, at| {
                 matches = Some(row.int(at)?);
                 Ok(())
             })?;
@@ -233,7 +233,7 @@ impl<'r> Wanted<'r> {
                 return Ok((records, matches));
             }
         }
-        let records = Records::read(request, view, conn, &self.page(request, view))?;
+        let records = RecordPage::read(request, view, conn, &self.page(request, view))?;
         let shown = records.items.len() as i64;
         // A page that is not full tells how many there are.
         let matches = match shown < self.select.limit && (self.select.offset == 0 || shown > 0) {
@@ -248,13 +248,13 @@ impl<'r> Wanted<'r> {
         let mut sql = Sql::new("SELECT t.n");
         self.push_from(&mut sql, class, true, now);
         order(&mut sql, OWN, &class.record, &self.select.ordering);
-        Ok(conn.all(&sql, |row| number(row.int(0)?))?)
+        Ok(conn.query_all(&sql, |row| number(row.int(0)?))?)
     }
 
     fn count(&self, conn: &mut Conn, class: &Class, now: i64) -> Result<i64, Refusal> {
         let mut sql = Sql::new("SELECT count(*)");
         self.push_from(&mut sql, class, false, now);
-        Ok(conn.one(&sql, |row| row.int(0))?)
+        Ok(conn.query_one(&sql, |row| row.int(0))?)
     }
 }
 
@@ -262,18 +262,18 @@ impl<'r> Wanted<'r> {
 /// of another one it would read the whole table in the order of the page.
 fn join_page(sql: &mut Sql, class: &Class) {
     sql.push(") page CROSS JOIN ").name(&class.table()).push(" t");
-    joins(sql, OWN, &class.record, class.record.fields.iter());
+    push_joins(sql, OWN, &class.record, class.record.fields.iter());
     sql.push(" WHERE t.n = page.n");
 }
 
 /// The refusal of a query that took too long, with advice.
-pub fn too_slow(error: store::Error) -> Refusal {
+pub fn too_slow(error: store::StoreError) -> Refusal {
     advised(Refusal::from(error))
 }
 
 /// A refusal of a list, an export or a batch, which has advice when a query took too long.
 pub fn advised(mut refusal: Refusal) -> Refusal {
-    if matches!(refusal.cause.as_deref(), Some(store::Error::Slow)) {
+    if matches!(refusal.cause.as_deref(), Some(store::StoreError::Slow)) {
         refusal.body = serde_json::json!({"detail": "The query takes too long. Use an indexed field."});
     }
     refusal
@@ -287,14 +287,14 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
 fn page(request: &Request, conn: &mut Conn) -> Outcome {
     let opened = open(request, conn)?;
     let related = related_classes(request, conn, &opened.class, &request.query)?;
-    let wanted = Wanted::of(&request.query, conn, &opened, &related, request.now)?;
+    let wanted = ListQuery::from_request(&request.query, conn, &opened, &related, request.now)?;
     let (limit, offset) = (wanted.select.limit, wanted.select.offset);
     let total = match opened.visible.count() {
         Some(count) => count,
         None => counts::sum(conn, opened.class.id)?,
     };
-    let view = Arc::new(View::of(request, opened.class.clone()));
-    let mut out = Writer::with_capacity(2048);
+    let view = Arc::new(View::from_request(request, opened.class.clone()));
+    let mut out = JsonWriter::with_capacity(2048);
     out.raw("[");
     let mut filtered = total;
     if total > 0 {
@@ -304,9 +304,9 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
                 filtered = matches;
                 records
             }
-            false => Records::read(request, &view, conn, &wanted.page(request, &view))?,
+            false => RecordPage::read(request, &view, conn, &wanted.page(request, &view))?,
         };
-        let beside = records.look_up(request, conn, opened.on_class)?;
+        let beside = records.load(request, conn, opened.on_class)?;
         records.write(&beside, &mut out);
         request.reserve_answer(out.bytes().len())?;
     }
@@ -319,7 +319,8 @@ fn page(request: &Request, conn: &mut Conn) -> Outcome {
 
 /// The records of a class by a part of their labels.
 pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
-    let autocomplete::Wanted { limit, offset, needles } = autocomplete::Wanted::of(request)?;
+    let autocomplete::AutocompleteRequest { limit, offset, needles } =
+        autocomplete::AutocompleteRequest::from_request(request)?;
     let opened = open(request, conn)?;
     let class = &opened.class;
     let mut condition = Sql::new("");
@@ -343,9 +344,9 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     select_label(&mut sql, class, OWN);
     from(&mut sql);
     sql.push(" ORDER BY t.id").page(limit, offset);
-    let mut out = Writer::default();
+    let mut out = JsonWriter::default();
     out.raw("[");
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         out.comma().raw("{").name("value").int(row.int(0)?).name("text").text(row.text(1)?).raw("}");
         Ok(())
     })
@@ -357,7 +358,8 @@ pub fn autocomplete(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let mut counted = Sql::new("SELECT count(*)");
     from(&mut counted);
-    let filtered = if needles.is_empty() { total } else { conn.one(&counted, |row| row.int(0)).map_err(too_slow)? };
+    let filtered =
+        if needles.is_empty() { total } else { conn.query_one(&counted, |row| row.int(0)).map_err(too_slow)? };
     let body = rows::envelope(request, limit, offset, total, filtered, out.into_bytes());
     Ok(Answer::json(StatusCode::OK, body))
 }

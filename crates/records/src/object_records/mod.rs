@@ -27,13 +27,13 @@ pub(crate) mod write;
 
 use crate::classes::Class;
 use crate::rights::{DELETE, EDIT};
-use held::Held;
+use held::RecordAccess;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use peek::Look;
+use peek::StatementResult;
 use read::instance;
 use resource::{Field, options};
 use schemas::{body_schema, changed_record_schema, record_schema};
@@ -49,19 +49,19 @@ pub fn routes() -> Vec<Route> {
             .parameters(list::parameters)
             .instance("object_records.list"),
         Route::new(Method::POST, of_class, "Create", Handler::Write(create))
-            .takes(Schema::Json(body_schema))
+            .with_body(Schema::Json(body_schema))
             .answers(201, Schema::OneOf(changed_record_schema))
             .action("create")
             .instance("object_records.create"),
-        Route::options_below(of_class, document).reads(document),
+        Route::options_below(of_class, document).with_read(document),
         kit::autocomplete::route("/api/object-classes/{class_id}/object-records/autocomplete/", list::autocomplete)
             .instance("object_records.list"),
-        Route::new(Method::GET, one, "Get", Handler::Peek(peek::peek, view))
+        Route::new(Method::GET, one, "Get", Handler::Peek(peek::read_in_one_statement, view))
             .answers(200, Schema::OneOf(record_schema))
             .parameters(|| vec![list::fields_parameter()])
             .instance("object_records.view"),
         Route::new(Method::PATCH, one, "Change", Handler::Write(edit))
-            .takes(Schema::Json(body_schema))
+            .with_body(Schema::Json(body_schema))
             .answers(200, Schema::OneOf(changed_record_schema))
             .instance("object_records.edit"),
         Route::delete(one, delete).instance("object_records.delete"),
@@ -97,7 +97,7 @@ fn document_pieces(class: &Class, limit: i64) -> impl Iterator<Item = String> {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::of_path(request, conn)?;
+    let held = held::load_from_path(request, conn)?;
     instance(request, conn, StatusCode::OK, &held)
 }
 
@@ -106,31 +106,31 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let bodies = vec![request.object()?];
     let ids = change::create(request, conn, &class, on_class, bodies)?.map_err(change::refuse_one)?;
     let id = ids.first().copied().unwrap_or(0);
-    written(request, conn, StatusCode::CREATED, class, id)
+    written_answer(request, conn, StatusCode::CREATED, class, id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let held = for_change(request, conn, EDIT)?;
     let (class, id) = (held.class.clone(), held.id);
     change::edit(request, conn, &class, &[(held, request.object()?)])?.map_err(change::refuse_one)?;
-    written(request, conn, StatusCode::OK, class, id)
+    written_answer(request, conn, StatusCode::OK, class, id)
 }
 
 /// A record after its creation or change. Who made it for somebody else, or gave it away, may not be able to view it.
-fn written(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: i64) -> Outcome {
-    let shown = match peek::look(request, conn, class.clone(), id, status)? {
-        Look::Shown(answer) => return Ok(answer),
-        Look::Hidden => None,
-        Look::Unknown => held::of_record(request, conn, id)?,
+fn written_answer(request: &Request, conn: &mut Conn, status: StatusCode, class: Arc<Class>, id: i64) -> Outcome {
+    let shown = match peek::read_by_statement(request, conn, class.clone(), id, status)? {
+        StatementResult::Shown(answer) => return Ok(answer),
+        StatementResult::Hidden => None,
+        StatementResult::Unknown => held::load_record_access(request, conn, id)?,
     };
     match shown {
         Some(held) => instance(request, conn, status, &held),
-        None => Ok(hidden(status, id, class.id)),
+        None => Ok(hidden_record_answer(status, id, class.id)),
     }
 }
 
 /// What is told of a record to somebody who may not view it.
-fn hidden(status: StatusCode, id: i64, class: i64) -> Answer {
+fn hidden_record_answer(status: StatusCode, id: i64, class: i64) -> Answer {
     let body = json!({"id": id, "object_class": class}).to_string();
     let tag = Some(etag(body.as_bytes()));
     Answer { tag, ..Answer::json(status, body) }
@@ -143,9 +143,9 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The record of the path with its row locked, when the caller may take the action and `If-Match` fits.
-fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<Held, Refusal> {
+fn for_change(request: &Request, conn: &mut Conn, action: i64) -> Result<RecordAccess, Refusal> {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-    held.needs(action)?;
+    held.require(action)?;
     request.check_if_match(|| instance(request, conn, StatusCode::OK, &held)?.tag.ok_or_else(Refusal::not_found))?;
     Ok(held)
 }

@@ -1,8 +1,8 @@
 //! The owner of a record: `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
 
 use super::change::may_own;
-use super::held::{self, Held};
-use super::write::{self, Change};
+use super::held::{self, RecordAccess};
+use super::write::{self, RecordChange};
 use crate::owners::{RECORD_OWNER, RECORD_OWNER_SHAPE, check_users, rows_of};
 use crate::rights::EDIT_OWNERS;
 use http::{Method, StatusCode};
@@ -13,7 +13,7 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use kit::rows::{self, Scope};
 use resource::{Changes, message};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The owners of a record: one. A higher limit has no effect.
 pub static RECORD_OWNERS: Limit = Limit {
@@ -31,11 +31,11 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::list(collection, &RECORD_OWNER, list).instance("object_records.view"),
         Route::new(Method::POST, collection, "Add", Handler::Write(add))
-            .takes(Schema::Ids)
+            .with_body(Schema::Ids)
             .answers(201, Schema::One(&RECORD_OWNER))
             .action("add")
             .instance("object_records.edit_owners"),
-        Route::options_below(collection, document).reads(document),
+        Route::options_below(collection, document).with_read(document),
         Route::delete(single, remove).instance("object_records.edit_owners"),
     ]
 }
@@ -54,10 +54,11 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
     let caller = request.caller()?;
     let sent = request.name();
     if !is_id(sent) {
-        return Err(Refusal::bad(message::pk_type("str")));
+        return Err(Refusal::bad_request(message::pk_type("str")));
     }
-    let held = held::for_change(request, conn, id_of(sent))?.ok_or_else(|| Refusal::bad(message::pk(sent)))?;
-    held.needs(EDIT_OWNERS)?;
+    let held = held::for_change(request, conn, id_of(sent))?
+        .ok_or_else(|| Refusal::bad_request(message::invalid_id_message(sent)))?;
+    held.require(EDIT_OWNERS)?;
     let batch = request.batch(1)?;
     let owner = owner(conn, &held)?.map(|(_, user)| user);
     for user in batch.ids.iter().copied().filter(|user| owner != Some(*user)) {
@@ -65,7 +66,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
             return Err(Refusal::forbidden());
         }
         check_users(conn, caller, &[user], "record")?;
-        limits::within(&RECORD_OWNERS, RECORD_OWNERS.default, 1 + i64::from(owner.is_some()))?;
+        limits::check_bound(&RECORD_OWNERS, RECORD_OWNERS.default, 1 + i64::from(owner.is_some()))?;
         set_owner(request, conn, &held, Some(user))?;
     }
     batch.finish()?;
@@ -76,7 +77,7 @@ fn add(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn remove(request: &Request, conn: &mut Conn) -> Outcome {
     let held = held::for_change(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
-    held.needs(EDIT_OWNERS)?;
+    held.require(EDIT_OWNERS)?;
     let owner = owner(conn, &held)?.filter(|(ownership, _)| *ownership == request.second_id());
     owner.ok_or_else(Refusal::not_found)?;
     set_owner(request, conn, &held, None)?;
@@ -84,9 +85,9 @@ fn remove(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The record of the path of the collection; 404 when there is none that the caller may view.
-fn viewable(request: &Request, conn: &mut Conn) -> Result<Held, Refusal> {
+fn viewable(request: &Request, conn: &mut Conn) -> Result<RecordAccess, Refusal> {
     let record = request.name();
-    let held = if is_id(record) { held::of_record(request, conn, id_of(record))? } else { None };
+    let held = if is_id(record) { held::load_record_access(request, conn, id_of(record))? } else { None };
     held.ok_or_else(Refusal::not_found)
 }
 
@@ -99,18 +100,19 @@ fn id_of(sent: &str) -> i64 {
     sent.parse().unwrap_or(0)
 }
 
-fn set_owner(request: &Request, conn: &mut Conn, held: &Held, owner: Option<i64>) -> Result<(), Refusal> {
-    let change = Change { owner: Some([held.owner, owner]), ..Change::of_values(held.id, held.n, Changes::new()) };
+fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Option<i64>) -> Result<(), Refusal> {
+    let change =
+        RecordChange { owner: Some([held.owner, owner]), ..RecordChange::from_values(held.id, held.n, Changes::new()) };
     write::update(request, conn, &held.class, &[change])
 }
 
 /// The ownership and the user who owns a record. Deleted and anonymized accounts own nothing, though the record keeps them.
-fn owner(conn: &mut Conn, held: &Held) -> Result<Option<(i64, i64)>, Error> {
+fn owner(conn: &mut Conn, held: &RecordAccess) -> Result<Option<(i64, i64)>, StoreError> {
     let mut sql = Sql::new("SELECT x.id, x.owner_id FROM (");
-    conn.opt(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.int(1)?)))
+    conn.query_optional(sql.append(&ownership(held)).push(") x"), |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
-fn ownership(held: &Held) -> Sql {
+fn ownership(held: &RecordAccess) -> Sql {
     let mut sql = Sql::new(
         "SELECT x.ownership AS id, x.owner AS user_id, x.owner_at AS created_at, x.owner_by AS created_by FROM ",
     );

@@ -2,7 +2,7 @@
 //! answer shows and depends on in one snapshot. Where one statement cannot tell, the record is read by more of them (`read.rs`).
 
 use super::held::{from_open, select_granted};
-use super::read::{Beside, FIELDS, LabelsOfFiles, Named, Records, View, join_label, select_label};
+use super::read::{FIELDS, LabelledValue, LabelsOfFiles, RecordMeta, RecordPage, View, join_label, select_label};
 use crate::classes::{Class, known_class};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, VIEW, select_held};
@@ -15,26 +15,26 @@ use kit::rows::sql::RELATED;
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::sync::Arc;
-use store::{Conn, Error, Row, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// Up to so many fields that name users or records are looked up within the statement of a record.
 const MAX_NAMED: usize = 12;
 
 /// The record of the path; `None` when it must be read by more statements. 404 when there is none that the caller may view.
-pub fn peek(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
+pub fn read_in_one_statement(request: &Request, conn: &mut Conn) -> Result<Option<Answer>, Refusal> {
     let (mut sql, id) = (Sql::new("SELECT r.class_id"), request.id());
     from_open(&mut sql, request.caller()?, VIEW, &Sql::new("$1").arg(id), ["records r", "r.id", ""], id);
-    let class = conn.opt(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
+    let class = conn.query_optional(&sql, |row| row.int(0))?.ok_or_else(Refusal::not_found)?;
     let Some(class) = known_class(&request.app, &request.build, class) else { return Ok(None) };
-    match look(request, conn, class, request.id(), StatusCode::OK)? {
-        Look::Shown(answer) => Ok(Some(answer)),
-        Look::Hidden => Err(Refusal::not_found()),
-        Look::Unknown => Ok(None),
+    match read_by_statement(request, conn, class, request.id(), StatusCode::OK)? {
+        StatementResult::Shown(answer) => Ok(Some(answer)),
+        StatementResult::Hidden => Err(Refusal::not_found()),
+        StatementResult::Unknown => Ok(None),
     }
 }
 
 /// What one statement tells of a record.
-pub enum Look {
+pub enum StatementResult {
     Shown(Answer),
     /// There is none that the caller may view.
     Hidden,
@@ -43,51 +43,51 @@ pub enum Look {
 }
 
 /// A record of a class as an answer, by one statement.
-pub fn look(
+pub fn read_by_statement(
     request: &Request,
     conn: &mut Conn,
     class: Arc<Class>,
     id: i64,
     status: StatusCode,
-) -> Result<Look, Refusal> {
+) -> Result<StatementResult, Refusal> {
     // The tag of a record is that of all its fields, whichever are shown.
-    if request.query.last(FIELDS).is_some() {
-        return Ok(Look::Unknown);
+    if request.query.last_value(FIELDS).is_some() {
+        return Ok(StatementResult::Unknown);
     }
-    let view = Arc::new(View::whole(class));
-    let Some(question) = Question::of(request, &view)? else { return Ok(Look::Unknown) };
+    let view = Arc::new(View::all_fields(class));
+    let Some(question) = Question::for_record(request, &view)? else { return Ok(StatementResult::Unknown) };
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
     question.select(&mut sql);
     view.from(&mut sql);
     sql.push(" WHERE t.id = ").bind(id);
     let mut seen = None;
-    let records = Records::read_with(request, &view, conn, &sql, |row, at| {
+    let records = RecordPage::read_with(request, &view, conn, &sql, |row, at| {
         seen = Some(question.read(row, at)?);
         Ok(())
     })?;
-    let (Some(seen), Some(item)) = (seen, records.items.first()) else { return Ok(Look::Hidden) };
-    if !question.fits(&seen) {
-        return Ok(Look::Unknown);
+    let (Some(seen), Some(item)) = (seen, records.items.first()) else { return Ok(StatementResult::Hidden) };
+    if !question.matches_versions(&seen) {
+        return Ok(StatementResult::Unknown);
     }
-    let actions = seen.class.rights.on_record(question.caller, item.owner, seen.granted);
+    let actions = seen.class.rights.record_actions(question.caller, item.owner, seen.granted);
     if actions & VIEW == 0 {
-        return Ok(Look::Hidden);
+        return Ok(StatementResult::Hidden);
     }
-    let mut beside = Beside { actions: HashMap::from([(item.id, actions)]), ..Beside::default() };
+    let mut beside = RecordMeta { actions: HashMap::from([(item.id, actions)]), ..RecordMeta::default() };
     let mut files = Vec::new();
     for (place, named) in &item.named {
         let label = seen.labels.get(place).cloned();
         match named {
-            Named::User(id) => beside.names.extend(label.map(|label| (*id, label))),
-            Named::Record(id) => beside.records.extend(label.map(|label| (*id, label))),
-            Named::Files(ids) => files.extend(ids),
-            Named::Choice(_) | Named::Choices(_) => {}
+            LabelledValue::User(id) => beside.names.extend(label.map(|label| (*id, label))),
+            LabelledValue::Record(id) => beside.records.extend(label.map(|label| (*id, label))),
+            LabelledValue::Files(ids) => files.extend(ids),
+            LabelledValue::Choice(_) | LabelledValue::Choices(_) => {}
         }
     }
     // Files never change, so another statement may tell what they are called.
-    beside.files = LabelsOfFiles::of(request, conn, files)?;
-    Ok(Look::Shown(records.first_as_answer(&beside, status)))
+    beside.files = LabelsOfFiles::load(request, conn, files)?;
+    Ok(StatementResult::Shown(records.first_as_answer(&beside, status)))
 }
 
 /// What is asked for beside the row of a record.
@@ -99,24 +99,24 @@ struct Question<'r> {
 }
 
 /// What a statement found beside the row of a record.
-struct Seen {
-    class: FoundClass,
+struct ReadRecord {
+    class: ReadClass,
     /// What record permission sets give the caller on the record.
     granted: i64,
-    related: BTreeMap<i64, FoundClass>,
+    related: BTreeMap<i64, ReadClass>,
     /// What the users and records are called that the fields of these places name.
     labels: HashMap<usize, String>,
 }
 
 /// A class as the statement found it.
-struct FoundClass {
+struct ReadClass {
     version: i64,
     rights: ClassRights,
 }
 
 impl<'r> Question<'r> {
     /// `None` where a class is not known, or too much would be asked for in one statement.
-    fn of(request: &'r Request, view: &'r View) -> Result<Option<Question<'r>>, Refusal> {
+    fn for_record(request: &'r Request, view: &'r View) -> Result<Option<Question<'r>>, Refusal> {
         let named = view.fields().filter(|field| matches!(field.kind, FieldType::User | FieldType::Relation)).count();
         if named > MAX_NAMED || view.class.fields.iter().any(|field| field.table_number > 0) {
             return Ok(None);
@@ -128,7 +128,7 @@ impl<'r> Question<'r> {
     }
 
     /// Whether the classes are in the database as the statement took them.
-    fn fits(&self, seen: &Seen) -> bool {
+    fn matches_versions(&self, seen: &ReadRecord) -> bool {
         let related = self.related.values().all(|class| seen.related[&class.id].version == class.version);
         related && seen.class.version == self.view.class.version
     }
@@ -160,15 +160,16 @@ impl<'r> Question<'r> {
     }
 
     /// Reads the columns of [`Question::select`], which begin at `at`.
-    fn read(&self, row: &Row<'_>, at: usize) -> Result<Seen, Error> {
+    fn read(&self, row: &Row<'_>, at: usize) -> Result<ReadRecord, StoreError> {
         let mut columns = at..;
         let mut next = || columns.next().unwrap_or(usize::MAX);
         let mut class = || {
             let (version, held) = (row.opt_int(next())?.unwrap_or(0), row.opt_int(next())?.unwrap_or(0));
-            Ok::<_, Error>(FoundClass { version, rights: ClassRights::of(self.caller, held) })
+            Ok::<_, StoreError>(ReadClass { version, rights: ClassRights::new(self.caller, held) })
         };
         let own = class()?;
-        let related = self.related.keys().map(|id| Ok((*id, class()?))).collect::<Result<BTreeMap<_, _>, Error>>()?;
+        let related =
+            self.related.keys().map(|id| Ok((*id, class()?))).collect::<Result<BTreeMap<_, _>, StoreError>>()?;
         let granted = row.opt_int(next())?.unwrap_or(0);
         let mut labels = HashMap::new();
         for (place, field) in self.view.fields().enumerate() {
@@ -176,13 +177,13 @@ impl<'r> Question<'r> {
                 (FieldType::User, _) => row.opt_text(next())?,
                 (FieldType::Relation, Some(class)) => {
                     let (label, owner, granted) = (row.opt_text(next())?, row.opt_int(next())?, row.opt_int(next())?);
-                    let actions = class.rights.on_record(self.caller, owner, granted.unwrap_or(0));
+                    let actions = class.rights.record_actions(self.caller, owner, granted.unwrap_or(0));
                     label.filter(|_| actions & VIEW != 0)
                 }
                 _ => None,
             };
             labels.extend(label.map(|label| (place, label.to_owned())));
         }
-        Ok(Seen { class: own, granted, related, labels })
+        Ok(ReadRecord { class: own, granted, related, labels })
     }
 }

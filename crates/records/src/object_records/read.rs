@@ -1,19 +1,19 @@
 //! Reads records and writes them as JSON (`docs/reference/object-records.md`): their rows, and what is asked for after them
 //! by their ids, whatever the number of records: labels of what their fields name, and the caller's permissions.
 
-use super::held::{self, Held, SHOWN};
+use super::held::{self, RecordAccess, SHOWN};
 use crate::classes::{Class, ClassField, FIRST_FIELD};
 use crate::field_type::FieldType;
 use crate::rights::{ClassRights, TASK_ACTIONS};
-use crate::visible_records::{Visible, VisibleClass, classes_with_visible};
-use files::held::{File, by_ids};
+use crate::visible_records::{VisibleClass, VisibleRecords, classes_with_visible};
+use files::held::{StoredFile, load_by_ids};
 use http::StatusCode;
-use kit::answer::{Answer, Outcome, Tag, etag};
+use kit::answer::{Answer, EntityTag, Outcome, etag};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::{OWN, joins, value};
-use kit::rows::{Cell, Declaration, PageSize, Shape};
-use resource::json::{Form, Writer, write_fields};
+use kit::rows::sql::{OWN, push_joins, value};
+use kit::rows::{Declaration, PageSize, RowCells, RowShape};
+use resource::json::{JsonWriter, RowForm, write_fields};
 use resource::{Query, Resource, time};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
@@ -27,25 +27,25 @@ pub const FIELDS: &str = "fields";
 pub struct View {
     pub class: Arc<Class>,
     resource: Arc<Resource>,
-    shape: Arc<Shape>,
+    shape: Arc<RowShape>,
     /// The places of the shown fields among those of the class.
     shown: Vec<usize>,
 }
 
 impl View {
     /// All fields.
-    pub fn whole(class: Arc<Class>) -> View {
-        View::of_query(&Query::default(), class)
+    pub fn all_fields(class: Arc<Class>) -> View {
+        View::from_query(&Query::default(), class)
     }
 
     /// The fields that the parameter `fields` names, or all.
-    pub fn of(request: &Request, class: Arc<Class>) -> View {
-        View::of_query(&request.query, class)
+    pub fn from_request(request: &Request, class: Arc<Class>) -> View {
+        View::from_query(&request.query, class)
     }
 
     /// The fields that the parameter `fields` of a query names, or all.
-    pub fn of_query(query: &Query, class: Arc<Class>) -> View {
-        let wanted: Option<Vec<&str>> = query.last(FIELDS).map(|names| names.split(',').collect());
+    pub fn from_query(query: &Query, class: Arc<Class>) -> View {
+        let wanted: Option<Vec<&str>> = query.last_value(FIELDS).map(|names| names.split(',').collect());
         let is_shown =
             |at: &usize| wanted.as_ref().is_none_or(|names| names.contains(&class.fields[*at].alias.as_str()));
         let shown: Vec<usize> = (0..class.fields.len()).filter(is_shown).collect();
@@ -53,7 +53,7 @@ impl View {
             None => (class.record.clone(), class.shape.clone()),
             Some(_) => {
                 let resource = Arc::new(subset(&class, &shown));
-                (resource.clone(), Arc::new(Shape::plain(Declaration::from(resource))))
+                (resource.clone(), Arc::new(RowShape::from_declaration(Declaration::from(resource))))
             }
         };
         View { class, resource, shape, shown }
@@ -67,13 +67,13 @@ impl View {
     /// Appends the columns of a record: its id and owner, then those that are shown.
     pub fn select(&self, sql: &mut Sql, request: &Request) {
         sql.push("t.id, t.owner, ");
-        self.shape.select(Form::List, sql, request);
+        self.shape.select(RowForm::List, sql, request);
     }
 
     /// Appends the tables of the class, which have the columns of all fields.
     pub fn from(&self, sql: &mut Sql) {
         sql.push(" FROM ").name(&self.class.table()).push(" t");
-        joins(sql, OWN, &self.class.record, self.class.record.fields.iter());
+        push_joins(sql, OWN, &self.class.record, self.class.record.fields.iter());
     }
 }
 
@@ -89,23 +89,23 @@ fn subset(class: &Class, shown: &[usize]) -> Resource {
 }
 
 /// Records that were read: their JSON without the end, and what their labels are made of.
-pub struct Records {
+pub struct RecordPage {
     view: Arc<View>,
     bytes: Vec<u8>,
-    pub items: Vec<Item>,
+    pub items: Vec<RecordItem>,
 }
 
-pub struct Item {
+pub struct RecordItem {
     pub id: i64,
     pub owner: Option<i64>,
     /// Where its JSON ends; it begins where the one before ends.
     end: usize,
     /// The values of the fields that have labels, by their places among the shown ones.
-    pub named: Vec<(usize, Named)>,
+    pub named: Vec<(usize, LabelledValue)>,
 }
 
 /// A value that has a label.
-pub enum Named {
+pub enum LabelledValue {
     User(i64),
     Record(i64),
     Choice(String),
@@ -113,14 +113,14 @@ pub enum Named {
     Files(Vec<i64>),
 }
 
-impl Records {
-    pub fn new(view: Arc<View>) -> Records {
-        Records { view, bytes: Vec::new(), items: Vec::new() }
+impl RecordPage {
+    pub fn new(view: Arc<View>) -> RecordPage {
+        RecordPage { view, bytes: Vec::new(), items: Vec::new() }
     }
 
     /// Reads the rows of a statement with the columns of [`View::select`]; refuses a page that is too large.
-    pub fn read(request: &Request, view: &Arc<View>, conn: &mut Conn, sql: &Sql) -> Result<Records, Refusal> {
-        Records::read_with(request, view, conn, sql, |_, _| Ok(()))
+    pub fn read(request: &Request, view: &Arc<View>, conn: &mut Conn, sql: &Sql) -> Result<RecordPage, Refusal> {
+        RecordPage::read_with(request, view, conn, sql, |_, _| Ok(()))
     }
 
     /// The same for a statement with further columns, whose first place `further` gets with each row.
@@ -129,14 +129,14 @@ impl Records {
         view: &Arc<View>,
         conn: &mut Conn,
         sql: &Sql,
-        further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
-    ) -> Result<Records, Refusal> {
+        further: impl FnMut(&Row<'_>, usize) -> Result<(), store::StoreError>,
+    ) -> Result<RecordPage, Refusal> {
         let mut refusal = None;
         let fits = |size: PageSize| {
             refusal = size.check(request).err();
             refusal.is_none()
         };
-        let records = Records::read_while(view, conn, sql, fits, further)?;
+        let records = RecordPage::read_while(view, conn, sql, fits, further)?;
         match (records, refusal) {
             (Some(records), None) => Ok(records),
             (_, refusal) => Err(refusal.unwrap_or_else(Refusal::overloaded)),
@@ -149,18 +149,18 @@ impl Records {
         conn: &mut Conn,
         sql: &Sql,
         mut fits: impl FnMut(PageSize) -> bool,
-        mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::Error>,
-    ) -> Result<Option<Records>, store::Error> {
-        let mut records = Records::new(view.clone());
+        mut further: impl FnMut(&Row<'_>, usize) -> Result<(), store::StoreError>,
+    ) -> Result<Option<RecordPage>, store::StoreError> {
+        let mut records = RecordPage::new(view.clone());
         let mut is_too_large = false;
-        let read = conn.each(sql, |row| {
+        let read = conn.for_each_row(sql, |row| {
             let mut fits_with = |items, bytes| {
                 is_too_large = !fits(PageSize { items, bytes });
                 // Any error ends the reading.
-                if is_too_large { Err(store::Error::NotFound) } else { Ok(()) }
+                if is_too_large { Err(store::StoreError::NotFound) } else { Ok(()) }
             };
             // A row that the driver holds finds memory before it is copied.
-            fits_with(records.items.len(), records.bytes.len() + row.held())?;
+            fits_with(records.items.len(), records.bytes.len() + row.size_in_bytes())?;
             let behind = records.push(row)?;
             further(row, behind)?;
             fits_with(records.items.len(), records.bytes.len())
@@ -177,11 +177,11 @@ impl Records {
     }
 
     /// Adds the record of a row, and returns the place of the first column behind it.
-    fn push(&mut self, row: &Row<'_>) -> Result<usize, store::Error> {
+    fn push(&mut self, row: &Row<'_>) -> Result<usize, store::StoreError> {
         let (id, owner) = (row.int(0)?, row.opt_int(1)?);
-        let mut out = Writer::behind(std::mem::take(&mut self.bytes));
+        let mut out = JsonWriter::continuing(std::mem::take(&mut self.bytes));
         out.raw("{").name("id").int(id).name("object_class").int(self.view.class.id);
-        let written = write_fields(&mut out, &self.view.resource, Form::List, &Cell(row), 2);
+        let written = write_fields(&mut out, &self.view.resource, RowForm::List, &RowCells(row), 2);
         self.bytes = out.into_bytes();
         let behind = written?;
         let mut named = Vec::new();
@@ -189,46 +189,51 @@ impl Records {
             // Behind id and owner comes the owner of the declaration.
             let column = 3 + place;
             let value = match self.view.class.fields[*at].kind {
-                FieldType::User => row.opt_int(column)?.map(Named::User),
-                FieldType::Relation => row.opt_int(column)?.map(Named::Record),
+                FieldType::User => row.opt_int(column)?.map(LabelledValue::User),
+                FieldType::Relation => row.opt_int(column)?.map(LabelledValue::Record),
                 FieldType::Enum | FieldType::Status => {
-                    row.opt_text(column)?.map(|value| Named::Choice(value.to_owned()))
+                    row.opt_text(column)?.map(|value| LabelledValue::Choice(value.to_owned()))
                 }
                 FieldType::Set => {
                     let values = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
-                    values.map(Named::Choices)
+                    values.map(LabelledValue::Choices)
                 }
                 FieldType::Document => {
                     let files = row.opt_text(column)?.and_then(|text| serde_json::from_str(text).ok());
-                    files.map(Named::Files)
+                    files.map(LabelledValue::Files)
                 }
                 _ => None,
             };
             named.extend(value.map(|value| (place, value)));
         }
-        self.items.push(Item { id, owner, end: self.bytes.len(), named });
+        self.items.push(RecordItem { id, owner, end: self.bytes.len(), named });
         Ok(behind)
     }
 
     /// Asks for what labels and permissions are made of. The number of statements depends on the class alone.
-    pub fn look_up(&self, request: &Request, conn: &mut Conn, on_class: ClassRights) -> Result<Beside, Refusal> {
+    pub fn load(&self, request: &Request, conn: &mut Conn, on_class: ClassRights) -> Result<RecordMeta, Refusal> {
         let owners: Vec<_> = self.items.iter().map(|item| (item.id, item.owner)).collect();
         let actions = held::actions(conn, request.caller()?, on_class, &owners)?;
-        self.beside(request, conn, actions)
+        self.load_meta(request, conn, actions)
     }
 
     /// The same where the actions that the caller may take on each record are known.
-    pub fn beside(&self, request: &Request, conn: &mut Conn, actions: HashMap<i64, i64>) -> Result<Beside, Refusal> {
+    pub fn load_meta(
+        &self,
+        request: &Request,
+        conn: &mut Conn,
+        actions: HashMap<i64, i64>,
+    ) -> Result<RecordMeta, Refusal> {
         let (mut users, mut related, mut files) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new(), Vec::new());
         for (place, value) in self.items.iter().flat_map(|item| &item.named) {
             match value {
-                Named::User(id) => users.push(*id),
-                Named::Record(id) => {
+                LabelledValue::User(id) => users.push(*id),
+                LabelledValue::Record(id) => {
                     let class = self.field(*place).related_object_class.unwrap_or(0);
                     related.entry(class).or_default().push(*id);
                 }
-                Named::Files(ids) => files.extend(ids),
-                Named::Choice(_) | Named::Choices(_) => {}
+                LabelledValue::Files(ids) => files.extend(ids),
+                LabelledValue::Choice(_) | LabelledValue::Choices(_) => {}
             }
         }
         let mut names = HashMap::new();
@@ -236,13 +241,13 @@ impl Records {
             users.sort_unstable();
             users.dedup();
             let mut sql = Sql::new("SELECT u.id, u.full_name FROM users u WHERE u.id");
-            conn.each(sql.any(users), |row| {
+            conn.for_each_row(sql.push_any(users), |row| {
                 names.insert(row.int(0)?, row.text(1)?.to_owned());
                 Ok(())
             })?;
         }
-        let files = LabelsOfFiles::of(request, conn, files)?;
-        Ok(Beside { actions, names, files, records: labels_of_related(request, conn, related)? })
+        let files = LabelsOfFiles::load(request, conn, files)?;
+        Ok(RecordMeta { actions, names, files, records: labels_of_related(request, conn, related)? })
     }
 
     fn field(&self, place: usize) -> &ClassField {
@@ -250,7 +255,7 @@ impl Records {
     }
 
     /// The JSON of all records, one after the other, each with its `_meta`.
-    pub fn write(&self, beside: &Beside, out: &mut Writer) {
+    pub fn write(&self, beside: &RecordMeta, out: &mut JsonWriter) {
         for at in 0..self.items.len() {
             out.comma();
             self.write_one(at, beside, out, true);
@@ -258,7 +263,7 @@ impl Records {
     }
 
     /// The JSON of one record, and its tag, which labels do not change.
-    pub fn write_one(&self, at: usize, beside: &Beside, out: &mut Writer, with_permissions: bool) -> Tag {
+    pub fn write_one(&self, at: usize, beside: &RecordMeta, out: &mut JsonWriter, with_permissions: bool) -> EntityTag {
         let begin = at.checked_sub(1).map_or(0, |before| self.items[before].end);
         let (item, from) = (&self.items[at], out.bytes().len());
         out.raw_bytes(&self.bytes[begin..item.end]).name("_meta").raw("{");
@@ -272,41 +277,41 @@ impl Records {
     }
 
     /// The first record as an answer, with its tag.
-    pub fn first_as_answer(&self, beside: &Beside, status: StatusCode) -> Answer {
-        let mut out = Writer::with_capacity(2048);
+    pub fn first_as_answer(&self, beside: &RecordMeta, status: StatusCode) -> Answer {
+        let mut out = JsonWriter::with_capacity(2048);
         let tag = self.write_one(0, beside, &mut out, true);
         let mut answer = Answer::json(status, out.into_bytes());
         (answer.tag, answer.cacheable_until) = (Some(tag), Some(i64::MAX));
         answer
     }
 
-    fn write_labels(&self, item: &Item, beside: &Beside, out: &mut Writer) {
+    fn write_labels(&self, item: &RecordItem, beside: &RecordMeta, out: &mut JsonWriter) {
         out.name("object_class").text(&self.view.class.name).name("fields").raw("{");
-        let with_text = |(_, value): &&(usize, Named)| !matches!(value, Named::Files(_));
+        let with_text = |(_, value): &&(usize, LabelledValue)| !matches!(value, LabelledValue::Files(_));
         for (place, value) in item.named.iter().filter(with_text) {
             let field = self.field(*place);
             let text =
                 |value: &str| field.options.iter().find(|option| option.value == value).map(|option| &*option.text);
             out.name(&field.alias);
             match value {
-                Named::User(id) => out.opt_text(beside.names.get(id).map(String::as_str)),
-                Named::Record(id) => out.opt_text(beside.records.get(id).map(String::as_str)),
-                Named::Choice(value) => out.opt_text(text(value)),
-                Named::Choices(values) => {
+                LabelledValue::User(id) => out.opt_text(beside.names.get(id).map(String::as_str)),
+                LabelledValue::Record(id) => out.opt_text(beside.records.get(id).map(String::as_str)),
+                LabelledValue::Choice(value) => out.opt_text(text(value)),
+                LabelledValue::Choices(values) => {
                     out.raw("[");
                     values.iter().for_each(|value| {
                         out.comma().opt_text(text(value));
                     });
                     out.raw("]")
                 }
-                Named::Files(_) => out,
+                LabelledValue::Files(_) => out,
             };
         }
         out.raw("}").name("files").raw("{");
         for id in item
             .named
             .iter()
-            .filter_map(|(_, value)| if let Named::Files(ids) = value { Some(ids) } else { None })
+            .filter_map(|(_, value)| if let LabelledValue::Files(ids) = value { Some(ids) } else { None })
             .flatten()
         {
             beside.files.write(out, item.id, *id);
@@ -317,7 +322,7 @@ impl Records {
 
 /// What stands beside the rows of records: the caller's permissions, and what users and related records are called.
 #[derive(Default)]
-pub struct Beside {
+pub struct RecordMeta {
     /// The actions that the caller may take, by the id of the record.
     pub actions: HashMap<i64, i64>,
     pub names: HashMap<i64, String>,
@@ -329,21 +334,21 @@ pub struct Beside {
 /// What files are called, and the address of the build at which they are downloaded.
 #[derive(Default)]
 pub struct LabelsOfFiles {
-    files: HashMap<i64, File>,
+    files: HashMap<i64, StoredFile>,
     address: String,
 }
 
 impl LabelsOfFiles {
     /// Reads the files of these ids.
-    pub fn of(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<LabelsOfFiles, store::Error> {
+    pub fn load(request: &Request, conn: &mut Conn, ids: Vec<i64>) -> Result<LabelsOfFiles, store::StoreError> {
         if ids.is_empty() {
             return Ok(LabelsOfFiles::default());
         }
         let address = request.app.address_of(&request.build);
-        Ok(LabelsOfFiles { files: by_ids(conn, ids)?, address })
+        Ok(LabelsOfFiles { files: load_by_ids(conn, ids)?, address })
     }
 
-    fn write(&self, out: &mut Writer, record: i64, id: i64) {
+    fn write(&self, out: &mut JsonWriter, record: i64, id: i64) {
         if let Some(file) = self.files.get(&id) {
             let url = format!("{}/api/object-records/{record}/files/{}/", self.address, file.uuid);
             file.write_label(out, &url);
@@ -351,7 +356,7 @@ impl LabelsOfFiles {
     }
 }
 
-fn write_permissions(out: &mut Writer, actions: i64) {
+fn write_permissions(out: &mut JsonWriter, actions: i64) {
     out.name("permissions").raw("{");
     for (action, bit) in SHOWN {
         out.name(action).bool(actions & bit != 0);
@@ -382,7 +387,12 @@ pub fn labels_of_related(
 }
 
 /// The labels of these records of a class, as far as they are visible.
-fn labels_of(conn: &mut Conn, class: &Class, ids: &[i64], visible: &Visible) -> Result<Vec<(i64, String)>, Refusal> {
+fn labels_of(
+    conn: &mut Conn,
+    class: &Class,
+    ids: &[i64],
+    visible: &VisibleRecords,
+) -> Result<Vec<(i64, String)>, Refusal> {
     if visible.is_none() {
         return Ok(Vec::new());
     }
@@ -390,8 +400,8 @@ fn labels_of(conn: &mut Conn, class: &Class, ids: &[i64], visible: &Visible) -> 
     select_label(&mut sql, class, OWN);
     sql.push(" FROM ").name(&class.table()).push(" t");
     join_label(&mut sql, class, OWN);
-    sql.push(" WHERE t.id").any(ids.to_vec());
-    let found = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
+    sql.push(" WHERE t.id").push_any(ids.to_vec());
+    let found = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?, row.text(2)?.to_owned())))?;
     let seen = found.into_iter().filter(|(_, n, _)| visible.contains(*n));
     Ok(seen.map(|(id, _, label)| (id, label)).collect())
 }
@@ -409,11 +419,11 @@ pub fn select_label(sql: &mut Sql, class: &Class, alias: &'static str) {
 
 /// Joins the table of the label, where that is not the class's own, which has the alias.
 pub fn join_label(sql: &mut Sql, class: &Class, alias: &'static str) {
-    joins(sql, alias, &class.record, class.label());
+    push_joins(sql, alias, &class.record, class.label());
 }
 
 /// A stored value as answers show it.
-pub fn shown(kind: FieldType, value: Json) -> Json {
+pub fn answer_value(kind: FieldType, value: Json) -> Json {
     match (kind, &value) {
         (FieldType::Datetime, Json::Number(micros)) => micros.as_i64().map(time::show).into(),
         _ => value,
@@ -421,32 +431,32 @@ pub fn shown(kind: FieldType, value: Json) -> Json {
 }
 
 /// A record as an answer. Its tag is that of the whole record where some fields are shown, too, so that it fits `If-Match`.
-pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &Held) -> Outcome {
-    let whole = one(request, conn, status, View::whole(held.class.clone()), held)?;
-    if request.query.last(FIELDS).is_none() {
+pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &RecordAccess) -> Outcome {
+    let whole = single_record(request, conn, status, View::all_fields(held.class.clone()), held)?;
+    if request.query.last_value(FIELDS).is_none() {
         return Ok(whole);
     }
-    let some = one(request, conn, status, View::of(request, held.class.clone()), held)?;
+    let some = single_record(request, conn, status, View::from_request(request, held.class.clone()), held)?;
     Ok(Answer { tag: whole.tag, ..some })
 }
 
 /// The JSON of a record with some of its fields, named as in the parameter [`FIELDS`].
-pub fn some_fields(request: &Request, conn: &mut Conn, held: &Held, aliases: &str) -> Result<Vec<u8>, Refusal> {
-    let view = View::of_query(&Query::parse(&format!("{FIELDS}={aliases}")), held.class.clone());
-    Ok(one(request, conn, StatusCode::OK, view, held)?.body.whole().to_vec())
+pub fn some_fields(request: &Request, conn: &mut Conn, held: &RecordAccess, aliases: &str) -> Result<Vec<u8>, Refusal> {
+    let view = View::from_query(&Query::parse(&format!("{FIELDS}={aliases}")), held.class.clone());
+    Ok(single_record(request, conn, StatusCode::OK, view, held)?.body.in_memory_bytes().to_vec())
 }
 
 /// A record as a view shows it, with the tag of what is shown.
-fn one(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &Held) -> Outcome {
+fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &RecordAccess) -> Outcome {
     let view = Arc::new(view);
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
     view.from(&mut sql);
     sql.push(" WHERE t.id = ").bind(held.id);
-    let records = Records::read(request, &view, conn, &sql)?;
+    let records = RecordPage::read(request, &view, conn, &sql)?;
     if records.items.is_empty() {
         return Err(Refusal::not_found());
     }
-    let beside = records.beside(request, conn, HashMap::from([(held.id, held.actions)]))?;
+    let beside = records.load_meta(request, conn, HashMap::from([(held.id, held.actions)]))?;
     Ok(records.first_as_answer(&beside, status))
 }

@@ -1,11 +1,11 @@
 //! The rules over relations of a class to itself (`docs/reference/object-records.md`): no record is its own ancestor, and a
 //! chain of records has a bounded length.
 
-use super::check::{Checked, FIELDS};
+use super::check::{CheckedRecord, FIELDS};
 use crate::classes::{Class, ClassField, table_of};
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
-use resource::Value;
+use resource::CheckedValue;
 use std::collections::{HashMap, HashSet};
 use store::{Conn, Sql};
 
@@ -19,41 +19,41 @@ pub fn check(
     class: &Class,
     depth: &'static Limit,
     ids: &[Option<i64>],
-    all: &mut [Checked],
+    all: &mut [CheckedRecord],
 ) -> Result<(), Refusal> {
     let own: Vec<&ClassField> =
         class.fields.iter().filter(|field| field.related_object_class == Some(class.id)).collect();
     let is_set = |field: &&&ClassField| {
-        all.iter().any(|checked| matches!(checked.changes.value(&field.alias), Some(Value::Int(_))))
+        all.iter().any(|checked| matches!(checked.changes.value(&field.alias), Some(CheckedValue::Int(_))))
     };
     if own.iter().filter(is_set).count() == 0 {
         return Ok(());
     }
     // Two at once could close a circle that neither sees: they take turns.
     let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR NO KEY UPDATE").arg(class.id);
-    conn.opt(&lock, |_| Ok(()))?;
+    conn.query_optional(&lock, |_| Ok(()))?;
     let most = limits::value(conn, depth)?;
     let mut graph = Graph::default();
     let (mut parents, mut changed) = (Vec::new(), Vec::new());
     for (id, checked) in ids.iter().zip(all.iter()) {
         for field in &own {
             let value = checked.changes.value(&field.alias);
-            if let Some(Value::Int(parent)) = value {
+            if let Some(CheckedValue::Int(parent)) = value {
                 parents.push(*parent);
                 changed.extend(*id);
             }
             if let (Some(id), Some(value)) = (*id, value) {
-                graph.plan(id, field.id, if let Value::Int(parent) = value { Some(*parent) } else { None });
+                graph.plan(id, field.id, if let CheckedValue::Int(parent) = value { Some(*parent) } else { None });
             }
         }
     }
-    graph.follow(conn, class, &own, Way::Up, parents, most)?;
-    graph.follow(conn, class, &own, Way::Down, changed, most)?;
+    graph.load_relations(conn, class, &own, Direction::Up, parents, most)?;
+    graph.load_relations(conn, class, &own, Direction::Down, changed, most)?;
     let (up, down) = (lengths(&graph.parents, most), lengths(&graph.children, most));
     let length = |lengths: &HashMap<i64, i64>, id: i64| lengths.get(&id).copied().unwrap_or(1);
     for (id, checked) in ids.iter().zip(all) {
         for field in &own {
-            let Some(Value::Int(parent)) = checked.changes.value(&field.alias).cloned() else { continue };
+            let Some(CheckedValue::Int(parent)) = checked.changes.value(&field.alias).cloned() else { continue };
             // Ways from a record in a circle have no end.
             let is_circle = id.is_some_and(|id| length(&up, id) > most && graph.leads_up(parent, id, most));
             let wrong = if is_circle {
@@ -70,7 +70,7 @@ pub fn check(
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Direction {
     Up,
     Down,
 }
@@ -95,30 +95,30 @@ impl Graph {
 
     /// Reads the stored relations on the ways from these records, at most as far as a chain may be long: a statement for
     /// each level of all of them together.
-    fn follow(
+    fn load_relations(
         &mut self,
         conn: &mut Conn,
         class: &Class,
         own: &[&ClassField],
-        way: Way,
+        way: Direction,
         from: Vec<i64>,
         most: i64,
     ) -> Result<(), Refusal> {
         let mut seen: HashSet<i64> = from.into_iter().collect();
         let mut level: Vec<i64> = seen.iter().copied().collect();
         let (planned, further) = match way {
-            Way::Up => (&self.planned, &mut self.parents),
-            Way::Down => (&self.planned, &mut self.children),
+            Direction::Up => (&self.planned, &mut self.parents),
+            Direction::Down => (&self.planned, &mut self.children),
         };
         for _ in 0..most {
             if level.is_empty() {
                 break;
             }
             for fields in own.chunks(FIELDS_IN_STATEMENT) {
-                conn.each(&stored(class, fields, way, &level), |row| {
+                conn.for_each_row(&load_relations(class, fields, way, &level), |row| {
                     let (record, parent, field) = (row.int(0)?, row.int(1)?, row.int(2)?);
                     if !planned.contains(&(record, field)) {
-                        let (here, there) = if way == Way::Up { (record, parent) } else { (parent, record) };
+                        let (here, there) = if way == Direction::Up { (record, parent) } else { (parent, record) };
                         further.entry(here).or_default().push(there);
                     }
                     Ok(())
@@ -145,7 +145,7 @@ impl Graph {
 }
 
 /// The stored relations of these fields from records to their parents, or to their children: record, parent and field.
-fn stored(class: &Class, fields: &[&ClassField], way: Way, records: &[i64]) -> Sql {
+fn load_relations(class: &Class, fields: &[&ClassField], way: Direction, records: &[i64]) -> Sql {
     let mut sql = Sql::new("");
     for (n, field) in fields.iter().enumerate() {
         let column = field.column();
@@ -153,8 +153,10 @@ fn stored(class: &Class, fields: &[&ClassField], way: Way, records: &[i64]) -> S
         sql.push(", CAST(").bind(field.id).push(" AS BIGINT) FROM ");
         sql.name(&table_of(class.id, field.table_number)).push(" x WHERE x.");
         match way {
-            Way::Up => sql.push("id").any(records.to_vec()).push(" AND x.").name(&column).push(" IS NOT NULL"),
-            Way::Down => sql.name(&column).any(records.to_vec()),
+            Direction::Up => {
+                sql.push("id").push_any(records.to_vec()).push(" AND x.").name(&column).push(" IS NOT NULL")
+            }
+            Direction::Down => sql.name(&column).push_any(records.to_vec()),
         };
     }
     sql

@@ -40,11 +40,11 @@ pub fn record_schema() -> Json {
 
 /// The schema of the answer to a create or a PATCH.
 pub fn changed_record_schema() -> Json {
-    or_hidden(record_schema())
+    with_hidden_record(record_schema())
 }
 
 /// The schema of a record as a write answers it: callers who may not view it get `id` and `object_class` alone.
-pub fn or_hidden(mut record: Json) -> Json {
+pub fn with_hidden_record(mut record: Json) -> Json {
     record["required"] = json!(["id", "object_class"]);
     openapi::titled("ObjectRecordCreated", record)
 }

@@ -1,20 +1,20 @@
 //! Brings what is stored beside the texts of records, words and folded copies, into line with them, some records at a time.
 
 use crate::classes::{Class, ClassField, table_of};
-use kit::rows::sql::{OWN, fold_column, joins, value};
+use kit::rows::sql::{OWN, fold_column, push_joins, value};
 use resource::fold;
-use store::{Conn, Error, Row, Sql, Words};
+use store::{Conn, Row, Sql, StoreError, Words};
 
 /// Feeds the words of some records to the text search again, from the one behind the number `after`. Returns the number of
 /// the last one; `None`: there was none.
-pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> Result<Option<i64>, Error> {
+pub fn words_of_page(conn: &mut Conn, class: &Class, after: i64, most: i64) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT t.n FROM ");
     sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
-    let numbers = conn.all(&sql, |row| row.int(0))?;
+    let numbers = conn.query_all(&sql, |row| row.int(0))?;
     let Some(last) = numbers.last().copied() else { return Ok(None) };
     let mut sql = Sql::new("SELECT t.n FROM ");
-    sql.name(&class.table()).push(" t WHERE t.n").any(numbers.clone()).push(" ORDER BY t.id FOR UPDATE");
-    conn.each(&sql, |_| Ok(()))?;
+    sql.name(&class.table()).push(" t WHERE t.n").push_any(numbers.clone()).push(" ORDER BY t.id FOR UPDATE");
+    conn.for_each_row(&sql, |_| Ok(()))?;
     let mut all = Vec::with_capacity(numbers.len());
     each_text_of(conn, class, &numbers, |row, texts| {
         let mut words = Words::default();
@@ -38,8 +38,8 @@ fn each_text_of(
     conn: &mut Conn,
     class: &Class,
     numbers: &[i64],
-    mut done: impl FnMut(&Row<'_>, &[&ClassField]) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut done: impl FnMut(&Row<'_>, &[&ClassField]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let [_, declared, _] = class.record.parts();
     let texts = || class.fields.iter().zip(declared).filter(|(field, _)| field.kind.is_text());
     let fields: Vec<&ClassField> = texts().map(|(field, _)| field).collect();
@@ -49,31 +49,37 @@ fn each_text_of(
         fold_column(sql.push(", "), OWN, field);
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
-    joins(&mut sql, OWN, &class.record, texts().map(|(_, field)| field));
-    conn.each(sql.push(" WHERE t.n").any(numbers), |row| done(row, &fields))
+    push_joins(&mut sql, OWN, &class.record, texts().map(|(_, field)| field));
+    conn.for_each_row(sql.push(" WHERE t.n").push_any(numbers), |row| done(row, &fields))
 }
 
 /// Brings the folded copies and the words of some records to the forms in which texts are compared, from the one behind the
 /// number `after`. Records that were changed before the moment `since` are left out, and so are those of ASCII texts, which
 /// are the same in all forms. Returns the number of the last one; `None`: there was none.
-pub fn refold_page(conn: &mut Conn, class: &Class, after: i64, most: i64, since: i64) -> Result<Option<i64>, Error> {
+pub fn refold_page(
+    conn: &mut Conn,
+    class: &Class,
+    after: i64,
+    most: i64,
+    since: i64,
+) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT t.n, t.modified_at FROM ");
     sql.name(&class.table()).push(" t WHERE t.n > ").bind(after).push(" ORDER BY t.n LIMIT ").bind(most);
-    let page = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let page = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let Some((last, _)) = page.last().copied() else { return Ok(None) };
     let changed: Vec<i64> = page.into_iter().filter(|(_, at)| *at >= since).map(|(n, _)| n).collect();
     let mut other_forms = Vec::new();
     each_text_of(conn, class, &changed, |row, texts| {
         let is_ascii = |at: usize| Ok(row.opt_text(TEXT_COLUMNS + 2 * at)?.is_none_or(str::is_ascii));
-        let are_ascii: Result<Vec<bool>, Error> = (0..texts.len()).map(is_ascii).collect();
+        let are_ascii: Result<Vec<bool>, StoreError> = (0..texts.len()).map(is_ascii).collect();
         if are_ascii?.contains(&false) {
             other_forms.push(row.int(0)?);
         }
         Ok(())
     })?;
     let mut sql = Sql::new("SELECT t.n FROM ");
-    sql.name(&class.table()).push(" t WHERE t.n").any(other_forms.clone()).push(" ORDER BY t.id FOR UPDATE");
-    conn.each(&sql, |_| Ok(()))?;
+    sql.name(&class.table()).push(" t WHERE t.n").push_any(other_forms.clone()).push(" ORDER BY t.id FOR UPDATE");
+    conn.for_each_row(&sql, |_| Ok(()))?;
     let (mut words, mut copies) = (Vec::new(), Vec::new());
     each_text_of(conn, class, &other_forms, |row, texts| {
         let mut of_record = Words::default();

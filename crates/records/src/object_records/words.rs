@@ -3,10 +3,10 @@
 
 use crate::bitmap::Bitmap;
 use crate::classes::Class;
-use crate::visible_records::{Visible, number};
-use kit::rows::sql::{OWN, fold_column, joins};
+use crate::visible_records::{VisibleRecords, number};
+use kit::rows::sql::{OWN, fold_column, push_joins};
 use resource::Field;
-use store::{Conn, Error, Sought, Sql, Words, each_word, sought};
+use store::{Conn, SearchWord, Sql, StoreError, Words, each_word, search_words};
 
 /// How many records are read at a time.
 const AT_A_TIME: usize = 1_000;
@@ -19,9 +19,14 @@ const ALL_COUNT: usize = 40_000;
 
 /// Those of the caller's records that have all words of a folded text: what [`Conn::search`] finds. `None`: there are no words,
 /// the caller may view many records, or this would take too long, so that the index is asked.
-pub fn among(conn: &mut Conn, class: &Class, visible: &Visible, folded: &str) -> Result<Option<Bitmap>, Error> {
+pub fn records_with_words(
+    conn: &mut Conn,
+    class: &Class,
+    visible: &VisibleRecords,
+    folded: &str,
+) -> Result<Option<Bitmap>, StoreError> {
     let Some(numbers) = visible.numbers().filter(|_| !visible.is_tested()) else { return Ok(None) };
-    let sought = sought(folded);
+    let sought = search_words(folded);
     if sought.is_empty() || sought.len() > MAX_SOUGHT {
         return Ok(None);
     }
@@ -31,8 +36,8 @@ pub fn among(conn: &mut Conn, class: &Class, visible: &Visible, folded: &str) ->
         let mut sql = Sql::new("SELECT t.n");
         texts.iter().for_each(|field| fold_column(sql.push(", "), OWN, field));
         sql.push(" FROM ").name(&class.table()).push(" t");
-        joins(&mut sql, OWN, &class.record, texts.iter().copied());
-        conn.each(sql.push(" WHERE t.n").any(some), |row| {
+        push_joins(&mut sql, OWN, &class.record, texts.iter().copied());
+        conn.for_each_row(sql.push(" WHERE t.n").push_any(some), |row| {
             let mut of_record = Vec::with_capacity(texts.len());
             for at in 1..=texts.len() {
                 of_record.extend(row.opt_text(at)?);
@@ -47,12 +52,12 @@ pub fn among(conn: &mut Conn, class: &Class, visible: &Visible, folded: &str) ->
             return Ok(None);
         }
     }
-    Ok(Some(Bitmap::of(found)))
+    Ok(Some(Bitmap::from_numbers(found)))
 }
 
 /// Whether texts have all of these words.
-fn has_all(texts: &[&str], sought: &[Sought]) -> bool {
-    let mut missing: Vec<&Sought> = sought.iter().collect();
+fn has_all(texts: &[&str], sought: &[SearchWord]) -> bool {
+    let mut missing: Vec<&SearchWord> = sought.iter().collect();
     let mut look_at = |word: &str| {
         missing.retain(|sought| match sought.is_beginning {
             true => !word.starts_with(&sought.word),
@@ -76,19 +81,19 @@ mod tests {
     #[test]
     fn all_words_must_be_there_the_last_one_as_a_beginning() {
         let texts = ["repair of a pump", "acme, inc. garcía", "東京都"];
-        let has = |text: &str| has_all(&texts, &sought(text));
+        let has = |text: &str| has_all(&texts, &search_words(text));
         assert!(has("acme") && has("acme repair") && has("pump pump rep") && has("garcia inc") && has("garcí"));
         assert!(!has("rep acme") && !has("acme other") && !has("epair"));
         assert!(has("京都") && has("京 acme") && has("都") && !has("都京"));
         let long = "word ".repeat(20_000);
-        let has = |text: &str| has_all(&[&long, "acme"], &sought(text));
+        let has = |text: &str| has_all(&[&long, "acme"], &search_words(text));
         assert!(has("word acm") && !has("word other"));
     }
 
     #[test]
     fn of_a_long_text_as_many_words_count_as_in_the_index() {
         let many: String = (0..20_000).map(|n| format!("w{n} ")).collect();
-        let has = |text: &str| has_all(&[&many, "last"], &sought(text));
+        let has = |text: &str| has_all(&[&many, "last"], &search_words(text));
         assert!(has("w19999") && !has("last"));
     }
 }

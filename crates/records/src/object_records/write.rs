@@ -2,37 +2,37 @@
 //! records in as many statements (`docs/reference/object-records.md`). Bodies are checked before, in `check.rs`.
 
 use super::files;
-use super::held::Held;
+use super::held::RecordAccess;
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::counts;
 use crate::field_type::FieldType;
 use crate::history_events::{self, Assignment, Events};
-use crate::object_records::read::shown;
+use crate::object_records::read::answer_value;
 use crate::tables::{self, unique_key};
-use crate::visible_records::Changed;
+use crate::visible_records::VersionChanges;
 use events::record_events::FieldValue;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::sql::{OWN, joins, stored, value};
+use kit::rows::sql::{OWN, push_joins, to_argument, value};
 use kit::rows::stored_value;
-use resource::{Changes, Field, Kind, Value, fold};
+use resource::{Changes, CheckedValue, Field, FieldKind, fold};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{HashMap, HashSet};
-use store::{Arg, Conn, Sql, Words};
+use store::{Argument, Conn, Sql, Words};
 
 /// A record that is to be made.
 #[derive(Default)]
-pub struct New {
+pub struct NewRecord {
     pub values: Changes,
     pub owner: Option<i64>,
     pub assignments: Vec<Assignment>,
     /// What a restored record keeps of the former one.
-    pub former: Option<Former>,
+    pub former: Option<RestoredOrigin>,
 }
 
 /// What a restored record keeps: its id, and who created it when.
 #[derive(Clone, Copy)]
-pub struct Former {
+pub struct RestoredOrigin {
     pub id: i64,
     pub created_at: i64,
     pub created_by: Option<i64>,
@@ -47,12 +47,12 @@ pub struct RecordHooks {
 }
 
 /// What is done with the new records of a class.
-pub type OnCreated = fn(&Request, &mut Conn, &Class, &[Made]) -> Result<(), Refusal>;
+pub type OnCreated = fn(&Request, &mut Conn, &Class, &[CreatedRecord]) -> Result<(), Refusal>;
 /// What is done with records that are deleted, by their ids.
 pub type OnDeleted = fn(&Request, &mut Conn, &[i64]) -> Result<(), Refusal>;
 
 /// A record that was made just now.
-pub struct Made {
+pub struct CreatedRecord {
     pub id: i64,
     /// Its number within the class.
     pub n: i64,
@@ -60,7 +60,7 @@ pub struct Made {
 }
 
 /// A stored record, with those of its values that were asked for.
-pub struct Stored {
+pub struct StoredRecord {
     pub id: i64,
     pub owner: Option<i64>,
     pub created_at: i64,
@@ -80,7 +80,7 @@ const MAX_BYTES_AT_ONCE: usize = 32 * 1024 * 1024;
 pub const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;
 
 /// Makes records of a class and returns their ids. The limit is checked last, since others wait for its row.
-pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) -> Result<Vec<i64>, Refusal> {
+pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<i64>, Refusal> {
     let ids = record_ids(conn, class, new)?;
     let numbers = insert_rows(request, conn, class, new, &ids)?;
     if class.fields.iter().any(|field| field.kind.is_text()) {
@@ -88,11 +88,11 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
             new.iter().zip(&numbers).map(|(new, n)| (*n, words_of(class, &new.values, None))).collect();
         conn.set_words(&class.table(), &words)?;
     }
-    let mut events = Events::of_request(request, conn, new.iter().filter_map(|new| new.owner))?;
-    let (mut changed, mut assigned) = (Changed::default(), Vec::<(i64, i64, &Assignment)>::new());
+    let mut events = Events::for_request(request, conn, new.iter().filter_map(|new| new.owner))?;
+    let (mut changed, mut assigned) = (VersionChanges::default(), Vec::<(i64, i64, &Assignment)>::new());
     for ((new, id), n) in new.iter().zip(&ids).zip(&numbers) {
-        events.created(*id, event_values(class, &new.values, |_, value| *value != Value::Null));
-        files::keep(request, conn, class, *id, &new.values, None)?;
+        events.push_created(*id, event_values(class, &new.values, |_, value| *value != CheckedValue::Null));
+        files::update_references(request, conn, class, *id, &new.values, None)?;
         let status = event_values(class, &new.values, |field, _| field.kind == FieldType::Status);
         if let Some(status) = status.into_iter().next() {
             events.status_initialized(*id, status);
@@ -111,14 +111,15 @@ pub fn insert(request: &Request, conn: &mut Conn, class: &Class, new: &[New]) ->
     }
     insert_assignments(request, conn, &assigned)?;
     let made = new.iter().zip(&ids).zip(&numbers).filter(|((new, _), _)| new.former.is_none());
-    let made: Vec<Made> = made.map(|((new, id), n)| Made { id: *id, n: *n, owner: new.owner }).collect();
+    let made: Vec<CreatedRecord> =
+        made.map(|((new, id), n)| CreatedRecord { id: *id, n: *n, owner: new.owner }).collect();
     if !made.is_empty() {
         let hooks = &request.app.slot::<RecordHooks>().created;
         hooks.iter().try_for_each(|created| created(request, conn, class, &made))?;
     }
-    events.put(request, conn)?;
-    changed.note(conn, class.id)?;
-    counts::take(conn, class.id, new.len() as i64)?;
+    events.write_to_outbox(request, conn)?;
+    changed.raise_versions(conn, class.id)?;
+    counts::add_records(conn, class.id, new.len() as i64)?;
     Ok(ids)
 }
 
@@ -127,14 +128,14 @@ fn insert_rows(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    new: &[New],
+    new: &[NewRecord],
     ids: &[i64],
-) -> Result<Vec<i64>, store::Error> {
+) -> Result<Vec<i64>, store::StoreError> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let own = |(new, id): (&New, &i64)| -> Vec<Arg> {
+    let own = |(new, id): (&NewRecord, &i64)| -> Vec<Argument> {
         let (created_at, created_by) =
             new.former.map_or((request.now, by), |former| (former.created_at, former.created_by));
-        let owned = |arg: Arg| if new.owner.is_some() { arg } else { Arg::Null };
+        let owned = |arg: Argument| if new.owner.is_some() { arg } else { Argument::Null };
         vec![
             (*id).into(),
             new.owner.into(),
@@ -162,10 +163,10 @@ fn insert_into(
     class: &Class,
     table: i64,
     columns: &[&str],
-    mut rows: Vec<Vec<Arg>>,
-    new: &[New],
+    mut rows: Vec<Vec<Argument>>,
+    new: &[NewRecord],
     then: &'static str,
-) -> Result<Vec<i64>, store::Error> {
+) -> Result<Vec<i64>, store::StoreError> {
     let fields: Vec<(&ClassField, &Field)> = fields_of(class, table).collect();
     for (row, new) in rows.iter_mut().zip(new) {
         fields.iter().for_each(|(field, declared)| push_args(row, field, declared, &new.values));
@@ -180,9 +181,9 @@ pub fn insert_assignments(
     request: &Request,
     conn: &mut Conn,
     all: &[(i64, i64, &Assignment)],
-) -> Result<(), store::Error> {
+) -> Result<(), store::StoreError> {
     for some in all.chunks(10_000) {
-        let rows: Vec<Vec<Arg>> =
+        let rows: Vec<Vec<Argument>> =
             some.iter().map(|(record, n, assignment)| assignment_row(request, *record, *n, assignment)).collect();
         tables::insert(conn, "record_assignees", &ASSIGNEE_COLUMNS, &rows, "")?;
     }
@@ -191,16 +192,16 @@ pub fn insert_assignments(
 
 const ASSIGNEE_COLUMNS: [&str; 6] = ["record", "n", "permission_set", "principal", "created_at", "created_by"];
 
-fn assignment_row(request: &Request, record: i64, n: i64, assignment: &Assignment) -> Vec<Arg> {
+fn assignment_row(request: &Request, record: i64, n: i64, assignment: &Assignment) -> Vec<Argument> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     vec![record.into(), n.into(), assignment.set.into(), assignment.principal.into(), request.now.into(), by.into()]
 }
 
-fn record_ids(conn: &mut Conn, class: &Class, new: &[New]) -> Result<Vec<i64>, Refusal> {
-    let former: Vec<Vec<Arg>> =
+fn record_ids(conn: &mut Conn, class: &Class, new: &[NewRecord]) -> Result<Vec<i64>, Refusal> {
+    let former: Vec<Vec<Argument>> =
         new.iter().filter_map(|new| Some(vec![new.former?.id.into(), class.id.into()])).collect();
     if former.is_empty() {
-        let rows: Vec<Vec<Arg>> = new.iter().map(|_| vec![class.id.into()]).collect();
+        let rows: Vec<Vec<Argument>> = new.iter().map(|_| vec![class.id.into()]).collect();
         return Ok(tables::insert(conn, "records", &["class_id"], &rows, "RETURNING id")?);
     }
     tables::insert(conn, "records", &["id", "class_id"], &former, "")?;
@@ -217,11 +218,11 @@ fn columns_of(field: &ClassField) -> impl Iterator<Item = String> {
     [Some(field.column()), field.fold_column()].into_iter().flatten()
 }
 
-fn push_args(row: &mut Vec<Arg>, field: &ClassField, declared: &Field, values: &Changes) {
-    let value = values.value(&field.alias).unwrap_or(&Value::Null);
-    row.push(stored(declared, value));
+fn push_args(row: &mut Vec<Argument>, field: &ClassField, declared: &Field, values: &Changes) {
+    let value = values.value(&field.alias).unwrap_or(&CheckedValue::Null);
+    row.push(to_argument(declared, value));
     if field.kind.is_text() {
-        row.push(if let Value::Text(text) = value { fold(text).into() } else { Arg::Null });
+        row.push(if let CheckedValue::Text(text) = value { fold(text).into() } else { Argument::Null });
     }
 }
 
@@ -230,7 +231,7 @@ fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words
     let mut words = Words::default();
     for field in class.fields.iter().filter(|field| field.kind.is_text()) {
         let value = changes.value(&field.alias).or_else(|| before?.value(&field.alias));
-        if let Some(Value::Text(text)) = value {
+        if let Some(CheckedValue::Text(text)) = value {
             words.add(&fold(text));
         }
     }
@@ -241,11 +242,11 @@ fn words_of(class: &Class, changes: &Changes, before: Option<&Changes>) -> Words
 fn event_values<'a>(
     class: &'a Class,
     values: &Changes,
-    wanted: impl Fn(&ClassField, &Value) -> bool,
+    wanted: impl Fn(&ClassField, &CheckedValue) -> bool,
 ) -> Vec<FieldValue<'a>> {
     let of = |field: &'a ClassField| {
-        let value = values.value(&field.alias).unwrap_or(&Value::Null);
-        wanted(field, value).then(|| history_events::value(field, shown(field.kind, value.to_json())))
+        let value = values.value(&field.alias).unwrap_or(&CheckedValue::Null);
+        wanted(field, value).then(|| history_events::value(field, answer_value(field.kind, value.to_json())))
     };
     class.fields.iter().filter_map(of).collect()
 }
@@ -256,8 +257,8 @@ pub fn each_stored(
     class: &Class,
     ids: Vec<i64>,
     is_wanted: impl Fn(&ClassField) -> bool,
-    mut done: impl FnMut(Stored),
-) -> Result<(), store::Error> {
+    mut done: impl FnMut(StoredRecord),
+) -> Result<(), store::StoreError> {
     let [_, declared, _] = class.record.parts();
     let wanted = class.fields.iter().zip(declared).filter(|(field, _)| is_wanted(field));
     let declared: Vec<&Field> = wanted.map(|(_, declared)| declared).collect();
@@ -266,16 +267,17 @@ pub fn each_stored(
         value(sql.push(", "), OWN, field, 0);
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
-    joins(&mut sql, OWN, &class.record, declared.iter().copied());
-    conn.each(sql.push(" WHERE t.id").any(ids), |row| {
+    push_joins(&mut sql, OWN, &class.record, declared.iter().copied());
+    conn.for_each_row(sql.push(" WHERE t.id").push_any(ids), |row| {
         let mut values = Changes::new();
         for (at, field) in declared.iter().enumerate().map(|(n, field)| (n + 5, field)) {
-            let is_null = matches!(field.kind, Kind::Set { .. } | Kind::Files { .. }) && row.opt_text(at)?.is_none();
-            let value = if is_null { Value::Null } else { stored_value(field, row, at)? };
+            let is_null =
+                matches!(field.kind, FieldKind::Set { .. } | FieldKind::Files { .. }) && row.opt_text(at)?.is_none();
+            let value = if is_null { CheckedValue::Null } else { stored_value(field, row, at)? };
             values.insert(field.name.clone(), value);
         }
         let (owner, created_at, created_by) = (row.opt_int(1)?, row.int(2)?, row.opt_int(3)?);
-        done(Stored { id: row.int(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
+        done(StoredRecord { id: row.int(0)?, owner, created_at, created_by, modified_at: row.int(4)?, values });
         Ok(())
     })
 }
@@ -285,54 +287,56 @@ pub fn most_bytes<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
     // A character takes up to six bytes.
     let text = |characters: usize| 6 * characters + 2;
     let of_kind = |field: &ClassField| match field.value_kind() {
-        Kind::Text { max, .. } | Kind::Url { max } | Kind::Email { max } => text(max),
-        Kind::Enum { choices } => choices.iter().map(|choice| text(choice.value.chars().count())).max().unwrap_or(0),
-        Kind::Set { choices, .. } => choices.iter().map(|choice| text(choice.value.chars().count()) + 1).sum(),
-        Kind::Files { max_items } => 21 * max_items,
+        FieldKind::Text { max, .. } | FieldKind::Url { max } | FieldKind::Email { max } => text(max),
+        FieldKind::Enum { choices } => {
+            choices.iter().map(|choice| text(choice.value.chars().count())).max().unwrap_or(0)
+        }
+        FieldKind::Set { choices, .. } => choices.iter().map(|choice| text(choice.value.chars().count()) + 1).sum(),
+        FieldKind::Files { max_items } => 21 * max_items,
         _ => 40,
     };
     fields.map(|field| field.alias.len() + 4 + of_kind(field)).sum()
 }
 
 /// How many records may be in memory at once with what they hold in these fields.
-fn at_once<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
+fn records_per_read<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
     MAX_BYTES_AT_ONCE / most_bytes(fields).clamp(1, MAX_RECORD_BYTES)
 }
 
 /// What the records of a write hold before it, in some of their fields. It is read once, under the locks of their rows; records
 /// that could fill the memory are read again by each part that asks.
-pub struct Before {
+pub struct StoredBefore {
     ids: Vec<i64>,
     values: Option<HashMap<i64, Changes>>,
 }
 
-impl Before {
+impl StoredBefore {
     /// Reads the wanted fields of records whose rows are locked.
     pub fn read(
         conn: &mut Conn,
         class: &Class,
         ids: Vec<i64>,
         is_wanted: impl Fn(&ClassField) -> bool,
-    ) -> Result<Before, store::Error> {
+    ) -> Result<StoredBefore, store::StoreError> {
         let wanted = class.fields.iter().filter(|field| is_wanted(field));
-        if ids.len() > at_once(wanted.clone()) {
-            return Ok(Before { ids, values: None });
+        if ids.len() > records_per_read(wanted.clone()) {
+            return Ok(StoredBefore { ids, values: None });
         }
         let mut values = HashMap::new();
         if !ids.is_empty() && wanted.count() > 0 {
             each_stored(conn, class, ids.clone(), is_wanted, |stored| drop(values.insert(stored.id, stored.values)))?;
         }
-        Ok(Before { ids, values: Some(values) })
+        Ok(StoredBefore { ids, values: Some(values) })
     }
 
     /// Calls `done` with the id of each record and what it holds in the wanted fields, which are among those that were read.
-    pub fn each(
+    pub fn for_each_record(
         &self,
         conn: &mut Conn,
         class: &Class,
         is_wanted: impl Fn(&ClassField) -> bool,
-        mut done: impl FnMut(i64, &str, &Value),
-    ) -> Result<(), store::Error> {
+        mut done: impl FnMut(i64, &str, &CheckedValue),
+    ) -> Result<(), store::StoreError> {
         let Some(all) = &self.values else {
             return each_stored(conn, class, self.ids.clone(), is_wanted, |stored| {
                 stored.values.iter().for_each(|(alias, value)| done(stored.id, alias, value));
@@ -347,13 +351,13 @@ impl Before {
     }
 
     /// Takes out what a record holds; `None` where it must be read again.
-    pub fn take(&mut self, id: i64) -> Option<Changes> {
+    pub fn remove(&mut self, id: i64) -> Option<Changes> {
         self.values.as_mut()?.remove(&id)
     }
 }
 
 /// A change of a stored record, whose row is locked.
-pub struct Change {
+pub struct RecordChange {
     pub id: i64,
     pub n: i64,
     pub values: Changes,
@@ -370,10 +374,10 @@ pub fn depended_on<'a>(class: &Class, aliases: HashSet<&'a str>) -> impl Fn(&Cla
     move |field| aliases.contains(field.alias.as_str()) || (has_text && field.kind.is_text())
 }
 
-impl Change {
+impl RecordChange {
     /// New values of a record that was not read before.
-    pub fn of_values(id: i64, n: i64, values: Changes) -> Change {
-        Change { id, n, values, owner: None, before: None }
+    pub fn from_values(id: i64, n: i64, values: Changes) -> RecordChange {
+        RecordChange { id, n, values, owner: None, before: None }
     }
 
     /// The owner before and after it, when these are two.
@@ -383,30 +387,30 @@ impl Change {
 }
 
 /// Changes records of a class.
-pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), Refusal> {
-    let owners = all.iter().filter_map(Change::new_owner).flatten().flatten();
-    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, owners)?);
+pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordChange]) -> Result<(), Refusal> {
+    let owners = all.iter().filter_map(RecordChange::new_owner).flatten().flatten();
+    let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, owners)?);
     free_unique_values(conn, class, all)?;
     let sent = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
     let is_read = depended_on(class, sent.collect());
-    for some in all.chunks(at_once(class.fields.iter().filter(|field| is_read(field)))) {
+    for some in all.chunks(records_per_read(class.fields.iter().filter(|field| is_read(field)))) {
         let unread = some.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
-        let mut before = Before::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
+        let mut before = StoredBefore::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
         update_some(request, conn, class, some, &mut before, (&mut changed, &mut events))?;
     }
-    events.put(request, conn)?;
-    Ok(changed.note(conn, class.id)?)
+    events.write_to_outbox(request, conn)?;
+    Ok(changed.raise_versions(conn, class.id)?)
 }
 
 /// Empties unique fields of records whose values other records of the request take over: an index refuses a value that two
 /// records have, though one of them gives it up in the next statement.
-fn free_unique_values(conn: &mut Conn, class: &Class, all: &[Change]) -> Result<(), store::Error> {
+fn free_unique_values(conn: &mut Conn, class: &Class, all: &[RecordChange]) -> Result<(), store::StoreError> {
     if all.len() < 2 {
         return Ok(());
     }
     let [_, declared, _] = class.record.parts();
     for (field, declared) in class.fields.iter().zip(declared).filter(|(field, _)| field.is_unique) {
-        let key = |change: &Change| unique_key(declared, change.values.value(&field.alias)?);
+        let key = |change: &RecordChange| unique_key(declared, change.values.value(&field.alias)?);
         let keys: HashMap<String, i64> = all.iter().filter_map(|change| Some((key(change)?, change.id))).collect();
         let changed: Vec<i64> =
             all.iter().filter(|change| change.values.value(&field.alias).is_some()).map(|change| change.id).collect();
@@ -428,7 +432,7 @@ fn free_unique_values(conn: &mut Conn, class: &Class, all: &[Change]) -> Result<
         if !freed.is_empty() {
             let mut sql = Sql::new("UPDATE ");
             sql.name(&table_of(class.id, field.table_number)).push(" SET ").name(&field.column());
-            conn.exec(sql.push(" = NULL WHERE id").any(freed))?;
+            conn.exec(sql.push(" = NULL WHERE id").push_any(freed))?;
         }
     }
     Ok(())
@@ -439,14 +443,14 @@ fn update_some(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[Change],
-    unread: &mut Before,
-    (changed, events): (&mut Changed, &mut Events),
+    all: &[RecordChange],
+    unread: &mut StoredBefore,
+    (changed, events): (&mut VersionChanges, &mut Events),
 ) -> Result<(), Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let mut words: Vec<(i64, Words)> = Vec::new();
     for change in all {
-        let read = if change.before.is_none() { unread.take(change.id) } else { None };
+        let read = if change.before.is_none() { unread.remove(change.id) } else { None };
         let before = change.before.as_ref().or(read.as_ref());
         let differs = |field: &ClassField| {
             let value = change.values.value(&field.alias);
@@ -474,10 +478,10 @@ fn update_some(
         if class.fields.iter().any(|field| field.kind.is_text() && differs(field)) {
             words.push((change.n, words_of(class, &change.values, before)));
         }
-        files::keep(request, conn, class, change.id, &change.values, before)?;
+        files::update_references(request, conn, class, change.id, &change.values, before)?;
         let values = event_values(class, &change.values, |field, _| differs(field));
         if !values.is_empty() {
-            events.changed(change.id, values);
+            events.push_values_changed(change.id, values);
         }
         let [before, owner] = owner.unwrap_or_default();
         if let Some(before) = before {
@@ -507,7 +511,7 @@ fn upsert_further(
     conn: &mut Conn,
     class: &Class,
     number: i64,
-    change: &Change,
+    change: &RecordChange,
     differs: impl Fn(&ClassField) -> bool,
 ) -> Result<(), Refusal> {
     let table = table_of(class.id, number);
@@ -523,51 +527,51 @@ fn upsert_further(
 
 /// The id of a new ownership. The first one of a record has the record's; later ones take ids from the same sequence, so that
 /// none is given twice.
-pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::Error> {
+pub fn new_ownership(conn: &mut Conn, class: &Class) -> Result<i64, store::StoreError> {
     let sql = Sql::new("INSERT INTO records(class_id) VALUES ($1) RETURNING id").arg(class.id);
-    let id = conn.one(&sql, |row| row.int(0))?;
+    let id = conn.query_one(&sql, |row| row.int(0))?;
     conn.exec(&Sql::new("DELETE FROM records WHERE id = $1").arg(id))?;
     Ok(id)
 }
 
 /// Deletes records of a class whose rows are locked, and keeps their values for a restore.
-pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[Held]) -> Result<(), Refusal> {
-    let (mut changed, mut events) = (Changed::default(), Events::of_request(request, conn, [])?);
+pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> Result<(), Refusal> {
+    let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, [])?);
     let ids: Vec<i64> = all.iter().map(|record| record.id).collect();
     let numbers: Vec<i64> = all.iter().map(|record| record.n).collect();
     for deleted in &request.app.slot::<RecordHooks>().deleted {
         deleted(request, conn, &ids)?;
     }
-    for some in ids.chunks(at_once(class.fields.iter())) {
-        keep(request, conn, class, some)?;
+    for some in ids.chunks(records_per_read(class.fields.iter())) {
+        store_deleted(request, conn, class, some)?;
     }
     let mut sql = Sql::new("DELETE FROM record_assignees WHERE record");
-    sql.any(ids.clone()).push(" RETURNING principal");
-    conn.each(&sql, |row| {
+    sql.push_any(ids.clone()).push(" RETURNING principal");
+    conn.for_each_row(&sql, |row| {
         changed.principal(row.int(0)?);
         Ok(())
     })?;
     conn.delete_words(&class.table(), &numbers)?;
     let mut sql = Sql::new("DELETE FROM ");
-    conn.exec(sql.name(&class.table()).push(" WHERE id").any(ids.clone()))?;
-    conn.exec(Sql::new("DELETE FROM records WHERE id").any(ids))?;
+    conn.exec(sql.name(&class.table()).push(" WHERE id").push_any(ids.clone()))?;
+    conn.exec(Sql::new("DELETE FROM records WHERE id").push_any(ids))?;
     for record in all {
         events.deleted(record.id);
         if let Some(owner) = record.owner {
             changed.owner(owner, -1);
         }
     }
-    events.put(request, conn)?;
+    events.write_to_outbox(request, conn)?;
     // The job that removes them for good learns when it is due.
     request.effects.after_commit(kit::jobs::wake);
-    changed.note(conn, class.id)?;
+    changed.raise_versions(conn, class.id)?;
     Ok(counts::give_back(conn, class.id, all.len() as i64)?)
 }
 
 /// Keeps records that are deleted.
-fn keep(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<(), store::Error> {
+fn store_deleted(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Result<(), store::StoreError> {
     let by = request.caller.as_ref().map(|caller| caller.user);
-    let mut kept: Vec<Vec<Arg>> = Vec::with_capacity(ids.len());
+    let mut kept: Vec<Vec<Argument>> = Vec::with_capacity(ids.len());
     each_stored(
         conn,
         class,
@@ -590,18 +594,18 @@ fn keep(request: &Request, conn: &mut Conn, class: &Class, ids: &[i64]) -> Resul
 }
 
 /// What a record is called.
-fn label(class: &Class, record: &Stored) -> String {
+fn label(class: &Class, record: &StoredRecord) -> String {
     let field = class.label_field.map(|at| &class.fields[at]);
     match field.and_then(|field| record.values.value(&field.alias)) {
-        Some(Value::Text(text)) => text.clone(),
+        Some(CheckedValue::Text(text)) => text.clone(),
         _ => format!("#{}", record.id),
     }
 }
 
 /// What a deleted record keeps, by the ids of its fields.
-fn content(class: &Class, record: &Stored) -> Json {
+fn content(class: &Class, record: &StoredRecord) -> Json {
     let value = |field: &ClassField| {
-        let value = record.values.value(&field.alias).filter(|value| **value != Value::Null)?;
+        let value = record.values.value(&field.alias).filter(|value| **value != CheckedValue::Null)?;
         Some((field.id.to_string(), value.to_json()))
     };
     let fields: Map<String, Json> = class.fields.iter().filter_map(value).collect();
@@ -613,13 +617,13 @@ fn content(class: &Class, record: &Stored) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use resource::{Body, Sent};
+    use resource::{JsonBody, JsonValue};
 
     fn fields(kind: &str, count: i64) -> Vec<ClassField> {
-        let body = Body::of(&json!({"label": "Of this kind", "alias": "a_field", "type": kind}));
-        let body = body.sent();
+        let body = JsonBody::from_json(&json!({"label": "Of this kind", "alias": "a_field", "type": kind}));
+        let body = body.as_value();
         let read =
-            |id| crate::object_classes::fields::read(id, &Sent::as_object(body, |_| true).unwrap()).ok().unwrap();
+            |id| crate::object_classes::fields::read(id, &JsonValue::as_object(body, |_| true).unwrap()).ok().unwrap();
         (0..count).map(read).collect()
     }
 
@@ -628,7 +632,7 @@ mod tests {
         for (kind, count, records) in
             [("integer", 20, 32_896), ("string", 20, 1_087), ("text", 1, 86), ("text", 31, 16), ("text", 500, 16)]
         {
-            assert_eq!(at_once(fields(kind, count).iter()), records, "{count} of {kind}");
+            assert_eq!(records_per_read(fields(kind, count).iter()), records, "{count} of {kind}");
         }
     }
 }

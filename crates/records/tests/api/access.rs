@@ -1,20 +1,20 @@
 //! `access/` of a class and of a record (`docs/reference/object-classes.md`, `docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{assignees, connectors, group, record, set, sql, with_class, with_class_set};
 use serde_json::{Value, json};
-use testkit::Client;
+use testkit::ApiClient;
 use testkit::message;
 use testkit::shown::{admin, user};
 
 const CLASS: &str = "/api/object-classes/1/access/";
 
-fn of_record(record: i64) -> String {
+fn record_path(record: i64) -> String {
     format!("/api/object-records/{record}/access/")
 }
 
 /// The actions that are true, as `resource.action`.
-fn held(answer: &Value) -> Vec<String> {
+fn true_actions(answer: &Value) -> Vec<String> {
     let resources = answer["permissions"].as_object().unwrap();
     let of = |(resource, actions): (&String, &Value)| {
         let actions = actions.as_object().unwrap().clone();
@@ -47,13 +47,13 @@ fn way(resource: &str, action: &str, source: &str, id: Value, name: Value, user_
 
 #[tokio::test]
 async fn each_thing_that_gives_an_action_is_told() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let ann = server.with_role(json!({"object_records": ["edit"]})).await;
     let team = group(&api, "Team", &[ann.id]).await;
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
-    api.post(&assignees(one, readers), json!([ann.id])).await.created();
-    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.created();
+    api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
+    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.expect_created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
     let role = api.get("/api/roles/?ordering=-id").await;
     let (role_id, role_name) = (role.column("id")[0].clone(), role.column("name")[0].clone());
@@ -76,14 +76,14 @@ async fn each_thing_that_gives_an_action_is_told() {
             way("object_records", "edit", "role", role_id, role_name, nobody.clone()),
         ],
     });
-    let path = of_record(one);
-    ann.get(&path).await.is(200, expected.clone());
-    ann.get(&format!("{path}?user={}", ann.id)).await.is(200, expected.clone());
-    api.get(&format!("{path}?user={}", ann.id)).await.is(200, expected);
+    let path = record_path(one);
+    ann.get(&path).await.expect_reply(200, expected.clone());
+    ann.get(&format!("{path}?user={}", ann.id)).await.expect_reply(200, expected.clone());
+    api.get(&format!("{path}?user={}", ann.id)).await.expect_reply(200, expected);
 
     // A super admin has every action by the account type, here also as owner of the record and of the class.
     let of_admin = api.get(&path).await.ok();
-    assert_eq!((of_admin["user"].clone(), held(&of_admin).len()), (admin(), 10));
+    assert_eq!((of_admin["user"].clone(), true_actions(&of_admin).len()), (admin(), 10));
     let owner = |source: &str| json!([source, null, null, null]);
     assert_eq!(
         sources(&of_admin),
@@ -94,23 +94,23 @@ async fn each_thing_that_gives_an_action_is_told() {
 
 #[tokio::test]
 async fn a_class_is_told_with_what_its_records_open() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let (ann, ben, carl) =
         (server.as_type("external").await, server.as_type("internal").await, server.as_type("internal").await);
-    ann.get(CLASS).await.is(404, message::not_found());
-    api.post(&assignees(one, readers), json!([ann.id])).await.created();
+    ann.get(CLASS).await.expect_reply(404, message::not_found());
+    api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
     // The class may be viewed since a record may be: there is no way that gives it.
     let answer = ann.get(CLASS).await.ok();
-    assert_eq!((held(&answer), answer["ways"].clone()), (vec!["object_classes.view".to_owned()], json!([])));
+    assert_eq!((true_actions(&answer), answer["ways"].clone()), (vec!["object_classes.view".to_owned()], json!([])));
     assert_eq!(answer["permissions"]["object_records"].as_object().unwrap().len(), 6);
 
     let team = group(&api, "Team", &[ben.id]).await;
     let keepers =
         json!({"name": "Keepers", "permissions": {"object_classes": ["edit_perm_set"], "object_records": ["create"]}});
-    api.post("/api/object-classes/1/permission-sets/", keepers).await.created();
-    api.post("/api/object-classes/1/permission-sets/2/assignees/user-groups/", json!([team])).await.created();
+    api.post("/api/object-classes/1/permission-sets/", keepers).await.expect_created();
+    api.post("/api/object-classes/1/permission-sets/2/assignees/user-groups/", json!([team])).await.expect_created();
     api.patch("/api/object-classes/1/permission-sets/1/", json!({"permissions": {"object_records": ["view"]}}))
         .await
         .ok();
@@ -118,7 +118,7 @@ async fn a_class_is_told_with_what_its_records_open() {
         (json!(["class_permission_set", 1, "everyone", null]), json!(["class_permission_set", 2, "Keepers", "Team"]));
     let answer = ben.get(CLASS).await.ok();
     assert_eq!(
-        held(&answer),
+        true_actions(&answer),
         [
             "object_classes.edit_perm_set",
             "object_classes.view",
@@ -130,29 +130,29 @@ async fn a_class_is_told_with_what_its_records_open() {
     assert_eq!(sources(&answer), [of_team, everyone.clone()]);
     // Who may change the sets asks about others, nobody else does.
     assert_eq!(sources(&ben.get(&format!("{CLASS}?user={}", carl.id)).await.ok()), [everyone]);
-    carl.get(&format!("{CLASS}?user={}", ben.id)).await.is(403, message::forbidden());
+    carl.get(&format!("{CLASS}?user={}", ben.id)).await.expect_reply(403, message::forbidden());
     carl.get(&format!("{CLASS}?user={}", carl.id)).await.ok();
     // What is for everyone is not for services.
     let service = server.as_type("service_external").await;
     let answer = api.get(&format!("{CLASS}?user={}", service.id)).await.ok();
-    assert_eq!((held(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
+    assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
 }
 
 #[tokio::test]
 async fn who_may_ask() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["edit"]})).await, record(&api).await);
-    let path = of_record(one);
-    let about = |user: &Client| format!("{path}?user={}", user.id);
+    let path = record_path(one);
+    let about = |user: &ApiClient| format!("{path}?user={}", user.id);
     let (ann, ben, stranger) =
         (server.as_type("external").await, server.as_type("internal").await, server.as_type("internal").await);
-    stranger.get(&path).await.is(404, message::not_found());
-    stranger.get(&of_record(999)).await.is(404, message::not_found());
-    api.post(&assignees(one, readers), json!([ann.id])).await.created();
+    stranger.get(&path).await.expect_reply(404, message::not_found());
+    stranger.get(&record_path(999)).await.expect_reply(404, message::not_found());
+    api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
     ann.get(&about(&ann)).await.ok();
-    ann.get(&about(&ben)).await.is(403, message::forbidden());
-    ann.get(&format!("{path}?user=999")).await.is(403, message::forbidden());
+    ann.get(&about(&ben)).await.expect_reply(403, message::forbidden());
+    ann.get(&format!("{path}?user=999")).await.expect_reply(403, message::forbidden());
     with_class_set(&api, ann.id, json!({"object_records": ["edit_owners"]})).await;
     // Whom the caller may not list is unknown to him.
     for unknown in [ben.id.to_string(), "999".to_owned(), "x".to_owned(), String::new()] {
@@ -161,31 +161,31 @@ async fn who_may_ask() {
     }
     // Of a stranger nothing is told but that; an account that is anonymized can do nothing, one that is deleted is unknown.
     let answer = api.get(&about(&stranger)).await.ok();
-    assert_eq!((held(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
-    api.post(&assignees(one, readers), json!([ben.id, stranger.id])).await.created();
-    assert_eq!(held(&api.get(&about(&ben)).await.ok()), ["object_records.edit", "object_records.view"]);
+    assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
+    api.post(&assignees(one, readers), json!([ben.id, stranger.id])).await.expect_created();
+    assert_eq!(true_actions(&api.get(&about(&ben)).await.ok()), ["object_records.edit", "object_records.view"]);
     // One that is deactivated can do nothing now, but has what is given to it.
     let ways = api.get(&about(&ben)).await["ways"].clone();
     api.post(&format!("/api/users/{}/deactivate/", ben.id), json!({})).await.ok();
     let answer = api.get(&about(&ben)).await.ok();
-    assert_eq!((held(&answer), &answer["ways"]), (Vec::<String>::new(), &ways));
+    assert_eq!((true_actions(&answer), &answer["ways"]), (Vec::<String>::new(), &ways));
     api.post(&format!("/api/users/{}/anonymize/", ben.id), json!({})).await.ok();
     let answer = api.get(&about(&ben)).await.ok();
-    assert_eq!((held(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
-    api.delete(&format!("/api/users/{}/", stranger.id)).await.is_empty();
+    assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
+    api.delete(&format!("/api/users/{}/", stranger.id)).await.expect_empty();
     let errors = json!({"user": [format!("Invalid pk {} - object does not exist.", stranger.id)]});
     api.get(&about(&stranger)).await.refuses(errors);
 }
 
 #[tokio::test]
 async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let ann = server.with_role(json!({"object_records": ["view"]})).await;
     let role = api.get("/api/roles/?ordering=-id").await["results"][0].clone();
     let team = group(&api, "Team", &[ann.id]).await;
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
-    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.created();
+    api.post(&format!("{}user-groups/", assignees(one, readers)), json!([team])).await.expect_created();
     with_class_set(&api, ann.id, json!({"object_records": ["view"]})).await;
     // Who may view no group but one of which all are members.
     let (owner, keeper) = (server.as_type("external").await, server.as_type("external").await);
@@ -201,8 +201,8 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
         .clone();
     api.patch(&format!("{sets}{members}/"), view).await.ok();
     api.patch(&format!("/api/object-records/{one}/"), json!({"owner": owner.id})).await.ok();
-    let path = format!("{}?user={}", of_record(one), ann.id);
-    let named = async |client: &Client, path: &str| {
+    let path = format!("{}?user={}", record_path(one), ann.id);
+    let named = async |client: &ApiClient, path: &str| {
         let answer = client.get(path).await.ok();
         let ways = answer["ways"].as_array().unwrap().iter().filter(|way| way["action"] == "view");
         ways.map(|way| json!([way["source"], way["id"], way["name"], way["user_group"]])).collect::<Vec<_>>()
@@ -220,7 +220,7 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
         of_set(json!({"id": team, "name": "Team"})),
     ];
     // Each sees all of what gives something to themselves.
-    assert_eq!(named(&ann, &of_record(one)).await, all);
+    assert_eq!(named(&ann, &record_path(one)).await, all);
     assert_eq!(named(&api, &path).await, all);
     // By the rights to view it, everything is named.
     let viewer = server.with_role(json!({"users": ["list"], "roles": ["view"], "user_groups": ["view"]})).await;
@@ -234,31 +234,31 @@ async fn what_gives_something_to_others_is_named_if_the_caller_may_view_it() {
 
 #[tokio::test]
 async fn an_agent_has_what_sets_give_to_its_connector() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, &[(7, "Claude"), (9, "Elsewhere")]).await;
     let (editors, one) =
         (set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await, record(&api).await);
-    let path = of_record(one);
+    let path = record_path(one);
     let give = json!({"mcp_permissions": [{"connector": 7, "permissions": {"object_records": ["edit"]}}]});
     api.patch(&format!("/api/object-classes/1/record-permission-sets/{editors}/"), give).await.ok();
     // Ownership, account type and class ownership give an agent nothing.
     let answer = api.get(&format!("{path}?connector=7")).await.ok();
-    assert_eq!((held(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
+    assert_eq!((true_actions(&answer), answer["ways"].clone()), (Vec::<String>::new(), json!([])));
     let ann = server.as_type("internal").await;
     let team = group(&api, "Team", &[ann.id]).await;
-    api.post(&format!("{}user-groups/", assignees(one, editors)), json!([team])).await.created();
+    api.post(&format!("{}user-groups/", assignees(one, editors)), json!([team])).await.expect_created();
     let answer = ann.get(&format!("{path}?connector=7")).await.ok();
-    assert_eq!(held(&answer), ["object_records.edit", "object_records.view"]);
+    assert_eq!(true_actions(&answer), ["object_records.edit", "object_records.view"]);
     assert_eq!(sources(&answer), [json!(["record_permission_set", editors, "Editors", "Team"])]);
     assert_eq!(
-        held(&ann.get(&path).await.ok()),
+        true_actions(&ann.get(&path).await.ok()),
         ["object_records.delete", "object_records.edit", "object_records.view"]
     );
     // A connector that is not associated with the class has nothing, whatever was saved.
     sql(&server, &["INSERT INTO record_set_connectors(permission_set, connector, permissions) VALUES (1, 9, 64)"])
         .await;
-    assert_eq!(held(&ann.get(&format!("{path}?connector=9")).await.ok()), Vec::<String>::new());
+    assert_eq!(true_actions(&ann.get(&format!("{path}?connector=9")).await.ok()), Vec::<String>::new());
     for unknown in ["8", "x"] {
         let errors = json!({"connector": [format!("Invalid pk {unknown} - object does not exist.")]});
         ann.get(&format!("{path}?connector={unknown}")).await.refuses(errors);

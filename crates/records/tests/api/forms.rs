@@ -1,11 +1,11 @@
 //! `/api/object-class-forms/` (`docs/reference/forms.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{assignees, number, record, set, set_limits, sql, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, at_once, one_wins};
+use testkit::{ApiClient, SECOND, one_wins, send_concurrently};
 
 const FORMS: &str = "/api/object-class-forms/";
 const LOG: &str = "/api/administration/log/?resource=object_class_forms";
@@ -19,8 +19,8 @@ fn body(name: &str) -> Value {
 }
 
 /// Makes a form of class 1; its address.
-async fn form(api: &Client, name: &str) -> String {
-    address(&api.post(FORMS, body(name)).await.created())
+async fn form(api: &ApiClient, name: &str) -> String {
+    address(&api.post(FORMS, body(name)).await.expect_created())
 }
 
 fn address(form: &Value) -> String {
@@ -28,23 +28,23 @@ fn address(form: &Value) -> String {
 }
 
 /// The form as GET and lists show it, with what they tell of records.
-fn listed(form: &Value, records: Value) -> Value {
+fn form_json(form: &Value, records: Value) -> Value {
     let mut listed = form.clone();
     listed.as_object_mut().unwrap().shift_remove("configuration");
     listed["_meta"]["permissions"]["object_records"] = records;
     listed
 }
 
-fn of_records(holds: bool) -> Value {
+fn record_permissions(holds: bool) -> Value {
     json!({"create": holds, "list": holds, "view": holds, "edit": holds, "delete": holds})
 }
 
 #[tokio::test]
 async fn a_form_from_its_making_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     sql(&server, COMPONENTS).await;
-    api.get(FORMS).await.is(200, page(json!([])));
+    api.get(FORMS).await.expect_reply(200, page(json!([])));
     let body = json!({
         "name": " New order ", "object_class": 1, "type": "create", "is_enabled": true, "custom_components": [5, 3, 5],
         "configuration": {"rows": [{"field": "title", "width": 0.5}], "title": "Ä\n"}, "uuid": testkit::UUID, "planet": 1,
@@ -64,13 +64,13 @@ async fn a_form_from_its_making_to_its_end() {
             },
         },
     });
-    made.is(201, shown.clone());
+    made.expect_reply(201, shown.clone());
     let one = address(&made.json);
     let got = api.get(&one).await;
-    got.is(200, listed(&shown, json!({"create": true})));
+    got.expect_reply(200, form_json(&shown, json!({"create": true})));
     assert_eq!(got.header("etag"), made.header("etag"));
-    api.get(&format!("{one}configuration/")).await.is(200, json!({"configuration": shown["configuration"]}));
-    api.get(FORMS).await.is(200, page(json!([listed(&shown, of_records(true))])));
+    api.get(&format!("{one}configuration/")).await.expect_reply(200, json!({"configuration": shown["configuration"]}));
+    api.get(FORMS).await.expect_reply(200, page(json!([form_json(&shown, record_permissions(true))])));
 
     server.advance(SECOND);
     // The class and the type stay; what is not sent stays.
@@ -86,20 +86,20 @@ async fn a_form_from_its_making_to_its_end() {
     ] {
         shown[name] = value;
     }
-    changed.is(200, shown.clone());
+    changed.expect_reply(200, shown.clone());
     assert_eq!(changed.header("etag"), api.get(&one).await.header("etag"));
     let unless = |known: &str| api.call("PATCH", &one).header("if-match", known).json(&json!({"is_enabled": false}));
-    unless(made.header("etag")).send().await.is(412, message::detail("Object has been changed."));
+    unless(made.header("etag")).send().await.expect_reply(412, message::detail("Object has been changed."));
     unless(changed.header("etag")).send().await.ok();
     let delete = api.call("DELETE", &one).header("if-match", made.header("etag")).send().await;
-    delete.is(412, message::detail("Object has been changed."));
+    delete.expect_reply(412, message::detail("Object has been changed."));
 
-    api.delete(&one).await.is_empty();
+    api.delete(&one).await.expect_empty();
     for path in [&one, &format!("{one}configuration/"), &format!("{FORMS}{}/", testkit::UUID), &format!("{FORMS}1/")] {
-        api.get(path).await.is(404, message::not_found());
+        api.get(path).await.expect_reply(404, message::not_found());
     }
-    api.patch(&one, json!({})).await.is(404, message::not_found());
-    api.delete(&one).await.is(404, message::not_found());
+    api.patch(&one, json!({})).await.expect_reply(404, message::not_found());
+    api.delete(&one).await.expect_reply(404, message::not_found());
     assert_eq!(number(&server, "SELECT count(*) FROM object_class_form_components").await, 0);
 
     let log = api.get(LOG).await;
@@ -129,7 +129,7 @@ async fn a_form_from_its_making_to_its_end() {
 
 #[tokio::test]
 async fn wrong_bodies_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let one = form(&api, "Taken").await;
     form(&api, "Other").await;
@@ -172,9 +172,11 @@ async fn wrong_bodies_are_refused() {
         "is_enabled": ["Must be a valid boolean."], "custom_components": ["Invalid pk 9 - object does not exist."],
     }));
     // In another class the name is free.
-    api.post("/api/object-classes/", json!({"name": "Other"})).await.created();
-    api.post(FORMS, with("object_class", json!(2))).await.created();
-    api.post(FORMS, json!({"name": "TAKEN", "object_class": 2, "type": "create", "configuration": 1})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
+    api.post(FORMS, with("object_class", json!(2))).await.expect_created();
+    api.post(FORMS, json!({"name": "TAKEN", "object_class": 2, "type": "create", "configuration": 1}))
+        .await
+        .expect_created();
 
     for (name, value, text) in [
         ("name", json!(null), null),
@@ -193,7 +195,7 @@ async fn wrong_bodies_are_refused() {
 
 #[tokio::test]
 async fn a_configuration_is_any_json_within_bounds() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let one = form(&api, "Form").await;
     let configure = async |text: &str| {
@@ -227,8 +229,8 @@ async fn a_configuration_is_any_json_within_bounds() {
     }
     // Blanks do not count; the levels of a body and its bytes do.
     configure(&format!("[{}]", " ".repeat(MIB + 1))).await.ok();
-    configure(&nested(100)).await.is(400, message::detail("JSON parse error - too deep."));
-    configure(&text(2 * MIB)).await.is(413, message::detail("Request body is too large."));
+    configure(&nested(100)).await.expect_reply(400, message::detail("JSON parse error - too deep."));
+    configure(&text(2 * MIB)).await.expect_reply(413, message::detail("Request body is too large."));
 
     // Of a long one the log tells the size.
     let long = format!("{} bytes", 65 * 1024);
@@ -246,7 +248,7 @@ async fn a_configuration_is_any_json_within_bounds() {
 
 #[tokio::test]
 async fn custom_components_are_enabled_ones() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     sql(&server, COMPONENTS).await;
     let one = form(&api, "Form").await;
@@ -287,12 +289,12 @@ async fn custom_components_are_enabled_ones() {
 
 #[tokio::test]
 async fn forms_are_for_those_who_may_view_their_class() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
-    api.post("/api/object-classes/", json!({"name": "Hidden"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Hidden"})).await.expect_created();
     let mut hidden = body("Hidden");
     hidden["object_class"] = json!(2);
-    let hidden = address(&api.post(FORMS, hidden).await.created());
+    let hidden = address(&api.post(FORMS, hidden).await.expect_created());
     let one = form(&api, "Form").await;
 
     // By a role, by a class set, by the right to create records, by a record set.
@@ -309,74 +311,75 @@ async fn forms_are_for_those_who_may_view_their_class() {
     with_class_set(&api, creator.id, json!({"object_records": ["create"]})).await;
     with_class_set(&api, editor.id, json!({"object_classes": ["edit"]})).await;
     let viewers = set(&api, "Viewers", json!({"object_records": ["view"]})).await;
-    api.post(&assignees(record(&api).await, viewers), json!([of_record.id])).await.created();
-    let ownership = api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created()[0]["id"].clone();
+    api.post(&assignees(record(&api).await, viewers), json!([of_record.id])).await.expect_created();
+    let ownership =
+        api.post("/api/object-classes/1/owners/", json!([owner.id])).await.expect_created()[0]["id"].clone();
 
     let permissions = |edits: bool, records: Value| json!({"list": true, "view": true, "edit": edits, "create": edits, "delete": edits, "object_records": records});
     let only_create = json!({"create": true, "list": false, "view": false, "edit": false, "delete": false});
     for (caller, edits, records) in [
-        (&by_set, false, of_records(false)),
+        (&by_set, false, record_permissions(false)),
         (&creator, false, only_create),
-        (&of_record, false, of_records(false)),
-        (&editor, true, of_records(false)),
-        (&owner, true, of_records(true)),
+        (&of_record, false, record_permissions(false)),
+        (&editor, true, record_permissions(false)),
+        (&owner, true, record_permissions(true)),
     ] {
         let list = caller.get(FORMS).await.ok();
         assert_eq!((&list["total_count"], &list["filtered_count"]), (&json!(1), &json!(1)), "{list:#}");
         assert_eq!(list["results"][0]["_meta"]["permissions"], permissions(edits, records.clone()));
         let shown = caller.get(&one).await.ok();
         assert_eq!(shown["_meta"]["permissions"], permissions(edits, json!({"create": records["create"]})));
-        caller.get(&format!("{one}configuration/")).await.is(200, json!({"configuration": {}}));
+        caller.get(&format!("{one}configuration/")).await.expect_reply(200, json!({"configuration": {}}));
         // The other class is as if it were not there.
         for path in [&hidden, &format!("{hidden}configuration/")] {
-            caller.get(path).await.is(404, message::not_found());
+            caller.get(path).await.expect_reply(404, message::not_found());
         }
-        caller.patch(&hidden, json!({"name": null})).await.is(404, message::not_found());
-        caller.delete(&hidden).await.is(404, message::not_found());
+        caller.patch(&hidden, json!({"name": null})).await.expect_reply(404, message::not_found());
+        caller.delete(&hidden).await.expect_reply(404, message::not_found());
         let mut there = body("Hidden");
         there["object_class"] = json!(2);
         let unknown = "Invalid pk 2 - object class does not exist.";
         caller.post(FORMS, there).await.refuses(json!({"object_class": [unknown]}));
         if edits {
-            let made = caller.post(FORMS, body("Another")).await.created();
+            let made = caller.post(FORMS, body("Another")).await.expect_created();
             caller.patch(&address(&made), json!({"name": "Changed"})).await.ok();
-            caller.delete(&address(&made)).await.is_empty();
+            caller.delete(&address(&made)).await.expect_empty();
         } else {
             let wrong = json!({"object_class": ["You do not have permission to use this object class."]});
             // Which names there are is not told by this.
             caller.post(FORMS, body("Form")).await.refuses(wrong);
-            caller.patch(&one, json!({"name": null})).await.is(403, message::forbidden());
-            caller.delete(&one).await.is(403, message::forbidden());
+            caller.patch(&one, json!({"name": null})).await.expect_reply(403, message::forbidden());
+            caller.delete(&one).await.expect_reply(403, message::forbidden());
         }
         caller.options(FORMS).await.ok();
     }
     assert_eq!(by_role.get(FORMS).await.ok()["total_count"], 2);
-    stranger.get(FORMS).await.is(200, page(json!([])));
-    stranger.get(&one).await.is(404, message::not_found());
-    stranger.patch(&one, json!({})).await.is(404, message::not_found());
-    stranger.delete(&one).await.is(404, message::not_found());
+    stranger.get(FORMS).await.expect_reply(200, page(json!([])));
+    stranger.get(&one).await.expect_reply(404, message::not_found());
+    stranger.patch(&one, json!({})).await.expect_reply(404, message::not_found());
+    stranger.delete(&one).await.expect_reply(404, message::not_found());
     stranger.options(FORMS).await.ok();
     let unknown = json!({"object_class": ["Invalid pk 1 - object class does not exist."]});
     stranger.post(FORMS, body("Form")).await.refuses(unknown);
-    api.options(&one).await.is(405, message::detail("Method \"OPTIONS\" not allowed."));
+    api.options(&one).await.expect_reply(405, message::detail("Method \"OPTIONS\" not allowed."));
     // A right that ends takes effect at once.
-    api.delete(&format!("/api/object-classes/1/owners/{ownership}/")).await.is_empty();
-    owner.get(&one).await.is(404, message::not_found());
-    owner.get(FORMS).await.is(200, page(json!([])));
+    api.delete(&format!("/api/object-classes/1/owners/{ownership}/")).await.expect_empty();
+    owner.get(&one).await.expect_reply(404, message::not_found());
+    owner.get(FORMS).await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn lists_are_filtered_and_sorted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let other = server.as_type("super_admin").await;
-    api.post("/api/object-classes/", json!({"name": "Other"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     let mut uuids = Vec::new();
     for (caller, name, class, is_enabled) in [(&api, "b", 1, true), (&other, "A", 2, false), (&api, "c", 2, true)] {
         let body = json!({
             "name": name, "object_class": class, "type": "create", "configuration": 1, "is_enabled": is_enabled,
         });
-        uuids.push(caller.post(FORMS, body).await.created()["uuid"].as_str().unwrap().to_owned());
+        uuids.push(caller.post(FORMS, body).await.expect_created()["uuid"].as_str().unwrap().to_owned());
         server.advance(SECOND);
     }
     other.patch(&format!("{FORMS}{}/", uuids[0]), json!({})).await.ok();
@@ -423,44 +426,44 @@ async fn lists_are_filtered_and_sorted() {
 
 #[tokio::test]
 async fn a_class_has_so_many_forms() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     set_limits(&server, json!({"object_class_forms": 3})).await;
     assert_eq!(api.options(FORMS).await.ok()["restrictions"], json!({"limit_items": 3}));
     form(&api, "First").await;
     let second = form(&api, "Second").await;
     let calls = (0..12).map(|n| api.call("POST", FORMS).json(&body(&format!("Form {n}"))));
-    let refused = message::exceeded("3 standalone forms for the class");
-    one_wins(&at_once(calls).await, 201, &refused);
-    api.post(FORMS, body("More")).await.is(400, refused);
+    let refused = message::limit_exceeded("3 standalone forms for the class");
+    one_wins(&send_concurrently(calls).await, 201, &refused);
+    api.post(FORMS, body("More")).await.expect_reply(400, refused);
     // Another class has its own.
-    api.post("/api/object-classes/", json!({"name": "Other"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     let mut there = body("More");
     there["object_class"] = json!(2);
-    api.post(FORMS, there).await.created();
-    api.delete(&second).await.is_empty();
+    api.post(FORMS, there).await.expect_created();
+    api.delete(&second).await.expect_empty();
     form(&api, "More").await;
 }
 
 #[tokio::test]
 async fn of_creates_with_one_name_one_wins() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let calls = (0..12).map(|_| api.call("POST", FORMS).json(&body("Form")));
-    one_wins(&at_once(calls).await, 201, &json!({"name": ["This field must be unique."]}));
+    one_wins(&send_concurrently(calls).await, 201, &json!({"name": ["This field must be unique."]}));
 }
 
 #[tokio::test]
 async fn forms_go_with_their_class() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     sql(&server, COMPONENTS).await;
     let one = form(&api, "Form").await;
     api.patch(&one, json!({"custom_components": [3]})).await.ok();
     form(&api, "Second").await;
-    api.delete("/api/object-classes/1/").await.is_empty();
-    api.get(&one).await.is(404, message::not_found());
-    api.get(FORMS).await.is(200, page(json!([])));
+    api.delete("/api/object-classes/1/").await.expect_empty();
+    api.get(&one).await.expect_reply(404, message::not_found());
+    api.get(FORMS).await.expect_reply(200, page(json!([])));
     assert_eq!(number(&server, "SELECT count(*) FROM object_class_forms").await, 0);
     assert_eq!(number(&server, "SELECT count(*) FROM object_class_form_components").await, 0);
 }

@@ -35,8 +35,8 @@ mod walk;
 struct Api;
 
 impl testkit::Api for Api {
-    const DOMAINS: &'static [&'static kit::domain::Domain] =
-        &[&events::DOMAIN, &files::DOMAIN, &administration::DOMAIN, &identity::DOMAIN, &records::DOMAIN];
+    const MODULES: &'static [&'static kit::domain::Module] =
+        &[&events::MODULE, &files::MODULE, &administration::MODULE, &identity::MODULE, &records::MODULE];
 }
 
-type Server = testkit::Server<Api>;
+type TestServer = testkit::TestServer<Api>;

@@ -1,23 +1,23 @@
 //! `/api/object-classes/{id}/fields/` (`docs/reference/object-class-fields.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::FIELDS;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, eventually};
+use testkit::{ApiClient, SECOND, eventually};
 
 /// A server with one class, and its first super admin.
-async fn with_class() -> (Server, Client) {
-    let server = Server::start().await;
+async fn with_class() -> (TestServer, ApiClient) {
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.post("/api/object-classes/", json!({"name": "Invoice"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Invoice"})).await.expect_created();
     (server, api)
 }
 
 /// A field of a type with no more than it needs.
-fn of_type(kind: &str, label: &str) -> Value {
+fn field_body(kind: &str, label: &str) -> Value {
     let mut field = json!({"label": label, "type": kind});
     if ["enum", "set", "status"].contains(&kind) {
         field["options"] = json!([{"value": "a", "text": "A"}, {"value": "b", "text": "B"}]);
@@ -32,8 +32,8 @@ fn of_type(kind: &str, label: &str) -> Value {
 }
 
 /// Makes a record with these values; the record.
-async fn record(api: &Client, class: i64, fields: Value) -> Value {
-    api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.created()
+async fn record(api: &ApiClient, class: i64, fields: Value) -> Value {
+    api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.expect_created()
 }
 
 #[tokio::test]
@@ -50,9 +50,9 @@ async fn a_field_from_its_declaration_to_its_end() {
         "label": " Invoice no. ", "description": "As printed", "type": "string", "id": 9, "options": 5, "scale": "x",
     });
     let created = api.post(FIELDS, body).await;
-    created.is(201, field.clone());
-    api.get("/api/object-classes/1/fields/1/").await.is(200, field.clone());
-    api.get(FIELDS).await.is(200, page(json!([field])));
+    created.expect_reply(201, field.clone());
+    api.get("/api/object-classes/1/fields/1/").await.expect_reply(200, field.clone());
+    api.get(FIELDS).await.expect_reply(200, page(json!([field])));
     assert_eq!(record(&api, 1, json!({"invoice_no": "A-1"})).await["fields"], json!({"invoice_no": "A-1"}));
     api.patch("/api/object-classes/1/", json!({"label_field": "invoice_no"})).await.ok();
 
@@ -66,17 +66,17 @@ async fn a_field_from_its_declaration_to_its_end() {
     // Alias and type stay.
     let change = json!({"label": "Number", "max_length": 2, "alias": "other", "type": "text"});
     let patch = || second.call("PATCH", "/api/object-classes/1/fields/1/").header("if-match", &tag).json(&change);
-    patch().send().await.is(200, field.clone());
-    patch().send().await.is(412, json!({"detail": "Object has been changed."}));
+    patch().send().await.expect_reply(200, field.clone());
+    patch().send().await.expect_reply(412, json!({"detail": "Object has been changed."}));
     // A new bound holds for later writes.
     api.post("/api/object-classes/1/object-records/", json!({"fields": {"invoice_no": "A-2"}}))
         .await
         .refuses(json!({"fields": {"invoice_no": ["Ensure this field has no more than 2 characters."]}}));
     assert_eq!(api.get("/api/object-records/1/").await.ok()["fields"], json!({"invoice_no": "A-1"}));
 
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
-    api.get("/api/object-classes/1/fields/1/").await.is(404, message::not_found());
-    api.get(FIELDS).await.is(200, page(json!([])));
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
+    api.get("/api/object-classes/1/fields/1/").await.expect_reply(404, message::not_found());
+    api.get(FIELDS).await.expect_reply(200, page(json!([])));
     assert_eq!(api.get("/api/object-records/1/").await.ok()["fields"], json!({}));
     assert_eq!(api.get("/api/object-classes/1/").await.ok()["label_field"], Value::Null);
     let log = api.get("/api/administration/log/?resource=object_class_fields&ordering=id").await;
@@ -115,7 +115,7 @@ async fn each_type_shows_what_it_adds() {
             "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
         });
         field.as_object_mut().unwrap().extend(added.as_object().unwrap().clone());
-        api.post(FIELDS, of_type(kind, kind)).await.is(201, field);
+        api.post(FIELDS, field_body(kind, kind)).await.expect_reply(201, field);
     }
     let made = record(&api, 1, json!({})).await;
     let names: Vec<&String> = made["fields"].as_object().unwrap().keys().collect();
@@ -135,7 +135,7 @@ async fn aliases_follow_from_labels_and_some_are_reserved() {
         ("日本", "field_"),
         ("名", "field_2"),
     ] {
-        assert_eq!(api.post(FIELDS, of_type("boolean", label)).await.created()["alias"], alias, "{label}");
+        assert_eq!(api.post(FIELDS, field_body("boolean", label)).await.expect_created()["alias"], alias, "{label}");
     }
     let refused = |alias: &str| format!("Name {alias} is reserved and cannot be used.");
     for (alias, message) in [
@@ -151,9 +151,9 @@ async fn aliases_follow_from_labels_and_some_are_reserved() {
         api.post(FIELDS, body).await.refuses(json!({"alias": [message]}));
     }
     // Another class may have the alias, too.
-    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     let other = json!({"label": "x", "type": "date", "alias": "owner_2"});
-    api.post("/api/object-classes/2/fields/", other).await.created();
+    api.post("/api/object-classes/2/fields/", other).await.expect_created();
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn what_a_declaration_breaks_is_told_by_field() {
     api.post(FIELDS, json!({})).await.refuses(json!({
         "label": ["This field is required."], "type": ["This field is required."],
     }));
-    api.get(FIELDS).await.is(200, page(json!([])));
+    api.get(FIELDS).await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
@@ -279,9 +279,9 @@ async fn defaults_are_shown_as_values_are_and_are_for_records_made_later() {
         ("user", json!(1), json!(1)),
         ("relation", json!(1), json!(1)),
     ] {
-        let mut body = of_type(kind, kind);
+        let mut body = field_body(kind, kind);
         body["default"] = sent;
-        let field = api.post(FIELDS, body).await.created();
+        let field = api.post(FIELDS, body).await.expect_created();
         assert_eq!(field["default"], shown, "{kind}");
         let made = record(&api, 1, json!({})).await;
         assert_eq!(made["fields"][kind], shown, "{kind}");
@@ -298,14 +298,14 @@ async fn options_are_added_and_renamed_but_none_in_use_is_removed() {
     let options = |values: &[&str]| json!({"options": values.iter().map(|value| json!({"value": value, "text": value})).collect::<Vec<_>>()});
     let in_use = |value: &str| json!({"options": [format!("Option {value} is in use.")]});
     for kind in ["enum", "set", "status"] {
-        let mut body = of_type(kind, kind);
+        let mut body = field_body(kind, kind);
         body["options"] = options(&["a", "b", "c", "d"])["options"].clone();
         body["default"] = if kind == "set" { json!(["d"]) } else { json!("d") };
-        api.post(FIELDS, body).await.created();
+        api.post(FIELDS, body).await.expect_created();
     }
     record(&api, 1, json!({"enum": "b", "set": ["a", "b"], "status": "b"})).await;
     let deleted = record(&api, 1, json!({"enum": "c", "set": ["c"], "status": "c"})).await;
-    api.delete(&format!("/api/object-records/{}/", deleted["id"])).await.is_empty();
+    api.delete(&format!("/api/object-records/{}/", deleted["id"])).await.expect_empty();
     for id in 1..=3 {
         let field = format!("/api/object-classes/1/fields/{id}/");
         let kept = ["a", "b", "c", "d", "new"];
@@ -337,7 +337,7 @@ async fn unique_fields_keep_values_apart_letter_by_letter() {
     let (_server, api) = with_class().await;
     let unique = json!({"fields": {"no": ["This field must be unique."]}});
     let records = "/api/object-classes/1/object-records/";
-    api.post(FIELDS, json!({"label": "No", "type": "string", "is_unique": true})).await.created();
+    api.post(FIELDS, json!({"label": "No", "type": "string", "is_unique": true})).await.expect_created();
     for no in [json!("a"), json!("A"), Value::Null, Value::Null] {
         record(&api, 1, json!({"no": no})).await;
     }
@@ -349,31 +349,31 @@ async fn unique_fields_keep_values_apart_letter_by_letter() {
     let make_unique = async || api.patch("/api/object-classes/1/fields/1/", json!({"is_unique": true})).await;
     make_unique().await.refuses(repeated.clone());
     assert_eq!(api.get("/api/object-classes/1/fields/1/").await.ok()["is_unique"], false);
-    api.delete(&format!("/api/object-records/{}/", second["id"])).await.is_empty();
+    api.delete(&format!("/api/object-records/{}/", second["id"])).await.expect_empty();
     assert_eq!(make_unique().await.ok()["is_unique"], true);
 
     // Older records would all hold the same status.
-    let mut status = of_type("status", "Status");
+    let mut status = field_body("status", "Status");
     status["is_unique"] = json!(true);
     api.post(FIELDS, status).await.refuses(repeated);
 }
 
 /// Waits until a field says whether it is indexed.
-async fn is_indexed(api: &Client, field: i64) {
+async fn wait_for_index(api: &ApiClient, field: i64) {
     let path = format!("/api/object-classes/1/fields/{field}/");
     eventually(async || api.get(&path).await.ok()["is_indexed"] == true).await;
 }
 
 /// The names of the indexes of a class's fields.
-async fn indexes(server: &Server) -> Vec<String> {
+async fn indexes(server: &TestServer) -> Vec<String> {
     let read = |conn: &mut Conn| {
         let sql = match conn.is_embedded() {
             true => "SELECT name FROM sqlite_schema WHERE type = 'index' AND name LIKE 'r1_f%' ORDER BY name",
             false => "SELECT CAST(indexname AS TEXT) FROM pg_indexes WHERE indexname LIKE 'r1_f%' ORDER BY 1",
         };
-        conn.all(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()))
+        conn.query_all(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()))
     };
-    server.build.db.read::<_, Error>(read).await.unwrap()
+    server.build.db.read::<_, StoreError>(read).await.unwrap()
 }
 
 #[tokio::test]
@@ -381,17 +381,17 @@ async fn an_index_is_made_by_a_job_and_dropped_at_once() {
     let (server, api) = with_class().await;
     for label in ["a", "b"] {
         let field = json!({"label": label, "type": "string", "is_indexed": true});
-        assert_eq!(api.post(FIELDS, field).await.created()["is_indexed"], false);
+        assert_eq!(api.post(FIELDS, field).await.expect_created()["is_indexed"], false);
     }
-    is_indexed(&api, 1).await;
-    is_indexed(&api, 2).await;
+    wait_for_index(&api, 1).await;
+    wait_for_index(&api, 2).await;
     assert_eq!(indexes(&server).await, ["r1_f1", "r1_f2"]);
     let changed = api.patch("/api/object-classes/1/fields/1/", json!({"is_indexed": false})).await.ok();
     assert_eq!(changed["is_indexed"], false);
     assert_eq!(indexes(&server).await, ["r1_f2"]);
     api.patch("/api/object-classes/1/fields/1/", json!({"is_indexed": true})).await.ok();
-    is_indexed(&api, 1).await;
-    api.delete("/api/object-classes/1/fields/2/").await.is_empty();
+    wait_for_index(&api, 1).await;
+    api.delete("/api/object-classes/1/fields/2/").await.expect_empty();
     assert_eq!(indexes(&server).await, ["r1_f1"]);
 }
 
@@ -400,9 +400,9 @@ async fn twenty_fields_are_indexed_at_most() {
     let (_server, api) = with_class().await;
     let field = |n: usize| json!({"label": n.to_string(), "type": "integer", "is_indexed": n <= 20});
     for n in 1..=21 {
-        api.post(FIELDS, field(n)).await.created();
+        api.post(FIELDS, field(n)).await.expect_created();
     }
-    let exceeded = message::exceeded("20 Indexed Fields");
+    let exceeded = message::limit_exceeded("20 Indexed Fields");
     api.post(FIELDS, field(20)).await.refuses(exceeded.clone());
     let index = json!({"is_indexed": true});
     api.patch("/api/object-classes/1/fields/21/", index.clone()).await.refuses(exceeded);
@@ -414,10 +414,10 @@ async fn twenty_fields_are_indexed_at_most() {
 
 #[tokio::test]
 async fn a_relation_needs_edit_of_both_classes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["Own", "Other"] {
-        api.post("/api/object-classes/", json!({"name": name})).await.created();
+        api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
     }
     let keeper = server.as_type("internal").await;
     let give = async |class: i64, actions: Value| {
@@ -425,7 +425,7 @@ async fn a_relation_needs_edit_of_both_classes() {
         let name = format!("{class} {actions}");
         let body = json!({"name": name, "permissions": {"object_classes": actions, "object_records": ["delete"]}});
         let set = api.post(&sets, body).await.id();
-        api.post(&format!("{sets}{set}/assignees/users/"), json!([keeper.id])).await.created();
+        api.post(&format!("{sets}{set}/assignees/users/"), json!([keeper.id])).await.expect_created();
     };
     give(1, json!(["edit"])).await;
     give(2, json!(["view"])).await;
@@ -436,11 +436,11 @@ async fn a_relation_needs_edit_of_both_classes() {
     keeper.get("/api/object-classes/2/").await.ok();
     relate(2).await.refuses(json!({"related_object_class": ["Invalid pk 2 - object does not exist."]}));
     relate(3).await.refuses(json!({"related_object_class": ["Invalid pk 3 - object does not exist."]}));
-    relate(1).await.created();
+    relate(1).await.expect_created();
     give(2, json!(["edit"])).await;
-    let field = relate(2).await.created();
+    let field = relate(2).await.expect_created();
     // What is there stays when the right has ended.
-    api.delete("/api/object-classes/2/permission-sets/5/").await.is_empty();
+    api.delete("/api/object-classes/2/permission-sets/5/").await.expect_empty();
     keeper.patch(&format!("/api/object-classes/1/fields/{}/", field["id"]), json!({"label": "Renamed"})).await.ok();
 }
 
@@ -448,7 +448,7 @@ async fn a_relation_needs_edit_of_both_classes() {
 async fn relations_make_no_circles_and_no_long_chains_of_classes() {
     let (_server, api) = with_class().await;
     for n in 2..=12 {
-        api.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.created();
+        api.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.expect_created();
     }
     let relate = async |child: i64, parent: i64| {
         let body = json!({"label": "Parent", "type": "relation", "related_object_class": parent});
@@ -456,18 +456,18 @@ async fn relations_make_no_circles_and_no_long_chains_of_classes() {
     };
     let refused = |message: &str| json!({"related_object_class": [message]});
     for child in 2..=5 {
-        relate(child, child - 1).await.created();
+        relate(child, child - 1).await.expect_created();
     }
     for child in 7..=11 {
-        relate(child, child - 1).await.created();
+        relate(child, child - 1).await.expect_created();
     }
     // A class may relate to itself.
-    relate(1, 1).await.created();
+    relate(1, 1).await.expect_created();
     relate(1, 5).await.refuses(refused("Circular relations are not allowed."));
-    relate(11, 7).await.created();
+    relate(11, 7).await.expect_created();
     // 1 to 5 and 6 to 11 are eleven.
     relate(6, 5).await.refuses(refused("Limit of 10 relation levels has been exceeded."));
-    relate(6, 4).await.created();
+    relate(6, 4).await.expect_created();
     relate(12, 11).await.refuses(refused("Limit of 10 relation levels has been exceeded."));
 }
 
@@ -477,19 +477,21 @@ async fn limits_are_told_with_their_names() {
     let limits = format!("/api/builds/{}/limits/", testkit::DOMAIN);
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
     operator.patch(&limits, json!({"object_relations_top_parent": 1, "object_relations_children": 2})).await.ok();
-    api.post("/api/object-classes/", json!({"name": "Second"})).await.created();
-    api.post("/api/object-classes/", json!({"name": "Third"})).await.created();
-    let to_first = of_type("relation", "First");
-    api.post(FIELDS, to_first.clone()).await.created();
-    api.post(FIELDS, to_first.clone()).await.refuses(message::exceeded("1 Object Relation Parents"));
-    api.post("/api/object-classes/2/fields/", to_first.clone()).await.created();
-    api.post("/api/object-classes/3/fields/", to_first).await.refuses(message::exceeded("2 Object Relation Children"));
+    api.post("/api/object-classes/", json!({"name": "Second"})).await.expect_created();
+    api.post("/api/object-classes/", json!({"name": "Third"})).await.expect_created();
+    let to_first = field_body("relation", "First");
+    api.post(FIELDS, to_first.clone()).await.expect_created();
+    api.post(FIELDS, to_first.clone()).await.refuses(message::limit_exceeded("1 Object Relation Parents"));
+    api.post("/api/object-classes/2/fields/", to_first.clone()).await.expect_created();
+    api.post("/api/object-classes/3/fields/", to_first)
+        .await
+        .refuses(message::limit_exceeded("2 Object Relation Children"));
 
     // Longer ones than an index takes are neither unique nor indexed.
     operator.patch(&limits, json!({"api_object_field_string_type_length_limit": 600})).await.ok();
     for (property, max_length) in [("is_required", 600), ("is_unique", 400), ("is_indexed", 400)] {
         let field = json!({"label": "x", "type": "string", property: true});
-        assert_eq!(api.post("/api/object-classes/3/fields/", field).await.created()["max_length"], max_length);
+        assert_eq!(api.post("/api/object-classes/3/fields/", field).await.expect_created()["max_length"], max_length);
     }
 
     operator
@@ -500,8 +502,8 @@ async fn limits_are_told_with_their_names() {
     api.post(FIELDS, string(11))
         .await
         .refuses(json!({"max_length": ["Ensure this value is less than or equal to 10."]}));
-    api.post(FIELDS, string(10)).await.created();
-    api.post(FIELDS, string(10)).await.refuses(message::exceeded("2 Object Class Fields"));
+    api.post(FIELDS, string(10)).await.expect_created();
+    api.post(FIELDS, string(10)).await.refuses(message::limit_exceeded("2 Object Class Fields"));
     let document = api.options(FIELDS).await.ok();
     assert_eq!(document["restrictions"], json!({"limit_items": 2}));
     let schema = document["details"]["schema"].as_array().unwrap();
@@ -516,19 +518,19 @@ async fn limits_are_told_with_their_names() {
 async fn a_status_is_never_null_and_older_records_hold_its_initial() {
     let (_server, api) = with_class().await;
     record(&api, 1, json!({})).await;
-    let mut status = of_type("status", "Status");
+    let mut status = field_body("status", "Status");
     let value = "it's \\ \"a\" ß";
     status["options"] = json!([{"value": value, "text": "First"}, {"value": "b", "text": "Second"}]);
     status["initial"] = json!(value);
-    api.post(FIELDS, status.clone()).await.created();
+    api.post(FIELDS, status.clone()).await.expect_created();
     api.post(FIELDS, status).await.refuses(json!({"type": ["A class has one status field at most."]}));
     assert_eq!(api.get("/api/object-records/1/").await.ok()["fields"], json!({"status": value}));
     let null = json!({"fields": {"status": ["This field may not be null."]}});
     api.patch("/api/object-records/1/", json!({"fields": {"status": null}})).await.refuses(null);
     assert_eq!(record(&api, 1, json!({"status": "b"})).await["fields"], json!({"status": "b"}));
     // After it is gone, there may be another one, of which records hold the initial again.
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
-    api.post(FIELDS, of_type("status", "Status")).await.created();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
+    api.post(FIELDS, field_body("status", "Status")).await.expect_created();
     for id in [1, 2] {
         assert_eq!(api.get(&format!("/api/object-records/{id}/")).await.ok()["fields"], json!({"status": "a"}));
     }
@@ -540,23 +542,23 @@ async fn a_field_with_values_is_deleted_by_those_who_may_edit_the_records() {
     let editor = server.as_type("internal").await;
     let set = json!({"name": "Designers", "permissions": {"object_classes": ["edit"]}});
     let sets = "/api/object-classes/1/permission-sets/";
-    let set = api.post(sets, set).await.created()["id"].clone();
-    api.post(&format!("{sets}{set}/assignees/users/"), json!([editor.id])).await.created();
+    let set = api.post(sets, set).await.expect_created()["id"].clone();
+    api.post(&format!("{sets}{set}/assignees/users/"), json!([editor.id])).await.expect_created();
     for label in ["Held", "Empty"] {
-        api.post(FIELDS, of_type("integer", label)).await.created();
+        api.post(FIELDS, field_body("integer", label)).await.expect_created();
     }
     record(&api, 1, json!({"held": 1})).await;
-    editor.delete("/api/object-classes/1/fields/1/").await.is(403, message::forbidden());
-    editor.delete("/api/object-classes/1/fields/2/").await.is_empty();
+    editor.delete("/api/object-classes/1/fields/1/").await.expect_reply(403, message::forbidden());
+    editor.delete("/api/object-classes/1/fields/2/").await.expect_empty();
     let set_with_edit = json!({"permissions": {"object_records": ["edit"]}});
     api.patch(&format!("{sets}{set}/"), set_with_edit).await.ok();
-    editor.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    editor.delete("/api/object-classes/1/fields/1/").await.expect_empty();
 }
 
 #[tokio::test]
 async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
     let (server, api) = with_class().await;
-    api.post(FIELDS, of_type("integer", "Amount")).await.created();
+    api.post(FIELDS, field_body("integer", "Amount")).await.expect_created();
     let single = "/api/object-classes/1/fields/1/";
     let stranger = server.as_type("internal").await;
     for reply in [
@@ -573,35 +575,35 @@ async fn who_views_a_class_reads_its_fields_and_who_edits_it_changes_them() {
         // What is wrong with the body is told of a field that is there.
         api.patch("/api/object-classes/1/fields/2/", json!([])).await,
     ] {
-        reply.is(404, message::not_found());
+        reply.expect_reply(404, message::not_found());
     }
     api.patch(single, json!([]))
         .await
-        .is(400, json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]}));
+        .expect_reply(400, json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]}));
     let creator = server.with_role(json!({"object_records": ["create"]})).await;
     creator.get(single).await.ok();
     assert_eq!(creator.get(FIELDS).await.ids(), [1]);
     for reply in
         [creator.post(FIELDS, json!({})).await, creator.patch(single, json!({})).await, creator.delete(single).await]
     {
-        reply.is(403, message::forbidden());
+        reply.expect_reply(403, message::forbidden());
     }
     let designer = server.with_role(json!({"object_classes": ["list", "view", "edit"]})).await;
-    designer.post(FIELDS, of_type("date", "Due")).await.created();
+    designer.post(FIELDS, field_body("date", "Due")).await.expect_created();
     // A field of another class is none of this one.
-    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
-    api.get("/api/object-classes/2/fields/1/").await.is(404, message::not_found());
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
+    api.get("/api/object-classes/2/fields/1/").await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn lists_are_in_the_order_of_positions() {
     let (_server, api) = with_class().await;
     for (label, position) in [("c", json!(3)), ("a", json!(1)), ("b", json!(3)), ("d", Value::Null)] {
-        let mut body = of_type("integer", label);
+        let mut body = field_body("integer", label);
         if !position.is_null() {
             body["position"] = position;
         }
-        api.post(FIELDS, body).await.created();
+        api.post(FIELDS, body).await.expect_created();
     }
     let labels = async |query: &str| api.get(&format!("{FIELDS}{query}")).await.column("label");
     assert_eq!(labels("").await, ["a", "c", "b", "d"]);
@@ -617,7 +619,7 @@ async fn lists_are_in_the_order_of_positions() {
 #[tokio::test]
 async fn a_position_is_a_number_from_zero() {
     let (_server, api) = with_class().await;
-    let field = api.post(FIELDS, of_type("integer", "First")).await.id();
+    let field = api.post(FIELDS, field_body("integer", "First")).await.id();
     let path = format!("{FIELDS}{field}/");
     let most = i64::from(i32::MAX);
     for (position, message) in [
@@ -626,7 +628,7 @@ async fn a_position_is_a_number_from_zero() {
         (Value::Null, "This field may not be null."),
         (json!("1"), "A valid integer is required."),
     ] {
-        let mut body = of_type("integer", "Second");
+        let mut body = field_body("integer", "Second");
         body["position"] = position.clone();
         api.post(FIELDS, body).await.refuses(json!({"position": [message]}));
         api.patch(&path, json!({"position": position})).await.refuses(json!({"position": [message]}));
@@ -636,7 +638,7 @@ async fn a_position_is_a_number_from_zero() {
         assert_eq!(api.patch(&path, json!({"position": position})).await.ok()["position"], position);
     }
     // Behind the last possible one is none: the id decides.
-    assert_eq!(api.post(FIELDS, of_type("integer", "Second")).await.created()["position"], most);
+    assert_eq!(api.post(FIELDS, field_body("integer", "Second")).await.expect_created()["position"], most);
     assert_eq!(api.get(FIELDS).await.column("label"), ["First", "Second"]);
 }
 
@@ -644,7 +646,7 @@ async fn a_position_is_a_number_from_zero() {
 async fn words_of_a_deleted_field_are_found_no_more() {
     let (_server, api) = with_class().await;
     for label in ["One", "Two"] {
-        api.post(FIELDS, of_type("string", label)).await.created();
+        api.post(FIELDS, field_body("string", label)).await.expect_created();
     }
     for n in 0..60 {
         record(&api, 1, json!({"one": format!("apple {n}"), "two": "pear"})).await;
@@ -654,7 +656,7 @@ async fn words_of_a_deleted_field_are_found_no_more() {
         found["filtered_count"].as_i64().unwrap()
     };
     assert_eq!([found("apple").await, found("pear").await], [60, 60]);
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     eventually(async || found("apple").await == 0).await;
     assert_eq!(found("pear").await, 60);
 }
@@ -663,20 +665,20 @@ async fn words_of_a_deleted_field_are_found_no_more() {
 async fn the_values_of_a_deleted_field_are_gone() {
     let (server, api) = with_class().await;
     let label = json!({"label": "Title", "type": "string", "is_unique": true});
-    api.post(FIELDS, label.clone()).await.created();
+    api.post(FIELDS, label.clone()).await.expect_created();
     let batch = "/api/object-classes/1/object-records/batch/";
     let items: Vec<Value> = (0..250).map(|n| json!({"fields": {"title": n.to_string()}})).collect();
-    api.post(batch, json!({"items": items})).await.created();
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.post(batch, json!({"items": items})).await.expect_created();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     // Another one of its name begins with nothing.
-    api.post(FIELDS, label).await.created();
+    api.post(FIELDS, label).await.expect_created();
     assert_eq!(api.get("/api/object-records/7/").await["fields"], json!({"title": null}));
     assert_eq!(record(&api, 1, json!({"title": "7"})).await["fields"], json!({"title": "7"}));
     let left = |conn: &mut Conn| {
         let sql = Sql::new("SELECT count(*) FROM r1 WHERE f1 IS NOT NULL OR f1_fold IS NOT NULL");
-        if conn.is_embedded() { conn.one(&sql, |row| row.int(0)) } else { Ok(0) }
+        if conn.is_embedded() { conn.query_one(&sql, |row| row.int(0)) } else { Ok(0) }
     };
-    eventually(async || server.build.db.read::<_, Error>(left).await == Ok(0)).await;
+    eventually(async || server.build.db.read::<_, StoreError>(left).await == Ok(0)).await;
 }
 
 #[tokio::test]
@@ -684,15 +686,15 @@ async fn a_class_that_has_had_many_fields_answers_until_it_gets_no_more() {
     let (server, api) = with_class().await;
     let have_had = async || {
         let had = Sql::new("UPDATE object_classes SET fields_made = fields_made + 99");
-        server.build.db.write::<_, Error>(move |conn| conn.exec(&had)).await.unwrap();
+        server.build.db.write::<_, StoreError>(move |conn| conn.exec(&had)).await.unwrap();
     };
     for n in 0..50 {
-        api.post(FIELDS, json!({"label": format!("f{n}"), "type": "integer"})).await.created();
+        api.post(FIELDS, json!({"label": format!("f{n}"), "type": "integer"})).await.expect_created();
         have_had().await;
     }
-    api.post(FIELDS, of_type("integer", "more"))
+    api.post(FIELDS, field_body("integer", "more"))
         .await
-        .is(400, json!({"detail": "This class cannot have another field."}));
+        .expect_reply(400, json!({"detail": "This class cannot have another field."}));
     let fields: serde_json::Map<String, Value> = (0..50).map(|n| (format!("f{n}"), json!(n))).collect();
     assert_eq!(record(&api, 1, json!(fields)).await["fields"], json!(fields));
     api.patch("/api/object-records/1/", json!({"fields": {"f49": 7}})).await.ok();
@@ -705,10 +707,10 @@ async fn a_class_that_has_had_many_fields_answers_until_it_gets_no_more() {
 async fn five_hundred_texts_fit_into_a_record() {
     let (_server, api) = with_class().await;
     for n in 0..500 {
-        api.post(FIELDS, json!({"label": format!("f{n}"), "type": "string"})).await.created();
+        api.post(FIELDS, json!({"label": format!("f{n}"), "type": "string"})).await.expect_created();
     }
-    let exceeded = message::exceeded("500 Object Class Fields");
-    api.post(FIELDS, of_type("integer", "more")).await.refuses(exceeded);
+    let exceeded = message::limit_exceeded("500 Object Class Fields");
+    api.post(FIELDS, field_body("integer", "more")).await.refuses(exceeded);
     let fields: serde_json::Map<String, Value> =
         (0..500).map(|n| (format!("f{n}"), json!(format!("{n:0>3}{}", "ß".repeat(252))))).collect();
     let made = record(&api, 1, json!(fields)).await;
@@ -721,12 +723,12 @@ async fn five_hundred_texts_fit_into_a_record() {
 async fn a_class_describes_its_records() {
     let (server, api) = with_class().await;
     let required = json!({"label": "No", "type": "string", "max_length": 9, "is_required": true});
-    api.post(FIELDS, required).await.created();
-    api.post(FIELDS, of_type("status", "Status")).await.created();
+    api.post(FIELDS, required).await.expect_created();
+    api.post(FIELDS, field_body("status", "Status")).await.expect_created();
     for (kind, bound) in [("integer", "max_value"), ("decimal", "precision"), ("document", "max_num_of_files")] {
-        let mut field = of_type(kind, kind);
+        let mut field = field_body(kind, kind);
         field[bound] = json!(9);
-        api.post(FIELDS, field).await.created();
+        api.post(FIELDS, field).await.expect_created();
     }
     let path = "/api/object-classes/1/openapi.json";
     let document = api.get(path).await.ok();
@@ -797,22 +799,22 @@ async fn a_class_describes_its_records() {
 
     let creator = server.with_role(json!({"object_records": ["create"]})).await;
     creator.get(path).await.ok();
-    server.as_type("internal").await.get(path).await.is(404, message::not_found());
+    server.as_type("internal").await.get(path).await.expect_reply(404, message::not_found());
 }
 
 /// A class with more options than a document that names them several times may take in memory.
 #[tokio::test]
 async fn the_options_of_a_class_may_be_many() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let options: Vec<Value> =
         (0..500).map(|n| json!({"value": format!("{n:050}"), "text": format!("Option {n:090}")})).collect();
     let declare = async |class: i64, count: usize| {
-        api.post("/api/object-classes/", json!({"name": format!("Class {class}")})).await.created();
+        api.post("/api/object-classes/", json!({"name": format!("Class {class}")})).await.expect_created();
         for n in 0..count {
             let kind = if n % 2 == 0 { "enum" } else { "set" };
             let field = json!({"label": format!("f{n}"), "type": kind, "options": options});
-            api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+            api.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
         }
         let described = api.options(&format!("/api/object-classes/{class}/object-records/")).await.ok().clone();
         (described, api.get(&format!("/api/object-classes/{class}/openapi.json")).await.ok().clone())
@@ -836,7 +838,7 @@ async fn the_options_of_a_class_may_be_many() {
     assert_eq!([names(&few_openapi), names(&many_openapi)], [true, false]);
     // A body is checked by them all the same.
     let records = "/api/object-classes/2/object-records/";
-    api.post(records, json!({"fields": {"f11": [options[499]["value"]]}})).await.created();
+    api.post(records, json!({"fields": {"f11": [options[499]["value"]]}})).await.expect_created();
     let wrong = json!({"fields": {"f0": ["x is not a valid choice."]}});
     api.post(records, json!({"fields": {"f0": "x"}})).await.refuses(wrong);
 }

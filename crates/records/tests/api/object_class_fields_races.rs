@@ -1,35 +1,38 @@
 //! What holds of the fields of classes however many declare them at once, and while records are written. Each crowd is
 //! small, so that it runs with the other tests; `CHANCERY_TEST_ROUNDS` repeats it.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{FIELDS, RECORDS, options};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use store::{Conn, Error};
-use testkit::message::exceeded;
-use testkit::{Call, Client, at_once, one_wins, rounds};
+use store::{Conn, StoreError};
+use testkit::message::limit_exceeded;
+use testkit::{ApiClient, PreparedCall, one_wins, rounds, send_concurrently};
 use tokio::task::JoinSet;
 
 /// A server with so many classes, and its first super admin.
-async fn with_classes(count: usize) -> (Server, Client) {
-    let server = Server::start().await;
+async fn with_classes(count: usize) -> (TestServer, ApiClient) {
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 1..=count {
-        api.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.created();
+        api.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.expect_created();
     }
     (server, api)
 }
 
 /// Sixteen callers who repeat the same work until they are stopped.
-struct Writers {
+struct ConcurrentCallers {
     is_over: Arc<AtomicBool>,
     tasks: JoinSet<Duration>,
 }
 
-impl Writers {
-    fn start<F: Future + Send>(api: &Client, work: impl Fn(Client) -> F + Clone + Send + 'static) -> Writers {
+impl ConcurrentCallers {
+    fn start<F: Future + Send>(
+        api: &ApiClient,
+        work: impl Fn(ApiClient) -> F + Clone + Send + 'static,
+    ) -> ConcurrentCallers {
         let (is_over, mut tasks) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
         for _ in 0..16 {
             let (api, is_over, work) = (api.clone(), is_over.clone(), work.clone());
@@ -43,7 +46,7 @@ impl Writers {
                 longest
             });
         }
-        Writers { is_over, tasks }
+        ConcurrentCallers { is_over, tasks }
     }
 
     /// Stops them and returns the longest time that the work took one of them.
@@ -59,9 +62,9 @@ async fn a_class_gets_one_status() {
     for _ in 0..rounds(2) {
         let body =
             |n: usize| json!({"label": format!("s{n}"), "type": "status", "options": options(&["a"]), "initial": "a"});
-        let replies = at_once((0..8).map(|n| api.call("POST", FIELDS).json(&body(n)))).await;
+        let replies = send_concurrently((0..8).map(|n| api.call("POST", FIELDS).json(&body(n)))).await;
         let won = one_wins(&replies, 201, &json!({"type": ["A class has one status field at most."]}));
-        api.delete(&format!("{FIELDS}{}/", won["id"])).await.is_empty();
+        api.delete(&format!("{FIELDS}{}/", won["id"])).await.expect_empty();
     }
 }
 
@@ -69,12 +72,12 @@ async fn a_class_gets_one_status() {
 async fn an_alias_is_given_once() {
     let (_server, api) = with_classes(1).await;
     let body = json!({"label": "A", "type": "integer", "alias": "a"});
-    let replies = at_once((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await;
+    let replies = send_concurrently((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await;
     one_wins(&replies, 201, &json!({"alias": ["This field must be unique."]}));
     // Those that follow from a label are all different.
     let body = json!({"label": "A", "type": "integer"});
-    for reply in at_once((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await {
-        reply.created();
+    for reply in send_concurrently((0..8).map(|_| api.call("POST", FIELDS).json(&body))).await {
+        reply.expect_created();
     }
 }
 
@@ -83,9 +86,10 @@ async fn classes_made_at_once_get_different_aliases() {
     let (_server, api) = with_classes(0).await;
     let names = ["Part", "Part!", "Part?", "Part.", "(Part)", "Part;", "Part:", "-Part-"];
     let replies =
-        at_once(names.map(|name| api.call("POST", "/api/object-classes/").json(&json!({"name": name})))).await;
+        send_concurrently(names.map(|name| api.call("POST", "/api/object-classes/").json(&json!({"name": name}))))
+            .await;
     let mut aliases: Vec<String> =
-        replies.iter().map(|reply| reply.created()["alias"].as_str().unwrap().to_owned()).collect();
+        replies.iter().map(|reply| reply.expect_created()["alias"].as_str().unwrap().to_owned()).collect();
     aliases.sort();
     assert_eq!(aliases, ["part", "part_2", "part_3", "part_4", "part_5", "part_6", "part_7", "part_8"]);
 }
@@ -98,14 +102,14 @@ async fn relations_at_once_close_no_circle() {
             let body = json!({"label": "Parent", "type": "relation", "related_object_class": parent});
             api.call("POST", &format!("/api/object-classes/{child}/fields/")).json(&body)
         };
-        let replies = at_once([relate(1, 2), relate(2, 3), relate(3, 1)]).await;
+        let replies = send_concurrently([relate(1, 2), relate(2, 3), relate(3, 1)]).await;
         let made: Vec<usize> = (0..3).filter(|n| replies[*n].status == 201).collect();
         assert_eq!(made.len(), 2, "{replies:?}");
         let circle = json!({"related_object_class": ["Circular relations are not allowed."]});
         assert!(replies.iter().any(|reply| *reply == (400, circle.clone())), "{replies:?}");
         for n in made {
             let field = replies[n].json["id"].clone();
-            api.delete(&format!("/api/object-classes/{}/fields/{field}/", n + 1)).await.is_empty();
+            api.delete(&format!("/api/object-classes/{}/fields/{field}/", n + 1)).await.expect_empty();
         }
     }
 }
@@ -117,31 +121,31 @@ async fn places_that_are_left_are_taken_once() {
     let limits = json!({"object_class_fields": 3, "object_relations_top_parent": 1, "object_relations_children": 1});
     operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), limits).await.ok();
     let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 6});
-    let of_one = at_once((0..6).map(|_| api.call("POST", FIELDS).json(&relation))).await;
-    let won = one_wins(&of_one, 201, &exceeded("1 Object Relation Parents"));
-    api.delete(&format!("{FIELDS}{}/", won["id"])).await.is_empty();
+    let of_one = send_concurrently((0..6).map(|_| api.call("POST", FIELDS).json(&relation))).await;
+    let won = one_wins(&of_one, 201, &limit_exceeded("1 Object Relation Parents"));
+    api.delete(&format!("{FIELDS}{}/", won["id"])).await.expect_empty();
     let paths = (1..=5).map(|class| format!("/api/object-classes/{class}/fields/"));
-    let to_one = at_once(paths.map(|path| api.call("POST", &path).json(&relation))).await;
-    one_wins(&to_one, 201, &exceeded("1 Object Relation Children"));
+    let to_one = send_concurrently(paths.map(|path| api.call("POST", &path).json(&relation))).await;
+    one_wins(&to_one, 201, &limit_exceeded("1 Object Relation Children"));
 
     let field = json!({"label": "x", "type": "date"});
     let collection = "/api/object-classes/6/fields/";
-    api.post(collection, field.clone()).await.created();
-    api.post(collection, field.clone()).await.created();
-    let replies = at_once((0..8).map(|_| api.call("POST", collection).json(&field))).await;
-    one_wins(&replies, 201, &exceeded("3 Object Class Fields"));
+    api.post(collection, field.clone()).await.expect_created();
+    api.post(collection, field.clone()).await.expect_created();
+    let replies = send_concurrently((0..8).map(|_| api.call("POST", collection).json(&field))).await;
+    one_wins(&replies, 201, &limit_exceeded("3 Object Class Fields"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_that_becomes_unique_holds_no_value_twice() {
     let (_server, api) = with_classes(1).await;
-    api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.created();
+    api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.expect_created();
     let field = "/api/object-classes/1/fields/1/";
     for round in 0..rounds(10) {
         let record = json!({"fields": {"no": round}});
-        let mut calls: Vec<Call> = (0..2).map(|_| api.call("POST", RECORDS).json(&record)).collect();
+        let mut calls: Vec<PreparedCall> = (0..2).map(|_| api.call("POST", RECORDS).json(&record)).collect();
         calls.insert(1, api.call("PATCH", field).json(&json!({"is_unique": true})));
-        let replies = at_once(calls).await;
+        let replies = send_concurrently(calls).await;
         let made: Vec<i64> = [0, 2]
             .iter()
             .filter(|n| replies[**n].status == 201)
@@ -156,7 +160,7 @@ async fn a_field_that_becomes_unique_holds_no_value_twice() {
             _ => {
                 assert_eq!(replies[1], (400, json!({"is_unique": ["This field must be unique."]})));
                 assert_eq!(made.len(), 2, "{replies:?}");
-                api.delete(&format!("/api/object-records/{}/", made[0])).await.is_empty();
+                api.delete(&format!("/api/object-records/{}/", made[0])).await.expect_empty();
             }
         }
         api.patch(field, json!({"is_unique": false})).await.ok();
@@ -167,10 +171,10 @@ async fn a_field_that_becomes_unique_holds_no_value_twice() {
 async fn an_option_is_removed_or_taken_but_not_both() {
     let (_server, api) = with_classes(1).await;
     let both = json!({"label": "Kind", "type": "enum", "options": options(&["a", "b"])});
-    api.post(FIELDS, both.clone()).await.created();
+    api.post(FIELDS, both.clone()).await.expect_created();
     let field = "/api/object-classes/1/fields/1/";
     for _ in 0..rounds(10) {
-        let replies = at_once([
+        let replies = send_concurrently([
             api.call("POST", RECORDS).json(&json!({"fields": {"kind": "b"}})),
             api.call("PATCH", field).json(&json!({"options": options(&["a"])})),
         ])
@@ -180,7 +184,7 @@ async fn an_option_is_removed_or_taken_but_not_both() {
             _ => {
                 assert_eq!(replies[1], (400, json!({"options": ["Option b is in use."]})));
                 let made = replies[0].json["id"].clone();
-                api.delete(&format!("/api/object-records/{made}/")).await.is_empty();
+                api.delete(&format!("/api/object-records/{made}/")).await.expect_empty();
             }
         }
         api.patch(field, json!({"options": both["options"]})).await.ok();
@@ -190,18 +194,18 @@ async fn an_option_is_removed_or_taken_but_not_both() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_come_and_go_while_records_are_written() {
     let (_server, api) = with_classes(1).await;
-    api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.created();
-    let writers = Writers::start(&api, |api: Client| async move {
-        let made = api.post(RECORDS, json!({"fields": {"no": 1}})).await.created();
+    api.post(FIELDS, json!({"label": "No", "type": "integer"})).await.expect_created();
+    let writers = ConcurrentCallers::start(&api, |api: ApiClient| async move {
+        let made = api.post(RECORDS, json!({"fields": {"no": 1}})).await.expect_created();
         api.get(&format!("/api/object-records/{}/", made["id"])).await.ok();
         api.get(&format!("{RECORDS}?no=1&limit=1")).await.ok();
     });
     for n in 0..rounds(8) {
         let field =
             json!({"label": format!("f{n}"), "type": "string", "is_indexed": n % 2 == 0, "is_unique": n % 3 == 0});
-        let id = api.post(FIELDS, field).await.created()["id"].clone();
+        let id = api.post(FIELDS, field).await.expect_created()["id"].clone();
         if n % 2 == 1 {
-            api.delete(&format!("{FIELDS}{id}/")).await.is_empty();
+            api.delete(&format!("{FIELDS}{id}/")).await.expect_empty();
         }
     }
     let longest = writers.stop().await;
@@ -209,14 +213,15 @@ async fn fields_come_and_go_while_records_are_written() {
 }
 
 /// Makes records of the first class in the database, without events and words.
-async fn fill(server: &Server, count: i64) {
+async fn insert_records(server: &TestServer, count: i64) {
     for first in (1_000_000..1_000_000 + count).step_by(10_000) {
         let write = move |conn: &mut Conn| {
-            let rows: Vec<[store::Value<'_>; 2]> =
-                (first..first + 10_000).map(|id| [store::Value::Int(id), store::Value::Int(id)]).collect();
+            let rows: Vec<[store::BorrowedArgument<'_>; 2]> = (first..first + 10_000)
+                .map(|id| [store::BorrowedArgument::Int(id), store::BorrowedArgument::Int(id)])
+                .collect();
             conn.insert_rows("r1", &["id", "created_at"], &rows, "").map(drop)
         };
-        server.build.db.write::<_, Error>(write).await.unwrap();
+        server.build.db.write::<_, StoreError>(write).await.unwrap();
     }
 }
 
@@ -225,9 +230,9 @@ async fn fill(server: &Server, count: i64) {
 #[ignore = "takes twenty seconds"]
 async fn a_class_of_a_million_records_gets_fields_while_others_write() {
     let (server, api) = with_classes(1).await;
-    fill(&server, 1_000_000).await;
-    let writers = Writers::start(&api, |api: Client| async move {
-        api.post(RECORDS, json!({"fields": {}})).await.created();
+    insert_records(&server, 1_000_000).await;
+    let writers = ConcurrentCallers::start(&api, |api: ApiClient| async move {
+        api.post(RECORDS, json!({"fields": {}})).await.expect_created();
     });
     for field in [
         json!({"label": "text", "type": "string"}),
@@ -236,7 +241,7 @@ async fn a_class_of_a_million_records_gets_fields_while_others_write() {
         json!({"label": "relation", "type": "relation", "related_object_class": 1}),
     ] {
         let started = Instant::now();
-        api.post(FIELDS, field.clone()).await.created();
+        api.post(FIELDS, field.clone()).await.expect_created();
         println!("{}: {:?}", field["label"], started.elapsed());
     }
     // The writers write for a while beside the jobs that the fields have queued.

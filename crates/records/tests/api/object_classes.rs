@@ -1,11 +1,11 @@
 //! `/api/object-classes/` (`docs/reference/object-classes.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{class, number, record, with_nodes};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, at_once, statuses};
+use testkit::{SECOND, send_concurrently, statuses};
 
 /// `_meta` of a class for a caller who holds everything on it.
 fn all_permissions() -> Value {
@@ -17,7 +17,7 @@ fn all_permissions() -> Value {
 
 #[tokio::test]
 async fn a_class_from_its_declaration_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let mut class = json!({
         "id": 1,
@@ -34,12 +34,12 @@ async fn a_class_from_its_declaration_to_its_end() {
     });
     let body = json!({"name": " Purchase order ", "description": "What was ordered", "id": 9, "num_of_records": 9});
     let created = api.post("/api/object-classes/", body).await;
-    created.is(201, class.clone());
-    api.get("/api/object-classes/1/").await.is(200, class.clone());
-    api.get("/api/object-classes/").await.is(200, page(json!([class])));
+    created.expect_reply(201, class.clone());
+    api.get("/api/object-classes/1/").await.expect_reply(200, class.clone());
+    api.get("/api/object-classes/").await.expect_reply(200, page(json!([class])));
     api.get("/api/object-classes/autocomplete/?text__icontains=ORDER")
         .await
-        .is(200, page(json!([{"value": 1, "text": "Purchase order"}])));
+        .expect_reply(200, page(json!([{"value": 1, "text": "Purchase order"}])));
 
     // Its creator owns it, and the system makes one set.
     let set = json!({
@@ -47,7 +47,7 @@ async fn a_class_from_its_declaration_to_its_end() {
         "permissions": {"object_classes": [], "object_records": [], "tasks": []},
         "created_at": START, "created_by": null, "modified_at": START, "modified_by": null,
     });
-    api.get("/api/object-classes/1/permission-sets/").await.is(200, page(json!([set])));
+    api.get("/api/object-classes/1/permission-sets/").await.expect_reply(200, page(json!([set])));
 
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
@@ -56,39 +56,47 @@ async fn a_class_from_its_declaration_to_its_end() {
     class["modified_by"] = user(&second, "super_admin");
     let tag = created.header("etag").to_owned();
     let change = json!({"name": "Order", "alias": "other", "planet": "Mars"});
-    second.call("PATCH", "/api/object-classes/1/").header("if-match", &tag).json(&change).send().await.is(200, class);
     second
         .call("PATCH", "/api/object-classes/1/")
         .header("if-match", &tag)
         .json(&change)
         .send()
         .await
-        .is(412, json!({"detail": "Object has been changed."}));
+        .expect_reply(200, class);
+    second
+        .call("PATCH", "/api/object-classes/1/")
+        .header("if-match", &tag)
+        .json(&change)
+        .send()
+        .await
+        .expect_reply(412, json!({"detail": "Object has been changed."}));
 
-    api.delete("/api/object-classes/1/").await.is_empty();
+    api.delete("/api/object-classes/1/").await.expect_empty();
     for below in ["", "owners/", "permission-sets/", "object-records/"] {
-        api.get(&format!("/api/object-classes/1/{below}")).await.is(404, message::not_found());
+        api.get(&format!("/api/object-classes/1/{below}")).await.expect_reply(404, message::not_found());
     }
-    api.get("/api/object-classes/").await.is(200, page(json!([])));
+    api.get("/api/object-classes/").await.expect_reply(200, page(json!([])));
     let log = api.get("/api/administration/log/?resource=object_classes&ordering=id").await;
     assert_eq!(log.column("action"), [json!("create"), json!("add_owners"), json!("edit"), json!("delete")]);
 }
 
 #[tokio::test]
 async fn a_class_stays_while_it_has_records_or_others_relate_to_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_nodes(&server).await;
     let order = class(&api, "Order", json!([{"label": "Node", "type": "relation", "related_object_class": 1}])).await;
     let record = record(&api).await;
     let refused = message::detail("Object class has records and cannot be deleted.");
-    api.delete("/api/object-classes/1/").await.is(400, refused);
+    api.delete("/api/object-classes/1/").await.expect_reply(400, refused);
     // Deleted records go with their class.
-    api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
-    api.delete("/api/object-classes/1/").await.is(400, message::detail("Object class is in use."));
-    api.delete(&format!("/api/object-classes/{order}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
+    api.delete("/api/object-classes/1/").await.expect_reply(400, message::detail("Object class is in use."));
+    api.delete(&format!("/api/object-classes/{order}/")).await.expect_empty();
     // That it relates to itself does not keep it.
-    api.delete("/api/object-classes/1/").await.is_empty();
-    api.post(&format!("/api/object-records/{record}/restore/"), json!({})).await.is(404, message::not_found());
+    api.delete("/api/object-classes/1/").await.expect_empty();
+    api.post(&format!("/api/object-records/{record}/restore/"), json!({}))
+        .await
+        .expect_reply(404, message::not_found());
     let kept = "SELECT (SELECT count(*) FROM object_class_fields) + (SELECT count(*) FROM deleted_records) \
         + (SELECT count(*) FROM record_counts) + (SELECT count(*) FROM record_viewers)";
     assert_eq!(number(&server, kept).await, 0);
@@ -96,10 +104,10 @@ async fn a_class_stays_while_it_has_records_or_others_relate_to_it() {
 
 #[tokio::test]
 async fn name_and_alias_have_their_rules() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let long = |length: usize| "ö".repeat(length);
-    api.post("/api/object-classes/", json!({"name": "Straße", "alias": "street"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Straße", "alias": "street"})).await.expect_created();
     for (body, errors) in [
         (json!({}), json!({"name": ["This field is required."]})),
         (json!({"name": " "}), json!({"name": ["This field may not be blank."]})),
@@ -127,38 +135,38 @@ async fn name_and_alias_have_their_rules() {
     for (name, alias) in
         [("Größe", "gr_e"), ("GR e", "gr_e_2"), ("Gr-E", "gr_e_3"), ("日本", "class_"), ("中国", "class_2")]
     {
-        let class = api.post("/api/object-classes/", json!({"name": name})).await.created();
+        let class = api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
         assert_eq!(class["alias"], alias, "{name}");
     }
 }
 
 #[tokio::test]
 async fn whoever_may_create_owns_what_he_creates() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
-    admin.post("/api/object-classes/", json!({"name": "Other"})).await.created();
+    admin.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     let api = server.with_role(json!({"object_classes": ["create"]})).await;
-    let own = api.post("/api/object-classes/", json!({"name": "Own"})).await.created();
+    let own = api.post("/api/object-classes/", json!({"name": "Own"})).await.expect_created();
     assert_eq!(own["_meta"], all_permissions());
     // The role gives `list` and `view`, too.
     assert_eq!(api.get("/api/object-classes/").await.column("name"), ["Other", "Own"]);
     let stranger = server.as_type("external").await;
-    stranger.get("/api/object-classes/").await.is(200, page(json!([])));
-    stranger.get("/api/object-classes/1/").await.is(404, message::not_found());
-    stranger.options("/api/object-classes/1/owners/").await.is(404, message::not_found());
-    stranger.post("/api/object-classes/", json!({"name": "Mine"})).await.is(403, message::forbidden());
-    api.patch("/api/object-classes/1/", json!({"name": "Mine"})).await.is(403, message::forbidden());
-    api.delete("/api/object-classes/1/").await.is(403, message::forbidden());
+    stranger.get("/api/object-classes/").await.expect_reply(200, page(json!([])));
+    stranger.get("/api/object-classes/1/").await.expect_reply(404, message::not_found());
+    stranger.options("/api/object-classes/1/owners/").await.expect_reply(404, message::not_found());
+    stranger.post("/api/object-classes/", json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
+    api.patch("/api/object-classes/1/", json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
+    api.delete("/api/object-classes/1/").await.expect_reply(403, message::forbidden());
     api.patch("/api/object-classes/2/", json!({"name": "Mine"})).await.ok();
-    api.delete("/api/object-classes/2/").await.is_empty();
+    api.delete("/api/object-classes/2/").await.expect_empty();
 }
 
 #[tokio::test]
 async fn filters_and_sorting() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for name in ["beta", "Alpha", "gamma"] {
-        api.post("/api/object-classes/", json!({"name": name})).await.created();
+        api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
         server.advance(SECOND);
     }
     for (query, ids) in [
@@ -176,12 +184,14 @@ async fn filters_and_sorting() {
 
 #[tokio::test]
 async fn the_limit_is_exact() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     server.set_limit("object_classes", 2).await;
     let body = |n: usize| json!({"name": format!("c{n}")});
-    let creates = at_once((0..8).map(|n| api.call("POST", "/api/object-classes/").json(&body(n)))).await;
+    let creates = send_concurrently((0..8).map(|n| api.call("POST", "/api/object-classes/").json(&body(n)))).await;
     let statuses = statuses(&creates);
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 2, "{statuses:?}");
-    api.post("/api/object-classes/", json!({"name": "more"})).await.is(400, message::exceeded("2 Object Classes"));
+    api.post("/api/object-classes/", json!({"name": "more"}))
+        .await
+        .expect_reply(400, message::limit_exceeded("2 Object Classes"));
 }

@@ -1,14 +1,14 @@
 //! `/api/object-classes/{id}/object-records/` and `/api/object-records/{id}/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{RECORDS, class, options};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, RecordEvent, SECOND, record_events};
+use testkit::{ApiClient, RecordEvent, SECOND, record_events};
 
 /// What a caller who holds everything may do with a record.
-fn all() -> Value {
+fn all_permissions() -> Value {
     json!({
         "view": true, "edit": true, "delete": true, "edit_owners": true,
         "tasks": {"create": true, "edit": true, "view": true, "delete": true, "complete": true, "assign": true},
@@ -16,7 +16,7 @@ fn all() -> Value {
 }
 
 /// A class with a field of every type, beside class 1 of suppliers.
-async fn invoices(api: &Client) -> i64 {
+async fn invoices(api: &ApiClient) -> i64 {
     class(api, "Supplier", json!([{"label": "Name", "type": "string"}])).await;
     let fields = json!([
         {"label": "Number", "type": "string", "max_length": 20, "is_required": true, "is_unique": true},
@@ -40,7 +40,7 @@ async fn invoices(api: &Client) -> i64 {
 
 #[tokio::test]
 async fn a_record_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;
     let mut record = json!({
@@ -52,14 +52,14 @@ async fn a_record_from_its_creation_to_its_end() {
         "created_by": admin(),
         "modified_at": START,
         "modified_by": admin(),
-        "_meta": {"permissions": all(), "labels": {"object_class": "Note", "fields": {}, "files": {}}},
+        "_meta": {"permissions": all_permissions(), "labels": {"object_class": "Note", "fields": {}, "files": {}}},
     });
     let created = api.post(RECORDS, json!({"fields": {"title": " First "}, "planet": "Mars", "id": 9})).await;
-    created.is(201, record.clone());
-    api.get("/api/object-records/1/").await.is(200, record.clone());
-    api.get(RECORDS).await.is(200, page(json!([record])));
+    created.expect_reply(201, record.clone());
+    api.get("/api/object-records/1/").await.expect_reply(200, record.clone());
+    api.get(RECORDS).await.expect_reply(200, page(json!([record])));
     let autocomplete = api.get(&format!("{RECORDS}autocomplete/?text__icontains=FIR")).await;
-    autocomplete.is(200, page(json!([{"value": 1, "text": "First"}])));
+    autocomplete.expect_reply(200, page(json!([{"value": 1, "text": "First"}])));
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 1);
 
     server.advance(SECOND);
@@ -68,11 +68,11 @@ async fn a_record_from_its_creation_to_its_end() {
     record["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     let change = json!({"fields": {"title": "Second"}});
     let path = "/api/object-records/1/";
-    api.call("PATCH", path).header("if-match", &tag).json(&change).send().await.is(200, record);
+    api.call("PATCH", path).header("if-match", &tag).json(&change).send().await.expect_reply(200, record);
     let outdated = api.call("PATCH", path).header("if-match", &tag).json(&change).send().await;
-    outdated.is(412, json!({"detail": "Object has been changed."}));
+    outdated.expect_reply(412, json!({"detail": "Object has been changed."}));
     let outdated = api.call("DELETE", path).header("if-match", &tag).send().await;
-    outdated.is(412, json!({"detail": "Object has been changed."}));
+    outdated.expect_reply(412, json!({"detail": "Object has been changed."}));
     // Whatever is shown of it, the tag is that of the record.
     let part = api.get("/api/object-records/1/?fields=").await;
     assert_eq!((&part["fields"], part.header("etag")), (&json!({}), api.get(path).await.header("etag")));
@@ -81,9 +81,9 @@ async fn a_record_from_its_creation_to_its_end() {
     let same = api.call("PATCH", "/api/object-records/1/?fields=title").header("if-match", part.header("etag"));
     same.json(&change).send().await.ok();
 
-    api.delete(path).await.is_empty();
-    api.get(path).await.is(404, message::not_found());
-    api.get(RECORDS).await.is(200, page(json!([])));
+    api.delete(path).await.expect_empty();
+    api.get(path).await.expect_reply(404, message::not_found());
+    api.get(RECORDS).await.expect_reply(200, page(json!([])));
     let title =
         |value: &str| json!([{"field_id": 1, "field_type": "string", "field_value": value, "field_name": "Title"}]);
     let event = |kind: &'static str, data: Value| RecordEvent { record: 1, kind, data };
@@ -102,7 +102,7 @@ async fn a_record_from_its_creation_to_its_end() {
 
 #[tokio::test]
 async fn labels_do_not_change_the_tag_of_a_record() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = invoices(&api).await;
     let clerk = server.as_type("internal").await;
@@ -111,7 +111,7 @@ async fn labels_do_not_change_the_tag_of_a_record() {
     let made = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await;
     let path = format!("/api/object-records/{}/", made.id());
     let tag = made.header("etag").to_owned();
-    let mut record = made.created();
+    let mut record = made.expect_created();
     let state = api.get(&format!("/api/object-classes/{class}/fields/?alias=state")).await.ids()[0];
     let draft = json!([{"value": "draft", "text": "Begun"}, {"value": "done", "text": "DONE"}]);
     for (other, change, label, text) in [
@@ -123,7 +123,7 @@ async fn labels_do_not_change_the_tag_of_a_record() {
         api.patch(&other, change).await.ok();
         *record["_meta"]["labels"].pointer_mut(label).unwrap() = json!(text);
         let now = api.get(&path).await;
-        now.is(200, record.clone());
+        now.expect_reply(200, record.clone());
         assert_eq!(now.header("etag"), tag, "{label}");
     }
     // Who saw the record before the others' work may change it.
@@ -135,7 +135,7 @@ async fn labels_do_not_change_the_tag_of_a_record() {
 
 #[tokio::test]
 async fn values_of_every_type() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = invoices(&api).await;
     let records = format!("/api/object-classes/{class}/object-records/");
@@ -145,7 +145,7 @@ async fn values_of_every_type() {
         "total": "-7.5", "paid": true, "due": "2026-02-28", "sent_at": "2026-01-31T10:00:00+01:00", "priority": "high",
         "tags": ["blue", "red", "blue"], "state": "done", "clerk": 1, "scans": [], "supplier": supplier,
     });
-    let record = api.post(&records, json!({"fields": fields})).await.created();
+    let record = api.post(&records, json!({"fields": fields})).await.expect_created();
     assert_eq!(
         record["fields"],
         json!({
@@ -165,7 +165,7 @@ async fn values_of_every_type() {
         })
     );
     // What is not sent takes its default, else null; a status its initial.
-    let bare = api.post(&records, json!({"fields": {"number": "A-2"}})).await.created();
+    let bare = api.post(&records, json!({"fields": {"number": "A-2"}})).await.expect_created();
     assert_eq!(
         bare["fields"],
         json!({
@@ -185,7 +185,7 @@ async fn values_of_every_type() {
 
 #[tokio::test]
 async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Payment", json!([{"label": "Sum", "type": "decimal"}])).await;
     // Its text: as a float it would be rounded here already.
@@ -195,24 +195,24 @@ async fn a_decimal_that_is_sent_as_a_number_keeps_every_digit() {
         ("1234567890123456.78", "1234567890123456.78"),
         ("1e17", "100000000000000000.00"),
     ] {
-        let reply = post(RECORDS, format!("{{\"fields\": {{\"sum\": {number}}}}}")).await.created();
+        let reply = post(RECORDS, format!("{{\"fields\": {{\"sum\": {number}}}}}")).await.expect_created();
         assert_eq!(reply["fields"]["sum"], shown);
     }
     let digits = "Ensure that there are no more than 20 digits in total.";
     let reply = post(RECORDS, "{\"fields\": {\"sum\": 12345678901234567890.12}}".to_owned()).await;
     reply.refuses(json!({"fields": {"sum": [digits]}}));
     let field = "{\"label\": \"Most\", \"type\": \"decimal\", \"default\": 1234567890123456.78}";
-    let field = post("/api/object-classes/1/fields/", field.to_owned()).await.created();
+    let field = post("/api/object-classes/1/fields/", field.to_owned()).await.expect_created();
     assert_eq!(field["default"], "1234567890123456.78");
 }
 
 #[tokio::test]
 async fn records_are_found_by_the_labels_that_are_shown() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;
     for title in [json!(null), json!("Über #1")] {
-        api.post(RECORDS, json!({"fields": {"title": title}})).await.created();
+        api.post(RECORDS, json!({"fields": {"title": title}})).await.expect_created();
     }
     let [first, second] = [json!({"value": 1, "text": "#1"}), json!({"value": 2, "text": "Über #1"})];
     for (text, found) in [("%231", json!([first, second])), ("%C3%BCB", json!([second])), ("%232", json!([]))] {
@@ -223,11 +223,11 @@ async fn records_are_found_by_the_labels_that_are_shown() {
 
 #[tokio::test]
 async fn every_wrong_value_is_told_under_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = invoices(&api).await;
     let records = format!("/api/object-classes/{class}/object-records/");
-    api.post(&records, json!({"fields": {"number": "A-1"}})).await.created();
+    api.post(&records, json!({"fields": {"number": "A-1"}})).await.expect_created();
     let fields = json!({
         "number": "A-1", "notes": 5, "site": "nowhere", "contact": "nobody", "pages": 501, "total": "1234567.123",
         "paid": "true", "due": "2026-02-30", "sent_at": "soon", "priority": "huge", "tags": ["red", "pink"],
@@ -264,7 +264,7 @@ async fn every_wrong_value_is_told_under_fields() {
         api.post(&records, body).await.refuses(errors);
     }
     // Uniqueness in classes is exact.
-    api.post(&records, json!({"fields": {"number": "a-1"}})).await.created();
+    api.post(&records, json!({"fields": {"number": "a-1"}})).await.expect_created();
     // No files are none, which a field that has become required does not take.
     let scans = api.get(&format!("/api/object-classes/{class}/fields/?alias=scans")).await.ids()[0];
     api.patch(&format!("/api/object-classes/{class}/fields/{scans}/"), json!({"is_required": true})).await.ok();
@@ -275,7 +275,7 @@ async fn every_wrong_value_is_told_under_fields() {
 
 #[tokio::test]
 async fn a_decimal_keeps_its_places_when_the_scale_changes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Price", json!([{"label": "Net", "type": "decimal", "precision": 6, "scale": 2}])).await;
     let field = "/api/object-classes/1/fields/1/";
@@ -294,15 +294,15 @@ async fn a_decimal_keeps_its_places_when_the_scale_changes() {
     assert_eq!([net(1).await, net(2).await], ["12.34", "0.1234"]);
     let places = json!({"fields": {"net": ["Ensure that there are no more than 1 decimal places."]}});
     api.patch("/api/object-records/1/", json!({"fields": {"net": "1.25"}})).await.refuses(places);
-    api.delete("/api/object-records/2/").await.is_empty();
-    api.post("/api/object-records/2/restore/", json!({})).await.created();
+    api.delete("/api/object-records/2/").await.expect_empty();
+    api.post("/api/object-records/2/restore/", json!({})).await.expect_created();
     assert_eq!(net(2).await, "0.1234");
     assert_eq!(api.get(&format!("{RECORDS}?net=0.1234")).await.ids(), [2]);
 }
 
 #[tokio::test]
 async fn filters_of_every_type_and_over_a_relation() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = invoices(&api).await;
     let records = format!("/api/object-classes/{class}/object-records/");
@@ -316,7 +316,7 @@ async fn filters_of_every_type_and_over_a_relation() {
         json!({"number": "gamma", "notes": "nach Mailand", "total": "10.5", "sent_at": "2026-03-01T00:00:00Z"}),
     ];
     for row in rows {
-        api.post(&records, json!({"fields": row})).await.created();
+        api.post(&records, json!({"fields": row})).await.expect_created();
     }
     let [a, b, c] = [3, 4, 5];
     for (query, ids) in [
@@ -402,17 +402,19 @@ async fn filters_of_every_type_and_over_a_relation() {
         }),
     );
     let many = "number__exclude=a&".repeat(20) + "supplier.name=b";
-    api.get(&format!("{records}?{many}")).await.is(400, json!({"detail": "Limit of 20 filters has been exceeded."}));
+    api.get(&format!("{records}?{many}"))
+        .await
+        .expect_reply(400, json!({"detail": "Limit of 20 filters has been exceeded."}));
 }
 
 #[tokio::test]
 async fn decimals_are_compared_as_numbers_whatever_their_length() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Length", json!([{"label": "Whole", "type": "decimal", "precision": 30, "scale": 0}])).await;
     let most = "9".repeat(30);
     for whole in ["12", &most, &format!("-{most}")] {
-        api.post(RECORDS, json!({"fields": {"whole": whole}})).await.created();
+        api.post(RECORDS, json!({"fields": {"whole": whole}})).await.expect_created();
     }
     let more = format!("1{}", "0".repeat(30));
     for (query, ids) in [
@@ -430,12 +432,12 @@ async fn decimals_are_compared_as_numbers_whatever_their_length() {
 
 #[tokio::test]
 async fn sets_are_found_by_whole_members() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let values = ["q\"a", "a", "[", "\"", "x[", "b]"];
     class(&api, "Note", json!([{"label": "Tags", "type": "set", "options": options(&values)}])).await;
     for tags in [json!(["q\"a"]), json!(["a", "["]), json!(["x[", "b]"]), json!([]), json!(null)] {
-        api.post(RECORDS, json!({"fields": {"tags": tags}})).await.created();
+        api.post(RECORDS, json!({"fields": {"tags": tags}})).await.expect_created();
     }
     for (query, ids) in [
         ("tags__in=a", vec![2]),
@@ -459,7 +461,7 @@ async fn sets_are_found_by_whole_members() {
 
 #[tokio::test]
 async fn thousands_of_filters_and_options_are_no_deep_conditions() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
     let raised = json!({
@@ -471,8 +473,8 @@ async fn thousands_of_filters_and_options_are_no_deep_conditions() {
     let set = json!({"label": "Set", "type": "set", "options": options(&values)});
     let above = json!({"label": "Up", "type": "relation", "related_object_class": 1});
     class(&api, "Note", json!([set, {"label": "N", "type": "integer"}, above])).await;
-    api.post(RECORDS, json!({"fields": {"set": ["7", "1099"], "n": 1}})).await.created();
-    api.post(RECORDS, json!({"fields": {"n": 1, "up": 1}})).await.created();
+    api.post(RECORDS, json!({"fields": {"set": ["7", "1099"], "n": 1}})).await.expect_created();
+    api.post(RECORDS, json!({"fields": {"n": 1, "up": 1}})).await.expect_created();
     for (query, ids) in [
         (format!("set__in={}", values.join(",")), vec![1]),
         (vec!["n=1"; 4000].join("&"), vec![1, 2]),
@@ -488,7 +490,7 @@ async fn thousands_of_filters_and_options_are_no_deep_conditions() {
 
 #[tokio::test]
 async fn an_alias_that_ends_in_an_underscore_takes_every_predicate() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Note", json!([{"label": "Überschrift", "type": "string", "alias": "field_"}])).await;
     let child = class(&api, "Part", json!([{"label": "Note", "type": "relation", "related_object_class": 1}])).await;
@@ -507,7 +509,7 @@ async fn an_alias_that_ends_in_an_underscore_takes_every_predicate() {
 
 #[tokio::test]
 async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = invoices(&api).await;
     let records = format!("/api/object-classes/{class}/object-records/");
@@ -541,7 +543,7 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
     check(&filters).await;
     check(&of_any_field).await;
     // The same when he views the class, but not the record.
-    api.post(RECORDS, json!({"fields": {"name": "His"}, "owner": person.id})).await.created();
+    api.post(RECORDS, json!({"fields": {"name": "His"}, "owner": person.id})).await.expect_created();
     check(&filters).await;
     check(&[("supplier.planet=Secret", 1)]).await;
     // What the field holds already may be sent again; another value must be one that he may view.
@@ -557,7 +559,7 @@ async fn a_related_record_that_the_caller_may_not_view_counts_as_null() {
 
 #[tokio::test]
 async fn who_may_change_the_owner_in_a_patch() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Note", json!([{"label": "Title", "type": "string"}])).await;
     let owner = server.as_type("internal").await;
@@ -565,17 +567,17 @@ async fn who_may_change_the_owner_in_a_patch() {
     let sets = "/api/object-classes/1/permission-sets/";
     for (set, person, actions) in [(2, &editor, json!(["edit"])), (3, &changer, json!(["edit", "edit_owners"]))] {
         let body = json!({"name": format!("Set {set}"), "permissions": {"object_records": actions}});
-        api.post(sets, body).await.created();
-        api.post(&format!("{sets}{set}/assignees/users/"), json!([person.id])).await.created();
+        api.post(sets, body).await.expect_created();
+        api.post(&format!("{sets}{set}/assignees/users/"), json!([person.id])).await.expect_created();
     }
-    let record = api.post(RECORDS, json!({"owner": owner.id})).await.created();
+    let record = api.post(RECORDS, json!({"owner": owner.id})).await.expect_created();
     assert_eq!(record["owner"], user(&owner, "internal"));
     let path = "/api/object-records/1/";
     // `edit` is not enough, and is no error.
     assert_eq!(editor.patch(path, json!({"owner": editor.id})).await.ok()["owner"]["id"], owner.id);
     // Nobody makes himself the owner through a role alone.
-    changer.patch(path, json!({"owner": changer.id})).await.is(403, message::forbidden());
-    changer.patch(path, json!({"owner": editor.id})).await.is(
+    changer.patch(path, json!({"owner": changer.id})).await.expect_reply(403, message::forbidden());
+    changer.patch(path, json!({"owner": editor.id})).await.expect_reply(
         400,
         json!({"owner": [format!("You do not have permission to make user {} the owner of the record.", editor.id)]}),
     );
@@ -588,12 +590,12 @@ async fn who_may_change_the_owner_in_a_patch() {
         .ok();
     let given = owner.patch(path, json!({"owner": 1})).await.ok();
     assert_eq!(given, json!({"id": 1, "object_class": 1}));
-    owner.get(path).await.is(404, message::not_found());
+    owner.get(path).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_parent_stays_while_it_has_children_and_clears_relations_where_they_say_so() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Parent", json!([{"label": "Name", "type": "string"}])).await;
     let child = class(
@@ -606,24 +608,24 @@ async fn a_parent_stays_while_it_has_children_and_clears_relations_where_they_sa
     )
     .await;
     let children = format!("/api/object-classes/{child}/object-records/");
-    api.post(RECORDS, json!({"fields": {"name": "a"}})).await.created();
+    api.post(RECORDS, json!({"fields": {"name": "a"}})).await.expect_created();
     let first = api.post(&children, json!({"fields": {"parent": 1}})).await.id();
     api.delete("/api/object-records/1/")
         .await
-        .is(400, json!({"detail": "Object record has related records and cannot be deleted."}));
+        .expect_reply(400, json!({"detail": "Object record has related records and cannot be deleted."}));
     api.patch(&format!("/api/object-records/{first}/"), json!({"fields": {"parent": null, "other": 1}})).await.ok();
-    api.delete("/api/object-records/1/").await.is_empty();
+    api.delete("/api/object-records/1/").await.expect_empty();
     assert_eq!(api.get(&format!("/api/object-records/{first}/")).await["fields"]["other"], Value::Null);
 }
 
 #[tokio::test]
 async fn records_of_a_class_make_no_circle() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Part", json!([{"label": "Name", "type": "string"}])).await;
     api.post("/api/object-classes/1/fields/", json!({"label": "Whole", "type": "relation", "related_object_class": 1}))
         .await
-        .created();
+        .expect_created();
     let mut last = Value::Null;
     for _ in 0..10 {
         last = json!(api.post(RECORDS, json!({"fields": {"whole": last}})).await.id());
@@ -647,26 +649,26 @@ async fn records_of_a_class_make_no_circle() {
 
 #[tokio::test]
 async fn a_default_that_is_gone_is_none() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Parent", json!([{"label": "Name", "type": "string"}])).await;
-    api.post(RECORDS, json!({"fields": {"name": "a"}})).await.created();
+    api.post(RECORDS, json!({"fields": {"name": "a"}})).await.expect_created();
     let child =
         class(&api, "Child", json!([{"label": "Parent", "type": "relation", "related_object_class": 1, "default": 1}]))
             .await;
     let children = format!("/api/object-classes/{child}/object-records/");
-    let first = api.post(&children, json!({})).await.created();
+    let first = api.post(&children, json!({})).await.expect_created();
     assert_eq!(first["fields"], json!({"parent": 1}));
-    api.delete(&format!("/api/object-records/{}/", first["id"])).await.is_empty();
-    api.delete("/api/object-records/1/").await.is_empty();
-    assert_eq!(api.post(&children, json!({})).await.created()["fields"], json!({"parent": null}));
+    api.delete(&format!("/api/object-records/{}/", first["id"])).await.expect_empty();
+    api.delete("/api/object-records/1/").await.expect_empty();
+    assert_eq!(api.post(&children, json!({})).await.expect_created()["fields"], json!({"parent": null}));
     // One that is sent is none, in a batch too.
     let other = api.post(RECORDS, json!({"fields": {"name": "b"}})).await.id();
     let items = json!({"items": [{}, {"fields": {"parent": 1}}, {"fields": {"parent": other}}]});
     let wrong = json!({"1": {"fields": {"parent": ["Invalid pk 1 - object does not exist."]}}});
     api.post(&format!("{children}batch/"), items).await.refuses(json!({"items": wrong}));
     let items = json!({"items": [{}, {"fields": {"parent": null}}, {"fields": {"parent": other}}]});
-    let ids = api.post(&format!("{children}batch/"), items).await.created()["ids"].clone();
+    let ids = api.post(&format!("{children}batch/"), items).await.expect_created()["ids"].clone();
     for (id, parent) in ids.as_array().unwrap().iter().zip([json!(null), json!(null), json!(other)]) {
         assert_eq!(api.get(&format!("/api/object-records/{id}/")).await["fields"], json!({"parent": parent}));
     }

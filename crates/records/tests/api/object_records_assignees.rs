@@ -1,45 +1,45 @@
 //! `/api/object-records/{id}/permission-sets/{id}/assignees/`, and `permission_sets` of a create
 //! (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{
     RECORDS, SETS, assignees, group, history, number, record, set, set_limits, sql, users, with_class, with_class_set,
 };
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, SECOND, at_once, eventually};
+use testkit::{ApiClient, SECOND, eventually, send_concurrently};
 
-fn pk(id: i64) -> Value {
+fn invalid_pk(id: i64) -> Value {
     message::detail(&format!("Invalid pk {id} - object does not exist."))
 }
 
 #[tokio::test]
 async fn users_are_assigned_and_taken_away() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let path = assignees(one, set);
     let (ann, ben) = (server.as_type("internal").await, server.as_type("service_external").await);
-    let shown = |id: i64, client: &Client, account_type: &str, at: &str| json!({"id": id, "user": user(client, account_type), "created_at": at, "created_by": admin()});
+    let shown = |id: i64, client: &ApiClient, account_type: &str, at: &str| json!({"id": id, "user": user(client, account_type), "created_at": at, "created_by": admin()});
     let first = shown(1, &ann, "internal", START);
-    api.post(&path, json!([ann.id])).await.is(201, json!([first]));
+    api.post(&path, json!([ann.id])).await.expect_reply(201, json!([first]));
     server.advance(SECOND);
     let second = shown(2, &ben, "service_external", "2026-01-31T09:30:01.000000Z");
-    api.post(&path, json!([ben.id, ann.id, ben.id])).await.is(201, json!([second, first]));
+    api.post(&path, json!([ben.id, ann.id, ben.id])).await.expect_reply(201, json!([second, first]));
     // Reading takes the right to view the record; there is no order and no filter.
-    ann.get(&format!("{path}?ordering=-id&user=1")).await.is(200, page(json!([first, second])));
+    ann.get(&format!("{path}?ordering=-id&user=1")).await.expect_reply(200, page(json!([first, second])));
     assert_eq!(ann.get(RECORDS).await.ids(), [one]);
 
-    api.delete_all(&path, json!([1, 99])).await.is(400, pk(99));
-    api.delete_all(&path, json!([1, 1])).await.is_empty();
-    api.get(&path).await.is(200, page(json!([second])));
-    ann.get(&path).await.is(403, message::forbidden());
-    ann.get(RECORDS).await.is(404, message::not_found());
-    api.delete_all(&path, json!([1])).await.is(400, pk(1));
+    api.delete_all(&path, json!([1, 99])).await.expect_reply(400, invalid_pk(99));
+    api.delete_all(&path, json!([1, 1])).await.expect_empty();
+    api.get(&path).await.expect_reply(200, page(json!([second])));
+    ann.get(&path).await.expect_reply(403, message::forbidden());
+    ann.get(RECORDS).await.expect_reply(404, message::not_found());
+    api.delete_all(&path, json!([1])).await.expect_reply(400, invalid_pk(1));
 
     // Nothing is told of those who were there already.
-    let person = |client: &Client, last: &str| {
+    let person = |client: &ApiClient, last: &str| {
         let name = format!("{} {last}", client.username.split('@').next().unwrap());
         json!({"id": client.id, "type": "user", "name": name, "permission_set": {"id": set, "name": "Readers"}})
     };
@@ -53,24 +53,24 @@ async fn users_are_assigned_and_taken_away() {
 
 #[tokio::test]
 async fn groups_are_assigned_and_taken_away() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let path = format!("{}user-groups/", assignees(one, set));
     let ann = server.as_type("external").await;
     let (team, other) = (group(&api, "Team", &[ann.id]).await, group(&api, "Other", &[]).await);
     let shown = |id: i64, name: &str| json!({"id": id, "name": name, "created_by": admin(), "created_at": START});
-    api.post(&path, json!([other])).await.is(201, json!([shown(other, "Other")]));
-    api.post(&path, json!([team, other])).await.is(201, json!([shown(team, "Team"), shown(other, "Other")]));
-    ann.get(&path).await.is(200, page(json!([shown(other, "Other"), shown(team, "Team")])));
+    api.post(&path, json!([other])).await.expect_reply(201, json!([shown(other, "Other")]));
+    api.post(&path, json!([team, other])).await.expect_reply(201, json!([shown(team, "Team"), shown(other, "Other")]));
+    ann.get(&path).await.expect_reply(200, page(json!([shown(other, "Other"), shown(team, "Team")])));
     // Who enters the group sees the record at once.
     let ben = server.as_type("external").await;
-    ben.get(RECORDS).await.is(404, message::not_found());
-    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([ben.id])).await.created();
+    ben.get(RECORDS).await.expect_reply(404, message::not_found());
+    api.post(&format!("/api/user-groups/{team}/members/users/"), json!([ben.id])).await.expect_created();
     assert_eq!(ben.get(RECORDS).await.ids(), [one]);
-    api.delete_all(&path, json!([team])).await.is_empty();
-    ben.get(RECORDS).await.is(404, message::not_found());
-    api.delete_all(&path, json!([team])).await.is(400, pk(team));
+    api.delete_all(&path, json!([team])).await.expect_empty();
+    ben.get(RECORDS).await.expect_reply(404, message::not_found());
+    api.delete_all(&path, json!([team])).await.expect_reply(400, invalid_pk(team));
     let told =
         json!([{"id": team, "type": "user_group", "name": "Team", "permission_set": {"id": set, "name": "Readers"}}]);
     assert_eq!(history(&server, one, &[6]).await, [(6, told)]);
@@ -78,38 +78,38 @@ async fn groups_are_assigned_and_taken_away() {
 
 #[tokio::test]
 async fn who_may_and_where() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit"]})).await;
     let one = record(&api).await;
     let (stranger, reader, keeper) =
         (server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await);
-    api.post(&assignees(one, readers), json!([reader.id])).await.created();
+    api.post(&assignees(one, readers), json!([reader.id])).await.expect_created();
     with_class_set(&api, keeper.id, json!({"object_records": ["edit_owners"]})).await;
     for end in ["", "user-groups/"] {
         let path = |record: i64, set: i64| format!("{}{end}", assignees(record, set));
         // A hidden record is as an unknown one.
         for (caller, id) in [(&stranger, one), (&api, 999)] {
-            caller.get(&path(id, readers)).await.is(403, message::forbidden());
-            caller.post(&path(id, readers), json!([1])).await.is(403, message::forbidden());
-            caller.delete_all(&path(id, readers), json!([1])).await.is(403, message::forbidden());
-            caller.options(&path(id, readers)).await.is(404, message::not_found());
+            caller.get(&path(id, readers)).await.expect_reply(403, message::forbidden());
+            caller.post(&path(id, readers), json!([1])).await.expect_reply(403, message::forbidden());
+            caller.delete_all(&path(id, readers), json!([1])).await.expect_reply(403, message::forbidden());
+            caller.options(&path(id, readers)).await.expect_reply(404, message::not_found());
         }
         for method in ["GET", "POST", "DELETE", "OPTIONS"] {
             let reply = api.call(method, &path(one, 99)).json(&json!([1])).send().await;
-            reply.is(404, message::not_found());
+            reply.expect_reply(404, message::not_found());
         }
-        reader.post(&path(one, readers), json!([1])).await.is(403, message::forbidden());
-        reader.delete_all(&path(one, readers), json!([1])).await.is(403, message::forbidden());
+        reader.post(&path(one, readers), json!([1])).await.expect_reply(403, message::forbidden());
+        reader.delete_all(&path(one, readers), json!([1])).await.expect_reply(403, message::forbidden());
         for method in ["GET", "PATCH", "PUT", "DELETE", "OPTIONS"] {
             let reply = api.call(method, &format!("{}1/", path(one, readers))).json(&json!({})).send().await;
             assert_eq!(reply.status, 405, "{method}");
         }
     }
     // What a set gives is within what its giver holds on the record.
-    keeper.post(&assignees(one, readers), json!([keeper.id])).await.created();
-    keeper.post(&assignees(one, editors), json!([keeper.id])).await.is(403, message::forbidden());
+    keeper.post(&assignees(one, readers), json!([keeper.id])).await.expect_created();
+    keeper.post(&assignees(one, editors), json!([keeper.id])).await.expect_reply(403, message::forbidden());
     let document = reader.options(&assignees(one, readers)).await.ok();
     let names: Vec<&Value> = document["list"]["columns"].as_array().unwrap().iter().map(|it| &it["alias"]).collect();
     assert_eq!(names, ["id", "user", "created_at", "created_by"]);
@@ -120,7 +120,7 @@ async fn who_may_and_where() {
 
 #[tokio::test]
 async fn wrong_ids_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let path = assignees(one, set);
@@ -131,55 +131,55 @@ async fn wrong_ids_are_refused() {
         (json!([999]), "Invalid pk 999 - object does not exist."),
         (json!((1..=101).collect::<Vec<_>>()), "Up to 100 items allowed."),
     ] {
-        api.post(&path, body.clone()).await.is(400, message::detail(detail));
-        api.delete_all(&path, body).await.is(400, message::detail(detail));
+        api.post(&path, body.clone()).await.expect_reply(400, message::detail(detail));
+        api.delete_all(&path, body).await.expect_reply(400, message::detail(detail));
     }
     server.account("one_time_completion").await;
     let one_time = api.get("/api/users/?account_type=one_time_completion").await.ids()[0];
     let refused = message::detail(&format!("1 Time Completion account {one_time} cannot be assignee."));
-    api.post(&path, json!([one_time])).await.is(400, refused);
+    api.post(&path, json!([one_time])).await.expect_reply(400, refused);
     // Whom the caller may not list, he does not assign.
     let external = server.as_type("external").await;
     with_class_set(&api, external.id, json!({"object_records": ["edit_owners"]})).await;
     let detail = "You do not have permission to assign user 1 to the permission set.";
-    external.post(&path, json!([1])).await.is(400, message::detail(detail));
+    external.post(&path, json!([1])).await.expect_reply(400, message::detail(detail));
     let team = group(&api, "Team", &[]).await;
     let detail = format!("You do not have permission to assign user group {team} to the permission set.");
-    external.post(&format!("{path}user-groups/"), json!([team])).await.is(400, message::detail(&detail));
+    external.post(&format!("{path}user-groups/"), json!([team])).await.expect_reply(400, message::detail(&detail));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_place_is_taken_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let path = assignees(one, set);
     let users = users(&api, 120).await;
-    api.post(&path, json!(users[..99])).await.created();
-    let replies = at_once(users[99..].iter().map(|id| api.call("POST", &path).json(&json!([id])))).await;
-    let detail = message::exceeded("100 Permission Set Assignees");
+    api.post(&path, json!(users[..99])).await.expect_created();
+    let replies = send_concurrently(users[99..].iter().map(|id| api.call("POST", &path).json(&json!([id])))).await;
+    let detail = message::limit_exceeded("100 Permission Set Assignees");
     let refused = replies.iter().filter(|reply| **reply == (400, detail.clone())).count();
     assert_eq!((refused, replies.iter().filter(|reply| reply.status == 201).count()), (20, 1), "{replies:?}");
     // Those who are there are accepted all the same; who leaves makes room at once.
-    api.post(&path, json!([users[0]])).await.created();
-    api.delete(&format!("/api/users/{}/", users[0])).await.is_empty();
+    api.post(&path, json!([users[0]])).await.expect_created();
+    api.delete(&format!("/api/users/{}/", users[0])).await.expect_empty();
     let there = api.get(&format!("{path}?limit=200")).await;
     assert_eq!(there["total_count"], 99);
     let next = users[99..].iter().find(|id| !there.column("user").iter().any(|user| user["id"] == json!(id))).unwrap();
-    api.post(&path, json!([next])).await.created();
+    api.post(&path, json!([next])).await.expect_created();
     let mut groups = Vec::new();
     for n in 0..11 {
         groups.push(group(&api, &format!("Group {n}"), &[]).await);
     }
     let path = format!("{path}user-groups/");
-    api.post(&path, json!(groups[..10])).await.created();
-    let detail = message::exceeded("10 Permission Set Assignees");
-    api.post(&path, json!([groups[10]])).await.is(400, detail);
+    api.post(&path, json!(groups[..10])).await.expect_created();
+    let detail = message::limit_exceeded("10 Permission Set Assignees");
+    api.post(&path, json!([groups[10]])).await.expect_reply(400, detail);
 }
 
 #[tokio::test]
 async fn a_changed_limit_holds_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (set, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let (people, teams) = (users(&api, 3).await, [group(&api, "A", &[]).await, group(&api, "B", &[]).await]);
@@ -191,15 +191,15 @@ async fn a_changed_limit_holds_at_once() {
         let path = format!("{}{end}", assignees(one, set));
         let restrictions = json!({"limit_items": most, "limit_items_in_batch": in_batch});
         assert_eq!(api.options(&path).await.ok()["restrictions"], restrictions);
-        let exceeded = message::exceeded(&format!("{most} Permission Set Assignees"));
-        api.post(&path, json!(ids)).await.is(400, exceeded);
-        api.post(&path, json!(ids[..most])).await.created();
+        let exceeded = message::limit_exceeded(&format!("{most} Permission Set Assignees"));
+        api.post(&path, json!(ids)).await.expect_reply(400, exceeded);
+        api.post(&path, json!(ids[..most])).await.expect_created();
     }
 }
 
 #[tokio::test]
 async fn assignments_of_what_is_gone_are_removed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let others = set(&api, "Others", json!({"object_records": ["view"]})).await;
@@ -208,17 +208,17 @@ async fn assignments_of_what_is_gone_are_removed() {
     for _ in 0..3 {
         let one = record(&api).await;
         for set in [readers, others] {
-            api.post(&assignees(one, set), json!(ids)).await.created();
-            api.post(&format!("{}user-groups/", assignees(one, set)), json!([team, gone])).await.created();
+            api.post(&assignees(one, set), json!(ids)).await.expect_created();
+            api.post(&format!("{}user-groups/", assignees(one, set)), json!([team, gone])).await.expect_created();
         }
     }
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 30);
-    api.delete(&format!("/api/users/{}/", ids[0])).await.is_empty();
+    api.delete(&format!("/api/users/{}/", ids[0])).await.expect_empty();
     // An account that is pending cannot be anonymized, one that is not can.
     sql(&server, &["UPDATE users SET status = 'active' WHERE username = 'u1@example.com'"]).await;
     api.post(&format!("/api/users/{}/anonymize/", ids[1]), json!({})).await.ok();
-    api.delete(&format!("/api/user-groups/{gone}/")).await.is_empty();
-    api.delete(&format!("{SETS}{others}/")).await.is_empty();
+    api.delete(&format!("/api/user-groups/{gone}/")).await.expect_empty();
+    api.delete(&format!("{SETS}{others}/")).await.expect_empty();
     // At once they are no assignees, and then there is nothing left of them.
     let there = api.get(&assignees(1, readers)).await;
     assert_eq!(there.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect::<Vec<_>>(), [ids[2]]);
@@ -230,7 +230,7 @@ async fn assignments_of_what_is_gone_are_removed() {
 
 #[tokio::test]
 async fn a_record_is_made_with_its_assignees() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit"]})).await;
@@ -242,7 +242,7 @@ async fn a_record_is_made_with_its_assignees() {
         {"permission_set": readers, "users": [ann.id]},
     ]);
     let one = api.post(RECORDS, json!({"permission_sets": entries})).await;
-    one.created();
+    one.expect_created();
     let one = one.id();
     let shown = api.get(&assignees(one, readers)).await;
     assert_eq!(shown.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect::<Vec<_>>(), [ann.id, 1]);
@@ -287,17 +287,17 @@ async fn a_record_is_made_with_its_assignees() {
     ] {
         api.post(RECORDS, json!({"permission_sets": sent})).await.refuses(json!({"permission_sets": errors}));
     }
-    api.post(RECORDS, json!({"permission_sets": []})).await.created();
+    api.post(RECORDS, json!({"permission_sets": []})).await.expect_created();
     sql(&server, &["INSERT INTO limits(name, value) VALUES ('object_record_permission_set_assignees', 1)"]).await;
-    let detail = message::exceeded("1 Permission Set Assignees");
+    let detail = message::limit_exceeded("1 Permission Set Assignees");
     let two = json!([{"permission_set": readers, "users": [1]}, {"permission_set": readers, "users": [ann.id]}]);
-    api.post(RECORDS, json!({"permission_sets": two})).await.is(400, detail);
+    api.post(RECORDS, json!({"permission_sets": two})).await.expect_reply(400, detail);
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 4);
 }
 
 #[tokio::test]
 async fn who_assigns_with_a_create_owns_the_record_or_may_change_owners() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit"], "tasks": ["view"]})).await;
     let (maker, keeper) = (server.as_type("internal").await, server.as_type("internal").await);
@@ -306,24 +306,24 @@ async fn who_assigns_with_a_create_owns_the_record_or_may_change_owners() {
     let body =
         |owner: Value| json!({"owner": owner, "permission_sets": [{"permission_set": editors, "users": [maker.id]}]});
     // An owner gives everything; who is none gives what he holds himself.
-    maker.post(RECORDS, body(json!(maker.id))).await.created();
-    maker.post(RECORDS, body(json!(1))).await.is(403, message::forbidden());
-    maker.post(RECORDS, body(json!(null))).await.is(403, message::forbidden());
-    keeper.post(RECORDS, body(json!(keeper.id))).await.created();
-    keeper.post(RECORDS, body(json!(null))).await.is(403, message::forbidden());
+    maker.post(RECORDS, body(json!(maker.id))).await.expect_created();
+    maker.post(RECORDS, body(json!(1))).await.expect_reply(403, message::forbidden());
+    maker.post(RECORDS, body(json!(null))).await.expect_reply(403, message::forbidden());
+    keeper.post(RECORDS, body(json!(keeper.id))).await.expect_created();
+    keeper.post(RECORDS, body(json!(null))).await.expect_reply(403, message::forbidden());
     api.patch(&format!("{SETS}{editors}/"), json!({"permissions": {"tasks": []}})).await.ok();
-    keeper.post(RECORDS, body(json!(null))).await.created();
-    maker.post(RECORDS, json!({"owner": 1, "permission_sets": []})).await.created();
+    keeper.post(RECORDS, body(json!(null))).await.expect_created();
+    maker.post(RECORDS, json!({"owner": 1, "permission_sets": []})).await.expect_created();
 }
 
 #[tokio::test]
 async fn many_assignments_of_several_classes_are_removed_in_pages() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
-    api.post("/api/object-classes/", json!({"name": "Other"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Other"})).await.expect_created();
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let (one, ann) = (record(&api).await, server.as_type("internal").await);
-    api.post(&assignees(one, readers), json!([ann.id])).await.created();
+    api.post(&assignees(one, readers), json!([ann.id])).await.expect_created();
     // Records of class 1 and 2 in turn, without rows of their own, which the removal does not look at.
     sql(
         &server,
@@ -337,7 +337,7 @@ async fn many_assignments_of_several_classes_are_removed_in_pages() {
     .await;
     const VERSIONS: &str = "SELECT CAST(sum(v.version) AS BIGINT) FROM record_viewers v WHERE v.principal = (SELECT max(u.id) FROM users u)";
     let before = number(&server, VERSIONS).await;
-    api.delete(&format!("/api/users/{}/", ann.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/", ann.id)).await.expect_empty();
     eventually(async || number(&server, "SELECT count(*) FROM jobs").await == 0).await;
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 0);
     assert!(number(&server, VERSIONS).await >= before + 3);
@@ -345,7 +345,7 @@ async fn many_assignments_of_several_classes_are_removed_in_pages() {
 
 #[tokio::test]
 async fn records_of_a_batch_are_made_with_their_assignees() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let ids = users(&api, 3).await;
@@ -358,7 +358,7 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     assert_eq!(number(&server, "SELECT count(*) FROM records").await, 0);
 
     let all: Vec<Value> = (0..1000).map(|n| item(json!([ids[n % 3], ann.id]))).collect();
-    let made = api.post(&batch, json!({"items": all})).await.created();
+    let made = api.post(&batch, json!({"items": all})).await.expect_created();
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);
     let seen = ann.get(&format!("{RECORDS}?limit=1")).await;
     assert_eq!((seen.ids(), seen["total_count"].clone()), (vec![made["ids"][0].as_i64().unwrap()], json!(1000)));
@@ -369,7 +369,7 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     }
     let everybody = json!([1, ids[0], ids[1], ids[2], ann.id]);
     let entries: Vec<Value> = sets.iter().map(|set| json!({"permission_set": set, "users": everybody})).collect();
-    let full = message::exceeded("20000 Assignments");
+    let full = message::limit_exceeded("20000 Assignments");
     let many = vec![json!({"permission_sets": entries}); 801];
     api.post(&batch, json!({"items": many})).await.refuses(full);
     assert_eq!(number(&server, "SELECT count(*) FROM record_assignees").await, 2000);
@@ -377,5 +377,5 @@ async fn records_of_a_batch_are_made_with_their_assignees() {
     with_class_set(&api, ann.id, json!({"object_records": ["create"]})).await;
     let mixed =
         json!([item(json!([1])), {"owner": 1, "permission_sets": [{"permission_set": readers, "users": [ann.id]}]}]);
-    ann.post(&batch, json!({"items": mixed})).await.is(403, message::forbidden());
+    ann.post(&batch, json!({"items": mixed})).await.expect_reply(403, message::forbidden());
 }

@@ -1,13 +1,13 @@
 //! `/api/object-classes/{id}/object-records/batch/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, FIELDS, RECORDS, class, history, number, with_class_set, with_nodes};
 use serde_json::{Value, json};
 use testkit::shown::{START, page};
-use testkit::{Client, SECOND, message};
+use testkit::{ApiClient, SECOND, message};
 
 /// A class of orders: a required title, a unique number, an amount.
-async fn orders(server: &Server) -> Client {
+async fn orders(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     let fields = json!([
         {"label": "Title", "type": "string", "is_required": true},
@@ -24,7 +24,7 @@ fn items(fields: &[Value]) -> Value {
 
 #[tokio::test]
 async fn many_are_made_changed_and_deleted_in_one_request() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let other = server.as_type("internal").await;
     let body = json!({"items": [
@@ -32,7 +32,7 @@ async fn many_are_made_changed_and_deleted_in_one_request() {
         {"fields": {"title": "B"}, "owner": null},
         {"fields": {"title": "C", "number": 3}, "owner": other.id, "planet": "Mars"},
     ]});
-    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2, 3]}));
+    api.post(BATCH, body).await.expect_reply(201, json!({"ids": [1, 2, 3]}));
     let list = api.get(RECORDS).await;
     assert_eq!(list.ids(), [1, 2, 3]);
     assert_eq!(list["results"][0]["created_at"], START);
@@ -41,7 +41,7 @@ async fn many_are_made_changed_and_deleted_in_one_request() {
 
     let body =
         json!({"items": [{"id": 3, "fields": {"title": "c"}, "owner": 1}, {"id": 1, "fields": {"amount": "7"}}]});
-    api.patch(BATCH, body).await.is(200, json!({"ids": [3, 1]}));
+    api.patch(BATCH, body).await.expect_reply(200, json!({"ids": [3, 1]}));
     assert_eq!(
         api.get(RECORDS).await.column("fields"),
         [
@@ -52,18 +52,18 @@ async fn many_are_made_changed_and_deleted_in_one_request() {
     );
     assert_eq!(api.get("/api/object-records/3/").await["owner"]["id"], 1);
 
-    api.delete_all(BATCH, json!({"ids": [1, 3]})).await.is_empty();
+    api.delete_all(BATCH, json!({"ids": [1, 3]})).await.expect_empty();
     assert_eq!(api.get(RECORDS).await.ids(), [2]);
     // What is not sent is an empty object, so that the required title is missing; of a change nothing is.
     api.post(BATCH, json!({"items": [{}]}))
         .await
         .refuses(json!({"items": {"0": {"fields": {"title": ["This field is required."]}}}}));
-    api.patch(BATCH, json!({"items": [{"id": 2}]})).await.is(200, json!({"ids": [2]}));
+    api.patch(BATCH, json!({"items": [{"id": 2}]})).await.expect_reply(200, json!({"ids": [2]}));
 }
 
 #[tokio::test]
 async fn all_errors_are_told_by_their_places_and_nothing_is_written() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     class(&api, "Other", json!([])).await;
     let elsewhere = api.post("/api/object-classes/2/object-records/", json!({})).await.id();
@@ -128,7 +128,7 @@ async fn all_errors_are_told_by_their_places_and_nothing_is_written() {
 
 #[tokio::test]
 async fn unique_values_count_as_they_will_be_after_the_request() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let fields = json!([
         {"label": "Code", "type": "string", "is_unique": true},
@@ -136,7 +136,7 @@ async fn unique_values_count_as_they_will_be_after_the_request() {
     ]);
     class(&api, "Order", fields).await;
     for (code, number) in [("A", 1), ("B", 2), ("C", 3), ("Zoë", 4)] {
-        api.post(RECORDS, json!({"fields": {"code": code, "number": number}})).await.created();
+        api.post(RECORDS, json!({"fields": {"code": code, "number": number}})).await.expect_created();
     }
     let codes = async || -> Vec<Value> {
         let fields = api.get(RECORDS).await.column("fields");
@@ -147,16 +147,16 @@ async fn unique_values_count_as_they_will_be_after_the_request() {
         api.patch(BATCH, json!({"items": items})).await
     };
     // Two change places, three go round, and one takes over what another gives up.
-    change(&[(1, json!("B")), (2, json!("A"))]).await.is(200, json!({"ids": [1, 2]}));
+    change(&[(1, json!("B")), (2, json!("A"))]).await.expect_reply(200, json!({"ids": [1, 2]}));
     assert_eq!(codes().await, ["B", "A", "C", "Zoë"]);
-    change(&[(3, json!("B")), (1, json!("A")), (2, json!("C"))]).await.is(200, json!({"ids": [3, 1, 2]}));
+    change(&[(3, json!("B")), (1, json!("A")), (2, json!("C"))]).await.expect_reply(200, json!({"ids": [3, 1, 2]}));
     assert_eq!(codes().await, ["A", "C", "B", "Zoë"]);
-    change(&[(1, json!("Zoe\u{308}")), (4, json!(null))]).await.is(200, json!({"ids": [1, 4]}));
+    change(&[(1, json!("Zoe\u{308}")), (4, json!(null))]).await.expect_reply(200, json!({"ids": [1, 4]}));
     assert_eq!(codes().await, [json!("Zoe\u{308}"), json!("C"), json!("B"), json!(null)]);
-    change(&[(4, json!("A")), (1, json!("Zoë"))]).await.is(200, json!({"ids": [4, 1]}));
+    change(&[(4, json!("A")), (1, json!("Zoë"))]).await.expect_reply(200, json!({"ids": [4, 1]}));
     let numbers = json!({"items": [{"id": 1, "fields": {"number": 2}}, {"id": 2, "fields": {"number": 1}}]});
-    api.patch(&format!("{BATCH}?dry_run=true"), numbers.clone()).await.is(200, json!({"ids": [1, 2]}));
-    api.patch(BATCH, numbers).await.is(200, json!({"ids": [1, 2]}));
+    api.patch(&format!("{BATCH}?dry_run=true"), numbers.clone()).await.expect_reply(200, json!({"ids": [1, 2]}));
+    api.patch(BATCH, numbers).await.expect_reply(200, json!({"ids": [1, 2]}));
     assert_eq!(api.get(&format!("{RECORDS}?number=1&code=C")).await.ids(), [2]);
     // They are found by what they hold now.
     assert_eq!(api.get(&format!("{RECORDS}?search=zoe")).await.ids(), [1]);
@@ -174,7 +174,7 @@ async fn unique_values_count_as_they_will_be_after_the_request() {
 
 #[tokio::test]
 async fn children_that_go_in_the_same_request_do_not_count() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_nodes(&server).await;
     let mut ids = vec![api.post(RECORDS, json!({})).await.id()];
     for at in 0..3 {
@@ -185,13 +185,13 @@ async fn children_that_go_in_the_same_request_do_not_count() {
         "0": [children], "2": ["Invalid pk 99 - object does not exist."],
     }}));
     api.delete_all(BATCH, json!({"ids": [ids[1], ids[0]]})).await.refuses(json!({"ids": {"0": [children]}}));
-    api.delete_all(BATCH, json!({"ids": [ids[0], ids[1], ids[2], ids[3]]})).await.is_empty();
+    api.delete_all(BATCH, json!({"ids": [ids[0], ids[1], ids[2], ids[3]]})).await.expect_empty();
     assert!(api.get(RECORDS).await.ids().is_empty());
 }
 
 #[tokio::test]
 async fn children_are_counted_for_each_parent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Parent", json!([])).await;
     let relation = |label: &str, on_delete: &str| json!({"label": label, "type": "relation", "related_object_class": 1, "on_delete": on_delete});
@@ -200,7 +200,7 @@ async fn children_are_counted_for_each_parent() {
     let make = async |alias: &str, parent: i64, count: usize| {
         let item = json!({"fields": {alias: parent}});
         for some in vec![item; count].chunks(1000) {
-            api.post(&format!("{children}batch/"), json!({"items": some})).await.created();
+            api.post(&format!("{children}batch/"), json!({"items": some})).await.expect_created();
         }
     };
     let mut parents = Vec::new();
@@ -222,7 +222,7 @@ async fn children_are_counted_for_each_parent() {
     api.delete_all(BATCH, json!({"ids": parents}))
         .await
         .refuses(json!({"ids": {"2": [refused], "3": [refused], "4": [refused]}}));
-    api.delete_all(BATCH, json!({"ids": [many, none, more]})).await.is_empty();
+    api.delete_all(BATCH, json!({"ids": [many, none, more]})).await.expect_empty();
     let cleared = api.get(&format!("{children}?cleared__isnull=false&limit=1")).await;
     assert_eq!((&cleared["filtered_count"], &cleared["total_count"]), (&json!(1001), &json!(3612)));
     assert_eq!(cleared["results"][0]["fields"]["cleared"], too_many);
@@ -231,12 +231,12 @@ async fn children_are_counted_for_each_parent() {
 /// Of six long texts a record may have more bytes than are read of all records at once.
 #[tokio::test]
 async fn records_of_long_texts_are_changed_and_deleted_in_parts() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let texts: Vec<Value> = (0..6).map(|n| json!({"label": format!("T {n}"), "type": "text"})).collect();
     class(&api, "Note", json!(texts)).await;
     let new = |n: usize| json!({"t_0": format!("first{n}"), "t_1": format!("same{n} both"), "t_5": null});
-    let ids = api.post(BATCH, items(&(0..40).map(new).collect::<Vec<_>>())).await.created()["ids"].clone();
+    let ids = api.post(BATCH, items(&(0..40).map(new).collect::<Vec<_>>())).await.expect_created()["ids"].clone();
     let ids: Vec<i64> = ids.as_array().unwrap().iter().map(|id| id.as_i64().unwrap()).collect();
     let change = |(n, id): (usize, &i64)| json!({"id": id, "fields": {"t_0": format!("second{n}")}});
     let changes: Vec<Value> = ids.iter().enumerate().map(change).collect();
@@ -246,15 +246,15 @@ async fn records_of_long_texts_are_changed_and_deleted_in_parts() {
         assert_eq!(found(&format!("second{n}+same{n}+both")).await, [id]);
         assert_eq!(found(&format!("first{n}")).await, Vec::<i64>::new());
     }
-    api.delete_all(BATCH, json!({"ids": ids})).await.is_empty();
-    let last = api.post(&format!("/api/object-records/{}/restore/", ids[39]), json!({})).await.created();
+    api.delete_all(BATCH, json!({"ids": ids})).await.expect_empty();
+    let last = api.post(&format!("/api/object-records/{}/restore/", ids[39]), json!({})).await.expect_created();
     assert_eq!(last["fields"]["t_0"], "second39");
     assert_eq!(found("same39").await, [ids[39]]);
 }
 
 #[tokio::test]
 async fn the_values_of_a_record_have_a_bound_together() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let texts: Vec<Value> = (0..33).map(|n| json!({"label": format!("T {n}"), "type": "text"})).collect();
     class(&api, "Book", json!(texts)).await;
@@ -283,9 +283,9 @@ async fn the_values_of_a_record_have_a_bound_together() {
 
 #[tokio::test]
 async fn relations_are_checked_as_they_will_be_after_the_request() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_nodes(&server).await;
-    api.post(BATCH, items(&vec![json!({}); 12])).await.created();
+    api.post(BATCH, items(&vec![json!({}); 12])).await.expect_created();
     let relate = |pairs: &[(i64, Option<i64>)]| {
         let item = |(id, parent): &(i64, Option<i64>)| json!({"id": id, "fields": {"parent": parent}});
         api.patch(BATCH, json!({"items": pairs.iter().map(item).collect::<Vec<_>>()}))
@@ -318,7 +318,7 @@ async fn relations_are_checked_as_they_will_be_after_the_request() {
 
 #[tokio::test]
 async fn a_record_without_the_right_forbids_all_unless_another_is_hidden() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let person = server.as_type("external").await;
     let set = |actions: Value| json!({"name": actions[0], "permissions": {"object_records": actions}});
@@ -330,49 +330,54 @@ async fn a_record_without_the_right_forbids_all_unless_another_is_hidden() {
         {"fields": {"title": "edited"}, "permission_sets": assigned(editors)},
         {"fields": {"title": "hidden"}},
     ]});
-    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2, 3]}));
+    api.post(BATCH, body).await.expect_reply(201, json!({"ids": [1, 2, 3]}));
     let edits = |ids: &[i64]| {
         let item = |id: &i64| json!({"id": id, "fields": {"title": ""}});
         json!({"items": ids.iter().map(item).collect::<Vec<_>>()})
     };
     let blank = json!({"fields": {"title": ["This field may not be blank."]}});
     let hidden = json!({"id": ["Invalid pk 3 - object does not exist."]});
-    person.patch(BATCH, edits(&[1, 2])).await.is(403, message::forbidden());
+    person.patch(BATCH, edits(&[1, 2])).await.expect_reply(403, message::forbidden());
     person.patch(BATCH, edits(&[1, 2, 3])).await.refuses(json!({"items": {"1": blank, "2": hidden}}));
-    person.delete_all(BATCH, json!({"ids": [2, 1]})).await.is(403, message::forbidden());
+    person.delete_all(BATCH, json!({"ids": [2, 1]})).await.expect_reply(403, message::forbidden());
     person
         .delete_all(BATCH, json!({"ids": [2, 1, 3]}))
         .await
         .refuses(json!({"ids": {"2": ["Invalid pk 3 - object does not exist."]}}));
-    person.post(BATCH, items(&[json!({"title": "x"})])).await.is(403, message::forbidden());
-    person.patch(BATCH, json!({"items": [{"id": 2, "fields": {"title": "new"}}]})).await.is(200, json!({"ids": [2]}));
-    person.delete_all(BATCH, json!({"ids": [2]})).await.is_empty();
+    person.post(BATCH, items(&[json!({"title": "x"})])).await.expect_reply(403, message::forbidden());
+    person
+        .patch(BATCH, json!({"items": [{"id": 2, "fields": {"title": "new"}}]}))
+        .await
+        .expect_reply(200, json!({"ids": [2]}));
+    person.delete_all(BATCH, json!({"ids": [2]})).await.expect_empty();
     let stranger = server.as_type("external").await;
-    stranger.post(BATCH, json!({})).await.is(404, message::not_found());
-    stranger.patch(BATCH, json!({})).await.is(404, message::not_found());
-    stranger.delete_all(BATCH, json!({})).await.is(404, message::not_found());
-    api.post("/api/object-classes/9/object-records/batch/", json!({})).await.is(404, message::not_found());
+    stranger.post(BATCH, json!({})).await.expect_reply(404, message::not_found());
+    stranger.patch(BATCH, json!({})).await.expect_reply(404, message::not_found());
+    stranger.delete_all(BATCH, json!({})).await.expect_reply(404, message::not_found());
+    api.post("/api/object-classes/9/object-records/batch/", json!({})).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_trial_answers_as_the_real_one_and_writes_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let trial = format!("{BATCH}?dry_run=true");
     let both = items(&[json!({"title": "A", "number": 1}), json!({"title": "B"})]);
     let twice = items(&[json!({"title": "A", "number": 1}), json!({"title": "B", "number": 1})]);
     let unique = json!({"items": {"1": {"fields": {"number": ["This field must be unique."]}}}});
-    api.post(&trial, both.clone()).await.is(201, json!({"ids": null}));
+    api.post(&trial, both.clone()).await.expect_reply(201, json!({"ids": null}));
     api.post(&trial, twice.clone()).await.refuses(unique.clone());
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 0);
     // No id was used up.
-    api.post(BATCH, both.clone()).await.is(201, json!({"ids": [1, 2]}));
-    api.patch(&trial, json!({"items": [{"id": 2, "fields": {"title": "C"}}]})).await.is(200, json!({"ids": [2]}));
+    api.post(BATCH, both.clone()).await.expect_reply(201, json!({"ids": [1, 2]}));
+    api.patch(&trial, json!({"items": [{"id": 2, "fields": {"title": "C"}}]}))
+        .await
+        .expect_reply(200, json!({"ids": [2]}));
     assert_eq!(api.get("/api/object-records/2/").await["fields"]["title"], "B");
-    api.delete_all(&trial, json!({"ids": [1, 2]})).await.is_empty();
+    api.delete_all(&trial, json!({"ids": [1, 2]})).await.expect_empty();
     assert_eq!(api.get(RECORDS).await.ids(), [1, 2]);
     server.set_limit("object_records_per_object_class", 3).await;
-    let full = message::exceeded("3 Object Records");
+    let full = message::limit_exceeded("3 Object Records");
     let two = items(&[json!({"title": "A"}), json!({"title": "B"})]);
     api.post(&trial, two.clone()).await.refuses(full.clone());
     api.post(BATCH, two).await.refuses(full);
@@ -382,18 +387,18 @@ async fn a_trial_answers_as_the_real_one_and_writes_nothing() {
 
 #[tokio::test]
 async fn a_trial_refuses_as_the_real_one_and_changes_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
-    api.post(FIELDS, relation).await.created();
+    api.post(FIELDS, relation).await.expect_created();
     let viewer = server.as_type("external").await;
     let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
-    api.post("/api/object-classes/1/record-permission-sets/", set).await.created();
+    api.post("/api/object-classes/1/record-permission-sets/", set).await.expect_created();
     let body = json!({"items": [
         {"fields": {"title": "A", "number": 1}, "permission_sets": [{"permission_set": 1, "users": [viewer.id]}]},
         {"fields": {"title": "B", "number": 2}},
     ]});
-    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2]}));
+    api.post(BATCH, body).await.expect_reply(201, json!({"ids": [1, 2]}));
     api.patch("/api/object-records/2/", json!({"fields": {"parent": 1}})).await.ok();
     server.advance(SECOND);
     let events = "SELECT count(*) FROM outbox WHERE kind = 'history'";
@@ -423,33 +428,33 @@ async fn a_trial_refuses_as_the_real_one_and_changes_nothing() {
         let trial = caller.call(method, &format!("{BATCH}?dry_run=true")).json(&body).send().await;
         let real = caller.call(method, BATCH).json(&body).send().await;
         assert_eq!(real.status, status, "{method} {body}: {real:?}");
-        trial.is(real.status, real.json);
+        trial.expect_reply(real.status, real.json);
     }
     // Nor does one that is right.
     let trial = format!("{BATCH}?dry_run=true");
     let items =
         json!({"items": [{"id": 1, "fields": {"title": "C"}, "owner": null}, {"id": 2, "fields": {"parent": null}}]});
-    api.patch(&trial, items).await.is(200, json!({"ids": [1, 2]}));
-    api.delete_all(&trial, json!({"ids": [2, 1]})).await.is_empty();
+    api.patch(&trial, items).await.expect_reply(200, json!({"ids": [1, 2]}));
+    api.delete_all(&trial, json!({"ids": [2, 1]})).await.expect_empty();
     for method in ["PATCH", "DELETE"] {
         let reply = api.call(method, &format!("{BATCH}?dry_run=1")).json(&json!({})).send().await;
         reply.refuses(json!({"dry_run": ["Must be a valid boolean."]}));
     }
-    api.get(RECORDS).await.is(200, list);
+    api.get(RECORDS).await.expect_reply(200, list);
     assert_eq!(number(&server, events).await, count);
-    api.get("/api/object-classes/1/object-records/deleted/").await.is(200, page(json!([])));
+    api.get("/api/object-classes/1/object-records/deleted/").await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn an_owner_counts_where_the_caller_may_change_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let (editor, changer) = (server.as_type("external").await, server.as_type("external").await);
     with_class_set(&api, editor.id, json!({"object_records": ["edit"]})).await;
     with_class_set(&api, changer.id, json!({"object_records": ["edit", "edit_owners"]})).await;
     let of = |owner: Value| json!({"fields": {"title": "old"}, "owner": owner});
     let body = json!({"items": [of(json!(1)), of(json!(editor.id)), of(Value::Null)]});
-    api.post(BATCH, body).await.is(201, json!({"ids": [1, 2, 3]}));
+    api.post(BATCH, body).await.expect_reply(201, json!({"ids": [1, 2, 3]}));
     let are = async |titles: [&str; 3], owners: [Option<i64>; 3]| {
         let list = api.get(RECORDS).await;
         let found: Vec<Value> = list.column("owner").iter().map(|owner| owner["id"].clone()).collect();
@@ -460,12 +465,15 @@ async fn an_owner_counts_where_the_caller_may_change_it() {
     let item = |id: i64, title: &str, owner: Value| json!({"id": id, "fields": {"title": title}, "owner": owner});
     // It is ignored, whatever it is, where the caller may only edit; what he owns he gives away.
     let items = [item(1, "a", json!(editor.id)), item(2, "b", Value::Null), item(3, "c", json!("nobody"))];
-    editor.patch(BATCH, json!({"items": items})).await.is(200, json!({"ids": [1, 2, 3]}));
+    editor.patch(BATCH, json!({"items": items})).await.expect_reply(200, json!({"ids": [1, 2, 3]}));
     are(["a", "b", "c"], [Some(1), None, None]).await;
 
     // Through a set of the class alone nobody makes himself the owner, and nothing of the request is done.
     let own = item(2, "x", json!(changer.id));
-    changer.patch(BATCH, json!({"items": [item(1, "x", Value::Null), own]})).await.is(403, message::forbidden());
+    changer
+        .patch(BATCH, json!({"items": [item(1, "x", Value::Null), own]}))
+        .await
+        .expect_reply(403, message::forbidden());
     let unknown = json!({"id": ["Invalid pk 99 - object does not exist."]});
     changer.patch(BATCH, json!({"items": [own, {"id": 99}]})).await.refuses(json!({"items": {"1": unknown}}));
     let refused = format!("You do not have permission to make user {} the owner of the record.", editor.id);
@@ -474,12 +482,12 @@ async fn an_owner_counts_where_the_caller_may_change_it() {
         .await
         .refuses(json!({"items": {"1": {"owner": [refused]}}}));
     are(["a", "b", "c"], [Some(1), None, None]).await;
-    changer.patch(BATCH, json!({"items": [item(1, "d", Value::Null)]})).await.is(200, json!({"ids": [1]}));
+    changer.patch(BATCH, json!({"items": [item(1, "d", Value::Null)]})).await.expect_reply(200, json!({"ids": [1]}));
     are(["d", "b", "c"], [None, None, None]).await;
 
     // An owner of the class may.
-    api.post("/api/object-classes/1/owners/", json!([changer.id])).await.created();
-    changer.patch(BATCH, json!({"items": [own]})).await.is(200, json!({"ids": [2]}));
+    api.post("/api/object-classes/1/owners/", json!([changer.id])).await.expect_created();
+    changer.patch(BATCH, json!({"items": [own]})).await.expect_reply(200, json!({"ids": [2]}));
     are(["d", "x", "c"], [None, Some(changer.id), None]).await;
     let told: Vec<(i64, Value)> = history(&server, 2, &[3, 4]).await;
     let told: Vec<(i64, &Value)> = told.iter().map(|(kind, owners)| (*kind, &owners[0]["id"])).collect();
@@ -488,7 +496,7 @@ async fn an_owner_counts_where_the_caller_may_change_it() {
 
 #[tokio::test]
 async fn a_thousand_records_of_twenty_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let fields: Vec<Value> = (0..20).map(|n| json!({"label": format!("F {n}"), "type": "string"})).collect();
     class(&api, "Wide", json!(fields)).await;
@@ -497,13 +505,13 @@ async fn a_thousand_records_of_twenty_fields() {
         json!({"fields": fields.collect::<serde_json::Map<_, _>>()})
     };
     let body = json!({"items": (0..1000).map(item).collect::<Vec<_>>()});
-    let ids = api.post(BATCH, body).await.created();
+    let ids = api.post(BATCH, body).await.expect_created();
     assert_eq!(ids["ids"].as_array().unwrap().len(), 1000);
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 1000);
     assert_eq!(api.get(&format!("{RECORDS}?search=value+77+fiel&limit=1")).await["filtered_count"], 1);
     let body = json!({"items": (1..=1000).map(|id| json!({"id": id, "fields": {"f_0": "new"}})).collect::<Vec<_>>()});
     api.patch(BATCH, body).await.ok();
     assert_eq!(api.get(&format!("{RECORDS}?f_0=new&limit=1")).await["filtered_count"], 1000);
-    api.delete_all(BATCH, json!({"ids": (1..=1000).collect::<Vec<_>>()})).await.is_empty();
+    api.delete_all(BATCH, json!({"ids": (1..=1000).collect::<Vec<_>>()})).await.expect_empty();
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 0);
 }

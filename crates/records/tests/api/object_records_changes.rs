@@ -1,17 +1,17 @@
 //! What changes of records are told of: PATCH of `/api/object-records/{id}/`, and relations that a deletion clears
 //! (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, class, history, options, record, set, with_class};
 use serde_json::{Value, json};
 use testkit::shown::page;
-use testkit::{Client, SECOND, message};
+use testkit::{ApiClient, SECOND, message};
 
 /// The number of the type `field_values_changed`.
 const CHANGED: i64 = 7;
 
 /// Class 1 with a field of each type that takes a value in several forms.
-async fn forms(api: &Client) {
+async fn forms(api: &ApiClient) {
     let fields = json!([
         {"label": "Title", "type": "string", "is_unique": true},
         {"label": "Notes", "type": "text"},
@@ -30,14 +30,14 @@ async fn forms(api: &Client) {
 
 #[tokio::test]
 async fn one_event_tells_the_fields_that_really_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     forms(&api).await;
     let fields = json!({
         "title": "A", "site": "https://a.example/x", "contact": "a@b.example", "pages": 3, "total": "1.50",
         "sent_at": "2026-01-31T09:00:00Z", "tags": ["red", "blue"], "clerk": 1,
     });
-    let record = api.post(RECORDS, json!({"fields": fields})).await.created();
+    let record = api.post(RECORDS, json!({"fields": fields})).await.expect_created();
     let path = format!("/api/object-records/{}/", record["id"]);
     // The same values in other forms. A number is sent as its text: as a float it would lose its zero here already.
     let same = "\"title\": \" A \", \"notes\": \"  \", \"site\": \" https://a.example/x\", \"contact\": \"a@b.example \", \
@@ -68,7 +68,7 @@ async fn one_event_tells_the_fields_that_really_changed() {
 
 #[tokio::test]
 async fn a_change_assigns_nobody() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let (readers, one) = (set(&api, "Readers", json!({"object_records": ["view"]})).await, record(&api).await);
     let ann = server.as_type("internal").await;
@@ -76,18 +76,18 @@ async fn a_change_assigns_nobody() {
     let before = api.get(&path).await.ok();
     for permission_sets in [json!([{"permission_set": readers, "users": [ann.id]}]), json!("nonsense"), Value::Null] {
         let body = json!({"permission_sets": permission_sets});
-        api.patch(&path, body).await.is(200, before.clone());
+        api.patch(&path, body).await.expect_reply(200, before.clone());
         let items = json!({"items": [{"id": one, "permission_sets": permission_sets}]});
-        api.patch(BATCH, items).await.is(200, json!({"ids": [one]}));
+        api.patch(BATCH, items).await.expect_reply(200, json!({"ids": [one]}));
     }
-    api.get(&format!("{path}permission-sets/{readers}/assignees/")).await.is(200, page(json!([])));
-    ann.get(&path).await.is(404, message::not_found());
+    api.get(&format!("{path}permission-sets/{readers}/assignees/")).await.expect_reply(200, page(json!([])));
+    ann.get(&path).await.expect_reply(404, message::not_found());
     assert_eq!(history(&server, one, &[5]).await, []);
 }
 
 #[tokio::test]
 async fn each_child_whose_parent_is_deleted_has_its_event() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let person = server.as_type("external").await;
     let relation =
@@ -105,10 +105,10 @@ async fn each_child_whose_parent_is_deleted_has_its_event() {
     let others = child(parts, json!({"fields": {"of": other}})).await;
     let hidden_ones = [hidden, of_hidden_class, others];
     for id in hidden_ones {
-        person.get(&format!("/api/object-records/{id}/")).await.is(404, message::not_found());
+        person.get(&format!("/api/object-records/{id}/")).await.expect_reply(404, message::not_found());
     }
     server.advance(SECOND);
-    person.delete(&format!("/api/object-records/{parent}/")).await.is_empty();
+    person.delete(&format!("/api/object-records/{parent}/")).await.expect_empty();
     let cleared = |id: i64, name: &str| {
         let value = json!({"field_id": id, "field_type": "relation", "field_value": null, "field_name": name});
         vec![(CHANGED, json!([value]))]

@@ -1,13 +1,13 @@
 //! `/api/object-records/{id}/children/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::class;
 use serde_json::json;
 use testkit::shown::page;
-use testkit::{Client, message};
+use testkit::{ApiClient, message};
 
 /// Customers, and two classes that point at them: orders by two relations, and notes.
-async fn customers(server: &Server) -> Client {
+async fn customers(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     class(&api, "Customer", json!([{"label": "Name", "type": "string"}])).await;
     let to = |label: &str| json!({"label": label, "type": "relation", "related_object_class": 1});
@@ -16,13 +16,13 @@ async fn customers(server: &Server) -> Client {
     api
 }
 
-async fn make(api: &Client, class: i64, fields: serde_json::Value) -> i64 {
+async fn make(api: &ApiClient, class: i64, fields: serde_json::Value) -> i64 {
     api.post(&format!("/api/object-classes/{class}/object-records/"), json!({"fields": fields})).await.id()
 }
 
 #[tokio::test]
 async fn the_children_of_every_class_stand_in_the_order_of_their_ids() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = customers(&server).await;
     let customer = make(&api, 1, json!({"name": "Ada"})).await;
     let other = make(&api, 1, json!({"name": "Bob"})).await;
@@ -45,17 +45,17 @@ async fn the_children_of_every_class_stand_in_the_order_of_their_ids() {
         [json!({"text": "first"}), json!({}), json!({})]
     );
     api.get(&format!("{path}?object_class=x")).await.refuses(json!({"object_class": ["A valid integer is required."]}));
-    api.get(&format!("/api/object-records/{note}/children/")).await.is(200, page(json!([])));
+    api.get(&format!("/api/object-records/{note}/children/")).await.expect_reply(200, page(json!([])));
 }
 
 #[tokio::test]
 async fn hidden_children_are_neither_shown_nor_counted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = customers(&server).await;
     let person = server.as_type("external").await;
     for class in [1, 2] {
         let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
-        api.post(&format!("/api/object-classes/{class}/record-permission-sets/"), set).await.created();
+        api.post(&format!("/api/object-classes/{class}/record-permission-sets/"), set).await.expect_created();
     }
     let assigned = |set: i64| json!([{"permission_set": set, "users": [person.id]}]);
     let body = json!({"fields": {}, "permission_sets": assigned(1)});
@@ -70,8 +70,8 @@ async fn hidden_children_are_neither_shown_nor_counted() {
     assert_eq!(api.get(&path).await["total_count"], 3);
     let stranger = server.as_type("external").await;
     for call in ["GET", "OPTIONS"] {
-        stranger.call(call, &path).send().await.is(404, message::not_found());
+        stranger.call(call, &path).send().await.expect_reply(404, message::not_found());
     }
     assert_eq!(person.options(&path).await.ok(), api.options(&path).await.ok());
-    api.get("/api/object-records/99/children/").await.is(404, message::not_found());
+    api.get("/api/object-records/99/children/").await.expect_reply(404, message::not_found());
 }

@@ -1,22 +1,22 @@
 //! `/api/object-classes/{id}/object-records/deleted/` and `/api/object-records/{id}/restore/`
 //! (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{RECORDS, class, with_nodes};
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, DAY, SECOND, eventually, message};
+use testkit::{ApiClient, DAY, SECOND, eventually, message};
 
 const DELETED: &str = "/api/object-classes/1/object-records/deleted/";
 
-async fn make(api: &Client, class: i64, body: Value) -> i64 {
+async fn make(api: &ApiClient, class: i64, body: Value) -> i64 {
     api.post(&format!("/api/object-classes/{class}/object-records/"), body).await.id()
 }
 
 #[tokio::test]
 async fn a_deleted_record_comes_back_as_it_was() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let option = |value: &str| json!({"value": value, "text": value});
     let options = json!([option("a"), option("b")]);
@@ -41,31 +41,31 @@ async fn a_deleted_record_comes_back_as_it_was() {
     let path = format!("/api/object-records/{id}/");
     let mut record = api.get(&path).await.ok();
     server.advance(SECOND);
-    owner.delete(&path).await.is_empty();
-    api.get(&path).await.is(404, message::not_found());
+    owner.delete(&path).await.expect_empty();
+    api.get(&path).await.expect_reply(404, message::not_found());
     assert_eq!(api.get(RECORDS).await.ids(), [0; 0]);
     assert_eq!(api.get(&format!("{RECORDS}?search=unicode")).await["filtered_count"], 0);
     let deleted = json!({
         "id": id, "label": "Ünïcode", "deleted_at": "2026-01-31T09:30:01.000000Z", "deleted_by": user(&owner, "internal"),
     });
-    api.get(DELETED).await.is(200, page(json!([deleted])));
+    api.get(DELETED).await.expect_reply(200, page(json!([deleted])));
 
     let second = server.as_type("super_admin").await;
     server.advance(SECOND);
     record["modified_at"] = json!("2026-01-31T09:30:02.000000Z");
     record["modified_by"] = user(&second, "super_admin");
-    second.post(&format!("{path}restore/"), json!({})).await.is(201, record.clone());
-    api.get(&path).await.is(200, record.clone());
+    second.post(&format!("{path}restore/"), json!({})).await.expect_reply(201, record.clone());
+    api.get(&path).await.expect_reply(200, record.clone());
     assert_eq!(record["created_at"], START);
     assert_eq!(api.get(&format!("{RECORDS}?search=ünïcode&title=Ünïcode")).await.ids(), [id]);
     assert_eq!(api.get("/api/object-classes/1/").await["num_of_records"], 1);
     owner.get(&path).await.ok();
-    api.get(DELETED).await.is(200, page(json!([])));
-    second.post(&format!("{path}restore/"), json!({})).await.is(404, message::not_found());
+    api.get(DELETED).await.expect_reply(200, page(json!([])));
+    second.post(&format!("{path}restore/"), json!({})).await.expect_reply(404, message::not_found());
     // Its events are those of a new record.
     let sql = "SELECT body FROM outbox WHERE kind = 'history' ORDER BY n";
-    let read = move |conn: &mut Conn| conn.all(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()));
-    let bodies = server.build.db.read::<_, Error>(read).await.unwrap();
+    let read = move |conn: &mut Conn| conn.query_all(&Sql::new(sql), |row| Ok(row.text(0)?.to_owned()));
+    let bodies = server.build.db.read::<_, StoreError>(read).await.unwrap();
     let types: Vec<i64> = bodies
         .iter()
         .map(|body| serde_json::from_str::<Value>(body).unwrap()["event_type_id"].as_i64().unwrap())
@@ -76,7 +76,7 @@ async fn a_deleted_record_comes_back_as_it_was() {
 
 #[tokio::test]
 async fn what_no_longer_fits_becomes_null() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let option = |value: &str| json!({"value": value, "text": value});
     let options = json!([option("a"), option("b"), option("c")]);
@@ -99,9 +99,9 @@ async fn what_no_longer_fits_becomes_null() {
         "short": "a long text",
     });
     let id = make(&api, orders, json!({"fields": fields, "owner": person.id})).await;
-    api.delete(&format!("/api/object-records/{id}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{id}/")).await.expect_empty();
     make(&api, orders, json!({"fields": {"number": 1}})).await;
-    api.delete(&format!("/api/object-records/{parent}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{parent}/")).await.expect_empty();
     let list = api.get(&format!("/api/object-classes/{orders}/fields/")).await;
     let field = |alias: &str| {
         let fields = list["results"].as_array().unwrap();
@@ -112,15 +112,15 @@ async fn what_no_longer_fits_becomes_null() {
         api.patch(&field(alias), json!({"options": [option("a"), option("b")]})).await.ok();
     }
     api.patch(&field("short"), json!({"max_length": 3})).await.ok();
-    api.delete(&field("gone")).await.is_empty();
+    api.delete(&field("gone")).await.expect_empty();
     api.post(
         &format!("/api/object-classes/{orders}/fields/"),
         json!({"label": "New", "type": "string", "default": "d"}),
     )
     .await
-    .created();
-    api.delete(&format!("/api/users/{}/", person.id)).await.is_empty();
-    let restored = api.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.created();
+    .expect_created();
+    api.delete(&format!("/api/users/{}/", person.id)).await.expect_empty();
+    let restored = api.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.expect_created();
     assert_eq!(restored["owner"], Value::Null);
     assert_eq!(
         restored["fields"],
@@ -133,7 +133,7 @@ async fn what_no_longer_fits_becomes_null() {
 
 #[tokio::test]
 async fn a_restored_text_fits_into_the_index_of_its_field() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     server.set_limit("api_object_field_string_type_length_limit", 3000).await;
     let fields = json!([{"label": "Code", "type": "string"}, {"label": "Note", "type": "string"}]);
@@ -141,16 +141,16 @@ async fn a_restored_text_fits_into_the_index_of_its_field() {
     let long = "x".repeat(3000);
     let id = make(&api, 1, json!({"fields": {"code": long, "note": long}})).await;
     let path = format!("/api/object-records/{id}/");
-    api.delete(&path).await.is_empty();
+    api.delete(&path).await.expect_empty();
     let unique = json!({"max_length": 400, "is_unique": true});
     api.patch("/api/object-classes/1/fields/1/", unique).await.ok();
-    let restored = api.post(&format!("{path}restore/"), json!({})).await.created();
+    let restored = api.post(&format!("{path}restore/"), json!({})).await.expect_created();
     assert_eq!(restored["fields"], json!({"code": null, "note": long}));
 }
 
 #[tokio::test]
 async fn owners_of_the_class_and_super_admins_alone_see_what_was_deleted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order", json!([])).await;
     let person = server.as_type("internal").await;
@@ -161,63 +161,74 @@ async fn owners_of_the_class_and_super_admins_alone_see_what_was_deleted() {
         ids.push(make(&api, 1, json!({"owner": holder.id})).await);
     }
     for id in [ids[1], ids[0], ids[2]] {
-        holder.delete(&format!("/api/object-records/{id}/")).await.is_empty();
+        holder.delete(&format!("/api/object-records/{id}/")).await.expect_empty();
     }
     for (caller, status, body) in [(&holder, 403, message::forbidden()), (&person, 404, message::not_found())] {
-        caller.get(DELETED).await.is(status, body.clone());
-        caller.delete(&format!("{DELETED}{}/", ids[0])).await.is(status, body);
-        caller.post(&format!("/api/object-records/{}/restore/", ids[0]), json!({})).await.is(404, message::not_found());
+        caller.get(DELETED).await.expect_reply(status, body.clone());
+        caller.delete(&format!("{DELETED}{}/", ids[0])).await.expect_reply(status, body);
+        caller
+            .post(&format!("/api/object-records/{}/restore/", ids[0]), json!({}))
+            .await
+            .expect_reply(404, message::not_found());
     }
-    api.post("/api/object-classes/1/owners/", json!([person.id])).await.created();
+    api.post("/api/object-classes/1/owners/", json!([person.id])).await.expect_created();
     // All at one moment: the higher id counts as the newer.
     assert_eq!(person.get(DELETED).await.ids(), [ids[2], ids[1], ids[0]]);
     assert_eq!(person.get(&format!("{DELETED}?limit=1&offset=1&id=7&ordering=id")).await.ids(), [ids[1]]);
     assert_eq!(person.get(DELETED).await["results"][0]["label"], format!("#{}", ids[2]));
-    person.delete(&format!("{DELETED}{}/", ids[0])).await.is_empty();
-    person.delete(&format!("{DELETED}{}/", ids[0])).await.is(404, message::not_found());
-    person.post(&format!("/api/object-records/{}/restore/", ids[0]), json!({})).await.is(404, message::not_found());
-    person.post(&format!("/api/object-records/{}/restore/", ids[1]), json!({})).await.created();
-    person.post(&format!("/api/object-records/{}/restore/", ids[1]), json!({})).await.is(404, message::not_found());
-    api.delete(&format!("{DELETED}99/")).await.is(404, message::not_found());
+    person.delete(&format!("{DELETED}{}/", ids[0])).await.expect_empty();
+    person.delete(&format!("{DELETED}{}/", ids[0])).await.expect_reply(404, message::not_found());
+    person
+        .post(&format!("/api/object-records/{}/restore/", ids[0]), json!({}))
+        .await
+        .expect_reply(404, message::not_found());
+    person.post(&format!("/api/object-records/{}/restore/", ids[1]), json!({})).await.expect_created();
+    person
+        .post(&format!("/api/object-records/{}/restore/", ids[1]), json!({}))
+        .await
+        .expect_reply(404, message::not_found());
+    api.delete(&format!("{DELETED}99/")).await.expect_reply(404, message::not_found());
     assert_eq!(api.get(&format!("/api/object-records/{}/", ids[1])).await["created_by"], admin());
 }
 
 #[tokio::test]
 async fn a_restore_stays_inside_the_limit_and_ends_after_thirty_days() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order", json!([])).await;
     let [first, second] = [make(&api, 1, json!({})).await, make(&api, 1, json!({})).await];
-    api.delete(&format!("/api/object-records/{first}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{first}/")).await.expect_empty();
     server.set_limit("object_records_per_object_class", 1).await;
     let restore = format!("/api/object-records/{first}/restore/");
-    api.post(&restore, json!({})).await.refuses(message::exceeded("1 Object Records"));
-    api.delete(&format!("/api/object-records/{second}/")).await.is_empty();
-    api.post(&restore, json!({})).await.created();
+    api.post(&restore, json!({})).await.refuses(message::limit_exceeded("1 Object Records"));
+    api.delete(&format!("/api/object-records/{second}/")).await.expect_empty();
+    api.post(&restore, json!({})).await.expect_created();
     server.advance(30 * DAY);
     let api = server.admin().await;
-    api.post(&format!("/api/object-records/{second}/restore/"), json!({})).await.is(404, message::not_found());
-    api.get(DELETED).await.is(200, page(json!([])));
-    api.delete(&format!("{DELETED}{second}/")).await.is(404, message::not_found());
+    api.post(&format!("/api/object-records/{second}/restore/"), json!({}))
+        .await
+        .expect_reply(404, message::not_found());
+    api.get(DELETED).await.expect_reply(200, page(json!([])));
+    api.delete(&format!("{DELETED}{second}/")).await.expect_reply(404, message::not_found());
     // A job removes it.
-    api.delete(&format!("/api/object-records/{first}/")).await.is_empty();
-    let left = |conn: &mut Conn| conn.one(&Sql::new("SELECT count(*) FROM deleted_records"), |row| row.int(0));
-    eventually(async || server.build.db.read::<i64, Error>(left).await == Ok(1)).await;
+    api.delete(&format!("/api/object-records/{first}/")).await.expect_empty();
+    let left = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM deleted_records"), |row| row.int(0));
+    eventually(async || server.build.db.read::<i64, StoreError>(left).await == Ok(1)).await;
 }
 
 #[tokio::test]
 async fn a_restored_relation_keeps_chains_within_their_bound() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_nodes(&server).await;
     let under = async |parent: Option<i64>| make(&api, 1, json!({"fields": {"parent": parent}})).await;
     let parent = under(None).await;
     let id = under(Some(parent)).await;
-    api.delete(&format!("/api/object-records/{id}/")).await.is_empty();
+    api.delete(&format!("/api/object-records/{id}/")).await.expect_empty();
     let mut top = None;
     for _ in 0..9 {
         top = Some(under(top).await);
     }
     api.patch(&format!("/api/object-records/{parent}/"), json!({"fields": {"parent": top}})).await.ok();
-    let restored = api.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.created();
+    let restored = api.post(&format!("/api/object-records/{id}/restore/"), json!({})).await.expect_created();
     assert_eq!(restored["fields"], json!({"parent": null}));
 }

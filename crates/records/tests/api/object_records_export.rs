@@ -1,15 +1,15 @@
 //! `/api/object-classes/{id}/object-records/export/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, class, options};
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::{Client, Download, Reply, SECOND, message};
+use store::{Conn, Sql, StoreError};
+use testkit::{ApiClient, Download, Reply, SECOND, message};
 
 const EXPORT: &str = "/api/object-classes/1/object-records/export/";
 const LINK: &str = "/api/object-classes/1/object-records/export/link/";
 
-async fn orders(server: &Server) -> Client {
+async fn orders(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     let fields = json!([
         {"label": "Title", "type": "string"},
@@ -22,7 +22,7 @@ async fn orders(server: &Server) -> Client {
     api
 }
 
-async fn make(api: &Client, fields: Value) -> i64 {
+async fn make(api: &ApiClient, fields: Value) -> i64 {
     api.post(RECORDS, json!({"fields": fields})).await.id()
 }
 
@@ -34,13 +34,13 @@ fn lines(reply: &Reply) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_csv_has_a_line_for_each_record() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     make(&api, json!({"title": "=1+1, \"quoted\"", "amount": "-1.5", "tags": ["b", "a"], "person": 1, "done": true}))
         .await;
     let person = server.as_type("internal").await;
     server.advance(SECOND);
-    api.post(RECORDS, json!({"fields": {"title": "-x"}, "owner": person.id})).await.created();
+    api.post(RECORDS, json!({"fields": {"title": "-x"}, "owner": person.id})).await.expect_created();
     let reply = api.get(EXPORT).await;
     assert_eq!(reply.header("content-type"), "text/csv; charset=utf-8");
     assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''purchase_order.csv");
@@ -65,7 +65,7 @@ async fn a_csv_has_a_line_for_each_record() {
 
 #[tokio::test]
 async fn a_csv_may_begin_with_a_byte_order_mark() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     make(&api, json!({"title": "Zoë"})).await;
     let plain = api.get(EXPORT).await.text.clone();
@@ -87,10 +87,10 @@ async fn a_csv_may_begin_with_a_byte_order_mark() {
 
 #[tokio::test]
 async fn people_whom_the_caller_may_not_list_stand_with_their_full_names() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let person = server.as_type("external").await;
-    api.post(RECORDS, json!({"fields": {"title": "a", "person": 1}, "owner": person.id})).await.created();
+    api.post(RECORDS, json!({"fields": {"title": "a", "person": 1}, "owner": person.id})).await.expect_created();
     let admin = api.get("/api/users/1/").await.ok();
     let name = format!("{} {}", admin["first_name"].as_str().unwrap(), admin["last_name"].as_str().unwrap());
     let columns = |text: &str| -> Vec<String> { text.lines().nth(1).unwrap().split(',').map(str::to_owned).collect() };
@@ -102,7 +102,7 @@ async fn people_whom_the_caller_may_not_list_stand_with_their_full_names() {
 
 #[tokio::test]
 async fn a_filter_that_the_class_does_not_have_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     for title in ["a", "b"] {
         make(&api, json!({"title": title})).await;
@@ -117,7 +117,7 @@ async fn a_filter_that_the_class_does_not_have_is_refused() {
         ),
         [1]
     );
-    api.delete("/api/object-classes/1/fields/1/").await.is_empty();
+    api.delete("/api/object-classes/1/fields/1/").await.expect_empty();
     let gone = json!({"title": ["This filter does not exist."], "x.y__in": ["This filter does not exist."]});
     for format in ["csv", "ndjson"] {
         api.get(&format!("{EXPORT}?title=a&x.y__in=1&format={format}")).await.refuses(gone.clone());
@@ -129,7 +129,7 @@ async fn a_filter_that_the_class_does_not_have_is_refused() {
 
 #[tokio::test]
 async fn ndjson_has_the_records_of_the_list_without_permissions() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     for n in 0..3 {
         make(&api, json!({"title": format!("t{n}"), "tags": ["a"], "person": 1})).await;
@@ -148,16 +148,16 @@ async fn ndjson_has_the_records_of_the_list_without_permissions() {
 
 #[tokio::test]
 async fn wrong_parameters_and_hidden_classes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let wrong = json!({"format": ["xml is not a valid choice."]});
     api.get(&format!("{EXPORT}?format=xml")).await.refuses(wrong.clone());
     api.get(&format!("{EXPORT}?amount=x")).await.refuses(json!({"amount": ["A valid number is required."]}));
     let stranger = server.as_type("external").await;
     for path in [EXPORT, "/api/object-classes/9/object-records/export/"] {
-        stranger.get(path).await.is(404, message::not_found());
+        stranger.get(path).await.expect_reply(404, message::not_found());
     }
-    stranger.post(LINK, json!({"format": "xml"})).await.is(404, message::not_found());
+    stranger.post(LINK, json!({"format": "xml"})).await.expect_reply(404, message::not_found());
     api.post(LINK, json!({"format": "xml"})).await.refuses(wrong);
     api.post(LINK, json!({"amount": "x", "title": {}})).await.refuses(json!({"title": ["Not a valid string."]}));
     api.post(LINK, json!({"amount": "x"})).await.refuses(json!({"amount": ["A valid number is required."]}));
@@ -168,7 +168,7 @@ async fn wrong_parameters_and_hidden_classes() {
 
 #[tokio::test]
 async fn only_visible_records_are_exported() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let person = server.as_type("external").await;
     make(&api, json!({"title": "hidden"})).await;
@@ -179,19 +179,19 @@ async fn only_visible_records_are_exported() {
     let set = api.post("/api/object-classes/1/permission-sets/", set).await.id();
     let maker = server.as_type("external").await;
     let path = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
-    api.post(&path, json!([maker.id])).await.created();
+    api.post(&path, json!([maker.id])).await.expect_created();
     assert_eq!(maker.get(EXPORT).await.text.lines().count(), 1);
 }
 
 #[tokio::test]
 async fn an_export_of_many_pieces_has_every_record_once_in_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let long = "x".repeat(250);
     for part in 0..2 {
         let item = |n: usize| json!({"fields": {"title": format!("{:04}{long}", 2000 - (part * 1000 + n))}});
         let body = json!({"items": (0..1000).map(item).collect::<Vec<_>>()});
-        api.post("/api/object-classes/1/object-records/batch/", body).await.created();
+        api.post("/api/object-classes/1/object-records/batch/", body).await.expect_created();
     }
     let reply = api.get(&format!("{EXPORT}?format=ndjson&ordering=title")).await;
     let ids: Vec<i64> = lines(&reply).iter().filter_map(|record| record["id"].as_i64()).collect();
@@ -200,13 +200,13 @@ async fn an_export_of_many_pieces_has_every_record_once_in_order() {
 
 /// The path and the query of a link.
 fn path_of(reply: &Reply) -> String {
-    let url = reply.created()["url"].as_str().unwrap().to_owned();
+    let url = reply.expect_created()["url"].as_str().unwrap().to_owned();
     url.strip_prefix("http://a.example").unwrap_or_else(|| panic!("{url}")).to_owned()
 }
 
 #[tokio::test]
 async fn a_link_exports_once_within_a_minute_without_a_header() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     for title in ["a & b", "c"] {
         make(&api, json!({"title": title})).await;
@@ -220,23 +220,23 @@ async fn a_link_exports_once_within_a_minute_without_a_header() {
     assert_eq!(lines(&reply).len(), 1);
     assert_eq!(lines(&reply)[0]["fields"], json!({"title": "a & b"}));
     assert_eq!(reply.header("content-disposition"), "attachment; filename*=UTF-8''purchase_order.ndjson");
-    anonymous.get(&path).await.is(404, message::not_found());
+    anonymous.get(&path).await.expect_reply(404, message::not_found());
     assert_eq!(anonymous.call("HEAD", &path).send().await.status, 404);
     for wrong in ["", "?token=", "?token=x"] {
         let path = format!("/api/object-classes/1/object-records/export/download/{wrong}");
-        anonymous.get(&path).await.is(404, message::not_found());
+        anonymous.get(&path).await.expect_reply(404, message::not_found());
     }
     // It belongs to its class.
     let path = path_of(&api.post(LINK, json!({})).await).replace("/1/", "/2/");
-    anonymous.get(&path).await.is(404, message::not_found());
+    anonymous.get(&path).await.expect_reply(404, message::not_found());
     let path = path_of(&api.post(LINK, json!({})).await);
     server.advance(60 * SECOND);
-    anonymous.get(&path).await.is(404, message::not_found());
+    anonymous.get(&path).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn lists_in_the_body_of_a_link_are_values_of_one_parameter() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     for tags in [json!(["a"]), json!(["a", "b"]), json!([])] {
         make(&api, json!({"title": "x", "tags": tags})).await;
@@ -261,11 +261,11 @@ async fn lists_in_the_body_of_a_link_are_values_of_one_parameter() {
 
 #[tokio::test]
 async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let person = server.as_type("external").await;
     let id = api.post(RECORDS, json!({"owner": person.id})).await.id();
-    api.post(RECORDS, json!({"owner": person.id})).await.created();
+    api.post(RECORDS, json!({"owner": person.id})).await.expect_created();
     let anonymous = server.anonymous();
     let path = path_of(&person.post(LINK, json!({"format": "ndjson"})).await);
     api.patch(&format!("/api/object-records/{id}/"), json!({"owner": null})).await.ok();
@@ -273,67 +273,68 @@ async fn a_link_has_the_rights_of_its_maker_when_it_is_used() {
     // A session that ended exports nothing.
     let path = path_of(&person.post(LINK, json!({})).await);
     person.post("/api/auth/logout/", json!({"refresh_token": person.refresh_token})).await;
-    anonymous.get(&path).await.is(401, message::bad_token());
+    anonymous.get(&path).await.expect_reply(401, message::bad_token());
     // Nor does a deactivated account.
     let person = server.as_type("external").await;
-    api.post(RECORDS, json!({"owner": person.id})).await.created();
+    api.post(RECORDS, json!({"owner": person.id})).await.expect_created();
     let path = path_of(&person.post(LINK, json!({})).await);
     api.post(&format!("/api/users/{}/deactivate/", person.id), json!({})).await.ok();
-    anonymous.get(&path).await.is(401, message::bad_token());
+    anonymous.get(&path).await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
 async fn a_link_is_kept_as_a_hash_and_while_it_works() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let kept = async || {
-        let read =
-            |conn: &mut Conn| conn.all(&Sql::new("SELECT token FROM export_links"), |row| Ok(row.text(0)?.to_owned()));
-        server.build.db.read::<Vec<String>, Error>(read).await.unwrap()
+        let read = |conn: &mut Conn| {
+            conn.query_all(&Sql::new("SELECT token FROM export_links"), |row| Ok(row.text(0)?.to_owned()))
+        };
+        server.build.db.read::<Vec<String>, StoreError>(read).await.unwrap()
     };
     let path = path_of(&api.post(LINK, json!({})).await);
     let (_, token) = path.split_once("?token=").unwrap();
     assert_eq!(kept().await, [web::clock::sha256_hex(token)]);
     server.advance(SECOND);
     for _ in 0..101 {
-        api.post(LINK, json!({})).await.created();
+        api.post(LINK, json!({})).await.expect_created();
     }
     assert_eq!(kept().await.len(), 100);
-    server.anonymous().get(&path).await.is(404, message::not_found());
+    server.anonymous().get(&path).await.expect_reply(404, message::not_found());
     server.advance(60 * SECOND);
-    api.post(LINK, json!({})).await.created();
+    api.post(LINK, json!({})).await.expect_created();
     assert_eq!(kept().await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_link_of_a_restricted_account_works_from_its_addresses_only() {
-    let trusted = kit::address::Trusted::parse("127.0.0.1").unwrap();
-    let server = Server::with(|settings| settings.trusted_proxies = trusted).await;
+    let trusted = kit::address::TrustedProxies::parse("127.0.0.1").unwrap();
+    let server = TestServer::start_with(|settings| settings.trusted_proxies = trusted).await;
     let api = orders(&server).await;
     let person = server.as_type("external").await;
-    api.post(RECORDS, json!({"owner": person.id})).await.created();
+    api.post(RECORDS, json!({"owner": person.id})).await.expect_created();
     let restricted = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["203.0.113.0/24"]});
     api.patch(&format!("/api/users/{}/", person.id), restricted).await.ok();
-    let from = |client: &Client, address: &str| client.with_header("x-forwarded-for", address);
+    let from = |client: &ApiClient, address: &str| client.with_header("x-forwarded-for", address);
     let link = async || path_of(&from(&person, "203.0.113.7").post(LINK, json!({"format": "ndjson"})).await);
     let [inside, outside] = ["203.0.113.8", "198.51.100.1"].map(|address| from(&server.anonymous(), address));
     assert_eq!(lines(&inside.get(&link().await).await).len(), 1);
     let path = link().await;
-    outside.get(&path).await.is(403, message::detail("Access from this address is not allowed."));
+    outside.get(&path).await.expect_reply(403, message::detail("Access from this address is not allowed."));
     // It is spent all the same.
-    inside.get(&path).await.is(404, message::not_found());
+    inside.get(&path).await.expect_reply(404, message::not_found());
 }
 
 /// More than connections hold: so many records of 50 kB.
 const MANY: i64 = 400;
 
 /// A person who owns many records, and has begun to export them.
-async fn half_an_export(server: &Server, api: &Client) -> (Client, Download) {
+async fn half_an_export(server: &TestServer, api: &ApiClient) -> (ApiClient, Download) {
     let person = server.as_type("external").await;
     let items = json!({"items": vec![json!({"owner": person.id}); MANY as usize]});
-    api.post(BATCH, items).await.created();
+    api.post(BATCH, items).await.expect_created();
     let fill = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r1 SET f1 = $1").arg("x".repeat(50_000))).map(drop);
-    server.build.db.write::<(), Error>(fill).await.unwrap();
+    server.build.db.write::<(), StoreError>(fill).await.unwrap();
     let download = person.call("GET", &format!("{EXPORT}?format=ndjson")).download().await;
     (person, download)
 }
@@ -346,7 +347,7 @@ fn ids_in(body: &str) -> Vec<i64> {
 
 #[tokio::test]
 async fn a_link_that_finds_no_place_may_be_used_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let (person, download) = half_an_export(&server, &api).await;
     let mut downloads = vec![download];
@@ -357,14 +358,14 @@ async fn a_link_that_finds_no_place_may_be_used_again() {
     downloads.push(api.call("GET", EXPORT).download().await);
     let path = path_of(&person.post(LINK, json!({"fields": ""})).await);
     let refused = server.anonymous().get(&path).await;
-    refused.is(503, message::detail("The server is busy. Please try again."));
+    refused.expect_reply(503, message::detail("The server is busy. Please try again."));
     drop(downloads);
     assert_eq!(server.anonymous().get(&path).await.text.lines().count() as i64, MANY + 1);
 }
 
 #[tokio::test]
 async fn an_export_breaks_off_when_its_session_ends() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let (person, download) = half_an_export(&server, &api).await;
     person.post("/api/auth/logout/", json!({"refresh_token": person.refresh_token})).await;
@@ -375,7 +376,7 @@ async fn an_export_breaks_off_when_its_session_ends() {
 
 #[tokio::test]
 async fn an_export_breaks_off_when_the_right_goes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let (_, download) = half_an_export(&server, &api).await;
     let items: Vec<Value> = (1..=MANY).map(|id| json!({"id": id, "owner": null})).collect();
@@ -387,10 +388,10 @@ async fn an_export_breaks_off_when_the_right_goes() {
 
 #[tokio::test]
 async fn an_export_leaves_out_what_is_gone_or_hidden_meanwhile() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server).await;
     let (_, download) = half_an_export(&server, &api).await;
-    api.delete(&format!("/api/object-records/{}/", MANY - 1)).await.is_empty();
+    api.delete(&format!("/api/object-records/{}/", MANY - 1)).await.expect_empty();
     api.patch(&format!("/api/object-records/{MANY}/"), json!({"owner": null})).await.ok();
     let (body, is_whole) = download.read().await;
     assert_eq!((is_whole, ids_in(&body)), (true, (1..=MANY - 2).collect()));

@@ -1,13 +1,13 @@
 //! Files in `document` fields, and `/api/object-records/{id}/files/{uuid}/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, class, history, number};
 use serde_json::{Value, json};
 use testkit::shown::START;
-use testkit::{Client, DAY, at_once, eventually, message, one_wins};
+use testkit::{ApiClient, DAY, eventually, message, one_wins, send_concurrently};
 
 /// The first super admin, who made class 1 with a name, up to three papers, and a required contract where asked for.
-async fn with_papers(server: &Server) -> Client {
+async fn with_papers(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     let fields = json!([
         {"label": "Name", "type": "string"},
@@ -23,15 +23,15 @@ fn path(record: &Value) -> String {
 }
 
 /// Makes a record with files of these names as its papers.
-async fn with_files(api: &Client, names: &[&str]) -> Value {
+async fn with_files(api: &ApiClient, names: &[&str]) -> Value {
     let mut tokens = Vec::new();
     for name in names {
         tokens.push(api.upload(name, format!("content of {name}")).await);
     }
-    api.post(RECORDS, json!({"fields": {"papers": tokens}})).await.created()
+    api.post(RECORDS, json!({"fields": {"papers": tokens}})).await.expect_created()
 }
 
-fn wrong(alias: &str, text: &str) -> Value {
+fn field_error(alias: &str, text: &str) -> Value {
     json!({"fields": {alias: [text]}})
 }
 
@@ -41,7 +41,7 @@ fn url(record: &Value, file: &Value) -> String {
     url.strip_prefix("https://a.example").expect("an address of the build").to_owned()
 }
 
-async fn wait_for_rows(server: &Server, count: i64) {
+async fn wait_for_rows(server: &TestServer, count: i64) {
     let rows = "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)";
     eventually(async || match number(server, rows).await {
         rows if rows == count => Ok(()),
@@ -52,7 +52,7 @@ async fn wait_for_rows(server: &Server, count: i64) {
 
 #[tokio::test]
 async fn a_record_holds_files_and_shows_them() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let record = with_files(&api, &["a b.pdf", "c.TXT"]).await;
     assert_eq!(record["fields"], json!({"name": null, "papers": [1, 2], "picture": null}));
@@ -92,14 +92,14 @@ async fn a_record_holds_files_and_shows_them() {
 
 #[tokio::test]
 async fn a_change_keeps_takes_and_gives_up_files() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let record = with_files(&api, &["a.pdf", "b.pdf"]).await;
     let (one, gone) = (path(&record), url(&record, &json!(1)));
     let token = api.upload("c.pdf", "c").await;
     let changed = api.patch(&one, json!({"fields": {"papers": [token, 2]}})).await.ok();
     assert_eq!(changed["fields"]["papers"], json!([3, 2]));
-    api.get(&gone).await.is(404, message::not_found());
+    api.get(&gone).await.expect_reply(404, message::not_found());
     wait_for_rows(&server, 2).await;
     let events = history(&server, record["id"].as_i64().unwrap(), &[7]).await;
     assert_eq!(events.len(), 1, "{events:?}");
@@ -114,7 +114,7 @@ async fn a_change_keeps_takes_and_gives_up_files() {
 
 #[tokio::test]
 async fn only_own_unspent_tokens_and_files_of_the_field_are_taken() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let other = server.as_type("super_admin").await;
     let record = with_files(&api, &["a.pdf"]).await;
@@ -132,49 +132,49 @@ async fn only_own_unspent_tokens_and_files_of_the_field_are_taken() {
         (json!("x"), "Expected a list of items but got type str.".to_owned()),
         (json!([own, 1, 1, 1]), "Up to 3 items allowed.".to_owned()),
     ] {
-        api.patch(&one, json!({"fields": {"papers": value}})).await.refuses(wrong("papers", &text));
+        api.patch(&one, json!({"fields": {"papers": value}})).await.refuses(field_error("papers", &text));
     }
     // The file of one field is none of another one.
     let text = "Invalid pk 1 - object does not exist.";
-    api.patch(&one, json!({"fields": {"picture": [1]}})).await.refuses(wrong("picture", text));
-    api.post(RECORDS, json!({"fields": {"papers": [1]}})).await.refuses(wrong("papers", text));
+    api.patch(&one, json!({"fields": {"picture": [1]}})).await.refuses(field_error("picture", text));
+    api.post(RECORDS, json!({"fields": {"papers": [1]}})).await.refuses(field_error("papers", text));
     // A token in two fields serves one of them.
     let both = json!({"fields": {"papers": [own], "picture": [own]}});
-    api.patch(&one, both).await.refuses(wrong("picture", &format!("Invalid token {own}.")));
+    api.patch(&one, both).await.refuses(field_error("picture", &format!("Invalid token {own}.")));
     api.patch(&one, json!({"fields": {"papers": [1, own]}})).await.ok();
     api.patch(&path(&second), json!({"fields": {"papers": [own]}})).await.expect(400);
 }
 
 #[tokio::test]
 async fn a_token_serves_one_of_many_records() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let token = api.upload("a.pdf", "a").await;
     let body = json!({"fields": {"papers": [token]}});
-    let refused = wrong("papers", &format!("Invalid token {token}."));
-    one_wins(&at_once((0..16).map(|_| api.call("POST", RECORDS).json(&body))).await, 201, &refused);
+    let refused = field_error("papers", &format!("Invalid token {token}."));
+    one_wins(&send_concurrently((0..16).map(|_| api.call("POST", RECORDS).json(&body))).await, 201, &refused);
     assert_eq!(api.get(RECORDS).await["total_count"], 1);
 }
 
 #[tokio::test]
 async fn a_required_field_needs_a_file() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order", json!([{"label": "Contract", "type": "document", "is_required": true}])).await;
-    api.post(RECORDS, json!({"fields": {}})).await.refuses(wrong("contract", "This field is required."));
+    api.post(RECORDS, json!({"fields": {}})).await.refuses(field_error("contract", "This field is required."));
     api.post(RECORDS, json!({"fields": {"contract": null}}))
         .await
-        .refuses(wrong("contract", "This field may not be null."));
-    let empty = wrong("contract", "This list may not be empty.");
+        .refuses(field_error("contract", "This field may not be null."));
+    let empty = field_error("contract", "This list may not be empty.");
     api.post(RECORDS, json!({"fields": {"contract": []}})).await.refuses(empty.clone());
     let token = api.upload("a.pdf", "a").await;
-    let record = api.post(RECORDS, json!({"fields": {"contract": [token]}})).await.created();
+    let record = api.post(RECORDS, json!({"fields": {"contract": [token]}})).await.expect_created();
     api.patch(&path(&record), json!({"fields": {"contract": []}})).await.refuses(empty);
 }
 
 #[tokio::test]
 async fn tokens_in_a_batch_serve_one_place_each() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let (first, second) = (api.upload("a.pdf", "a").await, api.upload("b.pdf", "b").await);
     let items = json!({"items": [{"fields": {"papers": [first]}}, {"fields": {"papers": [second, first]}}]});
@@ -182,59 +182,59 @@ async fn tokens_in_a_batch_serve_one_place_each() {
     api.post(BATCH, items).await.refuses(invalid);
     let items = json!({"items": [{"fields": {"papers": [first]}}, {"fields": {"papers": [second]}}]});
     // A trial uses no token up.
-    api.post(&format!("{BATCH}?dry_run=true"), items.clone()).await.is(201, json!({"ids": null}));
-    api.post(BATCH, items).await.is(201, json!({"ids": [1, 2]}));
+    api.post(&format!("{BATCH}?dry_run=true"), items.clone()).await.expect_reply(201, json!({"ids": null}));
+    api.post(BATCH, items).await.expect_reply(201, json!({"ids": [1, 2]}));
     let third = api.upload("c.pdf", "c").await;
     let items = json!({"items": [{"id": 1, "fields": {"papers": [1, third]}}, {"id": 2, "fields": {"papers": [1]}}]});
     let invalid = json!({"items": {"1": {"fields": {"papers": ["Invalid pk 1 - object does not exist."]}}}});
     api.patch(BATCH, items).await.refuses(invalid);
     let items = json!({"items": [{"id": 1, "fields": {"papers": [1, third]}}, {"id": 2, "fields": {"papers": []}}]});
-    api.patch(BATCH, items).await.is(200, json!({"ids": [1, 2]}));
+    api.patch(BATCH, items).await.expect_reply(200, json!({"ids": [1, 2]}));
     assert_eq!(api.get("/api/object-records/1/").await["fields"]["papers"], json!([1, 3]));
     wait_for_rows(&server, 2).await;
 }
 
 #[tokio::test]
 async fn files_are_for_those_who_may_view_the_record() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let record = with_files(&api, &["a.pdf"]).await;
     let second = with_files(&api, &["b.pdf"]).await;
     let file = url(&record, &json!(1));
-    server.anonymous().get(&file).await.is(401, message::unauthenticated());
+    server.anonymous().get(&file).await.expect_reply(401, message::unauthenticated());
     let stranger = server.as_type("internal").await;
-    stranger.get(&file).await.is(404, message::not_found());
+    stranger.get(&file).await.expect_reply(404, message::not_found());
     api.patch(&path(&record), json!({"owner": stranger.id})).await.ok();
     assert_eq!(stranger.get(&file).await.status, 200);
     // Under another record it is not there.
     let uuid = file.trim_end_matches('/').rsplit('/').next().unwrap();
-    api.get(&format!("{}files/{uuid}/", path(&second))).await.is(404, message::not_found());
+    api.get(&format!("{}files/{uuid}/", path(&second))).await.expect_reply(404, message::not_found());
     let unknown = format!("{}{}", if uuid.starts_with('0') { "1" } else { "0" }, &uuid[1..]);
-    api.get(&format!("{}files/{unknown}/", path(&record))).await.is(404, message::not_found());
+    api.get(&format!("{}files/{unknown}/", path(&record))).await.expect_reply(404, message::not_found());
     let other = server.build("b.example").await.admin().await;
-    other.get(&file).await.is(404, message::not_found());
+    other.get(&file).await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
 async fn a_deleted_record_keeps_its_files_until_it_is_gone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let record = with_files(&api, &["a.pdf"]).await;
     let file = url(&record, &json!(1));
-    api.delete(&path(&record)).await.is_empty();
-    api.get(&file).await.is(404, message::not_found());
+    api.delete(&path(&record)).await.expect_empty();
+    api.get(&file).await.expect_reply(404, message::not_found());
     server.advance(29 * DAY);
     let api = server.admin().await;
-    let restored = api.post(&format!("{}restore/", path(&record)), json!({})).await.created();
+    let restored = api.post(&format!("{}restore/", path(&record)), json!({})).await.expect_created();
     assert_eq!(restored["fields"]["papers"], json!([1]));
     assert_eq!(api.get(&file).await.text, "content of a.pdf");
     assert_eq!(restored["created_at"], START);
 
-    api.delete(&path(&record)).await.is_empty();
-    api.delete(&format!("/api/object-classes/1/object-records/deleted/{}/", record["id"])).await.is_empty();
+    api.delete(&path(&record)).await.expect_empty();
+    api.delete(&format!("/api/object-classes/1/object-records/deleted/{}/", record["id"])).await.expect_empty();
     wait_for_rows(&server, 0).await;
     let record = with_files(&api, &["b.pdf"]).await;
-    api.delete(&path(&record)).await.is_empty();
+    api.delete(&path(&record)).await.expect_empty();
     server.advance(30 * DAY);
     // Any write wakes what is due.
     server.admin().await.upload("c.pdf", "c").await;
@@ -243,17 +243,17 @@ async fn a_deleted_record_keeps_its_files_until_it_is_gone() {
 
 #[tokio::test]
 async fn files_go_with_their_field_and_their_class() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_papers(&server).await;
     let picture = api.upload("c.png", "c").await;
     let record = with_files(&api, &["a.pdf", "b.pdf"]).await;
     api.patch(&path(&record), json!({"fields": {"picture": [picture]}})).await.ok();
-    api.delete("/api/object-classes/1/fields/2/").await.is_empty();
-    api.get(&url(&record, &json!(2))).await.is(404, message::not_found());
+    api.delete("/api/object-classes/1/fields/2/").await.expect_empty();
+    api.get(&url(&record, &json!(2))).await.expect_reply(404, message::not_found());
     wait_for_rows(&server, 1).await;
     let labels = api.get(&path(&record)).await["_meta"]["labels"]["files"].clone();
     assert_eq!(labels.as_object().unwrap().keys().collect::<Vec<_>>(), ["1"]);
-    api.delete(&path(&record)).await.is_empty();
-    api.delete("/api/object-classes/1/").await.is_empty();
+    api.delete(&path(&record)).await.expect_empty();
+    api.delete("/api/object-classes/1/").await.expect_empty();
     wait_for_rows(&server, 0).await;
 }

@@ -1,23 +1,23 @@
 //! Order and size of the pages of `/api/object-classes/{id}/object-records/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{RECORDS, assignees, class, options, set, with_class};
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 #[tokio::test]
 async fn people_sort_by_their_ids() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let field = json!({"label": "Clerk", "type": "user"});
-    api.post("/api/object-classes/1/fields/", field).await.created();
+    api.post("/api/object-classes/1/fields/", field).await.expect_created();
     // Their names are in another order than their ids.
     let [second, third] = [server.as_type("internal").await.id, server.as_type("external").await.id];
     assert!(1 < second && second < third);
     for (owner, clerk) in
         [(Some(second), Some(third)), (Some(third), Some(1)), (None, Some(second)), (Some(1), None::<i64>)]
     {
-        api.post(RECORDS, json!({"owner": owner, "fields": {"clerk": clerk}})).await.created();
+        api.post(RECORDS, json!({"owner": owner, "fields": {"clerk": clerk}})).await.expect_created();
     }
     for (ordering, ids) in
         [("owner", [3, 4, 1, 2]), ("-owner", [2, 1, 4, 3]), ("clerk", [4, 2, 3, 1]), ("-clerk", [1, 3, 2, 4])]
@@ -28,7 +28,7 @@ async fn people_sort_by_their_ids() {
 
 #[tokio::test]
 async fn options_sort_by_their_places() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let fields = json!([
         {"label": "Level", "type": "enum", "options": options(&["high", "low", "medium"])},
@@ -36,7 +36,7 @@ async fn options_sort_by_their_places() {
     ]);
     class(&api, "Order", fields).await;
     for (level, stage) in [(Some("medium"), "hold"), (Some("high"), "done"), (None, "new"), (Some("low"), "done")] {
-        api.post(RECORDS, json!({"fields": {"level": level, "stage": stage}})).await.created();
+        api.post(RECORDS, json!({"fields": {"level": level, "stage": stage}})).await.expect_created();
     }
     for (ordering, ids) in
         [("level", [3, 2, 4, 1]), ("-level", [1, 4, 2, 3]), ("stage", [3, 2, 4, 1]), ("-stage,level", [1, 2, 4, 3])]
@@ -54,7 +54,7 @@ async fn options_sort_by_their_places() {
 
 #[tokio::test]
 async fn texts_sort_naturally_where_they_are_asked_to() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let fields = json!([{"label": "Code", "type": "string"}, {"label": "Note", "type": "text"}]);
     class(&api, "Item", fields).await;
@@ -75,9 +75,9 @@ async fn texts_sort_naturally_where_they_are_asked_to() {
     shuffled.rotate_left(4);
     shuffled.swap(1, 6);
     for at in &shuffled {
-        api.post(RECORDS, json!({"fields": {"code": sorted[*at]}})).await.created();
+        api.post(RECORDS, json!({"fields": {"code": sorted[*at]}})).await.expect_created();
     }
-    api.post(RECORDS, json!({})).await.created();
+    api.post(RECORDS, json!({})).await.expect_created();
     let codes = async |query: &str| -> Vec<Value> {
         let list = api.get(&format!("{RECORDS}?{query}")).await.ok();
         list["results"].as_array().unwrap().iter().map(|record| record["fields"]["code"].clone()).collect()
@@ -94,7 +94,7 @@ async fn texts_sort_naturally_where_they_are_asked_to() {
 
 #[tokio::test]
 async fn one_text_in_several_normal_forms_is_one_text() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let fields = json!([
         {"label": "Name", "type": "string", "is_unique": true},
@@ -103,13 +103,13 @@ async fn one_text_in_several_normal_forms_is_one_text() {
     ]);
     class(&api, "Person", fields).await;
     let (composed, decomposed) = ("Müller", "Mu\u{308}ller");
-    let first = api.post(RECORDS, json!({"fields": {"name": decomposed, "kind": "é"}})).await.created();
+    let first = api.post(RECORDS, json!({"fields": {"name": decomposed, "kind": "é"}})).await.expect_created();
     assert_eq!(first["fields"]["name"], decomposed, "it is stored as it was sent");
     let taken = json!({"fields": {"name": ["This field must be unique."]}});
     api.post(RECORDS, json!({"fields": {"name": composed}})).await.refuses(taken.clone());
     api.post(RECORDS, json!({"fields": {"name": decomposed}})).await.refuses(taken);
     // Uniqueness is exact in all else.
-    api.post(RECORDS, json!({"fields": {"name": "MÜLLER"}})).await.created();
+    api.post(RECORDS, json!({"fields": {"name": "MÜLLER"}})).await.expect_created();
     api.patch("/api/object-records/1/", json!({"fields": {"name": composed}})).await.ok();
     api.patch("/api/object-records/1/", json!({"fields": {"name": decomposed}})).await.ok();
     for (query, ids) in [
@@ -133,7 +133,7 @@ async fn one_text_in_several_normal_forms_is_one_text() {
     let labels = api.get(&format!("{RECORDS}autocomplete/?text__icontains=M%C3%BC")).await;
     assert_eq!(labels.column("value"), [1, 2]);
     // Names of classes, as of all else that has a name.
-    api.post("/api/object-classes/", json!({"name": "Caf\u{e9}", "alias": "first"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Caf\u{e9}", "alias": "first"})).await.expect_created();
     api.post("/api/object-classes/", json!({"name": "Cafe\u{301}", "alias": "second"}))
         .await
         .refuses(json!({"name": ["This field must be unique."]}));
@@ -142,7 +142,7 @@ async fn one_text_in_several_normal_forms_is_one_text() {
 
 #[tokio::test]
 async fn a_search_finds_accents_and_scripts_without_blanks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Note", json!([{"label": "Title", "type": "string"}, {"label": "Text", "type": "text"}])).await;
     let clerk = server.as_type("external").await;
@@ -155,7 +155,7 @@ async fn a_search_finds_accents_and_scripts_without_blanks() {
         ("ພາສາລາວ", "ភាសាខ្មែរ"),
     ] {
         let id = api.post(RECORDS, json!({"fields": {"title": title, "text": text}})).await.id();
-        api.post(&assignees(id, view), json!([clerk.id])).await.created();
+        api.post(&assignees(id, view), json!([clerk.id])).await.expect_created();
     }
     for (text, ids) in [
         ("garcia", vec![1, 2]),
@@ -187,7 +187,7 @@ async fn a_search_finds_accents_and_scripts_without_blanks() {
 
 #[tokio::test]
 async fn a_page_has_a_bound_in_bytes_but_one_record_always_fits() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let texts = (0..31).map(|n| json!({"label": format!("T {n}"), "type": "text"}));
     let above = json!({"label": "Shelf", "type": "relation", "related_object_class": 1});
@@ -200,10 +200,10 @@ async fn a_page_has_a_bound_in_bytes_but_one_record_always_fits() {
     values.insert("shelf".to_owned(), json!(shelf));
     // Sixteen take two million bytes each, which is less than 32 MiB; the seventeenth is too much.
     for _ in 0..16 {
-        api.post(&path(books), json!({"fields": values})).await.created();
+        api.post(&path(books), json!({"fields": values})).await.expect_created();
     }
     assert_eq!(api.get(&path(books)).await.ids().len(), 16);
-    api.post(&path(papers), json!({"fields": values})).await.created();
+    api.post(&path(papers), json!({"fields": values})).await.expect_created();
     let too_large = json!({"limit": ["Ensure that the page has at most 32 MiB."]});
     // Children of several classes count together.
     let children = format!("/api/object-records/{shelf}/children/");
@@ -224,7 +224,7 @@ async fn a_page_has_a_bound_in_bytes_but_one_record_always_fits() {
     let huge = "y".repeat(33 * 1024 * 1024);
     let enlarge =
         move |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r2 SET f1 = $1 WHERE id = $2").arg(huge.as_str()).arg(last));
-    server.build.db.write::<_, Error>(enlarge).await.unwrap();
+    server.build.db.write::<_, StoreError>(enlarge).await.unwrap();
     assert_eq!(books, 2);
     let size = |reply: &Value| reply["fields"]["t_0"].as_str().map(str::len);
     assert_eq!(size(&api.get(&format!("/api/object-records/{last}/")).await.ok()), Some(33 * 1024 * 1024));

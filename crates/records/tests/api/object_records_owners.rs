@@ -1,62 +1,62 @@
 //! `/api/object-records/{id}/owners/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, assignees, history, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, page, user};
-use testkit::{Client, at_once};
+use testkit::{ApiClient, send_concurrently};
 
 fn owners(record: i64) -> String {
     format!("/api/object-records/{record}/owners/")
 }
 
 /// A record of class 1 that nobody owns; its id.
-async fn without_owner(api: &Client) -> i64 {
+async fn without_owner(api: &ApiClient) -> i64 {
     api.post(RECORDS, json!({"owner": null})).await.id()
 }
 
 #[tokio::test]
 async fn a_record_has_one_owner_or_none() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let one = without_owner(&api).await;
     let (ann, ben) = (server.as_type("internal").await, server.as_type("external").await);
-    api.get(&owners(one)).await.is(200, page(json!([])));
+    api.get(&owners(one)).await.expect_reply(200, page(json!([])));
     let added = api.post(&owners(one), json!([ann.id])).await;
     let id = added.id();
     let shown = json!({
         "id": id, "owner_id": ann.id, "type": "user", "name": "internal Internal", "created_at": START,
         "created_by": "admin Super Admin", "user": user(&ann, "internal"),
     });
-    added.is(201, shown.clone());
+    added.expect_reply(201, shown.clone());
     // Who owns it already is accepted, and the same id twice counts once; a second one is not.
-    api.post(&owners(one), json!([ann.id])).await.is(201, shown.clone());
-    api.post(&owners(one), json!([ann.id, ann.id])).await.is(201, shown.clone());
-    api.post(&owners(one), json!([ben.id])).await.is(400, message::exceeded("1 Object Record Owners"));
-    ann.get(&owners(one)).await.is(200, page(json!([shown])));
+    api.post(&owners(one), json!([ann.id])).await.expect_reply(201, shown.clone());
+    api.post(&owners(one), json!([ann.id, ann.id])).await.expect_reply(201, shown.clone());
+    api.post(&owners(one), json!([ben.id])).await.expect_reply(400, message::limit_exceeded("1 Object Record Owners"));
+    ann.get(&owners(one)).await.expect_reply(200, page(json!([shown])));
     for query in ["ordering=-name", "owner_id=2&ordering=id", "name__icontains=INTERN", "created_by=1"] {
         assert_eq!(ann.get(&format!("{}?{query}", owners(one))).await.ids(), [id], "{query}");
     }
     assert_eq!(ann.get(&format!("{}?owner_id=1", owners(one))).await["filtered_count"], 0);
     let path = format!("{}{id}/", owners(one));
-    api.get(&path).await.is(405, message::detail("Method \"GET\" not allowed."));
-    api.delete(&format!("{}{}/", owners(one), id + 1)).await.is(404, message::not_found());
-    ann.delete(&path).await.is_empty();
-    ann.get(&owners(one)).await.is(404, message::not_found());
-    api.delete(&path).await.is(404, message::not_found());
-    api.get(&owners(one)).await.is(200, page(json!([])));
+    api.get(&path).await.expect_reply(405, message::detail("Method \"GET\" not allowed."));
+    api.delete(&format!("{}{}/", owners(one), id + 1)).await.expect_reply(404, message::not_found());
+    ann.delete(&path).await.expect_empty();
+    ann.get(&owners(one)).await.expect_reply(404, message::not_found());
+    api.delete(&path).await.expect_reply(404, message::not_found());
+    api.get(&owners(one)).await.expect_reply(200, page(json!([])));
     // Ownerships are counted over the build, and no id comes twice.
     assert_ne!(api.post(&owners(one), json!([ben.id])).await.id(), id);
     assert_eq!(ben.get(RECORDS).await.ids(), [one]);
-    let person = |client: &Client, name: &str| json!([{"id": client.id, "type": "user", "name": name}]);
+    let person = |client: &ApiClient, name: &str| json!([{"id": client.id, "type": "user", "name": name}]);
     let (ann, ben) = (person(&ann, "internal Internal"), person(&ben, "external External"));
     assert_eq!(history(&server, one, &[3, 4]).await, [(3, ann.clone()), (4, ann), (3, ben)]);
 }
 
 #[tokio::test]
 async fn a_change_of_the_record_changes_its_owner() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let one = record(&api).await;
     let ann = server.as_type("internal").await;
@@ -71,7 +71,7 @@ async fn a_change_of_the_record_changes_its_owner() {
 
 #[tokio::test]
 async fn who_makes_a_record_owns_it_unless_he_is_a_service() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     for account_type in ["internal", "external", "full", "super_admin", "service_internal", "service_external"] {
         let maker = server.as_type(account_type).await;
@@ -80,11 +80,11 @@ async fn who_makes_a_record_owns_it_unless_he_is_a_service() {
         let is_service = account_type.starts_with("service");
         let first = if is_service { Value::Null } else { by.clone() };
         let made = maker.post(RECORDS, json!({})).await;
-        assert_eq!((&made.created()["owner"], &made["created_by"]), (&first, &by), "{account_type}");
+        assert_eq!((&made.expect_created()["owner"], &made["created_by"]), (&first, &by), "{account_type}");
         assert_eq!(history(&server, made.id(), &[2]).await.len(), usize::from(!is_service), "{account_type}");
         // Each may send himself, or nobody.
         let items = json!({"items": [{}, {"owner": maker.id}, {"owner": null}]});
-        let ids = maker.post(BATCH, items).await.created()["ids"].clone();
+        let ids = maker.post(BATCH, items).await.expect_created()["ids"].clone();
         for (id, owner) in ids.as_array().unwrap().iter().zip([first, by, Value::Null]) {
             assert_eq!(api.get(&format!("/api/object-records/{id}/")).await["owner"], owner, "{account_type}");
         }
@@ -93,12 +93,12 @@ async fn who_makes_a_record_owns_it_unless_he_is_a_service() {
 
 #[tokio::test]
 async fn a_higher_limit_makes_no_room_for_a_second_owner() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     set_limits(&server, json!({"object_record_owners": 3})).await;
     let (one, ann) = (record(&api).await, server.as_type("internal").await);
-    api.post(&owners(one), json!([ann.id])).await.is(400, message::exceeded("1 Object Record Owners"));
-    api.post(&owners(one), json!([1, ann.id])).await.is(400, message::detail("Up to 1 item allowed."));
+    api.post(&owners(one), json!([ann.id])).await.expect_reply(400, message::limit_exceeded("1 Object Record Owners"));
+    api.post(&owners(one), json!([1, ann.id])).await.expect_reply(400, message::detail("Up to 1 item allowed."));
     assert_eq!(api.get(&owners(one)).await.column("owner_id"), [1]);
     let restrictions = json!({"limit_items": 1, "limit_items_in_batch": 1});
     assert_eq!(api.options(&owners(one)).await.ok()["restrictions"], restrictions);
@@ -106,37 +106,37 @@ async fn a_higher_limit_makes_no_room_for_a_second_owner() {
 
 #[tokio::test]
 async fn who_may_and_where() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let editors = set(&api, "Editors", json!({"object_records": ["edit", "delete"]})).await;
     let one = without_owner(&api).await;
     let (stranger, editor, keeper) =
         (server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await);
-    api.post(&assignees(one, editors), json!([editor.id])).await.created();
+    api.post(&assignees(one, editors), json!([editor.id])).await.expect_created();
     with_class_set(&api, keeper.id, json!({"object_records": ["edit_owners"]})).await;
     for (caller, id) in [(&stranger, one), (&api, 999)] {
         let unknown = format!("Invalid pk {id} - object does not exist.");
-        caller.post(&owners(id), json!([1])).await.is(400, message::detail(&unknown));
-        caller.get(&owners(id)).await.is(404, message::not_found());
-        caller.options(&owners(id)).await.is(404, message::not_found());
-        caller.delete(&format!("{}1/", owners(id))).await.is(404, message::not_found());
+        caller.post(&owners(id), json!([1])).await.expect_reply(400, message::detail(&unknown));
+        caller.get(&owners(id)).await.expect_reply(404, message::not_found());
+        caller.options(&owners(id)).await.expect_reply(404, message::not_found());
+        caller.delete(&format!("{}1/", owners(id))).await.expect_reply(404, message::not_found());
     }
     let large = "/api/object-records/99999999999999999999/owners/";
     api.post(large, json!([1]))
         .await
-        .is(400, message::detail("Invalid pk 99999999999999999999 - object does not exist."));
+        .expect_reply(400, message::detail("Invalid pk 99999999999999999999 - object does not exist."));
     // `edit` is not enough.
     editor.get(&owners(one)).await.ok();
-    editor.post(&owners(one), json!([editor.id])).await.is(403, message::forbidden());
+    editor.post(&owners(one), json!([editor.id])).await.expect_reply(403, message::forbidden());
     // Through a class set alone nobody makes himself the owner.
-    keeper.post(&owners(one), json!([keeper.id])).await.is(403, message::forbidden());
+    keeper.post(&owners(one), json!([keeper.id])).await.expect_reply(403, message::forbidden());
     let role = server.with_role(json!({"object_records": ["edit_owners"], "users": ["list"]})).await;
-    role.post(&owners(one), json!([role.id])).await.is(403, message::forbidden());
+    role.post(&owners(one), json!([role.id])).await.expect_reply(403, message::forbidden());
     let id = keeper.post(&owners(one), json!([editor.id])).await.id();
-    editor.delete(&format!("{}{id}/", owners(one))).await.is_empty();
+    editor.delete(&format!("{}{id}/", owners(one))).await.expect_empty();
     // Owners of the class and super admins may.
-    api.post("/api/object-classes/1/owners/", json!([editor.id])).await.created();
-    editor.post(&owners(one), json!([editor.id])).await.created();
+    api.post("/api/object-classes/1/owners/", json!([editor.id])).await.expect_created();
+    editor.post(&owners(one), json!([editor.id])).await.expect_created();
     let document = editor.options(&owners(one)).await.ok();
     let names: Vec<&Value> = document["list"]["columns"].as_array().unwrap().iter().map(|it| &it["alias"]).collect();
     assert_eq!(names, ["id", "owner_id", "name", "created_at", "created_by"]);
@@ -146,7 +146,7 @@ async fn who_may_and_where() {
 
 #[tokio::test]
 async fn wrong_bodies_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let one = without_owner(&api).await;
     server.account("one_time_completion").await;
@@ -159,7 +159,7 @@ async fn wrong_bodies_are_refused() {
         (json!([999]), "Invalid pk 999 - object does not exist.".to_owned()),
         (json!([one_time]), format!("1 Time Completion account {one_time} cannot be owner.")),
     ] {
-        api.post(&owners(one), body).await.is(400, message::detail(&detail));
+        api.post(&owners(one), body).await.expect_reply(400, message::detail(&detail));
     }
     // What is wrong with the id of the record is told, too.
     for (record, detail) in [
@@ -167,42 +167,42 @@ async fn wrong_bodies_are_refused() {
         ("999", "Invalid pk 999 - object does not exist."),
     ] {
         let path = format!("/api/object-records/{record}/owners/");
-        api.post(&path, json!([1])).await.is(400, message::detail(detail));
-        api.get(&path).await.is(404, message::not_found());
-        api.options(&path).await.is(404, message::not_found());
+        api.post(&path, json!([1])).await.expect_reply(400, message::detail(detail));
+        api.get(&path).await.expect_reply(404, message::not_found());
+        api.options(&path).await.expect_reply(404, message::not_found());
     }
     let external = server.as_type("external").await;
     with_class_set(&api, external.id, json!({"object_records": ["edit_owners"]})).await;
     let detail = "You do not have permission to make user 1 the owner of the record.";
-    external.post(&owners(one), json!([1])).await.is(400, message::detail(detail));
+    external.post(&owners(one), json!([1])).await.expect_reply(400, message::detail(detail));
 }
 
 #[tokio::test]
 async fn an_account_that_is_gone_takes_no_place() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let ann = server.as_type("internal").await;
     let one = record(&ann_with_create(&api, &ann).await).await;
     assert_eq!(api.get(&owners(one)).await.column("owner_id"), [json!(ann.id)]);
     let id = api.get(&owners(one)).await.ids()[0];
-    api.delete(&format!("/api/users/{}/", ann.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/", ann.id)).await.expect_empty();
     // The record keeps the account as its owner, but it owns nothing.
     let shown = api.get(&format!("/api/object-records/{one}/")).await.ok();
     assert_eq!((&shown["owner"]["id"], &shown["owner"]["is_deleted"]), (&json!(ann.id), &json!(true)));
-    api.get(&owners(one)).await.is(200, page(json!([])));
-    api.delete(&format!("{}{id}/", owners(one))).await.is(404, message::not_found());
-    api.post(&owners(one), json!([1])).await.created();
+    api.get(&owners(one)).await.expect_reply(200, page(json!([])));
+    api.delete(&format!("{}{id}/", owners(one))).await.expect_reply(404, message::not_found());
+    api.post(&owners(one), json!([1])).await.expect_created();
     assert_eq!(api.get(&format!("/api/object-records/{one}/")).await["owner"]["id"], 1);
 }
 
-async fn ann_with_create(api: &Client, ann: &Client) -> Client {
+async fn ann_with_create(api: &ApiClient, ann: &ApiClient) -> ApiClient {
     with_class_set(api, ann.id, json!({"object_records": ["create"]})).await;
     ann.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_becomes_the_owner() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let mut users = Vec::new();
     for _ in 0..10 {
@@ -212,14 +212,14 @@ async fn one_of_many_becomes_the_owner() {
         let one = without_owner(&api).await;
         let path = owners(one);
         let calls = (0..60).map(|n| api.call("POST", &path).json(&json!([users[n % 10]])));
-        let replies = at_once(calls).await;
+        let replies = send_concurrently(calls).await;
         let owner = api.get(&path).await.column("owner_id");
         assert_eq!(owner.len(), 1);
         for reply in replies {
             // Whoever is the owner already is accepted.
             match reply.status {
                 201 => assert_eq!(reply["owner_id"], owner[0]),
-                _ => reply.is(400, message::exceeded("1 Object Record Owners")),
+                _ => reply.expect_reply(400, message::limit_exceeded("1 Object Record Owners")),
             }
         }
         assert_eq!(history(&server, one, &[3]).await.len(), 1);

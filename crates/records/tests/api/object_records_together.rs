@@ -1,14 +1,14 @@
 //! What holds however many write records at once: restores against limit and unique values, deletions against new
 //! children (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{RECORDS, class};
 use serde_json::json;
-use testkit::{at_once, rounds};
+use testkit::{rounds, send_concurrently};
 
 #[tokio::test]
 async fn a_record_is_restored_once_and_within_the_limit() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order", json!([{"label": "Number", "type": "integer", "is_unique": true}])).await;
     server.set_limit("object_records_per_object_class", 5).await;
@@ -19,11 +19,11 @@ async fn a_record_is_restored_once_and_within_the_limit() {
             ids.push(api.post(RECORDS, json!({"fields": {"number": n}})).await.id());
         }
         let batch = "/api/object-classes/1/object-records/batch/";
-        api.delete_all(batch, json!({"ids": ids})).await.is_empty();
+        api.delete_all(batch, json!({"ids": ids})).await.expect_empty();
         let restores = ids.iter().chain(&ids).map(|id| format!("/api/object-records/{id}/restore/"));
         let creates = (0..3).map(|n| api.call("POST", RECORDS).json(&json!({"fields": {"number": n}})));
         let calls = restores.map(|path| api.call("POST", &path).json(&json!({}))).chain(creates);
-        let replies = at_once(calls.collect::<Vec<_>>()).await;
+        let replies = send_concurrently(calls.collect::<Vec<_>>()).await;
         for reply in &replies {
             assert!([201, 400, 404].contains(&reply.status), "round {round}: {reply:?}");
         }
@@ -38,13 +38,13 @@ async fn a_record_is_restored_once_and_within_the_limit() {
         let all = numbers.len();
         numbers.dedup();
         assert_eq!(all, numbers.len());
-        api.delete_all(batch, json!({"ids": list.ids()})).await.is_empty();
+        api.delete_all(batch, json!({"ids": list.ids()})).await.expect_empty();
     }
 }
 
 #[tokio::test]
 async fn no_child_loses_its_parent() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Parent", json!([])).await;
     class(&api, "Child", json!([{"label": "Of", "type": "relation", "related_object_class": 1}])).await;
@@ -53,7 +53,7 @@ async fn no_child_loses_its_parent() {
         let parent = api.post(RECORDS, json!({})).await.id();
         let path = format!("/api/object-records/{parent}/");
         let create = || api.call("POST", children).json(&json!({"fields": {"of": parent}}));
-        let replies = at_once([create(), api.call("DELETE", &path), create(), create()]).await;
+        let replies = send_concurrently([create(), api.call("DELETE", &path), create(), create()]).await;
         let made = [0, 2, 3].iter().filter(|at| replies[**at].status == 201).count();
         let is_there = api.get(&path).await.status == 200;
         assert_eq!(replies[1].status, if is_there { 400 } else { 204 });

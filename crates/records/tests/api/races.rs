@@ -2,12 +2,12 @@
 //! options (`docs/reference/object-records.md`). `object_records_together.rs` and `object_class_fields_races.rs` have
 //! restores, deletions and fields; `reliability/records` repeats them.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, assignees, class, group, history, set};
 use serde_json::{Value, json};
-use store::Error;
-use testkit::message::{self, exceeded};
-use testkit::{Call, Client, Reply, at_once, one_wins, rounds};
+use store::StoreError;
+use testkit::message::{self, limit_exceeded};
+use testkit::{ApiClient, PreparedCall, Reply, one_wins, rounds, send_concurrently};
 
 /// As many calls as a crowd makes.
 const CROWD: usize = 60;
@@ -17,13 +17,13 @@ fn path(record: i64) -> String {
 }
 
 /// Rows, counts, words and versions belong together.
-async fn is_whole(server: &Server) {
-    let broken = server.build.db.read::<_, Error>(testkit::broken_rules).await.unwrap();
+async fn expect_consistent(server: &TestServer) {
+    let broken = server.build.db.read::<_, StoreError>(testkit::broken_rules).await.unwrap();
     assert_eq!(broken, Vec::<String>::new());
 }
 
 /// A class of orders with a title and these fields.
-async fn orders(server: &Server, mut fields: Value) -> Client {
+async fn orders(server: &TestServer, mut fields: Value) -> ApiClient {
     let api = server.admin().await;
     fields.as_array_mut().unwrap().insert(0, json!({"label": "Title", "type": "string"}));
     class(&api, "Order", fields).await;
@@ -32,7 +32,7 @@ async fn orders(server: &Server, mut fields: Value) -> Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unique_value_is_held_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(
         &server,
         json!([
@@ -50,18 +50,22 @@ async fn a_unique_value_is_held_once() {
             let name = fields.as_object().unwrap().keys().next().unwrap().clone();
             let taken = json!({"fields": {name.as_str(): ["This field must be unique."]}});
             let body = json!({"fields": fields});
-            let won = one_wins(&at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&body))).await, 201, &taken);
-            api.delete(&path(won["id"].as_i64().unwrap())).await.is_empty();
+            let won = one_wins(
+                &send_concurrently((0..CROWD).map(|_| api.call("POST", RECORDS).json(&body))).await,
+                201,
+                &taken,
+            );
+            api.delete(&path(won["id"].as_i64().unwrap())).await.expect_empty();
             let calls = others.iter().map(|id| api.call("PATCH", &path(*id)).json(&body));
-            let won = one_wins(&at_once(calls).await, 200, &taken);
+            let won = one_wins(&send_concurrently(calls).await, 200, &taken);
             let id = won["id"].as_i64().unwrap();
             // A batch is refused as a whole; a restore goes without the value, or is refused when it is taken meanwhile.
             let batch = json!({"items": [{"fields": {"title": "Other"}}, {"fields": fields}]});
             let refused = json!({"items": {"1": taken}});
-            api.delete(&path(id)).await.is_empty();
-            let mut calls: Vec<Call> = (0..10).map(|_| api.call("POST", BATCH).json(&batch)).collect();
+            api.delete(&path(id)).await.expect_empty();
+            let mut calls: Vec<PreparedCall> = (0..10).map(|_| api.call("POST", BATCH).json(&batch)).collect();
             calls.insert(5, api.call("POST", &format!("{}restore/", path(id))).json(&json!({})));
-            let mut replies = at_once(calls).await;
+            let mut replies = send_concurrently(calls).await;
             let restored = replies.remove(5);
             let holds = restored.status == 201 && restored["fields"][&name] == fields[&name];
             assert!(restored.status == 201 || restored == (400, taken.clone()), "{restored:?}");
@@ -70,7 +74,7 @@ async fn a_unique_value_is_held_once() {
             for reply in replies.iter().filter(|reply| reply.status != 201) {
                 assert_eq!((reply.status, &reply.json), (400, &refused));
             }
-            let found = api.get(&format!("{RECORDS}?{name}={}", shown(&fields[&name]))).await;
+            let found = api.get(&format!("{RECORDS}?{name}={}", filter_text(&fields[&name]))).await;
             assert_eq!(found["filtered_count"], 1);
             api.patch(&path(found.ids()[0]), json!({"fields": {name.as_str(): null}})).await.ok();
             // Of changes in batches, each tells the place of the value that another has.
@@ -79,47 +83,47 @@ async fn a_unique_value_is_held_once() {
                     json!({"items": [{"id": ids[0], "fields": {"title": "Other"}}, {"id": ids[1], "fields": fields}]});
                 api.call("PATCH", BATCH).json(&items)
             });
-            let won = one_wins(&at_once(batches.collect::<Vec<_>>()).await, 200, &refused);
+            let won = one_wins(&send_concurrently(batches.collect::<Vec<_>>()).await, 200, &refused);
             let holder = won["ids"][1].as_i64().unwrap();
             api.patch(&path(holder), json!({"fields": {name: null}})).await.ok();
         }
     }
-    is_whole(&server).await;
+    expect_consistent(&server).await;
 }
 
 /// A value as a filter has it.
-fn shown(value: &Value) -> String {
+fn filter_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), |text| text.replace(' ', "+"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_place_of_a_class_is_taken_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server, json!([])).await;
     for _ in 0..9 {
-        api.post(RECORDS, json!({"fields": {"title": "One"}})).await.created();
+        api.post(RECORDS, json!({"fields": {"title": "One"}})).await.expect_created();
     }
     server.set_limit("object_records_per_object_class", 10).await;
     for _ in 0..rounds(2) {
-        let replies = at_once((0..CROWD).map(|_| api.call("POST", RECORDS).json(&json!({})))).await;
-        let won = one_wins(&replies, 201, &exceeded("10 Object Records"));
+        let replies = send_concurrently((0..CROWD).map(|_| api.call("POST", RECORDS).json(&json!({})))).await;
+        let won = one_wins(&replies, 201, &limit_exceeded("10 Object Records"));
         assert_eq!(api.get(RECORDS).await["total_count"], 10);
-        api.delete(&path(won["id"].as_i64().unwrap())).await.is_empty();
+        api.delete(&path(won["id"].as_i64().unwrap())).await.expect_empty();
         // By batches and a restore as well.
         let batch = json!({"items": [{}]});
         let restore = format!("{}restore/", path(won["id"].as_i64().unwrap()));
-        let mut calls: Vec<Call> = (0..CROWD).map(|_| api.call("POST", BATCH).json(&batch)).collect();
+        let mut calls: Vec<PreparedCall> = (0..CROWD).map(|_| api.call("POST", BATCH).json(&batch)).collect();
         calls.insert(CROWD / 2, api.call("POST", &restore).json(&json!({})));
-        one_wins(&at_once(calls).await, 201, &exceeded("10 Object Records"));
-        is_whole(&server).await;
+        one_wins(&send_concurrently(calls).await, 201, &limit_exceeded("10 Object Records"));
+        expect_consistent(&server).await;
         let newest = api.get(&format!("{RECORDS}?ordering=-id")).await.ids()[0];
-        api.delete(&path(newest)).await.is_empty();
+        api.delete(&path(newest)).await.expect_empty();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_that_was_lowered_holds_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server, json!([])).await;
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
     let limits = format!("/api/builds/{}/limits/", testkit::DOMAIN);
@@ -131,11 +135,11 @@ async fn a_limit_that_was_lowered_holds_at_once() {
         let lowered = json!({"object_records_per_object_class": 20});
         operator.patch(&limits, lowered).await.ok();
         // Whoever begins now finds places below the new limit, or none.
-        let after = at_once((0..CROWD).map(|_| create())).await;
+        let after = send_concurrently((0..CROWD).map(|_| create())).await;
         let mut made = 0;
         for reply in before {
             let reply = reply.await.unwrap();
-            assert!(reply.status == 201 || reply == (400, exceeded("20 Object Records")), "{reply:?}");
+            assert!(reply.status == 201 || reply == (400, limit_exceeded("20 Object Records")), "{reply:?}");
             made += usize::from(reply.status == 201);
         }
         let late = after.iter().filter(|reply| reply.status == 201).count();
@@ -146,21 +150,25 @@ async fn a_limit_that_was_lowered_holds_at_once() {
         // One more than there are.
         let held = all.len() + 1;
         operator.patch(&limits, json!({"object_records_per_object_class": held})).await.ok();
-        one_wins(&at_once((0..CROWD).map(|_| create())).await, 201, &exceeded(&format!("{held} Object Records")));
+        one_wins(
+            &send_concurrently((0..CROWD).map(|_| create())).await,
+            201,
+            &limit_exceeded(&format!("{held} Object Records")),
+        );
         // Fewer than there are: nobody.
         operator.patch(&limits, json!({"object_records_per_object_class": 5})).await.ok();
-        for reply in at_once((0..CROWD).map(|_| create())).await {
-            reply.is(400, exceeded("5 Object Records"));
+        for reply in send_concurrently((0..CROWD).map(|_| create())).await {
+            reply.expect_reply(400, limit_exceeded("5 Object Records"));
         }
-        is_whole(&server).await;
+        expect_consistent(&server).await;
         let ids = api.get(&format!("{RECORDS}?limit=1000")).await.ids();
-        api.delete_all(BATCH, json!({"ids": ids})).await.is_empty();
+        api.delete_all(BATCH, json!({"ids": ids})).await.expect_empty();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_gets_one_owner() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server, json!([])).await;
     let mut users = Vec::new();
     for _ in 0..10 {
@@ -171,25 +179,25 @@ async fn a_record_gets_one_owner() {
     let mut told = 0;
     for _ in 0..rounds(2) {
         let calls = (0..CROWD).map(|n| api.call("POST", &owners).json(&json!([users[n % users.len()]])));
-        let replies = at_once(calls).await;
+        let replies = send_concurrently(calls).await;
         let owner = api.get(&owners).await.ok()["results"][0].clone();
         for (n, reply) in replies.iter().enumerate() {
             // Who owns it already is accepted.
             match users[n % users.len()] == owner["owner_id"] {
-                true => reply.is(201, owner.clone()),
-                false => reply.is(400, exceeded("1 Object Record Owners")),
+                true => reply.expect_reply(201, owner.clone()),
+                false => reply.expect_reply(400, limit_exceeded("1 Object Record Owners")),
             }
         }
         told += 1;
         assert_eq!(history(&server, record, &[3]).await.len(), told);
-        is_whole(&server).await;
+        expect_consistent(&server).await;
         // Taken away once, and given on by many: each tells of who really went and came.
         let ownership = format!("{owners}{}/", owner["id"]);
-        let replies = at_once((0..CROWD).map(|_| api.call("DELETE", &ownership))).await;
+        let replies = send_concurrently((0..CROWD).map(|_| api.call("DELETE", &ownership))).await;
         assert_eq!(replies.iter().filter(|reply| reply.status == 204).count(), 1);
         assert!(replies.iter().all(|reply| matches!(reply.status, 204 | 404)), "{replies:?}");
         let give = |n: usize| api.call("PATCH", &path(record)).json(&json!({"owner": users[n % users.len()]}));
-        for reply in at_once((0..CROWD).map(give)).await {
+        for reply in send_concurrently((0..CROWD).map(give)).await {
             reply.ok();
         }
         let mut owner = None;
@@ -200,7 +208,7 @@ async fn a_record_gets_one_owner() {
                 _ => assert_eq!(owner.take(), Some(person)),
             }
         }
-        is_whole(&server).await;
+        expect_consistent(&server).await;
         api.patch(&path(record), json!({"owner": null})).await.ok();
         told = history(&server, record, &[3]).await.len();
     }
@@ -208,7 +216,7 @@ async fn a_record_gets_one_owner() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_close_no_circle() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let fields = json!([
         {"label": "Parent", "type": "relation", "related_object_class": 1},
         {"label": "Other", "type": "relation", "related_object_class": 1},
@@ -224,10 +232,11 @@ async fn records_close_no_circle() {
     for round in 0..rounds(5) {
         // In twos, over two relations; and three, one of them in a batch.
         let replies = match round % 2 {
-            0 => at_once([point(0, "parent", 1), point(1, "other", 0)]).await,
+            0 => send_concurrently([point(0, "parent", 1), point(1, "other", 0)]).await,
             _ => {
                 let batch = json!({"items": [{"id": ids[2], "fields": {"other": ids[0]}}]});
-                at_once([point(0, "parent", 1), point(1, "parent", 2), api.call("PATCH", BATCH).json(&batch)]).await
+                send_concurrently([point(0, "parent", 1), point(1, "parent", 2), api.call("PATCH", BATCH).json(&batch)])
+                    .await
             }
         };
         let refused: Vec<&Reply> = replies.iter().filter(|reply| reply.status != 200).collect();
@@ -242,7 +251,7 @@ async fn records_close_no_circle() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_child_points_at_a_parent_that_cleared_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Parent", json!([{"label": "Title", "type": "string"}])).await;
     let relation = json!({"label": "Of", "type": "relation", "related_object_class": 1, "on_delete": "clear"});
@@ -252,11 +261,11 @@ async fn no_child_points_at_a_parent_that_cleared_it() {
         let parent = api.post(RECORDS, json!({})).await.id();
         let other = api.post(children, json!({})).await.id();
         let of = json!({"fields": {"of": parent}});
-        let mut calls: Vec<Call> = (0..5).map(|_| api.call("POST", children).json(&of)).collect();
+        let mut calls: Vec<PreparedCall> = (0..5).map(|_| api.call("POST", children).json(&of)).collect();
         calls.insert(2, api.call("DELETE", &path(parent)));
         calls.push(api.call("PATCH", &path(other)).json(&of));
-        let mut replies = at_once(calls).await;
-        replies.remove(2).is_empty();
+        let mut replies = send_concurrently(calls).await;
+        replies.remove(2).expect_empty();
         for reply in &replies {
             let wrong = format!("Invalid pk {parent} - object does not exist.");
             assert!(
@@ -266,13 +275,13 @@ async fn no_child_points_at_a_parent_that_cleared_it() {
         }
         assert_eq!(api.get(&format!("{children}?of__isnull=false")).await["filtered_count"], 0);
     }
-    is_whole(&server).await;
+    expect_consistent(&server).await;
 }
 
 /// A child that was given another parent keeps it, whenever the former one is deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_parent_clears_what_points_at_it_and_nothing_else() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server, json!([])).await;
     let fields = json!({"label": "Of", "type": "relation", "related_object_class": 1, "on_delete": "clear"});
     class(&api, "Child", json!([fields])).await;
@@ -280,24 +289,24 @@ async fn a_deleted_parent_clears_what_points_at_it_and_nothing_else() {
     for _ in 0..rounds(3) {
         let [former, later] = [api.post(RECORDS, json!({})).await.id(), api.post(RECORDS, json!({})).await.id()];
         let items = vec![json!({"fields": {"of": former}}); CROWD];
-        let ids = api.post(batch, json!({"items": items})).await.created()["ids"].clone();
+        let ids = api.post(batch, json!({"items": items})).await.expect_created()["ids"].clone();
         let ids: Vec<i64> = ids.as_array().unwrap().iter().map(|id| id.as_i64().unwrap()).collect();
         let body = json!({"fields": {"of": later}});
-        let mut calls: Vec<Call> = ids.iter().map(|id| api.call("PATCH", &path(*id)).json(&body)).collect();
+        let mut calls: Vec<PreparedCall> = ids.iter().map(|id| api.call("PATCH", &path(*id)).json(&body)).collect();
         calls.insert(CROWD / 4, api.call("DELETE", &path(former)));
-        let mut replies = at_once(calls).await;
-        replies.remove(CROWD / 4).is_empty();
+        let mut replies = send_concurrently(calls).await;
+        replies.remove(CROWD / 4).expect_empty();
         replies.iter().for_each(|reply| drop(reply.ok()));
         let found = api.get(&format!("/api/object-classes/2/object-records/?of={later}")).await;
         assert_eq!(found["filtered_count"], CROWD);
     }
-    is_whole(&server).await;
+    expect_consistent(&server).await;
 }
 
 /// Whatever is done to the same records at once, counts, words, versions and assignments are those of the rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_belongs_together_after_everything_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = orders(&server, json!([{"label": "Number", "type": "integer", "is_unique": true}])).await;
     let readers = set(&api, "Readers", json!({"object_records": ["view"]})).await;
     let (ann, ben) = (server.as_type("internal").await, server.as_type("external").await);
@@ -323,11 +332,11 @@ async fn all_belongs_together_after_everything_at_once() {
             let changes = json!({"items": [change(ids[(n + 2) % 8]), change(*id)]});
             calls.push(api.call("PATCH", BATCH).json(&changes));
         }
-        for reply in at_once(calls).await {
+        for reply in send_concurrently(calls).await {
             // 403: who assigns to a record that is gone.
             assert!(matches!(reply.status, 200 | 201 | 204 | 400 | 403 | 404), "{reply:?}");
         }
-        is_whole(&server).await;
+        expect_consistent(&server).await;
         // What each sees is what is his.
         let owned = |id: i64| format!("{RECORDS}?owner={id}&limit=1000");
         let of_ann = api.get(&owned(ann.id)).await.ids();

@@ -1,11 +1,11 @@
 //! `/api/object-classes/{id}/record-permission-sets/` (`docs/reference/object-records.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{SETS, assignees, class, connectors, record, set, set_limits, with_class, with_class_set};
 use serde_json::{Value, json};
 use testkit::message;
 use testkit::shown::{START, admin, page};
-use testkit::{Client, SECOND, at_once};
+use testkit::{ApiClient, SECOND, send_concurrently};
 
 /// Two connectors that are associated with class 1, and one that is not.
 const CONNECTORS: &[(i64, &str)] = &[(5, "Copilot"), (7, "Claude"), (9, "Elsewhere")];
@@ -14,7 +14,7 @@ fn permissions(records: &[&str], tasks: &[&str]) -> Value {
     json!({"object_records": records, "tasks": tasks})
 }
 
-fn shown(id: i64, name: &str, permissions: Value, connectors: &[(i64, &str, Value)]) -> Value {
+fn set_json(id: i64, name: &str, permissions: Value, connectors: &[(i64, &str, Value)]) -> Value {
     let of = |(id, _, permissions): &(i64, &str, Value)| json!({"connector": id, "permissions": permissions});
     let labels: serde_json::Map<String, Value> =
         connectors.iter().map(|(id, name, _)| (id.to_string(), json!({"name": name}))).collect();
@@ -28,28 +28,30 @@ fn shown(id: i64, name: &str, permissions: Value, connectors: &[(i64, &str, Valu
 
 #[tokio::test]
 async fn a_set_is_made_changed_listed_and_deleted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
-    api.get(SETS).await.is(200, page(json!([])));
+    api.get(SETS).await.expect_reply(200, page(json!([])));
     // Actions that others need are added; no name is reserved; what connectors have is not taken from a create.
     let body = json!({
         "name": " everyone ", "permissions": {"object_records": ["edit"], "tasks": ["assign"]}, "mcp_permissions": "?",
     });
-    let first = shown(1, "everyone", permissions(&["edit", "view"], &["edit", "view", "assign"]), &[]);
-    api.post(SETS, body).await.is(201, first.clone());
-    api.post(SETS, json!({"name": "Nothing"})).await.is(201, shown(2, "Nothing", permissions(&[], &[]), &[]));
-    let second = shown(2, "Nothing", permissions(&[], &[]), &[]);
-    api.get(&format!("{SETS}?ordering=-id&name=x")).await.is(200, page(json!([first, second])));
+    let first = set_json(1, "everyone", permissions(&["edit", "view"], &["edit", "view", "assign"]), &[]);
+    api.post(SETS, body).await.expect_reply(201, first.clone());
+    api.post(SETS, json!({"name": "Nothing"}))
+        .await
+        .expect_reply(201, set_json(2, "Nothing", permissions(&[], &[]), &[]));
+    let second = set_json(2, "Nothing", permissions(&[], &[]), &[]);
+    api.get(&format!("{SETS}?ordering=-id&name=x")).await.expect_reply(200, page(json!([first, second])));
 
     // A key that is not sent stays; what another action needs stays.
-    let changed = shown(1, "All", permissions(&["view"], &["edit", "view", "assign"]), &[]);
+    let changed = set_json(1, "All", permissions(&["view"], &["edit", "view", "assign"]), &[]);
     api.patch(&format!("{SETS}1/"), json!({"name": "All", "permissions": {"object_records": []}, "planet": 1}))
         .await
-        .is(200, changed);
-    api.get(&format!("{SETS}1/")).await.is(405, message::detail("Method \"GET\" not allowed."));
-    api.delete(&format!("{SETS}1/")).await.is_empty();
-    api.delete(&format!("{SETS}1/")).await.is(404, message::not_found());
-    api.patch(&format!("{SETS}1/"), json!({})).await.is(404, message::not_found());
+        .expect_reply(200, changed);
+    api.get(&format!("{SETS}1/")).await.expect_reply(405, message::detail("Method \"GET\" not allowed."));
+    api.delete(&format!("{SETS}1/")).await.expect_empty();
+    api.delete(&format!("{SETS}1/")).await.expect_reply(404, message::not_found());
+    api.patch(&format!("{SETS}1/"), json!({})).await.expect_reply(404, message::not_found());
     let log = api.get("/api/administration/log/?resource=record_permission_sets").await;
     assert_eq!(log.column("action"), ["delete", "edit", "create", "create"]);
     assert_eq!(
@@ -66,7 +68,7 @@ async fn a_set_is_made_changed_listed_and_deleted() {
 
 #[tokio::test]
 async fn wrong_bodies_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     set(&api, "Readers", json!({})).await;
     let long = "x".repeat(101);
@@ -92,19 +94,21 @@ async fn wrong_bodies_are_refused() {
         api.post(SETS, body.clone()).await.refuses(errors);
     }
     for path in ["/api/object-classes/9/record-permission-sets/"] {
-        api.get(path).await.is(404, message::not_found());
-        api.options(path).await.is(404, message::not_found());
-        api.post(path, json!({"name": "A"})).await.is(404, message::not_found());
+        api.get(path).await.expect_reply(404, message::not_found());
+        api.options(path).await.expect_reply(404, message::not_found());
+        api.post(path, json!({"name": "A"})).await.expect_reply(404, message::not_found());
     }
     for n in 2..=10 {
         set(&api, &format!("Set {n}"), json!({})).await;
     }
-    api.post(SETS, json!({"name": "More"})).await.is(400, message::exceeded("10 Object Class Permission Sets"));
+    api.post(SETS, json!({"name": "More"}))
+        .await
+        .expect_reply(400, message::limit_exceeded("10 Object Class Permission Sets"));
 }
 
 #[tokio::test]
 async fn connectors_have_a_part_of_their_set() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, CONNECTORS).await;
     let (nothing, viewing) = (permissions(&[], &[]), permissions(&["view"], &[]));
@@ -112,16 +116,17 @@ async fn connectors_have_a_part_of_their_set() {
     let whole = permissions(&["edit", "view"], &["edit", "view", "assign"]);
     api.post(SETS, json!({"name": "Set", "permissions": whole}))
         .await
-        .is(201, shown(1, "Set", whole.clone(), &both(&nothing, &nothing)));
+        .expect_reply(201, set_json(1, "Set", whole.clone(), &both(&nothing, &nothing)));
     let one = format!("{SETS}1/");
     let give = |connector: i64, permissions: Value| json!({"mcp_permissions": [{"connector": connector, "permissions": permissions}]});
     // What actions need is added, and has to be within the set, too.
-    api.patch(&one, give(7, json!({"tasks": ["assign"]})))
-        .await
-        .is(200, shown(1, "Set", whole.clone(), &both(&nothing, &permissions(&["view"], &["edit", "view", "assign"]))));
-    api.patch(&one, give(5, json!({"object_records": ["edit"]}))).await.is(
+    api.patch(&one, give(7, json!({"tasks": ["assign"]}))).await.expect_reply(
         200,
-        shown(
+        set_json(1, "Set", whole.clone(), &both(&nothing, &permissions(&["view"], &["edit", "view", "assign"]))),
+    );
+    api.patch(&one, give(5, json!({"object_records": ["edit"]}))).await.expect_reply(
+        200,
+        set_json(
             1,
             "Set",
             whole.clone(),
@@ -137,9 +142,9 @@ async fn connectors_have_a_part_of_their_set() {
         "permissions": {"object_records": ["view"], "tasks": []},
         "mcp_permissions": [{"connector": 7, "permissions": {}}],
     });
-    let shrunk = shown(1, "Set", viewing.clone(), &both(&viewing, &viewing));
-    api.patch(&one, body).await.is(200, shrunk.clone());
-    api.get(SETS).await.is(200, page(json!([shrunk])));
+    let shrunk = set_json(1, "Set", viewing.clone(), &both(&viewing, &viewing));
+    api.patch(&one, body).await.expect_reply(200, shrunk.clone());
+    api.get(SETS).await.expect_reply(200, page(json!([shrunk])));
     let log = api.get("/api/administration/log/?resource=record_permission_sets").await;
     assert_eq!(
         log.column("changes")[0]["mcp_permissions"][1],
@@ -172,41 +177,45 @@ async fn connectors_have_a_part_of_their_set() {
 
 #[tokio::test]
 async fn whoever_may_view_the_class_reads_and_nobody_gives_what_he_lacks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, CONNECTORS).await;
     let id = set(&api, "Set", json!({"object_records": ["view", "edit"]})).await;
     let (reader, keeper) = (server.as_type("internal").await, server.as_type("internal").await);
-    reader.get(SETS).await.is(404, message::not_found());
+    reader.get(SETS).await.expect_reply(404, message::not_found());
     // Who may view one record reads the sets of its class.
     let one = record(&api).await;
-    api.post(&assignees(one, id), json!([reader.id])).await.created();
+    api.post(&assignees(one, id), json!([reader.id])).await.expect_created();
     let all = api.get(SETS).await.ok();
-    reader.get(SETS).await.is(200, all);
+    reader.get(SETS).await.expect_reply(200, all);
     reader.options(SETS).await.ok();
-    reader.post(SETS, json!({"name": "Mine"})).await.is(403, message::forbidden());
-    reader.patch(&format!("{SETS}1/"), json!({"name": "Mine"})).await.is(403, message::forbidden());
-    reader.delete(&format!("{SETS}1/")).await.is(403, message::forbidden());
+    reader.post(SETS, json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
+    reader.patch(&format!("{SETS}1/"), json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
+    reader.delete(&format!("{SETS}1/")).await.expect_reply(403, message::forbidden());
 
     let held = json!({"object_classes": ["edit_perm_set"], "object_records": ["view"]});
     with_class_set(&api, keeper.id, held).await;
-    let refused = async |body: Value| keeper.patch(&format!("{SETS}1/"), body).await.is(403, message::forbidden());
+    let refused =
+        async |body: Value| keeper.patch(&format!("{SETS}1/"), body).await.expect_reply(403, message::forbidden());
     refused(json!({"permissions": {"object_records": ["edit", "delete"]}})).await;
     let connector =
         |actions: Value| json!({"mcp_permissions": [{"connector": 5, "permissions": {"object_records": actions}}]});
     refused(connector(json!(["edit"]))).await;
     keeper.patch(&format!("{SETS}1/"), connector(json!(["view"]))).await.ok();
-    keeper.post(SETS, json!({"name": "B", "permissions": {"tasks": ["view"]}})).await.is(403, message::forbidden());
-    keeper.post(SETS, json!({"name": "B", "permissions": {"object_records": ["view"]}})).await.created();
+    keeper
+        .post(SETS, json!({"name": "B", "permissions": {"tasks": ["view"]}}))
+        .await
+        .expect_reply(403, message::forbidden());
+    keeper.post(SETS, json!({"name": "B", "permissions": {"object_records": ["view"]}})).await.expect_created();
     // What is there may stay, and be taken away.
     keeper.patch(&format!("{SETS}1/"), json!({"name": "C", "permissions": {"object_records": ["edit"]}})).await.ok();
     keeper.patch(&format!("{SETS}1/"), json!({"permissions": {"object_records": []}})).await.ok();
-    keeper.delete(&format!("{SETS}1/")).await.is_empty();
+    keeper.delete(&format!("{SETS}1/")).await.expect_empty();
 }
 
 #[tokio::test]
 async fn the_schema_names_every_action() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let document = api.options(SETS).await.ok();
     let names = |list: &Value| list.as_array().unwrap().iter().map(|it| it["alias"].clone()).collect::<Value>();
@@ -237,7 +246,7 @@ async fn the_schema_names_every_action() {
 
 #[tokio::test]
 async fn a_changed_limit_holds_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     for limit in [2, 3] {
         set_limits(&server, json!({"records_permission_set": limit})).await;
@@ -245,23 +254,23 @@ async fn a_changed_limit_holds_at_once() {
         for n in api.get(SETS).await.ids().len()..limit {
             set(&api, &format!("Set {n}"), json!({})).await;
         }
-        let exceeded = message::exceeded(&format!("{limit} Object Class Permission Sets"));
-        api.post(SETS, json!({"name": "More"})).await.is(400, exceeded);
+        let exceeded = message::limit_exceeded(&format!("{limit} Object Class Permission Sets"));
+        api.post(SETS, json!({"name": "More"})).await.expect_reply(400, exceeded);
     }
 }
 
 #[tokio::test]
 async fn what_a_set_gives_opens_and_shuts_its_records_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     let id = set(&api, "Set", json!({})).await;
     let one = record(&api).await;
     let reader = server.as_type("external").await;
-    api.post(&assignees(one, id), json!([reader.id])).await.created();
+    api.post(&assignees(one, id), json!([reader.id])).await.expect_created();
     let (list, path) = ("/api/object-classes/1/object-records/", format!("/api/object-records/{one}/"));
     for _ in 0..2 {
-        reader.get(list).await.is(404, message::not_found());
-        reader.get(&path).await.is(404, message::not_found());
+        reader.get(list).await.expect_reply(404, message::not_found());
+        reader.get(&path).await.expect_reply(404, message::not_found());
         api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": ["view"]}})).await.ok();
         assert_eq!(reader.get(list).await.ids(), [one]);
         reader.get(&path).await.ok();
@@ -269,12 +278,12 @@ async fn what_a_set_gives_opens_and_shuts_its_records_at_once() {
     }
     api.patch(&format!("{SETS}{id}/"), json!({"permissions": {"object_records": ["view"]}})).await.ok();
     assert_eq!(reader.get(list).await.ids(), [one]);
-    api.delete(&format!("{SETS}{id}/")).await.is_empty();
-    reader.get(list).await.is(404, message::not_found());
+    api.delete(&format!("{SETS}{id}/")).await.expect_empty();
+    reader.get(list).await.expect_reply(404, message::not_found());
 }
 
 /// Every connector's part of a set is within the set.
-async fn check_parts(api: &Client) {
+async fn check_parts(api: &ApiClient) {
     let set = api.get(SETS).await.json["results"][0].take();
     for of in set["mcp_permissions"].as_array().unwrap() {
         for key in ["object_records", "tasks"] {
@@ -287,7 +296,7 @@ async fn check_parts(api: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     connectors(&server, CONNECTORS).await;
     let id = set(&api, "Set", json!({})).await;
@@ -298,7 +307,7 @@ async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
         let give = json!({"mcp_permissions": [{"connector": 5, "permissions": whole}, {"connector": 7, "permissions": whole}]});
         let shrink = json!({"permissions": {"object_records": ["view"], "tasks": []}});
         let bodies = [&give, &shrink, &give, &give];
-        let replies = at_once(bodies.map(|body| api.call("PATCH", &path).json(body))).await;
+        let replies = send_concurrently(bodies.map(|body| api.call("PATCH", &path).json(body))).await;
         assert!(replies.iter().all(|reply| matches!(reply.status, 200 | 400)), "{replies:?}");
         check_parts(&api).await;
     }
@@ -307,7 +316,7 @@ async fn a_connector_never_has_more_than_a_set_that_shrinks_meanwhile() {
 
 #[tokio::test]
 async fn options_tell_which_actions_others_bring_along_of_other_resources_too() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order", json!([])).await;
     let document = api.options("/api/object-classes/1/record-permission-sets/").await.ok();

@@ -1,10 +1,10 @@
 //! A right that ends while a write waits for another transaction ends the write: it is decided by what holds when it takes
 //! effect (`docs/reference/conventions.md`). On SQLite nobody writes meanwhile.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{BATCH, RECORDS, class, group, record, set, with_class, with_class_set};
 use serde_json::{Value, json};
-use testkit::{Client, message};
+use testkit::{ApiClient, message};
 
 const RECORD: &str = "/api/object-records/1/";
 const LOCK_RECORD: &str = "SELECT id FROM r1 WHERE id = 1 FOR UPDATE";
@@ -13,19 +13,19 @@ const LOCK_CLASS: &str = "SELECT id FROM object_classes WHERE id = 1 FOR UPDATE"
 const LOCK_TABLE: &str = "LOCK TABLE r1 IN SHARE ROW EXCLUSIVE MODE";
 
 /// The class `Order` with a unique number, and a record of it that nobody owns; on PostgreSQL alone.
-async fn orders() -> Option<(Server, Client)> {
-    let server = Server::start().await;
+async fn orders() -> Option<(TestServer, ApiClient)> {
+    let server = TestServer::start().await;
     if server.app.store.is_embedded() {
         return None;
     }
     let api = server.admin().await;
     class(&api, "Order", json!([{"label": "Number", "type": "integer", "is_unique": true}])).await;
-    api.post(RECORDS, json!({"owner": null})).await.created();
+    api.post(RECORDS, json!({"owner": null})).await.expect_created();
     Some((server, api))
 }
 
 /// Nothing was written to the record.
-async fn is_untouched(api: &Client) {
+async fn expect_unchanged(api: &ApiClient) {
     let record = api.get(RECORD).await.ok();
     assert_eq!([&record["fields"]["number"], &record["owner"]], [&Value::Null, &Value::Null]);
 }
@@ -50,10 +50,10 @@ async fn of_a_role() {
         ("DELETE", BATCH, json!({"ids": [1]})),
     ] {
         let call = person.call(method, path).json(&body);
-        server.while_it_waits(LOCK_RECORD, call, takes).await.is(403, message::forbidden());
+        server.while_it_waits(LOCK_RECORD, call, takes).await.expect_reply(403, message::forbidden());
         gives(all.clone()).await;
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
     // Another change of the role is no reason to refuse.
     let call = person.call("PATCH", RECORD).json(&number(2));
     let changes = async || gives(json!({"object_records": ["list", "view", "edit"]})).await;
@@ -74,9 +74,9 @@ async fn of_an_account_type() {
             api.patch(&format!("/api/users/{}/", person.id), json!({"account_type": "internal"})).await.ok();
         };
         let call = person.call(method, path).json(&body);
-        server.while_it_waits(lock, call, demotes).await.is(404, message::not_found());
+        server.while_it_waits(lock, call, demotes).await.expect_reply(404, message::not_found());
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
     assert_eq!(api.get("/api/object-classes/1/owners/").await.column("owner_id"), [json!(1)]);
 }
 
@@ -95,9 +95,9 @@ async fn of_a_class_permission_set() {
         ("PATCH", BATCH, json!({"items": [{"id": 1, "fields": {"number": 1}}]}), (404, message::not_found())),
     ] {
         let call = || person.call(method, path).json(&body);
-        let removes = async || api.delete_all(&assignees, json!([person.id])).await.is_empty();
+        let removes = async || api.delete_all(&assignees, json!([person.id])).await.expect_empty();
         assert_eq!(server.while_it_waits(LOCK_RECORD, call(), removes).await, refused);
-        api.post(&assignees, json!([person.id])).await.created();
+        api.post(&assignees, json!([person.id])).await.expect_created();
         // A set that becomes smaller.
         let shrinks = async || {
             let smaller = json!({"permissions": {"object_records": ["create"]}});
@@ -108,10 +108,10 @@ async fn of_a_class_permission_set() {
         assert_eq!(reply, refused);
         api.patch(&format!("{sets}2/"), json!({"permissions": actions})).await.ok();
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
     // What others lose is no reason to refuse.
-    api.post(&assignees, json!([other.id])).await.created();
-    let removes = async || api.delete_all(&assignees, json!([other.id])).await.is_empty();
+    api.post(&assignees, json!([other.id])).await.expect_created();
+    let removes = async || api.delete_all(&assignees, json!([other.id])).await.expect_empty();
     let call = person.call("PATCH", RECORD).json(&number(2));
     assert_eq!(server.while_it_waits(LOCK_RECORD, call, removes).await.ok()["fields"]["number"], 2);
 }
@@ -125,11 +125,11 @@ async fn when_a_unique_value_is_waited_for() {
     let holds = "INSERT INTO r1(id, created_at, f1) VALUES (1000, 0, 7) RETURNING id";
     for (method, path) in [("PATCH", RECORD), ("POST", RECORDS)] {
         let call = person.call(method, path).json(&number(7));
-        let removes = async || api.delete_all(assignees, json!([person.id])).await.is_empty();
-        server.while_it_waits(holds, call, removes).await.is(404, message::not_found());
-        api.post(assignees, json!([person.id])).await.created();
+        let removes = async || api.delete_all(assignees, json!([person.id])).await.expect_empty();
+        server.while_it_waits(holds, call, removes).await.expect_reply(404, message::not_found());
+        api.post(assignees, json!([person.id])).await.expect_created();
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
     assert_eq!(api.get(RECORDS).await.ids(), [1]);
 }
 
@@ -146,11 +146,11 @@ async fn while_the_class_is_changed() {
         ("PATCH", RECORD, number(1)),
     ] {
         let call = person.call(method, path).json(&body);
-        let removes = async || api.delete_all(assignees, json!([person.id])).await.is_empty();
-        server.while_it_waits(LOCK_TABLE, call, removes).await.is(404, message::not_found());
-        api.post(assignees, json!([person.id])).await.created();
+        let removes = async || api.delete_all(assignees, json!([person.id])).await.expect_empty();
+        server.while_it_waits(LOCK_TABLE, call, removes).await.expect_reply(404, message::not_found());
+        api.post(assignees, json!([person.id])).await.expect_created();
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
     assert_eq!(api.get(RECORDS).await.ids(), [1]);
 }
 
@@ -164,12 +164,12 @@ async fn of_an_owner_of_the_class() {
         ("PATCH", number(1), (404, message::not_found())),
         ("PATCH", json!({"owner": person.id}), (403, message::forbidden())),
     ] {
-        let ownership = api.post(owners, json!([person.id])).await.created()[0]["id"].clone();
-        let removes = async || api.delete(&format!("{owners}{ownership}/")).await.is_empty();
+        let ownership = api.post(owners, json!([person.id])).await.expect_created()[0]["id"].clone();
+        let removes = async || api.delete(&format!("{owners}{ownership}/")).await.expect_empty();
         let call = person.call(method, RECORD).json(&body);
         assert_eq!(server.while_it_waits(LOCK_RECORD, call, removes).await, refused);
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,17 +191,17 @@ async fn of_a_member_of_a_group() {
             + "user-groups/",
     ];
     for path in assigned {
-        api.post(&path, json!([1])).await.created();
+        api.post(&path, json!([1])).await.expect_created();
         let call = || person.call("PATCH", RECORD).json(&number(7));
-        let removes = async || api.delete_all(members, json!([person.id])).await.is_empty();
-        server.while_it_waits(LOCK_RECORD, call(), removes).await.is(404, message::not_found());
-        api.post(members, json!([person.id])).await.created();
+        let removes = async || api.delete_all(members, json!([person.id])).await.expect_empty();
+        server.while_it_waits(LOCK_RECORD, call(), removes).await.expect_reply(404, message::not_found());
+        api.post(members, json!([person.id])).await.expect_created();
         let holds = "INSERT INTO r1(id, created_at, f1) VALUES (1000, 0, 7) RETURNING id";
-        server.while_it_waits(holds, call(), removes).await.is(404, message::not_found());
-        api.post(members, json!([person.id])).await.created();
-        api.delete_all(&path, json!([1])).await.is_empty();
+        server.while_it_waits(holds, call(), removes).await.expect_reply(404, message::not_found());
+        api.post(members, json!([person.id])).await.expect_created();
+        api.delete_all(&path, json!([1])).await.expect_empty();
     }
-    is_untouched(&api).await;
+    expect_unchanged(&api).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,18 +209,18 @@ async fn of_a_record_permission_set() {
     let Some((server, api)) = orders().await else { return };
     let person = server.as_type("external").await;
     let id = set(&api, "Editors", json!({"object_records": ["view", "edit"]})).await;
-    api.post(&crate::set_up::assignees(1, id), json!([person.id])).await.created();
+    api.post(&crate::set_up::assignees(1, id), json!([person.id])).await.expect_created();
     let holds = "INSERT INTO r1(id, created_at, f1) VALUES (1000, 0, 7) RETURNING id";
     let path = format!("/api/object-classes/1/record-permission-sets/{id}/");
     let call = || person.call("PATCH", RECORD).json(&number(7));
     let shrinks = async || {
         api.patch(&path, json!({"permissions": {"object_records": ["view"]}})).await.ok();
     };
-    server.while_it_waits(holds, call(), shrinks).await.is(403, message::forbidden());
+    server.while_it_waits(holds, call(), shrinks).await.expect_reply(403, message::forbidden());
     api.patch(&path, json!({"permissions": {"object_records": ["view", "edit"]}})).await.ok();
-    let deletes = async || api.delete(&path).await.is_empty();
-    server.while_it_waits(holds, call(), deletes).await.is(404, message::not_found());
-    is_untouched(&api).await;
+    let deletes = async || api.delete(&path).await.expect_empty();
+    server.while_it_waits(holds, call(), deletes).await.expect_reply(404, message::not_found());
+    expect_unchanged(&api).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,20 +229,20 @@ async fn to_view_the_record_that_a_relation_names() {
     let person = server.as_type("internal").await;
     with_class_set(&api, person.id, json!({"object_records": ["list", "view"]})).await;
     let line = class(&api, "Line", json!([{"label": "Of", "type": "relation", "related_object_class": 1}])).await;
-    api.post(&format!("/api/object-classes/{line}/owners/"), json!([person.id])).await.created();
+    api.post(&format!("/api/object-classes/{line}/owners/"), json!([person.id])).await.expect_created();
     let assignees = "/api/object-classes/1/permission-sets/2/assignees/users/";
-    let removes = async || api.delete_all(assignees, json!([person.id])).await.is_empty();
+    let removes = async || api.delete_all(assignees, json!([person.id])).await.expect_empty();
     let lines = format!("/api/object-classes/{line}/object-records/");
     let call = person.call("POST", &lines).json(&json!({"fields": {"of": 1}}));
     let refused = json!({"fields": {"of": ["Invalid pk 1 - object does not exist."]}});
-    server.while_it_waits(LOCK_RECORD, call, removes).await.is(400, refused);
+    server.while_it_waits(LOCK_RECORD, call, removes).await.expect_reply(400, refused);
     assert_eq!(api.get(&lines).await["total_count"], 0);
 }
 
 /// Many who take rights away at once, and who hold no more themselves than they must, are not in each other's way.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_end_rights_do_not_hinder_each_other() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_class(&server).await;
     record(&api).await;
     let owner = server.as_type("full").await;
@@ -255,11 +255,11 @@ async fn those_who_end_rights_do_not_hinder_each_other() {
     };
     with_class_set(&api, people[0], json!({"object_records": ["list", "view"]})).await;
     let assignees = "/api/object-classes/1/permission-sets/2/assignees/users/";
-    api.post(assignees, json!(people)).await.created();
-    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.created();
+    api.post(assignees, json!(people)).await.expect_created();
+    api.post("/api/object-classes/1/owners/", json!([owner.id])).await.expect_created();
     let calls = people.iter().map(|id| owner.call("DELETE", assignees).json(&json!([id])));
-    for reply in testkit::at_once(calls.collect::<Vec<_>>()).await {
-        reply.is_empty();
+    for reply in testkit::send_concurrently(calls.collect::<Vec<_>>()).await {
+        reply.expect_empty();
     }
     assert_eq!(api.get(assignees).await.ok()["total_count"], 0);
 }

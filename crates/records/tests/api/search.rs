@@ -1,24 +1,24 @@
 //! `/api/search/` (`docs/reference/search.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{RECORDS, assignees, class, group, set, with_class_set};
 use serde_json::{Value, json};
-use testkit::{Client, eventually};
+use testkit::{ApiClient, eventually};
 
 const SEARCH: &str = "/api/search/?text=";
 
 /// Class 1, `Order`, whose records are named by their numbers, and have a note.
-async fn with_orders(server: &Server) -> Client {
+async fn with_orders(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     class(&api, "Order", json!([{"label": "Number", "type": "string"}, {"label": "Note", "type": "text"}])).await;
     api
 }
 
-async fn order(api: &Client, number: &str, note: &str) -> i64 {
+async fn order(api: &ApiClient, number: &str, note: &str) -> i64 {
     api.post(RECORDS, json!({"owner": null, "fields": {"number": number, "note": note}})).await.id()
 }
 
-async fn user(api: &Client, first_name: &str, last_name: &str) -> i64 {
+async fn user(api: &ApiClient, first_name: &str, last_name: &str) -> i64 {
     let ascii: String = last_name.chars().filter(char::is_ascii).collect();
     let body = json!({
         "username": format!("{}@example.com", ascii.to_lowercase()), "account_type": "external",
@@ -27,22 +27,22 @@ async fn user(api: &Client, first_name: &str, last_name: &str) -> i64 {
     api.post("/api/users/", body).await.id()
 }
 
-fn of_order(id: i64, label: &str) -> Value {
+fn order_result(id: i64, label: &str) -> Value {
     json!({"type": "object_record", "id": id, "label": label, "object_class": 1})
 }
 
-fn of(kind: &str, id: i64, label: &str) -> Value {
+fn result(kind: &str, id: i64, label: &str) -> Value {
     json!({"type": kind, "id": id, "label": label, "object_class": null})
 }
 
-async fn finds(api: &Client, query: &str, results: Value) {
+async fn expect_results(api: &ApiClient, query: &str, results: Value) {
     let reply = api.get(&format!("{SEARCH}{query}")).await;
     assert_eq!(reply, (200, json!({"results": results})), "{query}");
 }
 
 #[tokio::test]
 async fn labels_that_begin_with_the_text_come_first() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_orders(&server).await;
     let suppliers = class(&api, "Supplier", json!([{"label": "Name", "type": "string"}])).await;
     let supplier = json!({"fields": {"name": "Acme"}});
@@ -52,44 +52,44 @@ async fn labels_that_begin_with_the_text_come_first() {
     let (person, people) = (user(&api, "Acme", "Clerk").await, group(&api, "Beta (Acme)", &[]).await);
     let first = [
         json!({"type": "object_record", "id": supplier, "label": "Acme", "object_class": suppliers}),
-        of("user", person, "Acme Clerk"),
-        of_order(begun, "Acme once more"),
+        result("user", person, "Acme Clerk"),
+        order_result(begun, "Acme once more"),
     ];
-    let then = [of("user_group", people, "Beta (Acme)"), of_order(noted, "O-1")];
-    finds(&api, "acme", first.iter().chain(&then).cloned().collect()).await;
-    finds(&api, "%20ACME%20", first.iter().chain(&then).cloned().collect()).await;
-    finds(&api, "acme&limit=3", json!(first)).await;
-    finds(&api, "acme%20on", json!([first[2]])).await;
+    let then = [result("user_group", people, "Beta (Acme)"), order_result(noted, "O-1")];
+    expect_results(&api, "acme", first.iter().chain(&then).cloned().collect()).await;
+    expect_results(&api, "%20ACME%20", first.iter().chain(&then).cloned().collect()).await;
+    expect_results(&api, "acme&limit=3", json!(first)).await;
+    expect_results(&api, "acme%20on", json!([first[2]])).await;
     // All words, the last one as a beginning, wherever they stand.
-    finds(&api, "quick%20acme", json!([])).await;
-    finds(&api, "acme%20quick", json!([then[1]])).await;
-    finds(&api, "clerk%20acme", json!([first[1]])).await;
+    expect_results(&api, "quick%20acme", json!([])).await;
+    expect_results(&api, "acme%20quick", json!([then[1]])).await;
+    expect_results(&api, "clerk%20acme", json!([first[1]])).await;
     // People are found by their usernames, too.
-    finds(&api, "clerk@example", json!([first[1]])).await;
-    finds(&api, "nothing", json!([])).await;
+    expect_results(&api, "clerk@example", json!([first[1]])).await;
+    expect_results(&api, "nothing", json!([])).await;
 }
 
 #[tokio::test]
 async fn accents_make_no_difference_and_pairs_of_characters_are_found() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_orders(&server).await;
     let (person, people) = (user(&api, "Ana", "Garci\u{301}a").await, group(&api, "Über García", &[]).await);
     let order = order(&api, "Garcia 7", "東京都").await;
     let all = json!([
-        of_order(order, "Garcia 7"),
-        of("user", person, "Ana Garci\u{301}a"),
-        of("user_group", people, "Über García")
+        order_result(order, "Garcia 7"),
+        result("user", person, "Ana Garci\u{301}a"),
+        result("user_group", people, "Über García")
     ]);
     for text in ["garcia", "GARC%C3%8DA", "garci%CC%81a"] {
-        finds(&api, text, all.clone()).await;
+        expect_results(&api, text, all.clone()).await;
     }
-    finds(&api, "uber", json!([of("user_group", people, "Über García")])).await;
-    finds(&api, "京都", json!([of_order(order, "Garcia 7")])).await;
+    expect_results(&api, "uber", json!([result("user_group", people, "Über García")])).await;
+    expect_results(&api, "京都", json!([order_result(order, "Garcia 7")])).await;
 }
 
 #[tokio::test]
 async fn what_has_no_label_is_found_by_its_number() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_orders(&server).await;
     let plain = class(&api, "Plain", json!([])).await;
     let plain_one = api.post(&format!("/api/object-classes/{plain}/object-records/"), json!({})).await.id();
@@ -97,34 +97,34 @@ async fn what_has_no_label_is_found_by_its_number() {
     let unnamed = api.post(RECORDS, json!({})).await.id();
     let label = format!("#{plain_one}");
     let found = json!({"type": "object_record", "id": plain_one, "label": label, "object_class": plain});
-    finds(&api, &format!("%23{plain_one}"), json!([found])).await;
-    finds(&api, &format!("%23{unnamed}"), json!([of_order(unnamed, &format!("#{unnamed}"))])).await;
+    expect_results(&api, &format!("%23{plain_one}"), json!([found])).await;
+    expect_results(&api, &format!("%23{unnamed}"), json!([order_result(unnamed, &format!("#{unnamed}"))])).await;
     for text in [&format!("%23{named}"), "%23", "%23-1", "%2399999999999999999999", "%2312x"] {
-        finds(&api, text, json!([])).await;
+        expect_results(&api, text, json!([])).await;
     }
 }
 
 #[tokio::test]
 async fn an_index_finds_labels_without_words() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Sign", json!([{"label": "Sign", "type": "string", "is_indexed": true}])).await;
     let signs = ["→ exit", "→ Way", "← back"];
     for sign in signs {
-        api.post(RECORDS, json!({"fields": {"sign": sign}})).await.created();
+        api.post(RECORDS, json!({"fields": {"sign": sign}})).await.expect_created();
     }
-    let found = json!([of_order(1, signs[0]), of_order(2, signs[1])]);
+    let found = json!([order_result(1, signs[0]), order_result(2, signs[1])]);
     eventually(async || api.get(&format!("{SEARCH}→")).await.ok()["results"] == found).await;
-    finds(&api, "→", found).await;
-    finds(&api, "→%20w", json!([of_order(2, signs[1])])).await;
+    expect_results(&api, "→", found).await;
+    expect_results(&api, "→%20w", json!([order_result(2, signs[1])])).await;
     // It is found by its words and by the index, and shown once.
-    api.post(RECORDS, json!({"fields": {"sign": "Stop"}})).await.created();
-    finds(&api, "stop", json!([of_order(4, "Stop")])).await;
+    api.post(RECORDS, json!({"fields": {"sign": "Stop"}})).await.expect_created();
+    expect_results(&api, "stop", json!([order_result(4, "Stop")])).await;
 }
 
 #[tokio::test]
 async fn only_what_the_caller_may_view_or_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_orders(&server).await;
     for number in ["Walnut 1", "Walnut 2", "Walnut 3"] {
         order(&api, number, "").await;
@@ -134,42 +134,42 @@ async fn only_what_the_caller_may_view_or_list() {
     let clerk = server.as_type("external").await;
     let hidden = group(&api, "Walnut hidden", &[]).await;
     let seen = group(&api, "Walnut seen", &[member]).await;
-    finds(&clerk, "walnut", json!([])).await;
+    expect_results(&clerk, "walnut", json!([])).await;
     // By a set, and as the owner.
     let view = set(&api, "View", json!({"object_records": ["view"]})).await;
-    api.post(&assignees(2, view), json!([clerk.id])).await.created();
-    finds(&clerk, "walnut", json!([of_order(2, "Walnut 2")])).await;
-    api.post("/api/object-records/3/owners/", json!([clerk.id])).await.created();
-    finds(&clerk, "walnut", json!([of_order(2, "Walnut 2"), of_order(3, "Walnut 3")])).await;
-    finds(&clerk, "%231", json!([])).await;
+    api.post(&assignees(2, view), json!([clerk.id])).await.expect_created();
+    expect_results(&clerk, "walnut", json!([order_result(2, "Walnut 2")])).await;
+    api.post("/api/object-records/3/owners/", json!([clerk.id])).await.expect_created();
+    expect_results(&clerk, "walnut", json!([order_result(2, "Walnut 2"), order_result(3, "Walnut 3")])).await;
+    expect_results(&clerk, "%231", json!([])).await;
     // By ownership of a group: it and its members.
-    api.post(&format!("/api/user-groups/{seen}/owners/users/"), json!([clerk.id])).await.created();
-    let people = [of("user", member, "Walnut Member"), of("user_group", seen, "Walnut seen")];
-    let records = [of_order(2, "Walnut 2"), of_order(3, "Walnut 3")];
-    finds(&clerk, "walnut", records.iter().chain(&people).cloned().collect()).await;
+    api.post(&format!("/api/user-groups/{seen}/owners/users/"), json!([clerk.id])).await.expect_created();
+    let people = [result("user", member, "Walnut Member"), result("user_group", seen, "Walnut seen")];
+    let records = [order_result(2, "Walnut 2"), order_result(3, "Walnut 3")];
+    expect_results(&clerk, "walnut", records.iter().chain(&people).cloned().collect()).await;
     // All of the class.
     let all = json!({"object_records": ["list", "view"], "object_classes": ["view"]});
     with_class_set(&api, clerk.id, all).await;
-    finds(&clerk, "walnut%201", json!([of_order(1, "Walnut 1")])).await;
+    expect_results(&clerk, "walnut%201", json!([order_result(1, "Walnut 1")])).await;
     // Others list everybody.
     let lister = server.as_type("internal").await;
     let everybody = json!([
-        of("user_group", hidden, "Walnut hidden"),
-        of("user", member, "Walnut Member"),
-        of("user_group", seen, "Walnut seen"),
-        of("user", stranger, "Walnut Stranger"),
+        result("user_group", hidden, "Walnut hidden"),
+        result("user", member, "Walnut Member"),
+        result("user_group", seen, "Walnut seen"),
+        result("user", stranger, "Walnut Stranger"),
     ]);
-    finds(&lister, "walnut", everybody).await;
+    expect_results(&lister, "walnut", everybody).await;
 }
 
 #[tokio::test]
 async fn many_classes_are_searched_together() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 0..60 {
         let id = class(&api, &format!("Class {n}"), json!([{"label": "Name", "type": "string"}])).await;
         let record = json!({"fields": {"name": format!("Thing {n:02}")}});
-        api.post(&format!("/api/object-classes/{id}/object-records/"), record).await.created();
+        api.post(&format!("/api/object-classes/{id}/object-records/"), record).await.expect_created();
     }
     let labels = async |query: &str| {
         let found = api.get(&format!("{SEARCH}{query}")).await.ok();
@@ -181,22 +181,26 @@ async fn many_classes_are_searched_together() {
     assert_eq!(labels("59").await, things(59..60));
     // Who may view all classes, and one record.
     let viewer = server.with_role(json!({"object_classes": ["list", "view"]})).await;
-    finds(&viewer, "thing", json!([])).await;
+    expect_results(&viewer, "thing", json!([])).await;
     api.patch("/api/object-records/31/", json!({"owner": viewer.id})).await.ok();
-    finds(&viewer, "thing", json!([{"type": "object_record", "id": 31, "label": "Thing 30", "object_class": 31}]))
-        .await;
+    expect_results(
+        &viewer,
+        "thing",
+        json!([{"type": "object_record", "id": 31, "label": "Thing 30", "object_class": 31}]),
+    )
+    .await;
     // Another build has classes and records of its own.
     let other = server.build("b.example").await.admin().await;
-    finds(&other, "thing", json!([])).await;
+    expect_results(&other, "thing", json!([])).await;
     class(&other, "Class", json!([{"label": "Name", "type": "string"}])).await;
-    other.post(RECORDS, json!({"fields": {"name": "Thing"}})).await.created();
-    finds(&other, "thing", json!([of_order(1, "Thing")])).await;
+    other.post(RECORDS, json!({"fields": {"name": "Thing"}})).await.expect_created();
+    expect_results(&other, "thing", json!([order_result(1, "Thing")])).await;
     assert_eq!(labels("thing&limit=1").await, things(0..1));
 }
 
 #[tokio::test]
 async fn parameters_that_are_wrong() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = with_orders(&server).await;
     let (long, longest) = ("ä".repeat(201), "ä".repeat(200));
     let limit = |text: &str| json!({"limit": [text]});
@@ -228,6 +232,6 @@ async fn parameters_that_are_wrong() {
         "%F4%8F%BF%BF",
         &"q ".repeat(99),
     ] {
-        finds(&api, &text.replace(' ', "%20"), json!([])).await;
+        expect_results(&api, &text.replace(' ', "%20"), json!([])).await;
     }
 }

@@ -1,9 +1,9 @@
 //! What tests of records begin with.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
-use store::{Conn, Error, Sql};
-use testkit::Client;
+use store::{Conn, Sql, StoreError};
+use testkit::ApiClient;
 
 pub const SETS: &str = "/api/object-classes/1/record-permission-sets/";
 pub const FIELDS: &str = "/api/object-classes/1/fields/";
@@ -11,27 +11,27 @@ pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const BATCH: &str = "/api/object-classes/1/object-records/batch/";
 
 /// The first super admin, who made class 1, `Order`.
-pub async fn with_class(server: &Server) -> Client {
+pub async fn with_class(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
-    api.post("/api/object-classes/", json!({"name": "Order"})).await.created();
+    api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
     api
 }
 
 /// A class with these fields, which the first super admin owns; its id.
-pub async fn class(api: &Client, name: &str, fields: Value) -> i64 {
+pub async fn class(api: &ApiClient, name: &str, fields: Value) -> i64 {
     let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
     for field in fields.as_array().unwrap() {
-        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.created();
+        api.post(&format!("/api/object-classes/{class}/fields/"), field.clone()).await.expect_created();
     }
     class
 }
 
 /// The first super admin, who made class 1, `Node`, of which a record may have another as its parent.
-pub async fn with_nodes(server: &Server) -> Client {
+pub async fn with_nodes(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     class(&api, "Node", json!([])).await;
     let relation = json!({"label": "Parent", "type": "relation", "related_object_class": 1});
-    api.post(FIELDS, relation).await.created();
+    api.post(FIELDS, relation).await.expect_created();
     api
 }
 
@@ -41,38 +41,38 @@ pub fn options(values: &[&str]) -> Value {
 }
 
 /// Makes a record permission set of class 1; its id.
-pub async fn set(api: &Client, name: &str, permissions: Value) -> i64 {
+pub async fn set(api: &ApiClient, name: &str, permissions: Value) -> i64 {
     let set = api.post(SETS, json!({"name": name, "permissions": permissions})).await;
-    set.created();
+    set.expect_created();
     set.id()
 }
 
 /// Makes a record of class 1; its id.
-pub async fn record(api: &Client) -> i64 {
+pub async fn record(api: &ApiClient) -> i64 {
     let record = api.post(RECORDS, json!({})).await;
-    record.created();
+    record.expect_created();
     record.id()
 }
 
 /// Gives somebody actions on class 1 and its records by a class permission set of his own.
-pub async fn with_class_set(api: &Client, user: i64, permissions: Value) {
+pub async fn with_class_set(api: &ApiClient, user: i64, permissions: Value) {
     let body = json!({"name": format!("Of {user}"), "permissions": permissions});
     let set = api.post("/api/object-classes/1/permission-sets/", body).await.id();
     let assignees = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
-    api.post(&assignees, json!([user])).await.created();
+    api.post(&assignees, json!([user])).await.expect_created();
 }
 
 /// Makes a group with these members; its id.
-pub async fn group(api: &Client, name: &str, members: &[i64]) -> i64 {
+pub async fn group(api: &ApiClient, name: &str, members: &[i64]) -> i64 {
     let id = api.post("/api/user-groups/", json!({"name": name})).await.id();
     if !members.is_empty() {
-        api.post(&format!("/api/user-groups/{id}/members/users/"), json!(members)).await.created();
+        api.post(&format!("/api/user-groups/{id}/members/users/"), json!(members)).await.expect_created();
     }
     id
 }
 
 /// Makes so many users who have not signed in; their ids.
-pub async fn users(api: &Client, count: usize) -> Vec<i64> {
+pub async fn users(api: &ApiClient, count: usize) -> Vec<i64> {
     let mut ids = Vec::new();
     for n in 0..count {
         let body = json!({
@@ -85,7 +85,7 @@ pub async fn users(api: &Client, count: usize) -> Vec<i64> {
 }
 
 /// Sets limits of the build.
-pub async fn set_limits(server: &Server, limits: Value) {
+pub async fn set_limits(server: &TestServer, limits: Value) {
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
     operator.patch(&format!("/api/builds/{}/limits/", testkit::DOMAIN), limits).await.ok();
 }
@@ -96,24 +96,24 @@ pub fn assignees(record: i64, set: i64) -> String {
 }
 
 /// Runs statements.
-pub async fn sql(server: &Server, texts: &'static [&'static str]) {
+pub async fn sql(server: &TestServer, texts: &'static [&'static str]) {
     let run = move |conn: &mut Conn| texts.iter().try_for_each(|text| conn.exec(&Sql::new(text)).map(drop));
-    server.build.db.write::<(), Error>(run).await.unwrap();
+    server.build.db.write::<(), StoreError>(run).await.unwrap();
 }
 
 /// A number that a statement finds.
-pub async fn number(server: &Server, text: &'static str) -> i64 {
-    let read = move |conn: &mut Conn| conn.one(&Sql::new(text), |row| row.int(0));
-    server.build.db.read::<i64, Error>(read).await.unwrap()
+pub async fn number(server: &TestServer, text: &'static str) -> i64 {
+    let read = move |conn: &mut Conn| conn.query_one(&Sql::new(text), |row| row.int(0));
+    server.build.db.read::<i64, StoreError>(read).await.unwrap()
 }
 
 /// The history events of a record with these types, in order: type and data.
-pub async fn history(server: &Server, record: i64, types: &[i64]) -> Vec<(i64, Value)> {
+pub async fn history(server: &TestServer, record: i64, types: &[i64]) -> Vec<(i64, Value)> {
     let read = |conn: &mut Conn| {
         let sql = Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n");
-        conn.all(&sql, |row| Ok(serde_json::from_str::<Value>(row.text(0)?).unwrap()))
+        conn.query_all(&sql, |row| Ok(serde_json::from_str::<Value>(row.text(0)?).unwrap()))
     };
-    let all = server.build.db.read::<Vec<Value>, Error>(read).await.unwrap();
+    let all = server.build.db.read::<Vec<Value>, StoreError>(read).await.unwrap();
     let data = |event: &Value| -> Value {
         let texts = event["event_data"].as_array().unwrap();
         texts.iter().map(|text| serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap()).collect()
@@ -125,7 +125,7 @@ pub async fn history(server: &Server, record: i64, types: &[i64]) -> Vec<(i64, V
 
 /// Makes these connectors, of which the last one is associated with no class and the others with class 1: numbers and names,
 /// in the order of the numbers. The rows replace those that `agents` writes.
-pub async fn connectors(server: &Server, wanted: &'static [(i64, &'static str)]) {
+pub async fn connectors(server: &TestServer, wanted: &'static [(i64, &'static str)]) {
     let last = wanted.last().map_or(0, |(id, _)| *id);
     let insert = move |conn: &mut Conn| {
         for (id, name) in wanted {
@@ -139,5 +139,5 @@ pub async fn connectors(server: &Server, wanted: &'static [(i64, &'static str)])
         }
         Ok(())
     };
-    server.build.db.write::<(), Error>(insert).await.unwrap();
+    server.build.db.write::<(), StoreError>(insert).await.unwrap();
 }

@@ -2,26 +2,26 @@
 //! do with each record, as lists, counts, single reads, writes and `access/` tell it, is what the rules say
 //! (`docs/reference/object-records.md`). `CHANCERY_TEST_ROUNDS` makes it longer; `CHANCERY_TEST_SEED` repeats one.
 
-use crate::Server;
+use crate::TestServer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Client, rounds};
+use testkit::{ApiClient, rounds};
 
 /// A generator of random numbers that can be repeated (xorshift).
-struct Random(u64);
+struct SeededRandom(u64);
 
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
+impl SeededRandom {
+    fn number_below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 % end as u64) as usize
     }
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
+    fn choose<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.number_below(of.len())]
     }
-    fn some<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
-        of.iter().copied().filter(|_| self.below(3) == 0).collect()
+    fn sample<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
+        of.iter().copied().filter(|_| self.number_below(3) == 0).collect()
     }
 }
 
@@ -30,17 +30,17 @@ const OF_CLASS: [&str; 6] = ["create", "list", "view", "edit", "delete", "edit_o
 const TASKS: [&str; 6] = ["create", "edit", "view", "delete", "complete", "assign"];
 
 /// Actions with their resource, such as `object_records.view`.
-type Actions = BTreeSet<String>;
+type ActionNames = BTreeSet<String>;
 
-fn named(resource: &str, actions: &[&str]) -> Actions {
+fn action_names(resource: &str, actions: &[&str]) -> ActionNames {
     actions.iter().map(|action| format!("{resource}.{action}")).collect()
 }
 
 /// The actions with all that they need.
-fn with_needed(mut actions: Actions, is_class_set: bool) -> Actions {
+fn with_needed(mut actions: ActionNames, is_class_set: bool) -> ActionNames {
     loop {
         let before = actions.len();
-        let has = |actions: &Actions, name: &str| actions.contains(name);
+        let has = |actions: &ActionNames, name: &str| actions.contains(name);
         if TASKS.iter().any(|action| *action != "view" && has(&actions, &format!("tasks.{action}"))) {
             actions.insert("tasks.view".to_owned());
         }
@@ -66,7 +66,7 @@ fn with_needed(mut actions: Actions, is_class_set: bool) -> Actions {
     }
 }
 
-fn body_of(actions: &Actions) -> Value {
+fn body_of(actions: &ActionNames) -> Value {
     let of = |resource: &str| -> Vec<&str> {
         actions.iter().filter_map(|name| name.strip_prefix(resource)?.strip_prefix('.')).collect()
     };
@@ -74,15 +74,15 @@ fn body_of(actions: &Actions) -> Value {
 }
 
 #[derive(Default)]
-struct Set {
+struct ModelSet {
     class: i64,
-    actions: Actions,
+    actions: ActionNames,
     /// Of a class set alone: of a record set they stand with the record.
     users: BTreeSet<i64>,
     groups: BTreeSet<i64>,
 }
 
-struct Record {
+struct ModelRecord {
     class: i64,
     owner: Option<i64>,
     title: String,
@@ -90,42 +90,42 @@ struct Record {
     assigned: BTreeMap<(i64, i64), i64>,
 }
 
-struct Person {
-    api: Client,
+struct ModelPerson {
+    api: ApiClient,
     account_type: &'static str,
     /// The actions on all records that his role gives.
-    role: Actions,
+    role: ActionNames,
 }
 
 /// What was done, as the rules know it.
 #[derive(Default)]
-struct Model {
-    people: Vec<Person>,
+struct RightsModel {
+    people: Vec<ModelPerson>,
     members: BTreeMap<i64, BTreeSet<i64>>,
     class_owners: BTreeMap<i64, BTreeSet<i64>>,
     /// The set of the system, by class.
-    everyone: BTreeMap<i64, (i64, Actions)>,
-    class_sets: BTreeMap<i64, Set>,
-    record_sets: BTreeMap<i64, Set>,
-    records: BTreeMap<i64, Record>,
+    everyone: BTreeMap<i64, (i64, ActionNames)>,
+    class_sets: BTreeMap<i64, ModelSet>,
+    record_sets: BTreeMap<i64, ModelSet>,
+    records: BTreeMap<i64, ModelRecord>,
 }
 
-impl Model {
+impl RightsModel {
     fn groups_of(&self, user: i64) -> BTreeSet<i64> {
         self.members.iter().filter(|(_, users)| users.contains(&user)).map(|(group, _)| *group).collect()
     }
 
-    fn all_on_class() -> Actions {
-        let mut all = named("object_records", &OF_CLASS);
-        all.extend(named("tasks", &TASKS));
+    fn all_on_class() -> ActionNames {
+        let mut all = action_names("object_records", &OF_CLASS);
+        all.extend(action_names("tasks", &TASKS));
         all
     }
 
     /// What a person may do with all records of a class.
-    fn on_class(&self, person: &Person, class: i64) -> Actions {
+    fn class_actions(&self, person: &ModelPerson, class: i64) -> ActionNames {
         let user = person.api.id;
         if person.account_type == "super_admin" || self.class_owners[&class].contains(&user) {
-            return Model::all_on_class();
+            return RightsModel::all_on_class();
         }
         let mut held = person.role.clone();
         if !["service_external", "service_internal", "one_time_completion"].contains(&person.account_type) {
@@ -141,15 +141,15 @@ impl Model {
     }
 
     /// What a person may do with a record.
-    fn on_record(&self, person: &Person, record: &Record) -> Actions {
+    fn record_actions(&self, person: &ModelPerson, record: &ModelRecord) -> ActionNames {
         let user = person.api.id;
         if record.owner == Some(user) {
-            let mut all = Model::all_on_class();
+            let mut all = RightsModel::all_on_class();
             all.remove("object_records.create");
             all.remove("object_records.list");
             return all;
         }
-        let mut held = self.on_class(person, record.class);
+        let mut held = self.class_actions(person, record.class);
         let groups = self.groups_of(user);
         for (set, principal) in record.assigned.keys() {
             let is_his = *principal == user || (*principal < 0 && groups.contains(&-principal));
@@ -164,7 +164,7 @@ impl Model {
 }
 
 /// The permissions of a record as answers show them.
-fn shown(held: &Actions) -> Value {
+fn permissions_json(held: &ActionNames) -> Value {
     let bools = |resource: &str, actions: &[&str]| -> Value {
         actions
             .iter()
@@ -176,18 +176,18 @@ fn shown(held: &Actions) -> Value {
     shown
 }
 
-struct Walk {
-    server: Server,
-    admin: Client,
-    model: Model,
-    random: Random,
+struct RecordsWalk {
+    server: TestServer,
+    admin: ApiClient,
+    model: RightsModel,
+    random: SeededRandom,
 }
 
-impl Walk {
-    async fn start(seed: u64) -> Walk {
-        let server = Server::start().await;
+impl RecordsWalk {
+    async fn start(seed: u64) -> RecordsWalk {
+        let server = TestServer::start().await;
         let admin = server.admin().await;
-        let mut walk = Walk { server, admin, model: Model::default(), random: Random(seed) };
+        let mut walk = RecordsWalk { server, admin, model: RightsModel::default(), random: SeededRandom(seed) };
         let viewer = json!({"object_records": ["view"]});
         for (account_type, role) in [
             ("internal", None),
@@ -198,10 +198,10 @@ impl Walk {
             ("super_admin", None),
         ] {
             let (api, role) = match role {
-                Some(role) => (walk.server.with_role(role).await, named("object_records", &["list", "view"])),
-                None => (walk.server.as_type(account_type).await, Actions::new()),
+                Some(role) => (walk.server.with_role(role).await, action_names("object_records", &["list", "view"])),
+                None => (walk.server.as_type(account_type).await, ActionNames::new()),
             };
-            walk.model.people.push(Person { api, account_type, role });
+            walk.model.people.push(ModelPerson { api, account_type, role });
         }
         for n in 0..3 {
             let group = walk.admin.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.id();
@@ -210,9 +210,9 @@ impl Walk {
         for n in 0..2 {
             let class = walk.admin.post("/api/object-classes/", json!({"name": format!("Class {n}")})).await.id();
             let field = json!({"label": "Title", "type": "string"});
-            walk.admin.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+            walk.admin.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
             let sets = walk.admin.get(&format!("/api/object-classes/{class}/permission-sets/")).await;
-            walk.model.everyone.insert(class, (sets.ids()[0], Actions::new()));
+            walk.model.everyone.insert(class, (sets.ids()[0], ActionNames::new()));
             walk.model.class_owners.insert(class, BTreeSet::from([1]));
             for _ in 0..2 {
                 walk.add_set(class, true).await;
@@ -227,136 +227,137 @@ impl Walk {
         format!("/api/object-classes/{class}/{kind}/")
     }
 
-    fn random_actions(&mut self, is_class_set: bool) -> Actions {
+    fn random_actions(&mut self, is_class_set: bool) -> ActionNames {
         let mut actions = match is_class_set {
-            true => named("object_records", &self.random.some(&OF_CLASS)),
-            false => named("object_records", &self.random.some(&RECORD)),
+            true => action_names("object_records", &self.random.sample(&OF_CLASS)),
+            false => action_names("object_records", &self.random.sample(&RECORD)),
         };
-        actions.extend(named("tasks", &self.random.some(&TASKS)));
+        actions.extend(action_names("tasks", &self.random.sample(&TASKS)));
         actions
     }
 
     async fn add_set(&mut self, class: i64, is_class_set: bool) {
         let actions = self.random_actions(is_class_set);
-        let name = format!("Set {}", self.random.below(1_000_000_000));
+        let name = format!("Set {}", self.random.number_below(1_000_000_000));
         let body = json!({"name": name, "permissions": body_of(&actions)});
-        let id = self.admin.post(&Walk::set_path(class, is_class_set), body).await.id();
-        let set = Set { class, actions: with_needed(actions, is_class_set), ..Set::default() };
+        let id = self.admin.post(&RecordsWalk::set_path(class, is_class_set), body).await.id();
+        let set = ModelSet { class, actions: with_needed(actions, is_class_set), ..ModelSet::default() };
         let sets = if is_class_set { &mut self.model.class_sets } else { &mut self.model.record_sets };
         sets.insert(id, set);
     }
 
-    fn someone(&mut self) -> i64 {
-        let at = self.random.below(self.model.people.len());
+    fn random_person(&mut self) -> i64 {
+        let at = self.random.number_below(self.model.people.len());
         self.model.people[at].api.id
     }
 
     fn a_group(&mut self) -> i64 {
         let groups: Vec<i64> = self.model.members.keys().copied().collect();
-        self.random.pick(&groups)
+        self.random.choose(&groups)
     }
 
     fn a_class(&mut self) -> i64 {
         let classes: Vec<i64> = self.model.class_owners.keys().copied().collect();
-        self.random.pick(&classes)
+        self.random.choose(&classes)
     }
 
     fn a_record(&mut self) -> Option<i64> {
         let records: Vec<i64> = self.model.records.keys().copied().collect();
-        (!records.is_empty()).then(|| self.random.pick(&records))
+        (!records.is_empty()).then(|| self.random.choose(&records))
     }
 
     /// Changes something by the hand of the super admin.
     async fn step(&mut self) {
-        match self.random.below(14) {
+        match self.random.number_below(14) {
             0..=2 => self.create().await,
             3 => {
                 let Some(record) = self.a_record() else { return };
-                self.admin.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+                self.admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
                 self.model.records.remove(&record);
             }
             4 => {
                 let Some(record) = self.a_record() else { return };
-                let owner = if self.random.below(4) == 0 { None } else { Some(self.someone()) };
+                let owner = if self.random.number_below(4) == 0 { None } else { Some(self.random_person()) };
                 self.admin.patch(&format!("/api/object-records/{record}/"), json!({"owner": owner})).await.ok();
                 self.model.records.get_mut(&record).unwrap().owner = owner;
             }
             5 | 6 => self.assign().await,
             7 => self.unassign().await,
             8 => {
-                let is_class_set = self.random.below(2) == 0;
+                let is_class_set = self.random.number_below(2) == 0;
                 let sets = if is_class_set { &self.model.class_sets } else { &self.model.record_sets };
                 let ids: Vec<i64> = sets.keys().copied().collect();
-                let id = self.random.pick(&ids);
+                let id = self.random.choose(&ids);
                 let actions = self.random_actions(is_class_set);
                 let sets = if is_class_set { &mut self.model.class_sets } else { &mut self.model.record_sets };
                 let set = sets.get_mut(&id).unwrap();
                 // What is sent takes the place of all, but for what other actions need.
                 set.actions = with_needed(actions.clone(), is_class_set);
-                let path = format!("{}{id}/", Walk::set_path(set.class, is_class_set));
+                let path = format!("{}{id}/", RecordsWalk::set_path(set.class, is_class_set));
                 self.admin.patch(&path, json!({"permissions": body_of(&actions)})).await.ok();
             }
             9 => {
-                let (ids, user): (Vec<i64>, i64) = (self.model.class_sets.keys().copied().collect(), self.someone());
-                let (id, group) = (self.random.pick(&ids), self.a_group());
+                let (ids, user): (Vec<i64>, i64) =
+                    (self.model.class_sets.keys().copied().collect(), self.random_person());
+                let (id, group) = (self.random.choose(&ids), self.a_group());
                 let set = self.model.class_sets.get_mut(&id).unwrap();
-                let path = format!("{}{id}/assignees/", Walk::set_path(set.class, true));
+                let path = format!("{}{id}/assignees/", RecordsWalk::set_path(set.class, true));
                 if set.users.insert(user) {
-                    self.admin.post(&format!("{path}users/"), json!([user])).await.created();
+                    self.admin.post(&format!("{path}users/"), json!([user])).await.expect_created();
                 } else {
                     set.users.remove(&user);
-                    self.admin.delete_all(&format!("{path}users/"), json!([user])).await.is_empty();
+                    self.admin.delete_all(&format!("{path}users/"), json!([user])).await.expect_empty();
                 }
                 if set.groups.insert(group) {
-                    self.admin.post(&format!("{path}user-groups/"), json!([group])).await.created();
+                    self.admin.post(&format!("{path}user-groups/"), json!([group])).await.expect_created();
                 } else {
                     set.groups.remove(&group);
-                    self.admin.delete_all(&format!("{path}user-groups/"), json!([group])).await.is_empty();
+                    self.admin.delete_all(&format!("{path}user-groups/"), json!([group])).await.expect_empty();
                 }
             }
             10 => {
-                let (group, user) = (self.a_group(), self.someone());
+                let (group, user) = (self.a_group(), self.random_person());
                 let members = self.model.members.get_mut(&group).unwrap();
                 let path = format!("/api/user-groups/{group}/members/users/");
                 if members.insert(user) {
-                    self.admin.post(&path, json!([user])).await.created();
+                    self.admin.post(&path, json!([user])).await.expect_created();
                 } else {
                     members.remove(&user);
-                    self.admin.delete_all(&path, json!([user])).await.is_empty();
+                    self.admin.delete_all(&path, json!([user])).await.expect_empty();
                 }
             }
             11 => {
-                let (class, user) = (self.a_class(), self.someone());
+                let (class, user) = (self.a_class(), self.random_person());
                 let path = format!("/api/object-classes/{class}/owners/");
                 let owners = self.model.class_owners.get_mut(&class).unwrap();
                 if owners.insert(user) {
-                    self.admin.post(&path, json!([user])).await.created();
+                    self.admin.post(&path, json!([user])).await.expect_created();
                 } else {
                     owners.remove(&user);
                     let ownership = self.admin.get(&format!("{path}?owner_id={user}")).await.ids()[0];
-                    self.admin.delete(&format!("{path}{ownership}/")).await.is_empty();
+                    self.admin.delete(&format!("{path}{ownership}/")).await.expect_empty();
                 }
             }
             12 => {
                 let class = self.a_class();
-                let actions = named("object_records", &self.random.some(&["create", "list", "view"]));
+                let actions = action_names("object_records", &self.random.sample(&["create", "list", "view"]));
                 let (id, held) = self.model.everyone.get_mut(&class).unwrap();
                 *held = with_needed(actions.clone(), true);
-                let path = format!("{}{id}/", Walk::set_path(class, true));
+                let path = format!("{}{id}/", RecordsWalk::set_path(class, true));
                 self.admin.patch(&path, json!({"permissions": body_of(&actions)})).await.ok();
             }
             _ => {
                 // A set or a group goes, and another one comes.
                 let ids: Vec<i64> = self.model.record_sets.keys().copied().collect();
-                let id = self.random.pick(&ids);
+                let id = self.random.choose(&ids);
                 let set = self.model.record_sets.remove(&id).unwrap();
-                self.admin.delete(&format!("{}{id}/", Walk::set_path(set.class, false))).await.is_empty();
+                self.admin.delete(&format!("{}{id}/", RecordsWalk::set_path(set.class, false))).await.expect_empty();
                 for record in self.model.records.values_mut() {
                     record.assigned.retain(|(set, _), _| *set != id);
                 }
                 self.add_set(set.class, false).await;
                 let group = self.a_group();
-                self.admin.delete(&format!("/api/user-groups/{group}/")).await.is_empty();
+                self.admin.delete(&format!("/api/user-groups/{group}/")).await.expect_empty();
                 self.model.members.remove(&group);
                 for set in self.model.class_sets.values_mut() {
                     set.groups.remove(&group);
@@ -364,7 +365,7 @@ impl Walk {
                 for record in self.model.records.values_mut() {
                     record.assigned.retain(|(_, principal), _| *principal != -group);
                 }
-                let name = format!("Group {}", self.random.below(1_000_000_000));
+                let name = format!("Group {}", self.random.number_below(1_000_000_000));
                 let group = self.admin.post("/api/user-groups/", json!({"name": name})).await.id();
                 self.model.members.insert(group, BTreeSet::new());
             }
@@ -373,11 +374,11 @@ impl Walk {
 
     async fn create(&mut self) {
         let class = self.a_class();
-        let owner = if self.random.below(3) == 0 { None } else { Some(self.someone()) };
-        let title = format!("t{}", self.random.below(1000));
+        let owner = if self.random.number_below(3) == 0 { None } else { Some(self.random_person()) };
+        let title = format!("t{}", self.random.number_below(1000));
         let body = json!({"fields": {"title": title}, "owner": owner});
         let id = self.admin.post(&format!("/api/object-classes/{class}/object-records/"), body).await.id();
-        self.model.records.insert(id, Record { class, owner, title, assigned: BTreeMap::new() });
+        self.model.records.insert(id, ModelRecord { class, owner, title, assigned: BTreeMap::new() });
     }
 
     async fn assign(&mut self) {
@@ -385,11 +386,11 @@ impl Walk {
         let class = self.model.records[&id].class;
         let sets: Vec<i64> =
             self.model.record_sets.iter().filter(|(_, set)| set.class == class).map(|(id, _)| *id).collect();
-        let (set, is_group) = (self.random.pick(&sets), self.random.below(3) == 0);
-        let principal = if is_group { -self.a_group() } else { self.someone() };
+        let (set, is_group) = (self.random.choose(&sets), self.random.number_below(3) == 0);
+        let principal = if is_group { -self.a_group() } else { self.random_person() };
         let below = if is_group { "user-groups/" } else { "" };
         let path = format!("/api/object-records/{id}/permission-sets/{set}/assignees/{below}");
-        let made = self.admin.post(&path, json!([principal.abs()])).await.created();
+        let made = self.admin.post(&path, json!([principal.abs()])).await.expect_created();
         let assignment = made[0]["id"].as_i64().unwrap();
         self.model.records.get_mut(&id).unwrap().assigned.insert((set, principal), assignment);
     }
@@ -402,21 +403,21 @@ impl Walk {
         };
         let (below, sent) = if key.1 < 0 { ("user-groups/", -key.1) } else { ("", assignment) };
         let path = format!("/api/object-records/{id}/permission-sets/{}/assignees/{below}", key.0);
-        self.admin.delete_all(&path, json!([sent])).await.is_empty();
+        self.admin.delete_all(&path, json!([sent])).await.expect_empty();
         self.model.records.get_mut(&id).unwrap().assigned.remove(&key);
     }
 
     /// Compares what everybody sees and may do with what the rules say.
-    async fn look(&mut self, seed: u64) {
+    async fn compare_views(&mut self, seed: u64) {
         for at in 0..self.model.people.len() {
             let model = &self.model;
             let person = &model.people[at];
             let who = format!("seed {seed}: {} {}", person.account_type, person.api.id);
             for class in model.class_owners.keys() {
-                let on_class = model.on_class(person, *class);
+                let on_class = model.class_actions(person, *class);
                 let of_class = || model.records.iter().filter(|(_, record)| record.class == *class);
                 let seen: Vec<i64> = of_class()
-                    .filter(|(_, record)| model.on_record(person, record).contains("object_records.view"))
+                    .filter(|(_, record)| model.record_actions(person, record).contains("object_records.view"))
                     .map(|(id, _)| *id)
                     .collect();
                 let sees_class = !seen.is_empty()
@@ -445,7 +446,7 @@ impl Walk {
                 }
                 for item in list["results"].as_array().unwrap() {
                     let record = &model.records[&item["id"].as_i64().unwrap()];
-                    let expected = shown(&model.on_record(person, record));
+                    let expected = permissions_json(&model.record_actions(person, record));
                     assert_eq!(item["_meta"]["permissions"], expected, "{who} {}", item["id"]);
                 }
             }
@@ -454,16 +455,16 @@ impl Walk {
             if records.is_empty() {
                 continue;
             }
-            let id = self.random.pick(&records);
+            let id = self.random.choose(&records);
             let record = &model.records[&id];
-            let held = model.on_record(person, record);
+            let held = model.record_actions(person, record);
             let path = format!("/api/object-records/{id}/");
             let who = format!("{who} record {id} {held:?}");
             let may = |action: &str| held.contains(&format!("object_records.{action}"));
             let one = person.api.get(&path).await;
             assert_eq!(one.status, if may("view") { 200 } else { 404 }, "{who}");
             let access = self.admin.get(&format!("{path}access/?user={}", person.api.id)).await.ok();
-            let mut expected = shown(&held);
+            let mut expected = permissions_json(&held);
             let tasks = expected.as_object_mut().unwrap().remove("tasks").unwrap();
             let listed = &access["permissions"];
             for (action, holds) in expected.as_object().unwrap() {
@@ -505,14 +506,14 @@ async fn whatever_is_given_and_taken_everybody_sees_and_may_what_the_rules_say()
     let fixed = std::env::var("CHANCERY_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     for round in 0..rounds(1) as u64 {
         let seed = fixed.unwrap_or(20_261_123 + round);
-        let mut walk = Walk::start(seed).await;
+        let mut walk = RecordsWalk::start(seed).await;
         for _ in 0..6 {
             walk.create().await;
         }
         for step in 0..60 {
             walk.step().await;
             if step % 4 == 3 {
-                walk.look(seed).await;
+                walk.compare_views(seed).await;
             }
         }
     }

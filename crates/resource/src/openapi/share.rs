@@ -44,11 +44,11 @@ pub fn share(document: &mut Json) {
                 None => {
                     let text = |name| item[name].as_str().unwrap_or_default();
                     let name = format!("{}.{}", text("in"), text("name"));
-                    parameters.take(&name, item);
+                    parameters.replace_by_reference(&name, item);
                 }
                 Some(status) => {
                     if let Some((_, name)) = ANSWERS.iter().find(|(known, _)| *known == status) {
-                        answers.take(name, item);
+                        answers.replace_by_reference(name, item);
                     }
                 }
             }
@@ -89,7 +89,7 @@ fn take_schemas(described: &mut Json, schemas: &mut Components) {
             // A property that is called `title` has a schema there, and no text.
             if let Some(Json::String(name)) = members.get("title").cloned() {
                 members.shift_remove("title");
-                let is_taken = schemas.take(&name, described);
+                let is_taken = schemas.replace_by_reference(&name, described);
                 debug_assert!(is_taken, "two schemas are called {name}");
             }
         }
@@ -109,7 +109,7 @@ impl Components {
     }
 
     /// Leaves a reference in the place of what becomes a component; not if another one has this name.
-    fn take(&mut self, name: &str, item: &mut Json) -> bool {
+    fn replace_by_reference(&mut self, name: &str, item: &mut Json) -> bool {
         let is_free = self.by_name.get(name).is_none_or(|known| known == item);
         if is_free {
             let reference = json!({"$ref": format!("#/components/{}/{name}", self.section)});

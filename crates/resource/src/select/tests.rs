@@ -10,11 +10,11 @@ fn books() -> Resource {
         "books",
         [
             Field::id(),
-            Field::new("name", Kind::text(100)).folded().filter().sort(),
-            Field::new("genre", Kind::choices(&[("a", "A"), ("b", "B")])).filter(),
-            Field::new("is_lent", Kind::Boolean).filter(),
-            Field::new("copy", Kind::Uuid).filter(),
-            Field::new("secret", Kind::text(10)).write_only(),
+            Field::new("name", FieldKind::text(100)).folded().filter().sort(),
+            Field::new("genre", FieldKind::choices(&[("a", "A"), ("b", "B")])).filter(),
+            Field::new("is_lent", FieldKind::Boolean).filter(),
+            Field::new("copy", FieldKind::Uuid).filter(),
+            Field::new("secret", FieldKind::text(10)).write_only(),
         ]
         .into_iter()
         .chain(Field::audit()),
@@ -75,7 +75,7 @@ fn filters_are_counted_before_anything_else_is_checked() {
 fn repeated_values_count_once_and_at_most_a_hundred_wrong_ones_are_reported() {
     let books = books();
     let select = select(&books, &Query::parse("genre__in=b,a,%20b,a")).ok().unwrap();
-    assert_eq!(select.filters[0].operands(), &[Value::from("b"), Value::from("a")]);
+    assert_eq!(select.filters[0].operands(), &[CheckedValue::from("b"), CheckedValue::from("a")]);
     let many: Vec<String> = (0..5000).map(|n| format!("x{n}")).collect();
     let told = errors(&format!("genre__in={}", many.join(",")));
     assert_eq!(told["genre__in"].as_array().map(Vec::len), Some(100));
@@ -84,21 +84,22 @@ fn repeated_values_count_once_and_at_most_a_hundred_wrong_ones_are_reported() {
 /// A book may be a volume of a series, which has a publisher.
 fn volumes() -> Resource {
     let reference = |name, table: &'static str| {
-        let target = crate::Target { table: table.into(), autocomplete: None };
-        Field::new(name, Kind::Reference { target }).nullable().filter().sort().also_in().isnull()
+        let target = crate::ReferenceTarget { table: table.into(), autocomplete: None };
+        Field::new(name, FieldKind::Reference { target }).nullable().filter().sort().also_in().isnull()
     };
-    let fields = [Field::id().also_in(), Field::new("name", Kind::text(9)).filter(), reference("series", "series")];
-    let clerk = Field::new("clerk", Kind::UserId).filter().sort().isnull();
+    let fields =
+        [Field::id().also_in(), Field::new("name", FieldKind::text(9)).filter(), reference("series", "series")];
+    let clerk = Field::new("clerk", FieldKind::UserId).filter().sort().isnull();
     Resource::new("books", "Book", "books", fields.into_iter().chain([clerk])).max_filters(3)
 }
 
-fn of_series(query: &str) -> Result<Vec<(String, String, Predicate)>, serde_json::Value> {
+fn parse_series(query: &str) -> Result<Vec<(String, String, Predicate)>, serde_json::Value> {
     let (volumes, series) = (volumes(), volumes());
     let related = |field: &Field| (field.name == "series").then_some(RelatedRows::Of(&series));
     let select = select_related(&volumes, &Query::parse(query), related, volumes.max_filters)
         .map_err(|wrong| wrong.to_json())?;
-    let names = |filter: &Filter| {
-        let via = filter.via().map_or("", |via| &via.name);
+    let names = |filter: &CheckedFilter| {
+        let via = filter.relation_field().map_or("", |via| &via.name);
         (via.to_owned(), filter.field().name.to_string(), filter.predicate())
     };
     Ok(select.filters.iter().map(names).collect())
@@ -107,16 +108,16 @@ fn of_series(query: &str) -> Result<Vec<(String, String, Predicate)>, serde_json
 #[test]
 fn filters_go_one_step_over_a_relation() {
     assert_eq!(
-        of_series("series.name__icontains=x&series__in=1,2&series.series__isnull=true"),
+        parse_series("series.name__icontains=x&series__in=1,2&series.series__isnull=true"),
         Ok(vec![
             ("series".into(), "name".into(), Icontains),
             (String::new(), "series".into(), In),
             ("series".into(), "series".into(), Isnull),
         ])
     );
-    assert_eq!(of_series("series.series.name=a&name.name=a&series.=a&.name=a&series.colour=a&x.name=a"), Ok(vec![]));
+    assert_eq!(parse_series("series.series.name=a&name.name=a&series.=a&.name=a&series.colour=a&x.name=a"), Ok(vec![]));
     assert_eq!(
-        of_series("series.name__gt=a&series.id__in=1,x&name__x.y=1"),
+        parse_series("series.name__gt=a&series.id__in=1,x&name__x.y=1"),
         Err(json!({
             "series.name__gt": ["Select a valid choice. gt is not one of the available choices."],
             "series.id__in": ["A valid integer is required."],
@@ -124,8 +125,8 @@ fn filters_go_one_step_over_a_relation() {
         }))
     );
     let too_many = json!({"detail": "Limit of 3 filters has been exceeded."});
-    assert_eq!(of_series("series.name=a&series.name=a&series.id=1&series.id=2"), Err(too_many));
-    assert_eq!(of_series("series.a=1&series.b=1&series.c=1&series.d=1"), Ok(vec![]));
+    assert_eq!(parse_series("series.name=a&series.name=a&series.id=1&series.id=2"), Err(too_many));
+    assert_eq!(parse_series("series.a=1&series.b=1&series.c=1&series.d=1"), Ok(vec![]));
     let volumes = volumes();
     let named = relations(&volumes, &Query::parse("name.id=1&series.a.b=1&series.name=b&other.name=c&name=1"));
     assert_eq!(named.iter().map(|field| field.name.as_ref()).collect::<Vec<_>>(), ["series"]);
@@ -137,7 +138,9 @@ fn of_hidden_rows_every_field_is_null_whatever_its_name() {
     let volumes = volumes();
     let of = |query: &str| {
         let select = select_related(&volumes, &Query::parse(query), |_| Some(RelatedRows::Hidden), 3);
-        let shown = |filter: &Filter| (filter.via().is_some(), filter.predicate(), filter.operands().to_vec());
+        let shown = |filter: &CheckedFilter| {
+            (filter.relation_field().is_some(), filter.predicate(), filter.operands().to_vec())
+        };
         select.map(|select| select.filters.iter().map(shown).collect::<Vec<_>>()).map_err(|wrong| wrong.to_json())
     };
     let (holds, fails) = ((true, Isnull, vec![true.into()]), (true, Isnull, vec![false.into()]));
@@ -154,11 +157,11 @@ fn a_complement_is_found_by_exclude_behind_a_predicate() {
     let volumes = volumes().complements();
     let of = |query: &str, related| {
         let select = select_related(&volumes, &Query::parse(query), |_| Some(related), 3);
-        let shown = |filter: &Filter| (filter.predicate(), filter.operands().to_vec(), filter.is_complement());
+        let shown = |filter: &CheckedFilter| (filter.predicate(), filter.operands().to_vec(), filter.is_complement());
         select.map(|select| select.filters.iter().map(shown).collect::<Vec<_>>()).map_err(|wrong| wrong.to_json())
     };
     let (seen, hidden) = (RelatedRows::Of(&volumes), RelatedRows::Hidden);
-    let (one, yes, no) = (|| vec![Value::Int(1)], || vec![true.into()], || vec![false.into()]);
+    let (one, yes, no) = (|| vec![CheckedValue::Int(1)], || vec![true.into()], || vec![false.into()]);
     assert_eq!(
         of("id__exclude=1&id__exact__exclude=1&id__gt__exclude=1", seen),
         Ok(vec![(Exact, one(), true), (Exact, one(), true), (Gt, one(), true)])
@@ -205,17 +208,17 @@ fn texts_are_compared_in_one_normal_form() {
     let books = books();
     let select = select(&books, &Query::parse("name=Zoe%CC%88&name__icontains=E%CC%88")).ok().unwrap();
     let operands: Vec<_> = select.filters.iter().map(|filter| filter.operands()[0].clone()).collect();
-    assert_eq!(operands, [Value::from("Zoë"), Value::from("ë")]);
+    assert_eq!(operands, [CheckedValue::from("Zoë"), CheckedValue::from("ë")]);
 }
 
 #[test]
 fn texts_may_be_sorted_naturally_where_their_field_says_so() {
-    let mut name = Field::new("name", Kind::text(100)).folded().sort();
+    let mut name = Field::new("name", FieldKind::text(100)).folded().sort();
     name.sorts_naturally = true;
     let books = Resource::new("books", "Book", "books", [Field::id(), name]);
     let order = |query: &str| {
         let select = select(&books, &Query::parse(query));
-        let shown = |order: &Order| (order.field.name.to_string(), order.descending, order.is_natural);
+        let shown = |order: &OrderField| (order.field.name.to_string(), order.descending, order.is_natural);
         select.map(|select| select.ordering.iter().map(shown).collect::<Vec<_>>()).map_err(|wrong| wrong.to_json())
     };
     assert_eq!(
@@ -258,7 +261,7 @@ fn unknown_and_unlisted_parameters_are_ignored() {
     .ok()
     .unwrap();
     assert_eq!(select.filters.len(), 1);
-    assert_eq!(select.filters[0].operands(), &[Value::from("äb c")]);
+    assert_eq!(select.filters[0].operands(), &[CheckedValue::from("äb c")]);
     assert!(select.ordering[0].descending);
     assert_eq!((select.limit, select.offset), (25, 0));
 }

@@ -10,7 +10,7 @@
 //! private to the user who runs the process.
 
 use super::outage::Outage;
-use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, within};
+use super::{BlobContent, BlobError, BlobKey, BlobListing, assert_valid_part, blocking, clamp_range, is_name};
 use crate::sqlite::{make_directory, private};
 use futures_util::stream::{self, Stream, TryStreamExt};
 use rustix::fs::{Access, access};
@@ -37,23 +37,23 @@ const ARRIVING: &str = ".arriving";
 const DELETED: &str = ".deleted";
 
 /// A directory of files.
-pub(super) struct Directory {
+pub(super) struct BlobDirectory {
     root: PathBuf,
     clock: Clock,
     /// When leftovers were last removed, in microseconds since 1970.
     swept_at: AtomicI64,
 }
 
-impl Directory {
+impl BlobDirectory {
     /// Removes what killed processes left. A directory that is missing is made with its first file, since a process whose
     /// start is refused leaves nothing.
-    pub(super) fn open(root: PathBuf, clock: Clock) -> io::Result<Directory> {
+    pub(super) fn open(root: PathBuf, clock: Clock) -> io::Result<BlobDirectory> {
         let now = clock.now();
         if root.try_exists()? {
             make(&root)?;
             sweep_or_log(&root, now);
         }
-        Ok(Directory { root, clock, swept_at: AtomicI64::new(now) })
+        Ok(BlobDirectory { root, clock, swept_at: AtomicI64::new(now) })
     }
 
     /// Whether files can be written: to the directory, or to the nearest one above it, in which the first file makes it.
@@ -67,7 +67,7 @@ impl Directory {
         }
     }
 
-    /// Makes a group's directory if it is missing. Only this makes it: [`Directory::finish`] must not make it again
+    /// Makes a group's directory if it is missing. Only this makes it: [`BlobDirectory::finish`] must not make it again
     /// after the group was removed.
     pub(super) async fn make_group(&self, group: &str) -> Result<(), BlobError> {
         self.sweep_if_due();
@@ -80,13 +80,13 @@ impl Directory {
             },
             made => made.map(|()| true),
         });
-        if made.await.map_err(BlobError::of_disk)? { Ok(()) } else { Err(BlobError::Missing) }
+        if made.await.map_err(BlobError::from_disk_error)? { Ok(()) } else { Err(BlobError::Missing) }
     }
 
-    pub(super) async fn begin(&self) -> Result<(File, Arriving), BlobError> {
+    pub(super) async fn begin(&self) -> Result<(File, TemporaryFile), BlobError> {
         self.sweep_if_due();
         let root = self.root.clone();
-        blocking(move || make(&root).and_then(|()| new_file(&root))).await.map_err(BlobError::of_disk)
+        blocking(move || make(&root).and_then(|()| new_file(&root))).await.map_err(BlobError::from_disk_error)
     }
 
     pub(super) async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
@@ -95,11 +95,16 @@ impl Directory {
             Err(error) if error.kind() == ErrorKind::NotFound => fs::symlink_metadata(&home).map(|_| false),
             found => found.map(|_| true),
         });
-        if found.await.map_err(BlobError::of_name)? { Err(BlobError::Exists) } else { Ok(()) }
+        if found.await.map_err(BlobError::from_name_error)? { Err(BlobError::Exists) } else { Ok(()) }
     }
 
     /// Gives a file its final name, durably. It is completed although the caller is dropped.
-    pub(super) async fn finish(&self, file: Arc<File>, arriving: Arriving, key: &BlobKey) -> Result<(), BlobError> {
+    pub(super) async fn finish(
+        &self,
+        file: Arc<File>,
+        arriving: TemporaryFile,
+        key: &BlobKey,
+    ) -> Result<(), BlobError> {
         let (root, home, path) = (self.root.clone(), self.home(&key.group), self.path(key));
         blocking(move || {
             file.sync_all()?;
@@ -110,7 +115,7 @@ impl Directory {
             sync(&root)
         })
         .await
-        .map_err(BlobError::of_name)
+        .map_err(BlobError::from_name_error)
     }
 
     pub(super) async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
@@ -118,21 +123,21 @@ impl Directory {
         blocking(move || {
             let mut file = File::open(path)?;
             let size = file.metadata()?.len();
-            let range = within(range, size);
+            let range = clamp_range(range, size);
             file.seek(SeekFrom::Start(range.start))?;
             Ok(BlobContent::File { file, size, length: range.end - range.start })
         })
         .await
-        .map_err(BlobError::of_name)
+        .map_err(BlobError::from_name_error)
     }
 
     pub(super) async fn file(&self, key: &BlobKey) -> Result<File, BlobError> {
         let path = self.path(key);
-        blocking(move || File::open(path)).await.map_err(BlobError::of_name)
+        blocking(move || File::open(path)).await.map_err(BlobError::from_name_error)
     }
 
     /// Lists a group.
-    pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<ListedBlob, BlobError>> + Send + 'static {
+    pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<BlobListing, BlobError>> + Send + 'static {
         let home = self.home(group);
         let pages = stream::try_unfold(None, move |entries: Option<fs::ReadDir>| {
             let home = home.clone();
@@ -141,7 +146,7 @@ impl Directory {
                     let mut entries = entries.map_or_else(|| fs::read_dir(home), Ok)?;
                     Ok(next_page(&mut entries)?.map(|page| (page, Some(entries))))
                 });
-                match read.await.map_err(BlobError::of_name) {
+                match read.await.map_err(BlobError::from_name_error) {
                     Err(BlobError::Missing) => Ok(None),
                     read => read,
                 }
@@ -156,7 +161,7 @@ impl Directory {
             fs::remove_file(path)?;
             sync(&home)
         });
-        match removed.await.map_err(BlobError::of_name) {
+        match removed.await.map_err(BlobError::from_name_error) {
             Err(BlobError::Missing) => Ok(()),
             removed => removed,
         }
@@ -164,16 +169,18 @@ impl Directory {
 
     pub(super) async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
         let (root, home) = (self.root.clone(), self.home(group));
-        blocking(move || make(&root).and_then(|()| remove_group(&root, &home))).await.map_err(BlobError::of_disk)
+        blocking(move || make(&root).and_then(|()| remove_group(&root, &home)))
+            .await
+            .map_err(BlobError::from_disk_error)
     }
 
     /// The directory of a group.
     fn home(&self, group: &str) -> PathBuf {
-        self.root.join(checked(group))
+        self.root.join(assert_valid_part(group))
     }
 
     fn path(&self, key: &BlobKey) -> PathBuf {
-        self.home(&key.group).join(checked(&key.name))
+        self.home(&key.group).join(assert_valid_part(&key.name))
     }
 
     fn sweep_if_due(&self) {
@@ -187,9 +194,9 @@ impl Directory {
 }
 
 /// The path of a file that is being written. It is removed when this is dropped, however the writing ends.
-pub(super) struct Arriving(PathBuf);
+pub(super) struct TemporaryFile(PathBuf);
 
-impl Drop for Arriving {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -201,10 +208,10 @@ fn make(root: &Path) -> io::Result<()> {
 }
 
 /// Makes an empty file in the directory for those that are being written.
-fn new_file(root: &Path) -> io::Result<(File, Arriving)> {
+fn new_file(root: &Path) -> io::Result<(File, TemporaryFile)> {
     let path = root.join(ARRIVING).join(unique_id());
     let file = private().read(true).write(true).create_new(true).open(&path)?;
-    Ok((file, Arriving(path)))
+    Ok((file, TemporaryFile(path)))
 }
 
 /// Makes an empty file that has no name, so it is gone when it is closed. The directory is made if it is missing.
@@ -268,7 +275,7 @@ fn changed_at(entry: &fs::DirEntry) -> io::Result<i64> {
 }
 
 /// The files among the next entries of a directory; `None` at its end.
-fn next_page(entries: &mut fs::ReadDir) -> io::Result<Option<Vec<ListedBlob>>> {
+fn next_page(entries: &mut fs::ReadDir) -> io::Result<Option<Vec<BlobListing>>> {
     let (mut page, mut is_end) = (Vec::new(), true);
     for entry in entries.take(ENTRIES_AT_A_TIME) {
         let entry = entry?;
@@ -278,7 +285,7 @@ fn next_page(entries: &mut fs::ReadDir) -> io::Result<Option<Vec<ListedBlob>>> {
             continue;
         }
         match changed_at(&entry) {
-            Ok(stored_at) => page.push(ListedBlob { name, stored_at }),
+            Ok(stored_at) => page.push(BlobListing { name, stored_at }),
             // The file was removed meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -40,14 +40,14 @@ impl DocumentStore {
     }
 
     /// The place of a path, whose parts are names and never `.` or `..`.
-    fn place(&self, path: &str) -> Result<Path, BlobError> {
+    fn object_path(&self, path: &str) -> Result<Path, BlobError> {
         let root = if self.root.as_ref().is_empty() { String::new() } else { format!("{}/", self.root) };
         Path::parse(root + path).map_err(|error| BlobError::Failed(error.to_string()))
     }
 
     /// Whether there is a file of this path.
-    pub async fn has(&self, path: &str) -> Result<bool, BlobError> {
-        match self.store.head(&self.place(path)?).await {
+    pub async fn exists(&self, path: &str) -> Result<bool, BlobError> {
+        match self.store.head(&self.object_path(path)?).await {
             Ok(_) => Ok(true),
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(s3::unavailable(error)),
@@ -55,21 +55,21 @@ impl DocumentStore {
     }
 
     /// Writes a file, in place of one that is there.
-    pub async fn put(&self, path: &str, file: Arc<File>) -> Result<(), BlobError> {
-        let place = self.place(path)?;
+    pub async fn write_file(&self, path: &str, file: Arc<File>) -> Result<(), BlobError> {
+        let place = self.object_path(path)?;
         let of = file.clone();
-        let length = blocking(move || of.metadata()).await.map_err(BlobError::of_disk)?.len();
+        let length = blocking(move || of.metadata()).await.map_err(BlobError::from_disk_error)?.len();
         let mut pieces = pin!(pieces(file, length));
         if length <= PART as u64 {
             let mut bytes = Vec::with_capacity(length as usize);
-            while let Some(piece) = pieces.try_next().await.map_err(BlobError::of_disk)? {
+            while let Some(piece) = pieces.try_next().await.map_err(BlobError::from_disk_error)? {
                 bytes.extend_from_slice(&piece);
             }
             return self.store.put(&place, PutPayload::from(bytes)).await.map(drop).map_err(s3::unavailable);
         }
         let upload = self.store.put_multipart(&place).await.map_err(s3::unavailable)?;
         let mut upload = WriteMultipart::new_with_chunk_size(upload, PART);
-        while let Some(piece) = pieces.try_next().await.map_err(BlobError::of_disk)? {
+        while let Some(piece) = pieces.try_next().await.map_err(BlobError::from_disk_error)? {
             upload.wait_for_capacity(1).await.map_err(s3::unavailable)?;
             upload.write(&piece);
         }

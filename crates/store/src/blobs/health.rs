@@ -56,7 +56,7 @@ impl BlobWatch {
             let mut is_first = true;
             loop {
                 let answer = timeout(PATIENCE, blobs.probe()).await.unwrap_or(Err(Outage::Timeout));
-                watch.note(answer, clock.now(), std::mem::take(&mut is_first) && blobs.is_on_s3());
+                watch.record_answer(answer, clock.now(), std::mem::take(&mut is_first) && blobs.is_on_s3());
                 sleep(PAUSE).await;
             }
         });
@@ -68,7 +68,7 @@ impl BlobWatch {
     }
 
     /// Stores an answer, and logs each change of it. An outage that a first answer shows is a change, too.
-    fn note(&self, answer: Result<(), Outage>, now: i64, is_first: bool) {
+    fn record_answer(&self, answer: Result<(), Outage>, now: i64, is_first: bool) {
         let mut state = self.lock();
         let Some(before) = *state else { return };
         let outage = answer.err();
@@ -100,14 +100,14 @@ mod tests {
     fn a_change_of_the_answer_is_stored_with_its_time() {
         let watch = BlobWatch::default();
         *watch.lock() = Some(BlobHealth { outage: Some(Outage::Unreachable), since: 1, was_reached: false });
-        watch.note(Err(Outage::NoSuchBucket), 2, true);
+        watch.record_answer(Err(Outage::NoSuchBucket), 2, true);
         let missing = BlobHealth { outage: Some(Outage::NoSuchBucket), since: 2, was_reached: false };
         assert_eq!(watch.health(), Some(missing));
-        watch.note(Err(Outage::NoSuchBucket), 3, false);
+        watch.record_answer(Err(Outage::NoSuchBucket), 3, false);
         assert_eq!(watch.health(), Some(missing), "nothing changed");
-        watch.note(Ok(()), 4, false);
+        watch.record_answer(Ok(()), 4, false);
         assert_eq!(watch.health(), Some(BlobHealth { outage: None, since: 4, was_reached: true }));
-        watch.note(Err(Outage::Timeout), 5, false);
+        watch.record_answer(Err(Outage::Timeout), 5, false);
         let away = BlobHealth { outage: Some(Outage::Timeout), since: 5, was_reached: true };
         assert_eq!(watch.health(), Some(away), "it was reached once");
     }

@@ -13,12 +13,12 @@ pub use document_store::DocumentStore;
 pub use outage::Outage;
 
 use bytes::Bytes;
-use directory::{Arriving, Directory};
+use directory::{BlobDirectory, TemporaryFile};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
 use http::Method;
 use rustix::io::Errno;
-use s3::S3;
+use s3::S3Bucket;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
@@ -33,12 +33,12 @@ use web::clock::{Clock, sha256_hex_of};
 
 /// Where files are stored: a directory, or an S3 bucket. Cheap to clone.
 #[derive(Clone)]
-pub struct Blobs(Place);
+pub struct Blobs(BlobStore);
 
 #[derive(Clone)]
-enum Place {
-    Directory(Arc<Directory>),
-    S3(Arc<S3>),
+enum BlobStore {
+    Directory(Arc<BlobDirectory>),
+    S3(Arc<S3Bucket>),
 }
 
 /// The name of a stored file: a group (a tenant, a build), all of whose files can be removed together, and a name in it.
@@ -57,8 +57,8 @@ impl BlobKey {
     /// Unless both are `[A-Za-z0-9_-]+`: such names are made by the program, never by a user.
     pub fn new(group: impl fmt::Display, name: impl fmt::Display) -> BlobKey {
         let key = BlobKey { group: group.to_string(), name: name.to_string() };
-        checked(&key.group);
-        checked(&key.name);
+        assert_valid_part(&key.group);
+        assert_valid_part(&key.name);
         key
     }
 }
@@ -67,7 +67,7 @@ impl BlobKey {
 ///
 /// # Panics
 /// Unless it is `[A-Za-z0-9_-]+`.
-fn checked(part: &str) -> &str {
+fn assert_valid_part(part: &str) -> &str {
     assert!(is_name(part), "not a name of a stored file: {part:?}");
     part
 }
@@ -79,7 +79,7 @@ fn is_name(part: &str) -> bool {
 
 /// A file in the listing of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedBlob {
+pub struct BlobListing {
     pub name: String,
     /// When the file was stored, in microseconds since 1970, by the clock of the disk or the bucket.
     pub stored_at: i64,
@@ -114,17 +114,17 @@ impl std::error::Error for BlobError {}
 
 impl BlobError {
     /// What a failed operation on a named file or directory means.
-    fn of_name(error: io::Error) -> BlobError {
+    fn from_name_error(error: io::Error) -> BlobError {
         match error.kind() {
             // The group's directory is missing, or an empty file is in its place.
             ErrorKind::NotFound | ErrorKind::NotADirectory => BlobError::Missing,
             ErrorKind::AlreadyExists => BlobError::Exists,
-            _ => BlobError::of_disk(error),
+            _ => BlobError::from_disk_error(error),
         }
     }
 
     /// What a failed operation on an open file, or on a directory that must be there, means.
-    fn of_disk(error: io::Error) -> BlobError {
+    fn from_disk_error(error: io::Error) -> BlobError {
         let has_no_descriptor =
             [Errno::MFILE, Errno::NFILE].iter().any(|no| error.raw_os_error() == Some(no.raw_os_error()));
         match error.kind() {
@@ -182,12 +182,12 @@ impl Blobs {
     ) -> Result<Blobs, String> {
         let place = match files_url {
             Some(url) => {
-                let s3 = S3::open(url, prefix, environment, directory);
-                Place::S3(Arc::new(s3.map_err(|cause| format!("CHANCERY_FILES_URL: {cause}"))?))
+                let s3 = S3Bucket::open(url, prefix, environment, directory);
+                BlobStore::S3(Arc::new(s3.map_err(|cause| format!("CHANCERY_FILES_URL: {cause}"))?))
             }
             None => {
-                let opened = Directory::open(directory.clone(), clock);
-                Place::Directory(Arc::new(
+                let opened = BlobDirectory::open(directory.clone(), clock);
+                BlobStore::Directory(Arc::new(
                     opened.map_err(|error| format!("CHANCERY_DATA: {}: {error}", directory.display()))?,
                 ))
             }
@@ -197,25 +197,25 @@ impl Blobs {
 
     /// Whether files are on S3, which hands out addresses of its own.
     pub fn is_on_s3(&self) -> bool {
-        matches!(self.0, Place::S3(_))
+        matches!(self.0, BlobStore::S3(_))
     }
 
     /// Whether a directory exists and can be written; `None` on S3.
     fn probe_local(&self) -> Option<Result<(), Outage>> {
         match &self.0 {
-            Place::Directory(directory) => Some(directory.probe()),
-            Place::S3(_) => None,
+            BlobStore::Directory(directory) => Some(directory.probe()),
+            BlobStore::S3(_) => None,
         }
     }
 
     /// Asks the store whether it answers: of a bucket, one key below the prefix.
     async fn probe(&self) -> Result<(), Outage> {
         match &self.0 {
-            Place::Directory(directory) => {
+            BlobStore::Directory(directory) => {
                 let directory = directory.clone();
                 spawn_blocking(move || directory.probe()).await.unwrap_or(Err(Outage::Unreachable))
             }
-            Place::S3(s3) => s3.probe().await,
+            BlobStore::S3(s3) => s3.probe().await,
         }
     }
 
@@ -226,19 +226,19 @@ impl Blobs {
     /// bring it back.
     pub async fn make_group(&self, group: &str) -> Result<(), BlobError> {
         match &self.0 {
-            Place::Directory(directory) => directory.make_group(group).await,
-            Place::S3(_) => Ok(()),
+            BlobStore::Directory(directory) => directory.make_group(group).await,
+            BlobStore::S3(_) => Ok(()),
         }
     }
 
     /// Begins a new file, whose bytes go to the disk as they come.
     pub async fn begin(&self) -> Result<NewBlob, BlobError> {
         let (file, destination) = match &self.0 {
-            Place::Directory(directory) => {
+            BlobStore::Directory(directory) => {
                 let (file, arriving) = directory.begin().await?;
                 (file, Destination::Directory(directory.clone(), arriving))
             }
-            Place::S3(s3) => (s3.temporary_file().await?, Destination::S3(s3.clone())),
+            BlobStore::S3(s3) => (s3.temporary_file().await?, Destination::S3(s3.clone())),
         };
         Ok(NewBlob { file: Arc::new(file), destination })
     }
@@ -249,8 +249,8 @@ impl Blobs {
     /// [`BlobError::Exists`]; [`BlobError::Missing`] if the group was not made, or was removed.
     pub async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.0 {
-            Place::Directory(directory) => directory.check_free(key).await,
-            Place::S3(s3) => s3.check_free(key).await,
+            BlobStore::Directory(directory) => directory.check_free(key).await,
+            BlobStore::S3(s3) => s3.check_free(key).await,
         }
     }
 
@@ -258,8 +258,8 @@ impl Blobs {
     /// out.
     pub async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
         match &self.0 {
-            Place::Directory(directory) => directory.read(key, range).await,
-            Place::S3(s3) => s3.read(key, range).await,
+            BlobStore::Directory(directory) => directory.read(key, range).await,
+            BlobStore::S3(s3) => s3.read(key, range).await,
         }
     }
 
@@ -267,25 +267,25 @@ impl Blobs {
     /// without a name.
     pub async fn local(&self, key: &BlobKey) -> Result<File, BlobError> {
         match &self.0 {
-            Place::Directory(directory) => directory.file(key).await,
-            Place::S3(s3) => s3.local(key).await,
+            BlobStore::Directory(directory) => directory.file(key).await,
+            BlobStore::S3(s3) => s3.local(key).await,
         }
     }
 
     /// The files of a group, in no order. They are read page by page, so a large group takes no more memory than a small
     /// one. What has no name of a stored file is left out. A group that is missing has no files.
-    pub fn list(&self, group: &str) -> BoxStream<'static, Result<ListedBlob, BlobError>> {
+    pub fn list(&self, group: &str) -> BoxStream<'static, Result<BlobListing, BlobError>> {
         match &self.0 {
-            Place::Directory(directory) => directory.list(group).boxed(),
-            Place::S3(s3) => s3.list(group).boxed(),
+            BlobStore::Directory(directory) => directory.list(group).boxed(),
+            BlobStore::S3(s3) => s3.list(group).boxed(),
         }
     }
 
     /// Removes a file. One that is missing is no error.
     pub async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.0 {
-            Place::Directory(directory) => directory.remove(key).await,
-            Place::S3(s3) => s3.remove(key).await,
+            BlobStore::Directory(directory) => directory.remove(key).await,
+            BlobStore::S3(s3) => s3.remove(key).await,
         }
     }
 
@@ -293,8 +293,8 @@ impl Blobs {
     /// files that are being written cannot be finished. On S3 they can, so nobody may write to the group any more.
     pub async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
         match &self.0 {
-            Place::Directory(directory) => directory.remove_group(group).await,
-            Place::S3(s3) => s3.remove_group(group).await,
+            BlobStore::Directory(directory) => directory.remove_group(group).await,
+            BlobStore::S3(s3) => s3.remove_group(group).await,
         }
     }
 
@@ -308,8 +308,8 @@ impl Blobs {
         query: &[(&str, &str)],
     ) -> Result<Option<String>, BlobError> {
         match &self.0 {
-            Place::Directory(_) => Ok(None),
-            Place::S3(s3) => s3.presigned(method, key, valid, query).await.map(Some),
+            BlobStore::Directory(_) => Ok(None),
+            BlobStore::S3(s3) => s3.presigned(method, key, valid, query).await.map(Some),
         }
     }
 }
@@ -322,15 +322,15 @@ pub struct NewBlob {
 
 /// Where a file that is being written goes.
 enum Destination {
-    Directory(Arc<Directory>, Arriving),
-    S3(Arc<S3>),
+    Directory(Arc<BlobDirectory>, TemporaryFile),
+    S3(Arc<S3Bucket>),
 }
 
 impl NewBlob {
     /// Writes bytes at the end.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         let (file, bytes) = (self.file.clone(), bytes.to_vec());
-        blocking(move || (&*file).write_all(&bytes)).await.map_err(BlobError::of_disk)
+        blocking(move || (&*file).write_all(&bytes)).await.map_err(BlobError::from_disk_error)
     }
 
     /// The file, for synchronous writers (`&File` is `Read`, `Write` and `Seek`) in a thread that may block.
@@ -362,13 +362,13 @@ impl NewBlob {
     pub async fn finish(self, key: &BlobKey) -> Result<(), BlobError> {
         match self.destination {
             Destination::Directory(directory, arriving) => directory.finish(self.file, arriving, key).await,
-            Destination::S3(s3) => s3.put(key, self.file).await,
+            Destination::S3(s3) => s3.upload(key, self.file).await,
         }
     }
 }
 
 /// The part of a range that lies within a file.
-fn within(range: Option<Range<u64>>, size: u64) -> Range<u64> {
+fn clamp_range(range: Option<Range<u64>>, size: u64) -> Range<u64> {
     let Range { start, end } = range.unwrap_or(0..size);
     let end = end.min(size);
     start.min(end)..end
@@ -410,10 +410,10 @@ mod tests {
     fn a_process_without_descriptors_is_unavailable_and_not_broken() {
         for no in [Errno::MFILE, Errno::NFILE] {
             let error = || io::Error::from_raw_os_error(no.raw_os_error());
-            assert!(matches!(BlobError::of_disk(error()), BlobError::Unavailable(_)));
-            assert!(matches!(BlobError::of_name(error()), BlobError::Unavailable(_)));
+            assert!(matches!(BlobError::from_disk_error(error()), BlobError::Unavailable(_)));
+            assert!(matches!(BlobError::from_name_error(error()), BlobError::Unavailable(_)));
         }
-        assert!(matches!(BlobError::of_disk(io::ErrorKind::StorageFull.into()), BlobError::Full(_)));
-        assert!(matches!(BlobError::of_disk(io::ErrorKind::Other.into()), BlobError::Failed(_)));
+        assert!(matches!(BlobError::from_disk_error(io::ErrorKind::StorageFull.into()), BlobError::Full(_)));
+        assert!(matches!(BlobError::from_disk_error(io::ErrorKind::Other.into()), BlobError::Failed(_)));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::directory::temporary_file;
 use super::outage::Outage;
-use super::{BlobContent, BlobError, BlobKey, ListedBlob, blocking, checked, is_name, pieces, within};
+use super::{BlobContent, BlobError, BlobKey, BlobListing, assert_valid_part, blocking, clamp_range, is_name, pieces};
 use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use http::{Method, StatusCode, header};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
@@ -43,7 +43,7 @@ const UPLOAD_VALID: Duration = Duration::from_secs(5 * 60);
 const MAX_ERROR_CHARS: usize = 500;
 
 /// A bucket, or the keys of a bucket that begin with a prefix.
-pub(super) struct S3 {
+pub(super) struct S3Bucket {
     bucket: AmazonS3,
     /// Asks whether the bucket answers, without retries.
     probe: AmazonS3,
@@ -54,7 +54,7 @@ pub(super) struct S3 {
     directory: PathBuf,
 }
 
-impl S3 {
+impl S3Bucket {
     /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the
     /// environment names. Nothing is asked of the bucket yet.
     pub(super) fn open(
@@ -62,14 +62,14 @@ impl S3 {
         prefix: &str,
         environment: impl IntoIterator<Item = (String, String)>,
         directory: PathBuf,
-    ) -> Result<S3, String> {
+    ) -> Result<S3Bucket, String> {
         let (builder, root) = builder(url, environment)?;
-        let uploads = upload_client(&builder).map_err(|error| in_words(error, "the client cannot be made"))?;
+        let uploads = upload_client(&builder).map_err(|error| error_text(error, "the client cannot be made"))?;
         let without_retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let probe = builder.clone().with_retry(without_retries).build().map_err(|error| error.to_string())?;
         let bucket = builder.build().map_err(|error| error.to_string())?;
-        let prefix = if prefix.is_empty() { root } else { root.join(checked(prefix)) };
-        Ok(S3 { bucket, probe, uploads, prefix, directory })
+        let prefix = if prefix.is_empty() { root } else { root.join(assert_valid_part(prefix)) };
+        Ok(S3Bucket { bucket, probe, uploads, prefix, directory })
     }
 
     /// Lists one key below the prefix, of a name that no group has. An empty answer costs a bucket with many keys nothing,
@@ -88,7 +88,7 @@ impl S3 {
 
     pub(super) async fn temporary_file(&self) -> Result<File, BlobError> {
         let directory = self.directory.clone();
-        blocking(move || temporary_file(&directory)).await.map_err(BlobError::of_disk)
+        blocking(move || temporary_file(&directory)).await.map_err(BlobError::from_disk_error)
     }
 
     pub(super) async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
@@ -100,10 +100,10 @@ impl S3 {
     }
 
     /// Uploads a file, with retries after transient failures.
-    pub(super) async fn put(&self, key: &BlobKey, file: Arc<File>) -> Result<(), BlobError> {
+    pub(super) async fn upload(&self, key: &BlobKey, file: Arc<File>) -> Result<(), BlobError> {
         // Before the first attempt only: one whose answer was lost may have stored the file.
         self.check_free(key).await?;
-        let length = file.metadata().map_err(BlobError::of_disk)?.len();
+        let length = file.metadata().map_err(BlobError::from_disk_error)?.len();
         let (path, started, mut pause) = (self.path(key), Instant::now(), FIRST_PAUSE);
         let mut retries = 0;
         loop {
@@ -132,7 +132,7 @@ impl S3 {
             .send();
         let answer = sent.await.map_err(|error| {
             // The library connects lazily, so all of these can come and go.
-            PutFailure { is_transient: true, cause: in_words(error, "uploading to the bucket failed") }
+            PutFailure { is_transient: true, cause: error_text(error, "uploading to the bucket failed") }
         })?;
         let status = answer.status();
         if status.is_success() {
@@ -153,11 +153,17 @@ impl S3 {
         let options = GetOptions { range: range.clone().map(GetRange::Bounded), ..GetOptions::default() };
         let found = match (self.bucket.get_opts(&path, options).await, range) {
             (Ok(found), _) => found,
-            (Err(error @ object_store::Error::NotFound { .. }), _) | (Err(error), None) => return Err(of_name(error)),
+            (Err(error @ object_store::Error::NotFound { .. }), _) | (Err(error), None) => {
+                return Err(from_name_error(error));
+            }
             // A range that lies behind the end is refused.
             (Err(error), Some(range)) => {
                 let size = self.size(&path).await?;
-                return if within(Some(range), size).is_empty() { Ok(nothing_of(size)) } else { Err(of_name(error)) };
+                return if clamp_range(Some(range), size).is_empty() {
+                    Ok(nothing_of(size))
+                } else {
+                    Err(from_name_error(error))
+                };
             }
         };
         let (size, length) = (found.meta.size, found.range.end - found.range.start);
@@ -166,24 +172,24 @@ impl S3 {
     }
 
     pub(super) async fn local(&self, key: &BlobKey) -> Result<File, BlobError> {
-        let found = self.bucket.get_opts(&self.path(key), GetOptions::default()).await.map_err(of_name)?;
+        let found = self.bucket.get_opts(&self.path(key), GetOptions::default()).await.map_err(from_name_error)?;
         let size = found.meta.size;
         let mut file = self.temporary_file().await?;
         let mut pieces = found.into_stream();
         while let Some(piece) = pieces.try_next().await.map_err(unavailable)? {
             let written = blocking(move || file.write_all(&piece).map(|()| file));
-            file = written.await.map_err(BlobError::of_disk)?;
+            file = written.await.map_err(BlobError::from_disk_error)?;
         }
-        file.rewind().map_err(BlobError::of_disk)?;
+        file.rewind().map_err(BlobError::from_disk_error)?;
         match file.metadata() {
             Ok(metadata) if metadata.len() == size => Ok(file),
             Ok(_) => Err(BlobError::Unavailable("the bucket did not send the whole file".into())),
-            Err(error) => Err(BlobError::of_disk(error)),
+            Err(error) => Err(BlobError::from_disk_error(error)),
         }
     }
 
     /// Lists a group. The bucket answers page by page.
-    pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<ListedBlob, BlobError>> + Send + 'static {
+    pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<BlobListing, BlobError>> + Send + 'static {
         let prefix = self.group(group);
         let found = self.bucket.list(Some(&prefix)).map_err(unavailable);
         found.try_filter_map(move |object| {
@@ -192,7 +198,7 @@ impl S3 {
                 _ => None,
             });
             let stored_at = object.last_modified.timestamp_micros();
-            ready(Ok(name.map(|name| ListedBlob { name, stored_at })))
+            ready(Ok(name.map(|name| BlobListing { name, stored_at })))
         })
     }
 
@@ -222,16 +228,16 @@ impl S3 {
     }
 
     async fn size(&self, path: &Path) -> Result<u64, BlobError> {
-        Ok(self.bucket.head(path).await.map_err(of_name)?.size)
+        Ok(self.bucket.head(path).await.map_err(from_name_error)?.size)
     }
 
     /// What the keys of a group's files begin with, without the slash after it.
     fn group(&self, group: &str) -> Path {
-        self.prefix.clone().join(checked(group))
+        self.prefix.clone().join(assert_valid_part(group))
     }
 
     fn path(&self, key: &BlobKey) -> Path {
-        self.group(&key.group).join(checked(&key.name))
+        self.group(&key.group).join(assert_valid_part(&key.name))
     }
 }
 
@@ -300,7 +306,7 @@ pub(super) fn builder(
 }
 
 /// What an error at a file that should exist means.
-fn of_name(error: object_store::Error) -> BlobError {
+fn from_name_error(error: object_store::Error) -> BlobError {
     match error {
         object_store::Error::NotFound { .. } => BlobError::Missing,
         error => unavailable(error),
@@ -318,7 +324,7 @@ pub(super) fn first_line(error: object_store::Error) -> String {
 }
 
 /// An error with its causes, without the address, which is as good as a key.
-fn in_words(error: reqwest::Error, what: &str) -> String {
+fn error_text(error: reqwest::Error, what: &str) -> String {
     let error = error.without_url();
     let (mut words, mut cause) = (what.to_owned(), error.source());
     while let Some(next) = cause {
@@ -332,11 +338,11 @@ fn in_words(error: reqwest::Error, what: &str) -> String {
 mod tests {
     use super::*;
 
-    fn open(url: &str) -> Result<S3, String> {
+    fn open(url: &str) -> Result<S3Bucket, String> {
         let environment =
             [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "eu-west-1")];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        S3::open(url, "", environment, PathBuf::from("/nowhere"))
+        S3Bucket::open(url, "", environment, PathBuf::from("/nowhere"))
     }
 
     #[tokio::test]

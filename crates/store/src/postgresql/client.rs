@@ -17,7 +17,7 @@ use crate::error;
 pub(super) type ConnectionFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// Connects to the server, with encryption if it is configured.
-pub(super) async fn dial(
+pub(super) async fn connect_once(
     config: &Config,
     tls: Option<&MakeRustlsConnect>,
 ) -> Result<(tokio_postgres::Client, ConnectionFuture), Error> {
@@ -28,23 +28,23 @@ pub(super) async fn dial(
 }
 
 /// A connection with a runtime of its own.
-pub(super) struct Client {
+pub(super) struct PostgresClient {
     client: tokio_postgres::Client,
     /// `None` once it has ended.
     connection: Option<ConnectionFuture>,
     runtime: Runtime,
 }
 
-impl Client {
+impl PostgresClient {
     /// Connects to the server, with encryption if it is configured.
     ///
     /// # Errors
-    /// [`error::Error::Unavailable`].
-    pub fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<Client, error::Error> {
+    /// [`error::StoreError::Unavailable`].
+    pub fn connect(config: &Config, tls: Option<&MakeRustlsConnect>) -> Result<PostgresClient, error::StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let made = runtime.block_on(dial(config, tls));
-        let (client, connection) = made.map_err(|error| error::Error::Unavailable(plain(&error)))?;
-        Ok(Client { client, connection: Some(connection), runtime })
+        let made = runtime.block_on(connect_once(config, tls));
+        let (client, connection) = made.map_err(|error| error::StoreError::Unavailable(error_text(&error)))?;
+        Ok(PostgresClient { client, connection: Some(connection), runtime })
     }
 
     /// Whether the connection is lost.
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Runs a statement of the store's own that returns at most one row.
-    pub fn one(&mut self, sql: &str, name: Option<&str>) -> Result<Option<Row>, Error> {
+    pub fn query_optional(&mut self, sql: &str, name: Option<&str>) -> Result<Option<Row>, Error> {
         self.wait(async |client| {
             client.query_raw(sql, name).await?.try_collect::<Vec<Row>>().await.map(|rows| rows.into_iter().next())
         })
@@ -113,7 +113,7 @@ impl Client {
 }
 
 /// The text of an error for operators. The driver's own says little more than "db error".
-pub(super) fn plain(error: &tokio_postgres::Error) -> String {
+pub(super) fn error_text(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), StdError::source(error)) {
         (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),
         (None, Some(source)) => format!("{error}: {source}"),

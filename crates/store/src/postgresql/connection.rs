@@ -9,12 +9,12 @@ use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::BorrowToSql;
 
-use super::client::{Client, plain};
+use super::client::{PostgresClient, error_text};
 use super::types::ColumnOf;
-use crate::error::Error;
-use crate::row::{OnRow, QueryError, Row, Source};
+use crate::error::StoreError;
+use crate::row::{OnRow, QueryError, Row, RowSource};
 use crate::slot::Slot;
-use crate::sql::{Insert, Sql, Value};
+use crate::sql::{BorrowedArgument, Insert, Sql};
 use crate::state_tag::{EngineTag, StateTag};
 
 /// How many prepared statements a connection keeps.
@@ -24,7 +24,7 @@ const MAX_ROWS: usize = 5000;
 
 /// What happened to a connection during a script, beside the script's own outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum ConnectionFailure {
     /// The connection is lost.
     Broken,
     /// There was a deadlock or a conflict of transactions. The same script may succeed now.
@@ -34,16 +34,16 @@ pub(crate) enum Trouble {
 }
 
 /// A connection to PostgreSQL, used for one database after another.
-pub(crate) struct Connection {
-    client: Client,
+pub(crate) struct PostgresConnection {
+    client: PostgresClient,
     /// Prepared statements by their text, with the number of their last use.
     statements: HashMap<String, (Statement, u64)>,
     /// The number of uses of statements so far.
     now: u64,
     /// The database on the search path.
     at: Option<Arc<Slot>>,
-    trouble: Option<Trouble>,
-    /// Whether a lock was waited for in vain since [`Connection::limit_lock_time`].
+    trouble: Option<ConnectionFailure>,
+    /// Whether a lock was waited for in vain since [`PostgresConnection::limit_lock_time`].
     pub has_missed_lock: bool,
     /// Whether this server has state tags, once that is known.
     has_state_tags: Option<bool>,
@@ -64,10 +64,12 @@ pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::tex
       AND last = pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint - 1)";
 
 /// Reads the row of [`STATE_TAG`].
-pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, Error> {
+pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, StoreError> {
     let snapshot = row.text(0)?;
     let seen = match row.opt_int(2)? {
-        Some(first) => before_unshown(snapshot, first).ok_or_else(|| Error::Db(format!("no snapshot: {snapshot}")))?,
+        Some(first) => {
+            before_unshown(snapshot, first).ok_or_else(|| StoreError::Db(format!("no snapshot: {snapshot}")))?
+        }
         None => snapshot.to_owned(),
     };
     Ok(StateTag(EngineTag::Postgres(format!("{seen} {}", row.text(1)?))))
@@ -119,20 +121,24 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Taken by a process that wants to be alone with the databases.
 const LOCK_EXCLUSIVE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('chancery open', 0))";
 
-impl Connection {
-    pub(super) fn new(mut client: Client, time_limit: Duration, alone: bool) -> Result<Connection, Error> {
-        let unavailable = |error: tokio_postgres::Error| Error::Unavailable(plain(&error));
+impl PostgresConnection {
+    pub(super) fn new(
+        mut client: PostgresClient,
+        time_limit: Duration,
+        alone: bool,
+    ) -> Result<PostgresConnection, StoreError> {
+        let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error_text(&error));
         client.run(&session_limits(time_limit)).map_err(unavailable)?;
         // The lock is held as long as the connection, so that a process that is alone stays so until it ends.
         let hold = if alone { LOCK_EXCLUSIVE } else { LOCK_SHARED };
         let until = Instant::now() + LOCK_PATIENCE;
-        while !client.one(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
+        while !client.query_optional(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
             if Instant::now() > until {
-                return Err(Error::InUse);
+                return Err(StoreError::InUse);
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(Connection {
+        Ok(PostgresConnection {
             client,
             statements: HashMap::new(),
             now: 0,
@@ -143,29 +149,29 @@ impl Connection {
         })
     }
 
-    pub fn take_trouble(&mut self) -> Option<Trouble> {
+    pub fn take_trouble(&mut self) -> Option<ConnectionFailure> {
         self.trouble.take()
     }
 
     /// Runs statements of the store's own, such as COMMIT.
-    pub fn control(&mut self, sql: &str) -> Result<(), Error> {
+    pub fn control(&mut self, sql: &str) -> Result<(), StoreError> {
         self.client.run(sql).map_err(|error| self.translate(&error))
     }
 
     /// Runs statements that define tables or indexes, or lock them.
-    pub fn define(&mut self, sql: &str) -> Result<(), Error> {
-        self.client.run(sql).map_err(|error| self.refused(&error, false, sql))
+    pub fn define(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.client.run(sql).map_err(|error| self.translate_error(&error, false, sql))
     }
 
     /// Lets the transaction wait for each lock for [`LOCK_TIME`] only.
-    pub fn limit_lock_time(&mut self) -> Result<(), Error> {
+    pub fn limit_lock_time(&mut self) -> Result<(), StoreError> {
         self.has_missed_lock = false;
         self.control(&format!("SET LOCAL lock_timeout = {}", LOCK_TIME.as_millis()))
     }
 
     /// Makes a database the current one. The search path is set only when it changes, because that discards the server's
     /// plans.
-    pub fn set_search_path(&mut self, slot: &Arc<Slot>) -> Result<(), Error> {
+    pub fn set_search_path(&mut self, slot: &Arc<Slot>) -> Result<(), StoreError> {
         if self.at.as_ref().is_none_or(|at| at.id != slot.id) {
             self.at = None;
             self.control(&format!("SET search_path TO \"{}\"", slot.name))?;
@@ -175,25 +181,26 @@ impl Connection {
     }
 
     /// The version of a schema; `None` if it has no migrations yet.
-    pub fn version(&mut self, slot: &Slot) -> Result<Option<i64>, Error> {
+    pub fn version(&mut self, slot: &Slot) -> Result<Option<i64>, StoreError> {
         const HAS_VERSION: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
-        let there = self.client.one(HAS_VERSION, Some(&slot.name)).map_err(|error| self.translate(&error))?;
-        let Some(there) = there else { return Err(Error::Missing) };
+        let there =
+            self.client.query_optional(HAS_VERSION, Some(&slot.name)).map_err(|error| self.translate(&error))?;
+        let Some(there) = there else { return Err(StoreError::Missing) };
         if !there.get::<_, bool>(0) {
             return Ok(None);
         }
         let sql = format!("SELECT version FROM \"{}\".schema_version", slot.name);
-        match self.client.one(&sql, None) {
+        match self.client.query_optional(&sql, None) {
             Ok(row) => Ok(row.map(|row| row.get(0))),
             // It was dropped since the statement before.
-            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(Error::Missing),
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(StoreError::Missing),
             Err(error) => Err(self.translate(&error)),
         }
     }
 
     /// Removes a schema with all its content, if it exists. To be called inside a transaction.
-    pub fn drop_schema(&mut self, slot: &Slot) -> Result<(), Error> {
+    pub fn drop_schema(&mut self, slot: &Slot) -> Result<(), StoreError> {
         self.lock_schema(&slot.name)?;
         self.control(&format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", slot.name))?;
         slot.renew();
@@ -201,7 +208,7 @@ impl Connection {
     }
 
     /// Takes the lock of a schema, which is held until the transaction ends.
-    pub fn lock_schema(&mut self, name: &str) -> Result<(), Error> {
+    pub fn lock_schema(&mut self, name: &str) -> Result<(), StoreError> {
         // The prefix keeps it apart from locks that other programs may take by numbers.
         self.control(&format!("SELECT pg_advisory_xact_lock(hashtextextended('chancery schema {name}', 0))"))
     }
@@ -209,22 +216,26 @@ impl Connection {
     /// Rolls back the transaction. If that fails, the connection cannot be used any more.
     pub fn roll_back(&mut self) {
         if self.client.run("ROLLBACK").is_err() {
-            self.trouble = Some(Trouble::Broken);
+            self.trouble = Some(ConnectionFailure::Broken);
         }
     }
 
-    pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
+    pub fn exec(&mut self, sql: &Sql) -> Result<u64, StoreError> {
         self.exec_bound(sql, sql.args().iter())
     }
 
     /// Runs a statement that returns no rows, with other arguments than its own.
-    pub fn exec_with(&mut self, sql: &Sql, args: &[Value<'_>]) -> Result<u64, Error> {
+    pub fn exec_with(&mut self, sql: &Sql, args: &[BorrowedArgument<'_>]) -> Result<u64, StoreError> {
         self.exec_bound(sql, args.iter().copied())
     }
 
-    fn exec_bound<A: BorrowToSql>(&mut self, sql: &Sql, args: impl ExactSizeIterator<Item = A>) -> Result<u64, Error> {
+    fn exec_bound<A: BorrowToSql>(
+        &mut self,
+        sql: &Sql,
+        args: impl ExactSizeIterator<Item = A>,
+    ) -> Result<u64, StoreError> {
         let (statement, known) = self.statement(sql.text(), sql.is_kept())?;
-        self.client.execute(&statement, args).map_err(|error| self.refused(&error, known, sql.text()))
+        self.client.execute(&statement, args).map_err(|error| self.translate_error(&error, known, sql.text()))
     }
 
     /// Inserts rows by a statement that takes an array for each column: 1,000 rows of 30 columns cost a third of what they
@@ -232,60 +243,64 @@ impl Connection {
     pub fn insert_rows(
         &mut self,
         insert: &Insert,
-        rows: &[&[Value<'_>]],
-        mut done: impl FnMut(&Row<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let one = insert.one();
+        rows: &[&[BorrowedArgument<'_>]],
+        mut done: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let one = insert.single_row();
         // Prepared for the sake of the columns' types, and for a single row.
         let (statement, known) = self.statement(one.text(), one.is_kept())?;
         let mut outcome = Ok(());
         if let [row] = rows {
             let args = row.iter().copied();
-            let asked = self.client.query(&statement, args, |found| outcome = done(&Row(Source::Postgres(found))));
-            return asked.map_err(|error| self.refused(&error, known, one.text())).and(outcome);
+            let asked = self.client.query(&statement, args, |found| outcome = done(&Row(RowSource::Postgres(found))));
+            return asked.map_err(|error| self.translate_error(&error, known, one.text())).and(outcome);
         }
         let types = statement.params();
         let arrays: Vec<String> = (1..)
             .zip(types)
             .map(|(at, of)| format!("CAST(${at} AS \"{}\".\"{}\"[])", of.schema(), of.name()))
             .collect();
-        let many = insert.many(&arrays.join(", "));
+        let many = insert.rows_text(&arrays.join(", "));
         let (statement, many_known) = self.statement(&many, true)?;
         for rows in rows.chunks(MAX_ROWS) {
             let columns = (0..types.len()).map(|column| ColumnOf { rows, column });
             let asked = self.client.query(&statement, columns, |found| {
                 if outcome.is_ok() {
-                    outcome = done(&Row(Source::Postgres(found)));
+                    outcome = done(&Row(RowSource::Postgres(found)));
                 }
             });
             asked.map_err(|error| {
                 if known {
                     self.statements.remove(one.text());
                 }
-                self.refused(&error, known || many_known, &many)
+                self.translate_error(&error, known || many_known, &many)
             })?;
         }
         outcome
     }
 
-    pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
-        if self.has_state_tags()? { self.first(STATE_TAG, state_tag) } else { Ok(None) }
+    pub fn state_tag(&mut self) -> Result<Option<StateTag>, StoreError> {
+        if self.has_state_tags()? { self.query_first(STATE_TAG, state_tag) } else { Ok(None) }
     }
 
     /// Lets the state tags be what they are when the present transaction is committed.
-    pub fn keep_state_tags(&mut self) -> Result<(), Error> {
+    pub fn keep_state_tags(&mut self) -> Result<(), StoreError> {
         if self.has_state_tags()? { self.exec(&Sql::new(MARK_UNSHOWN)).map(drop) } else { Ok(()) }
     }
 
-    fn has_state_tags(&mut self) -> Result<bool, Error> {
+    fn has_state_tags(&mut self) -> Result<bool, StoreError> {
         if self.has_state_tags.is_none() {
-            self.has_state_tags = self.first(HAS_STATE_TAGS, |found| found.flag(0))?;
+            self.has_state_tags = self.query_first(HAS_STATE_TAGS, |found| found.flag(0))?;
         }
         Ok(self.has_state_tags == Some(true))
     }
 
     /// The first row of a statement of the store's own.
-    fn first<T>(&mut self, text: &'static str, row: impl Fn(&Row<'_>) -> Result<T, Error>) -> Result<Option<T>, Error> {
+    fn query_first<T>(
+        &mut self,
+        text: &'static str,
+        row: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let mut first = None;
         let asked = self.query(&Sql::new(text), &mut |found| {
             first = Some(row(found)?);
@@ -302,23 +317,23 @@ impl Connection {
         let mut outcome = Ok(());
         let asked = self.client.query(&statement, sql.args().iter(), |found| {
             if outcome.is_ok() {
-                outcome = on_row(&Row(Source::Postgres(found)));
+                outcome = on_row(&Row(RowSource::Postgres(found)));
             }
         });
         match asked {
             Ok(()) => outcome.map_err(QueryError::Row),
-            Err(error) => Err(QueryError::Refused(self.refused(&error, known, sql.text()))),
+            Err(error) => Err(QueryError::Refused(self.translate_error(&error, known, sql.text()))),
         }
     }
 
     /// A prepared statement, and whether it was known before.
-    fn statement(&mut self, text: &str, is_kept: bool) -> Result<(Statement, bool), Error> {
+    fn statement(&mut self, text: &str, is_kept: bool) -> Result<(Statement, bool), StoreError> {
         self.now += 1;
         if let Some((statement, used)) = self.statements.get_mut(text) {
             *used = self.now;
             return Ok((statement.clone(), true));
         }
-        let statement = self.client.prepare(text).map_err(|error| self.refused(&error, false, text))?;
+        let statement = self.client.prepare(text).map_err(|error| self.translate_error(&error, false, text))?;
         if !is_kept {
             return Ok((statement, false));
         }
@@ -333,7 +348,7 @@ impl Connection {
     }
 
     /// Translates the error of a script's statement, and forgets the statement if it is stale.
-    fn refused(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> Error {
+    fn translate_error(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> StoreError {
         let code = error.code();
         // A statement is prepared once for all databases of a connection. If a table has changed, or has other types in
         // another database, there is an error of syntax or type, on the server (class 42) or when arguments are sent.
@@ -346,11 +361,11 @@ impl Connection {
         };
         if known && stale {
             self.statements.remove(text);
-            self.trouble = Some(Trouble::Stale);
+            self.trouble = Some(ConnectionFailure::Stale);
         }
         // This may set a graver trouble: a lost connection is no stale statement.
         let error = self.translate(error);
-        if code == Some(&SqlState::UNDEFINED_TABLE) && self.is_schema_missing() { Error::Missing } else { error }
+        if code == Some(&SqlState::UNDEFINED_TABLE) && self.is_schema_missing() { StoreError::Missing } else { error }
     }
 
     /// Whether the current schema is gone, which PostgreSQL reports as a missing table. Rolls back first, because after the
@@ -358,7 +373,7 @@ impl Connection {
     fn is_schema_missing(&mut self) -> bool {
         let Some(slot) = self.at.clone() else { return false };
         self.roll_back();
-        let missing = matches!(self.version(&slot), Err(Error::Missing));
+        let missing = matches!(self.version(&slot), Err(StoreError::Missing));
         if missing {
             slot.renew();
         }
@@ -366,47 +381,47 @@ impl Connection {
     }
 
     /// Translates an error of PostgreSQL, and records what it means for the connection.
-    fn translate(&mut self, error: &tokio_postgres::Error) -> Error {
+    fn translate(&mut self, error: &tokio_postgres::Error) -> StoreError {
         let Some(db) = error.as_db_error() else {
             let lost = self.client.is_closed()
                 || error.is_closed()
                 || StdError::source(error).is_some_and(|source| source.is::<std::io::Error>());
             return if lost {
-                self.trouble = Some(Trouble::Broken);
-                Error::Unavailable(plain(error))
+                self.trouble = Some(ConnectionFailure::Broken);
+                StoreError::Unavailable(error_text(error))
             } else {
-                Error::Db(plain(error))
+                StoreError::Db(error_text(error))
             };
         };
         let code = db.code().code();
         match code {
-            "23505" if db.constraint() == Some("pg_namespace_nspname_index") => Error::Exists,
-            "23505" => Error::Unique(db.constraint().unwrap_or_default().to_owned()),
-            "23503" => Error::Referenced,
+            "23505" if db.constraint() == Some("pg_namespace_nspname_index") => StoreError::Exists,
+            "23505" => StoreError::Unique(db.constraint().unwrap_or_default().to_owned()),
+            "23503" => StoreError::Referenced,
             "40001" | "40P01" => {
-                self.trouble = Some(Trouble::Conflict);
-                Error::Busy
+                self.trouble = Some(ConnectionFailure::Conflict);
+                StoreError::Busy
             }
             "55P03" => {
                 self.has_missed_lock = true;
-                Error::Busy
+                StoreError::Busy
             }
             // A column or a table is missing, or a prepared statement would return other columns than before.
-            "42703" | "42P01" | "0A000" => Error::SchemaChanged(plain(error)),
-            "57014" => Error::Slow,
-            "53100" => Error::Full,
-            "42P06" => Error::Exists,
-            "3F000" => Error::Missing,
+            "42703" | "42P01" | "0A000" => StoreError::SchemaChanged(error_text(error)),
+            "57014" => StoreError::Slow,
+            "53100" => StoreError::Full,
+            "42P06" => StoreError::Exists,
+            "3F000" => StoreError::Missing,
             "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" => {
-                self.trouble = Some(Trouble::Broken);
-                Error::Unavailable(plain(error))
+                self.trouble = Some(ConnectionFailure::Broken);
+                StoreError::Unavailable(error_text(error))
             }
             _ if code.starts_with("08") => {
-                self.trouble = Some(Trouble::Broken);
-                Error::Unavailable(plain(error))
+                self.trouble = Some(ConnectionFailure::Broken);
+                StoreError::Unavailable(error_text(error))
             }
-            _ if code.starts_with("53") || code.starts_with("58") => Error::Unavailable(plain(error)),
-            _ => Error::Db(plain(error)),
+            _ if code.starts_with("53") || code.starts_with("58") => StoreError::Unavailable(error_text(error)),
+            _ => StoreError::Db(error_text(error)),
         }
     }
 }

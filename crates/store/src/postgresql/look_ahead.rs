@@ -3,13 +3,13 @@
 use tokio_postgres::Row as Found;
 
 use super::connection::{STATE_TAG, state_tag};
-use crate::error::Error;
-use crate::row::{OnRow, QueryError, Row, Source};
+use crate::error::StoreError;
+use crate::row::{OnRow, QueryError, Row, RowSource};
 use crate::sql::Sql;
 use crate::state_tag::StateTag;
 
 /// Stands in for the server when a short script is run: first to learn its first statement, then again with the rows.
-pub(crate) struct LookAhead {
+pub(crate) struct StatementRecorder {
     /// The statements that the server has answered, in the order of the script.
     pub(super) answers: Vec<(Sql, Vec<Found>)>,
     /// How many of them the script has asked for in this run.
@@ -26,27 +26,27 @@ pub(super) enum Needs {
     Thread,
 }
 
-impl LookAhead {
-    pub fn exec(&mut self) -> Result<u64, Error> {
+impl StatementRecorder {
+    pub fn exec(&mut self) -> Result<u64, StoreError> {
         self.needs.get_or_insert(Needs::Thread);
-        Err(Error::Busy)
+        Err(StoreError::Busy)
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
         let Some((answered, rows)) = self.answers.get(self.asked) else {
             self.needs.get_or_insert_with(|| Needs::Answer(sql.clone()));
-            return Err(QueryError::Refused(Error::Busy));
+            return Err(QueryError::Refused(StoreError::Busy));
         };
         if answered != sql {
             // The script does not ask the same when it is run again.
             self.needs.get_or_insert(Needs::Thread);
-            return Err(QueryError::Refused(Error::Busy));
+            return Err(QueryError::Refused(StoreError::Busy));
         }
         self.asked += 1;
-        rows.iter().try_for_each(|row| on_row(&Row(Source::Postgres(row)))).map_err(QueryError::Row)
+        rows.iter().try_for_each(|row| on_row(&Row(RowSource::Postgres(row)))).map_err(QueryError::Row)
     }
 
-    pub fn state_tag(&mut self) -> Result<Option<StateTag>, Error> {
+    pub fn state_tag(&mut self) -> Result<Option<StateTag>, StoreError> {
         if !self.has_state_tags {
             return Ok(None);
         }

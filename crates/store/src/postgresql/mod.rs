@@ -20,20 +20,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::migrate::{self, Migrations};
 use crate::options::Options;
 use crate::slot::{Slot, lock};
-use crate::work::{Mode, NO_TIME_LIMIT, Work, work};
+use crate::work::{NO_TIME_LIMIT, ScriptMode, ScriptWork, work};
 
 use connection::UNSHOWN_WRITES;
 use pool::{Pool, TaskKind};
 use schema::{Create, prepare_schema};
-use settings::Settings;
+use settings::PostgresSettings;
 use short_reads::ShortReads;
 
 /// The engine PostgreSQL.
-pub(crate) struct Postgres {
+pub(crate) struct PostgresEngine {
     migrations: Migrations,
     /// How long a task may wait, and how long a script may run.
     pub time_limit: Duration,
@@ -45,14 +45,14 @@ pub(crate) struct Postgres {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Postgres {
+impl PostgresEngine {
     pub async fn open(
         url: &str,
         migrations: Migrations,
         options: Options,
         control: Arc<Slot>,
-    ) -> Result<Postgres, Error> {
-        let settings = Arc::new(Settings::new(url, migrations, &options)?);
+    ) -> Result<PostgresEngine, StoreError> {
+        let settings = Arc::new(PostgresSettings::new(url, migrations, &options)?);
         let count = if options.alone { 1 } else { options.postgres_connections.max(1) };
         let pool = Arc::new(Pool::new(count, options.time_limit));
         let mut threads = Vec::with_capacity(count);
@@ -65,7 +65,7 @@ impl Postgres {
         let patience = time_limit * 3 / 2;
         let short_reads = Arc::new(ShortReads::new(settings, patience));
         let threads = Mutex::new(threads);
-        let postgres = Postgres { migrations, time_limit, patience, pool, short_reads, threads };
+        let postgres = PostgresEngine { migrations, time_limit, patience, pool, short_reads, threads };
         let slot = control.clone();
         let make = move |conn: &mut Conn| {
             prepare_schema(conn, &slot, migrations.control, Create::IfMissing)?;
@@ -75,21 +75,21 @@ impl Postgres {
         Ok(postgres)
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: Box<ScriptWork>) -> Result<(), StoreError> {
         self.pool.submit(slot, TaskKind::Script(mode), work)
     }
 
     /// Runs a short read without a thread. Returns the script if it is to be submitted instead.
-    pub async fn ask(&self, slot: &Arc<Slot>, script: Box<Work>) -> Option<Box<Work>> {
-        self.short_reads.ask(slot, script).await
+    pub async fn run_short_read(&self, slot: &Arc<Slot>, script: Box<ScriptWork>) -> Option<Box<ScriptWork>> {
+        self.short_reads.run_short_read(slot, script).await
     }
 
-    pub async fn create(&self, slot: Arc<Slot>) -> Result<(), Error> {
+    pub async fn create(&self, slot: Arc<Slot>) -> Result<(), StoreError> {
         let (made, migrations) = (slot.clone(), migrate::migrations_of(&self.migrations, &slot));
         self.schema(slot, move |conn| prepare_schema(conn, &made, migrations, Create::New)).await
     }
 
-    pub async fn drop(&self, slot: Arc<Slot>) -> Result<(), Error> {
+    pub async fn drop_database(&self, slot: Arc<Slot>) -> Result<(), StoreError> {
         let dropped = slot.clone();
         self.schema(slot, move |conn| conn.as_postgres().drop_schema(&dropped)).await
     }
@@ -97,11 +97,11 @@ impl Postgres {
     async fn schema(
         &self,
         slot: Arc<Slot>,
-        run: impl Fn(&mut Conn) -> Result<(), Error> + Send + 'static,
-    ) -> Result<(), Error> {
+        run: impl Fn(&mut Conn) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
         let (work, outcome) = work(run);
         self.pool.submit(&slot, TaskKind::Schema, work)?;
-        outcome.within(self.time_limit, NO_TIME_LIMIT).await
+        outcome.wait_for(self.time_limit, NO_TIME_LIMIT).await
     }
 
     pub async fn close(&self) {
@@ -119,7 +119,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresEngine {
     /// Lets the threads end when the queue is empty; only `close` waits for that.
     fn drop(&mut self) {
         self.short_reads.close();

@@ -11,15 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::Trouble;
-use super::schema::{BEGIN_SCHEMA, enter};
-use super::settings::{SHORT_TASK, Settings};
+use super::connection::ConnectionFailure;
+use super::schema::{BEGIN_SCHEMA, select_database};
+use super::settings::{PostgresSettings, SHORT_TASK};
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::migrate;
 use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Mode, NO_TIME_LIMIT, Work, panicked};
+use crate::work::{NO_TIME_LIMIT, ScriptMode, ScriptWork, panicked};
 
 /// How often the first task may be passed over for one whose database a thread served last.
 const MAX_PASSED_OVER: u32 = 8;
@@ -30,33 +30,33 @@ const MAX_RUNS: u32 = 3;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskKind {
     /// In its database.
-    Script(Mode),
+    Script(ScriptMode),
     /// Outside any schema, because it creates or removes one.
     Schema,
 }
 
-struct Task {
+struct PoolTask {
     slot: Arc<Slot>,
     kind: TaskKind,
-    work: Box<Work>,
+    work: Box<ScriptWork>,
     since: Instant,
 }
 
 /// The threads and their queue.
 pub(super) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Wakes threads; one for each.
     wake: Vec<Condvar>,
     /// A thread that has been at one task for longer is taken to wait for a server that does not answer.
     time_limit: Duration,
 }
 
-struct State {
-    workers: Vec<Worker>,
+struct PoolState {
+    workers: Vec<PoolWorker>,
     /// Idle threads, the one that has been idle for the longest first.
     idle: VecDeque<usize>,
     /// Tasks that found no idle thread, and how many threads each database has.
-    queue: TaskQueue<Task>,
+    queue: TaskQueue<PoolTask>,
     /// How often the first of those tasks has been passed over.
     passed: u32,
     /// How many threads may do short tasks at the same time.
@@ -67,11 +67,11 @@ struct State {
 }
 
 #[derive(Default)]
-struct Worker {
+struct PoolWorker {
     /// The id of the slot that it served last.
     last: Option<u64>,
     /// The task that it was given while it was idle.
-    next: Option<Task>,
+    next: Option<PoolTask>,
     /// The database that it works for.
     slot: Option<Arc<Slot>>,
     /// Whether its last task was a short one.
@@ -82,19 +82,19 @@ struct Worker {
 
 impl Pool {
     pub fn new(count: usize, time_limit: Duration) -> Pool {
-        let workers = (0..count).map(|_| Worker::default()).collect();
+        let workers = (0..count).map(|_| PoolWorker::default()).collect();
         let few = 2 * std::thread::available_parallelism().map_or(2, usize::from);
         let (idle, queue) = (VecDeque::new(), TaskQueue::new(count));
-        let state = State { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
+        let state = PoolState { workers, idle, queue, passed: 0, few, is_watched: false, closed: false };
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<ScriptWork>) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(Error::closed());
+            return Err(StoreError::closed());
         }
-        let task = Task { slot: slot.clone(), kind, work, since: Instant::now() };
+        let task = PoolTask { slot: slot.clone(), kind, work, since: Instant::now() };
         if state.has_few_at_work()
             && !state.idle.is_empty()
             && state.queue.start(slot)
@@ -106,7 +106,7 @@ impl Pool {
             return Ok(());
         }
         if state.is_stuck(slot, self.time_limit) {
-            return Err(Error::no_answer());
+            return Err(StoreError::unresponsive_refusal());
         }
         state.queue.push(slot, task)?;
         self.call_watcher(state);
@@ -114,9 +114,9 @@ impl Pool {
     }
 
     /// Wakes an idle thread to watch the queue, if tasks wait and none watches yet.
-    fn call_watcher(&self, state: MutexGuard<'_, State>) {
+    fn call_watcher(&self, state: MutexGuard<'_, PoolState>) {
         if !state.is_watched
-            && state.queue.first().is_some()
+            && state.queue.first_task().is_some()
             && let Some(&at) = state.idle.front()
         {
             drop(state);
@@ -131,12 +131,12 @@ impl Pool {
     }
 
     /// Waits for the next task; `None` when there will be none.
-    fn take(&self, at: usize) -> Option<Task> {
+    fn wait_for_task(&self, at: usize) -> Option<PoolTask> {
         let mut state = lock(&self.state);
         let worker = &mut state.workers[at];
         worker.was_short = worker.began.take().is_some_and(|began| began.elapsed() < SHORT_TASK);
         if let Some(slot) = worker.slot.take() {
-            state.queue.done(&slot);
+            state.queue.release_thread(&slot);
         }
         state.idle.push_back(at);
         let mut is_awake = true;
@@ -144,7 +144,7 @@ impl Pool {
             if let Some(task) = state.workers[at].next.take() {
                 break task;
             }
-            if let Some(task) = state.pick(at, is_awake) {
+            if let Some(task) = state.take_task(at, is_awake) {
                 state.idle.retain(|&idle| idle != at);
                 break task;
             }
@@ -155,7 +155,7 @@ impl Pool {
                 return None;
             }
             is_awake = false;
-            if state.queue.first().is_none() || state.is_watched {
+            if state.queue.first_task().is_none() || state.is_watched {
                 state = self.wake[at].wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state.is_watched = true;
@@ -169,13 +169,13 @@ impl Pool {
     }
 
     /// Runs a thread until the store is closed.
-    pub fn serve(&self, at: usize, settings: &Settings) {
+    pub fn serve(&self, at: usize, settings: &PostgresSettings) {
         let mut conn = None;
-        while let Some(mut task) = self.take(at) {
+        while let Some(mut task) = self.wait_for_task(at) {
             // A write is done even if nobody waits for its outcome any more.
-            let is_wanted = task.kind != TaskKind::Script(Mode::Read) || task.work.is_wanted();
+            let is_wanted = task.kind != TaskKind::Script(ScriptMode::Read) || task.work.is_wanted();
             if !is_wanted || task.since.elapsed() > settings.time_limit || !task.work.begin() {
-                task.work.fail(Error::Busy);
+                task.work.fail(StoreError::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
                 // Panics of scripts are caught where they run; those that are caught here are the driver's.
                 conn = None;
@@ -186,7 +186,7 @@ impl Pool {
     }
 }
 
-impl State {
+impl PoolState {
     /// Chooses the idle thread that suits a database best: the one that served it last, else one that has served none, else
     /// the one that has been idle for the longest.
     fn choose(&mut self, slot: &Arc<Slot>) -> Option<usize> {
@@ -202,7 +202,7 @@ impl State {
 
     /// Whether no thread will come free for a database, because all that it may have wait for a server that does not answer.
     fn is_stuck(&self, slot: &Slot, time_limit: Duration) -> bool {
-        let is_stuck = |worker: &Worker| worker.began.is_some_and(|began| began.elapsed() > time_limit);
+        let is_stuck = |worker: &PoolWorker| worker.began.is_some_and(|began| began.elapsed() > time_limit);
         if self.queue.may_have_more(slot) {
             return false;
         }
@@ -214,14 +214,14 @@ impl State {
     }
 
     fn has_few_at_work(&self) -> bool {
-        let is_at_short = |worker: &&Worker| worker.began.is_some_and(|began| began.elapsed() < SHORT_TASK);
+        let is_at_short = |worker: &&PoolWorker| worker.began.is_some_and(|began| began.elapsed() < SHORT_TASK);
         self.workers.iter().filter(is_at_short).count() < self.few
     }
 
     /// Takes the next task for a thread. One that is awake, because it has just ended a task, may take any; one that was
     /// woken leaves to the others what they will come to soon.
-    fn pick(&mut self, at: usize, is_awake: bool) -> Option<Task> {
-        let (first, task) = self.queue.first()?;
+    fn take_task(&mut self, at: usize, is_awake: bool) -> Option<PoolTask> {
+        let (first, task) = self.queue.first_task()?;
         let (first, is_due) = (first.id, task.since.elapsed() >= SHORT_TASK);
         let may = is_due || self.closed || is_awake && self.has_few_at_work();
         if !may {
@@ -230,7 +230,7 @@ impl State {
         // After a slow task the thread does not prefer its database, so that slow tasks of one database do not follow each
         // other.
         let suits = self.workers[at].last.filter(|_| self.passed < MAX_PASSED_OVER && self.workers[at].was_short);
-        let (slot, task) = self.queue.take(suits)?;
+        let (slot, task) = self.queue.take_task(suits)?;
         self.passed = if slot.id == first { 0 } else { self.passed + 1 };
         let worker = &mut self.workers[at];
         (worker.last, worker.slot) = (Some(slot.id), Some(slot));
@@ -239,10 +239,10 @@ impl State {
 }
 
 /// Runs a task, and again if that may help. The task then holds the outcome.
-fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
+fn serve(conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) {
     for attempt in 1..=MAX_RUNS {
         let again = run(conn, settings, task);
-        if conn.as_mut().is_some_and(|conn| conn.as_postgres().take_trouble() == Some(Trouble::Broken)) {
+        if conn.as_mut().is_some_and(|conn| conn.as_postgres().take_trouble() == Some(ConnectionFailure::Broken)) {
             *conn = None;
         }
         if !again {
@@ -256,7 +256,7 @@ fn serve(conn: &mut Option<Conn>, settings: &Settings, task: &mut Task) {
 }
 
 /// Runs a task once. `true` if nothing of it lasts and it may succeed when run again.
-fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
+fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) -> bool {
     let conn = match kept {
         Some(conn) => conn,
         None => match settings.connect() {
@@ -268,16 +268,18 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         },
     };
     let begin = match task.kind {
-        TaskKind::Script(Mode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-        TaskKind::Script(Mode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
-        TaskKind::Script(Mode::ShortRead) => None,
-        TaskKind::Script(Mode::Outside) => Some("SET statement_timeout = 0"),
+        TaskKind::Script(ScriptMode::Read) => Some("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        TaskKind::Script(ScriptMode::Write) => Some("BEGIN ISOLATION LEVEL READ COMMITTED"),
+        TaskKind::Script(ScriptMode::ShortRead) => None,
+        TaskKind::Script(ScriptMode::Outside) => Some("SET statement_timeout = 0"),
         TaskKind::Schema => Some(BEGIN_SCHEMA),
     };
-    let only_reads = matches!(task.kind, TaskKind::Script(Mode::Read | Mode::ShortRead));
+    let only_reads = matches!(task.kind, TaskKind::Script(ScriptMode::Read | ScriptMode::ShortRead));
     let entered = match task.kind {
         TaskKind::Schema => Ok(()),
-        TaskKind::Script(_) => enter(conn, &task.slot, migrate::migrations_of(&settings.migrations, &task.slot)),
+        TaskKind::Script(_) => {
+            select_database(conn, &task.slot, migrate::migrations_of(&settings.migrations, &task.slot))
+        }
     };
     let connection = conn.as_postgres();
     if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| connection.control(sql))) {
@@ -286,7 +288,7 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
         return is_worth_another_try(connection.take_trouble(), kept);
     }
 
-    if task.kind == TaskKind::Script(Mode::Outside) {
+    if task.kind == TaskKind::Script(ScriptMode::Outside) {
         conn.start(false, NO_TIME_LIMIT);
         task.work.run(conn);
         // Such scripts are rare, and their connection has no time limit any more.
@@ -297,7 +299,7 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
     let keep = task.work.run(conn);
     let connection = conn.as_postgres();
     let trouble = connection.take_trouble();
-    if trouble == Some(Trouble::Broken) {
+    if trouble == Some(ConnectionFailure::Broken) {
         *kept = None;
         return only_reads;
     }
@@ -311,7 +313,7 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
     if let Err(error) = connection.control("COMMIT") {
         task.work.fail(error);
         let trouble = connection.take_trouble();
-        if trouble == Some(Trouble::Broken) {
+        if trouble == Some(ConnectionFailure::Broken) {
             // It is not known whether this was committed, so it must not be run again.
             *kept = None;
             return only_reads;
@@ -321,8 +323,8 @@ fn run(kept: &mut Option<Conn>, settings: &Settings, task: &mut Task) -> bool {
     false
 }
 
-fn is_worth_another_try(trouble: Option<Trouble>, kept: &mut Option<Conn>) -> bool {
-    if trouble == Some(Trouble::Broken) {
+fn is_worth_another_try(trouble: Option<ConnectionFailure>, kept: &mut Option<Conn>) -> bool {
+    if trouble == Some(ConnectionFailure::Broken) {
         *kept = None;
     }
     trouble.is_some()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::migrate::{self, Migration};
 use crate::slot::Slot;
 
@@ -23,7 +23,7 @@ pub(super) enum Create {
 
 /// Makes a database the current one of a connection, and runs the migrations that it lacks if this process has not yet
 /// done so.
-pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), Error> {
+pub(super) fn select_database(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), StoreError> {
     if !slot.is_prepared() {
         prepare(conn, slot, migrations)?;
     }
@@ -31,10 +31,10 @@ pub(super) fn enter(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration])
 }
 
 /// Runs the migrations that a schema lacks, once in the life of this process.
-fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), Error> {
+fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), StoreError> {
     let generation = slot.generation();
     let version = conn.as_postgres().version(slot)?;
-    let from = version.map_or(Ok(0), |version| migrate::lacking(&slot.name, version, migrations.len()))?;
+    let from = version.map_or(Ok(0), |version| migrate::first_missing(&slot.name, version, migrations.len()))?;
     if version.is_none() || from < migrations.len() {
         conn.as_postgres().control(BEGIN_SCHEMA)?;
         let migrated = prepare_schema(conn, slot, migrations, Create::No);
@@ -54,7 +54,7 @@ pub(super) fn prepare_schema(
     slot: &Slot,
     migrations: &[Migration],
     create: Create,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let (name, connection) = (&slot.name, conn.as_postgres());
     connection.lock_schema(name)?;
     match create {
@@ -72,11 +72,11 @@ pub(super) fn prepare_schema(
             0
         }
     };
-    let from = migrate::lacking(name, version, migrations.len())?;
+    let from = migrate::first_missing(name, version, migrations.len())?;
     for migration in &migrations[from..] {
         let done = conn.as_postgres().control(&migrate::for_postgres(migration.sql));
-        let done = done.and_then(|()| migrate::then(migration, conn));
-        done.map_err(|error| migrate::failed(name, migration.name, error))?;
+        let done = done.and_then(|()| migrate::run_step(migration, conn));
+        done.map_err(|error| migrate::migration_error(name, migration.name, error))?;
     }
     if from < migrations.len() {
         conn.as_postgres().control(&format!("UPDATE schema_version SET version = {}", migrations.len()))?;

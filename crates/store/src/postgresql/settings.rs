@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::client::Client;
-use super::connection::Connection;
+use super::client::PostgresClient;
+use super::connection::PostgresConnection;
 use super::url;
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::migrate::Migrations;
 use crate::options::Options;
 use crate::slot::lock;
@@ -21,18 +21,18 @@ pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 pub(super) const SHORT_TASK: Duration = Duration::from_millis(10);
 
 /// The settings of all connections.
-pub(super) struct Settings {
+pub(super) struct PostgresSettings {
     pub config: Config,
     pub tls: Option<MakeRustlsConnect>,
     pub migrations: Migrations,
     alone: bool,
     pub time_limit: Duration,
     /// Until when not to try to connect, and the error why.
-    down: Mutex<Option<(Instant, Error)>>,
+    down: Mutex<Option<(Instant, StoreError)>>,
 }
 
-impl Settings {
-    pub fn new(url: &str, migrations: Migrations, options: &Options) -> Result<Settings, Error> {
+impl PostgresSettings {
+    pub fn new(url: &str, migrations: Migrations, options: &Options) -> Result<PostgresSettings, StoreError> {
         let (mut config, tls) = url::read(url)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(3));
@@ -48,17 +48,17 @@ impl Settings {
             config.application_name("chancery");
         }
         let (alone, time_limit) = (options.alone, options.time_limit);
-        Ok(Settings { config, tls, migrations, alone, time_limit, down: Mutex::default() })
+        Ok(PostgresSettings { config, tls, migrations, alone, time_limit, down: Mutex::default() })
     }
 
-    pub fn connect(&self) -> Result<Conn, Error> {
+    pub fn connect(&self) -> Result<Conn, StoreError> {
         if let Some((until, error)) = &*lock(&self.down)
             && Instant::now() < *until
         {
             return Err(error.clone());
         }
-        let client = Client::connect(&self.config, self.tls.as_ref());
-        match client.and_then(|client| Connection::new(client, self.time_limit, self.alone)) {
+        let client = PostgresClient::connect(&self.config, self.tls.as_ref());
+        match client.and_then(|client| PostgresConnection::new(client, self.time_limit, self.alone)) {
             Ok(connection) => {
                 *lock(&self.down) = None;
                 Ok(Conn::postgres(connection))

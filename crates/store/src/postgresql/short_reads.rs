@@ -17,15 +17,15 @@ use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Row as Found, Statement};
 
-use super::client::dial;
+use super::client::connect_once;
 use super::connection::{HAS_STATE_TAGS, MAX_STATEMENTS, session_limits};
-use super::look_ahead::{LookAhead, Needs};
-use super::settings::{RECONNECT_PAUSE, SHORT_TASK, Settings};
+use super::look_ahead::{Needs, StatementRecorder};
+use super::settings::{PostgresSettings, RECONNECT_PAUSE, SHORT_TASK};
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::slot::{Slot, lock};
 use crate::sql::Sql;
-use crate::work::Work;
+use crate::work::ScriptWork;
 
 /// How many statements a script may have.
 const MAX_STATEMENTS_ASKED: usize = 3;
@@ -40,16 +40,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The shared connections of a store.
 pub(super) struct ShortReads {
-    settings: Arc<Settings>,
+    settings: Arc<PostgresSettings>,
     /// How long a caller waits for an answer.
     patience: Duration,
     count: usize,
-    state: Mutex<State>,
+    state: Mutex<ShortReadState>,
 }
 
 #[derive(Default)]
-struct State {
-    entries: Vec<Entry>,
+struct ShortReadState {
+    entries: Vec<SharedConnectionEntry>,
     /// Whether a connection is being made.
     is_growing: bool,
     /// When the last attempt to connect began, unless it succeeded.
@@ -58,7 +58,7 @@ struct State {
 }
 
 /// A shared connection and what it is used for.
-struct Entry {
+struct SharedConnectionEntry {
     connection: Arc<SharedConnection>,
     /// The database on its search path, once that is set.
     at: Option<Arc<Slot>>,
@@ -75,7 +75,7 @@ struct SharedConnection {
 }
 
 /// The place of one question on a connection; it is given up when dropped.
-struct Seat {
+struct StatementPermit {
     short_reads: Arc<ShortReads>,
     connection: Arc<SharedConnection>,
     slot: Arc<Slot>,
@@ -86,22 +86,22 @@ struct Seat {
 }
 
 impl ShortReads {
-    pub fn new(settings: Arc<Settings>, patience: Duration) -> ShortReads {
+    pub fn new(settings: Arc<PostgresSettings>, patience: Duration) -> ShortReads {
         let count = 2 * std::thread::available_parallelism().map_or(2, usize::from);
         ShortReads { settings, patience, count, state: Mutex::default() }
     }
 
     /// Runs a short read, and answers its caller. Returns the script if it is to be run on a thread.
-    pub fn ask<'a>(
+    pub fn run_short_read<'a>(
         self: &'a Arc<Self>,
         slot: &'a Arc<Slot>,
-        script: Box<Work>,
-    ) -> Pin<Box<dyn Future<Output = Option<Box<Work>>> + Send + 'a>> {
+        script: Box<ScriptWork>,
+    ) -> Pin<Box<dyn Future<Output = Option<Box<ScriptWork>>> + Send + 'a>> {
         Box::pin(self.answer(slot, script))
     }
 
-    async fn answer(self: &Arc<Self>, slot: &Arc<Slot>, mut script: Box<Work>) -> Option<Box<Work>> {
-        let Some(mut seat) = self.seat(slot) else { return Some(script) };
+    async fn answer(self: &Arc<Self>, slot: &Arc<Slot>, mut script: Box<ScriptWork>) -> Option<Box<ScriptWork>> {
+        let Some(mut seat) = self.acquire_permit(slot) else { return Some(script) };
         let mut answers = Vec::new();
         loop {
             let seen = self.look_ahead(&mut script, seat.connection.has_state_tags, answers);
@@ -114,18 +114,18 @@ impl ShortReads {
             seat.waits = true;
             let answered = timeout(self.patience, seat.rows(&question)).await;
             // The rest of a large answer is still to come.
-            seat.waits = matches!(answered, Ok(Err(Unanswered::Large)));
+            seat.waits = matches!(answered, Ok(Err(NoAnswerReason::Large)));
             match answered {
                 Ok(Ok(rows)) => answers.push((question, rows)),
                 // On a thread it would only take as long again.
-                Ok(Err(Unanswered::Failed(Some(SqlState::QUERY_CANCELED)))) => {
-                    script.fail(Error::Slow);
+                Ok(Err(NoAnswerReason::Failed(Some(SqlState::QUERY_CANCELED)))) => {
+                    script.fail(StoreError::Slow);
                     break;
                 }
                 Ok(Err(_)) => return Some(script),
                 Err(_) => {
                     self.give_up(&seat.connection);
-                    script.fail(Error::no_answer());
+                    script.fail(StoreError::unresponsive_refusal());
                     break;
                 }
             }
@@ -135,15 +135,20 @@ impl ShortReads {
     }
 
     /// Runs a script without the server, and returns the stand-in, which knows what it lacked.
-    fn look_ahead(&self, script: &mut Work, has_state_tags: bool, answers: Vec<(Sql, Vec<Found>)>) -> LookAhead {
-        let mut conn = Conn::look_ahead(LookAhead { answers, asked: 0, has_state_tags, needs: None });
+    fn look_ahead(
+        &self,
+        script: &mut ScriptWork,
+        has_state_tags: bool,
+        answers: Vec<(Sql, Vec<Found>)>,
+    ) -> StatementRecorder {
+        let mut conn = Conn::look_ahead(StatementRecorder { answers, asked: 0, has_state_tags, needs: None });
         conn.start(false, self.settings.time_limit);
         script.run(&mut conn);
         conn.into_look_ahead()
     }
 
     /// A seat for a question to a database, if a connection has one.
-    fn seat(self: &Arc<Self>, slot: &Arc<Slot>) -> Option<Seat> {
+    fn acquire_permit(self: &Arc<Self>, slot: &Arc<Slot>) -> Option<StatementPermit> {
         // At its first use there may be migrations to run.
         if !slot.is_prepared() {
             return None;
@@ -153,7 +158,9 @@ impl ShortReads {
         if state.entries.len() < self.count {
             self.grow(&mut state);
         }
-        let serves = |entry: &&mut Entry| entry.at.as_ref().is_some_and(|at| at.id == slot.id) && entry.has_room();
+        let serves = |entry: &&mut SharedConnectionEntry| {
+            entry.at.as_ref().is_some_and(|at| at.id == slot.id) && entry.has_room()
+        };
         let (entry, enters) = match state.entries.iter_mut().filter(serves).min_by_key(|entry| entry.under_way) {
             Some(entry) => (entry, false),
             None => (state.entries.iter_mut().find(|entry| entry.is_free())?, true),
@@ -165,7 +172,7 @@ impl ShortReads {
             entry.last_progress = Instant::now();
         }
         entry.under_way += 1;
-        Some(Seat {
+        Some(StatementPermit {
             short_reads: self.clone(),
             connection: entry.connection.clone(),
             slot: slot.clone(),
@@ -175,7 +182,7 @@ impl ShortReads {
     }
 
     /// Starts making another connection, without waiting for it.
-    fn grow(self: &Arc<Self>, state: &mut State) {
+    fn grow(self: &Arc<Self>, state: &mut ShortReadState) {
         let is_too_soon = state.last_attempt.is_some_and(|began| began.elapsed() < RECONNECT_PAUSE);
         if state.closed || state.is_growing || is_too_soon {
             return;
@@ -189,7 +196,12 @@ impl ShortReads {
             match made {
                 Ok(Ok(connection)) if !state.closed => {
                     let connection = Arc::new(connection);
-                    state.entries.push(Entry { connection, at: None, under_way: 0, last_progress: Instant::now() });
+                    state.entries.push(SharedConnectionEntry {
+                        connection,
+                        at: None,
+                        under_way: 0,
+                        last_progress: Instant::now(),
+                    });
                     state.last_attempt = None;
                 }
                 Ok(Ok(_)) => {}
@@ -200,7 +212,7 @@ impl ShortReads {
         });
     }
 
-    fn change(&self, connection: &Arc<SharedConnection>, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, connection: &Arc<SharedConnection>, change: impl FnOnce(&mut SharedConnectionEntry)) {
         let mut state = lock(&self.state);
         if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.connection, connection)) {
             change(entry);
@@ -219,7 +231,7 @@ impl ShortReads {
     }
 }
 
-impl Entry {
+impl SharedConnectionEntry {
     /// Whether it takes another question. It does not while it is held up by a slow one.
     fn has_room(&self) -> bool {
         self.under_way < MAX_QUESTIONS && (self.under_way == 0 || self.last_progress.elapsed() < SHORT_TASK)
@@ -232,17 +244,17 @@ impl Entry {
 }
 
 /// Why a question has no answer here.
-enum Unanswered {
+enum NoAnswerReason {
     /// Its rows have more than [`MAX_ANSWER`] bytes.
     Large,
     /// An error, with its code if it had one.
     Failed(Option<SqlState>),
 }
 
-impl Seat {
+impl StatementPermit {
     /// The rows of a question.
-    async fn rows(&mut self, sql: &Sql) -> Result<Vec<Found>, Unanswered> {
-        let code = |error: tokio_postgres::Error| Unanswered::Failed(error.code().cloned());
+    async fn rows(&mut self, sql: &Sql) -> Result<Vec<Found>, NoAnswerReason> {
+        let code = |error: tokio_postgres::Error| NoAnswerReason::Failed(error.code().cloned());
         if self.enters {
             let set = format!("SET search_path TO \"{}\"", self.slot.name);
             self.connection.client.batch_execute(&set).await.map_err(code)?;
@@ -261,7 +273,7 @@ impl Seat {
         while let Some(row) = rows.try_next().await.map_err(failed)? {
             bytes += row.raw_size_bytes();
             if bytes > MAX_ANSWER {
-                return Err(Unanswered::Large);
+                return Err(NoAnswerReason::Large);
             }
             found.push(row);
         }
@@ -269,7 +281,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StatementPermit {
     fn drop(&mut self) {
         let (short_reads, connection) = (self.short_reads.clone(), self.connection.clone());
         let leave = move |connection: &Arc<SharedConnection>| {
@@ -291,8 +303,8 @@ impl Drop for Seat {
 }
 
 impl SharedConnection {
-    async fn connect(settings: &Settings) -> Result<SharedConnection, tokio_postgres::Error> {
-        let (client, connection) = dial(&settings.config, settings.tls.as_ref()).await?;
+    async fn connect(settings: &PostgresSettings) -> Result<SharedConnection, tokio_postgres::Error> {
+        let (client, connection) = connect_once(&settings.config, settings.tls.as_ref()).await?;
         // This task ends with the connection.
         tokio::spawn(connection);
         client.batch_execute(&session_limits(settings.time_limit)).await?;

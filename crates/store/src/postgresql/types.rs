@@ -10,13 +10,13 @@ use bytes::{BufMut, BytesMut};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
 
-use crate::error::Error;
-use crate::sql::{Arg, Value};
+use crate::error::StoreError;
+use crate::sql::{Argument, BorrowedArgument};
 
-type Failure = Box<dyn StdError + Sync + Send>;
+type ConversionError = Box<dyn StdError + Sync + Send>;
 
-impl ToSql for Arg {
-    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+impl ToSql for Argument {
+    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, ConversionError> {
         self.borrowed().to_sql(expected, out)
     }
 
@@ -28,28 +28,31 @@ impl ToSql for Arg {
     to_sql_checked!();
 }
 
-impl ToSql for Value<'_> {
-    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+impl ToSql for BorrowedArgument<'_> {
+    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, ConversionError> {
         match (self, expected) {
-            (Value::Null, _) => return Ok(IsNull::Yes),
-            (Value::Int(number), &Type::INT8) => out.put_i64(*number),
-            (Value::Int(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
-            (Value::Int(number), &Type::INT2) => out.put_i16(i16::try_from(*number)?),
-            (Value::Int(number), &Type::BOOL) => out.put_u8(u8::from(*number != 0)),
-            (Value::Int(number), &Type::NUMERIC) => put_numeric(*number, out),
-            (Value::Text(text), &(Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN)) => {
+            (BorrowedArgument::Null, _) => return Ok(IsNull::Yes),
+            (BorrowedArgument::Int(number), &Type::INT8) => out.put_i64(*number),
+            (BorrowedArgument::Int(number), &Type::INT4) => out.put_i32(i32::try_from(*number)?),
+            (BorrowedArgument::Int(number), &Type::INT2) => out.put_i16(i16::try_from(*number)?),
+            (BorrowedArgument::Int(number), &Type::BOOL) => out.put_u8(u8::from(*number != 0)),
+            (BorrowedArgument::Int(number), &Type::NUMERIC) => put_numeric(*number, out),
+            (
+                BorrowedArgument::Text(text),
+                &(Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN),
+            ) => {
                 out.put_slice(text.as_bytes());
             }
-            (Value::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
-            (Value::Ints(numbers), array) => {
+            (BorrowedArgument::Blob(bytes), &Type::BYTEA) => out.put_slice(bytes),
+            (BorrowedArgument::Ints(numbers), array) => {
                 let Kind::Array(element) = array.kind() else {
                     return Err(format!("integers where {array} is expected").into());
                 };
-                put_array(element, numbers.iter().map(|&number| Value::Int(number)), out)?;
+                put_array(element, numbers.iter().map(|&number| BorrowedArgument::Int(number)), out)?;
             }
-            (Value::Int(_), other) => return Err(format!("an integer where {other} is expected").into()),
-            (Value::Text(_), other) => return Err(format!("text where {other} is expected").into()),
-            (Value::Blob(_), other) => return Err(format!("a blob where {other} is expected").into()),
+            (BorrowedArgument::Int(_), other) => return Err(format!("an integer where {other} is expected").into()),
+            (BorrowedArgument::Text(_), other) => return Err(format!("text where {other} is expected").into()),
+            (BorrowedArgument::Blob(_), other) => return Err(format!("a blob where {other} is expected").into()),
         }
         Ok(IsNull::No)
     }
@@ -74,10 +77,11 @@ impl<R> Debug for ColumnOf<'_, R> {
     }
 }
 
-impl<'a, R: AsRef<[Value<'a>]>> ToSql for ColumnOf<'_, R> {
-    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+impl<'a, R: AsRef<[BorrowedArgument<'a>]>> ToSql for ColumnOf<'_, R> {
+    fn to_sql(&self, expected: &Type, out: &mut BytesMut) -> Result<IsNull, ConversionError> {
         let Kind::Array(element) = expected.kind() else { return Err(format!("no array: {expected}").into()) };
-        let values = self.rows.iter().map(|row| row.as_ref().get(self.column).copied().unwrap_or(Value::Null));
+        let values =
+            self.rows.iter().map(|row| row.as_ref().get(self.column).copied().unwrap_or(BorrowedArgument::Null));
         put_array(element, values, out)?;
         Ok(IsNull::No)
     }
@@ -93,9 +97,9 @@ impl<'a, R: AsRef<[Value<'a>]>> ToSql for ColumnOf<'_, R> {
 /// the count and the first index; then for each element its length and bytes.
 fn put_array<'a>(
     element: &Type,
-    values: impl ExactSizeIterator<Item = Value<'a>>,
+    values: impl ExactSizeIterator<Item = BorrowedArgument<'a>>,
     out: &mut BytesMut,
-) -> Result<(), Failure> {
+) -> Result<(), ConversionError> {
     out.put_i32(1);
     out.put_i32(1);
     out.put_u32(element.oid());
@@ -132,7 +136,7 @@ fn put_numeric(number: i64, out: &mut BytesMut) {
 struct Int(i64);
 
 impl<'a> FromSql<'a> for Int {
-    fn from_sql(found: &Type, raw: &'a [u8]) -> Result<Int, Failure> {
+    fn from_sql(found: &Type, raw: &'a [u8]) -> Result<Int, ConversionError> {
         let number = match *found {
             Type::INT8 => i64::from_be_bytes(raw.try_into()?),
             Type::INT4 => i64::from(i32::from_be_bytes(raw.try_into()?)),
@@ -170,23 +174,23 @@ fn numeric(raw: &[u8]) -> Option<i64> {
 }
 
 /// Reads an integer column.
-pub(crate) fn int(row: &Row, column: usize) -> Result<Option<i64>, Error> {
+pub(crate) fn int(row: &Row, column: usize) -> Result<Option<i64>, StoreError> {
     get::<Int>(row, column).map(|found| found.map(|Int(number)| number))
 }
 
 /// Reads a text column.
-pub(crate) fn text(row: &Row, column: usize) -> Result<Option<&str>, Error> {
+pub(crate) fn text(row: &Row, column: usize) -> Result<Option<&str>, StoreError> {
     get(row, column)
 }
 
 /// Reads a column of bytes.
-pub(crate) fn blob(row: &Row, column: usize) -> Result<Option<&[u8]>, Error> {
+pub(crate) fn blob(row: &Row, column: usize) -> Result<Option<&[u8]>, StoreError> {
     get(row, column)
 }
 
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<Option<T>, Error> {
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<Option<T>, StoreError> {
     row.try_get(column).map_err(|error| {
         let why = StdError::source(&error).map_or_else(|| error.to_string(), |source| source.to_string());
-        Error::Db(format!("column {column}: {why}"))
+        StoreError::Db(format!("column {column}: {why}"))
     })
 }

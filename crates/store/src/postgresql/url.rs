@@ -12,8 +12,8 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::client::plain;
-use crate::error::Error;
+use super::client::error_text;
+use crate::error::StoreError;
 
 /// The settings of a connection, and by what it is encrypted; `None`: it is not.
 ///
@@ -21,20 +21,24 @@ use crate::error::Error;
 /// no `prefer` or `allow`, under which nobody could tell whether a connection is encrypted.
 ///
 /// # Errors
-/// [`Error::Url`] with what is wrong; it repeats neither password nor user.
-pub(super) fn read(url: &str) -> Result<(Config, Option<MakeRustlsConnect>), Error> {
+/// [`StoreError::Url`] with what is wrong; it repeats neither password nor user.
+pub(super) fn read(url: &str) -> Result<(Config, Option<MakeRustlsConnect>), StoreError> {
     let Encryption { rest, is_encrypted, roots } = Encryption::take_from(url)?;
-    let mut config: Config = rest.parse().map_err(|error| Error::Url(plain(&error)))?;
+    let mut config: Config = rest.parse().map_err(|error| StoreError::Url(error_text(&error)))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         let expected = "expected a host, as in postgres://host/db or postgres:///db?host=/run/postgresql";
-        return Err(Error::Url(expected.to_owned()));
+        return Err(StoreError::Url(expected.to_owned()));
     }
     let tls = match (is_encrypted, roots) {
         (true, _) if config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_))) => {
-            return Err(Error::Url("sslmode: connections by a Unix socket are not encrypted; leave it out".to_owned()));
+            return Err(StoreError::Url(
+                "sslmode: connections by a Unix socket are not encrypted; leave it out".to_owned(),
+            ));
         }
         (true, roots) => Some(tls(roots.as_deref())?),
-        (false, Some(_)) => return Err(Error::Url("sslrootcert: counts only with sslmode=verify-full".to_owned())),
+        (false, Some(_)) => {
+            return Err(StoreError::Url("sslrootcert: counts only with sslmode=verify-full".to_owned()));
+        }
         (false, None) => None,
     };
     config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
@@ -51,7 +55,7 @@ struct Encryption {
 }
 
 impl Encryption {
-    fn take_from(url: &str) -> Result<Encryption, Error> {
+    fn take_from(url: &str) -> Result<Encryption, StoreError> {
         let mut found = Encryption { rest: url.to_owned(), is_encrypted: false, roots: None };
         // The driver takes everything before the first `@` as user and password.
         let behind_password = url.find('@').unwrap_or(0);
@@ -74,20 +78,20 @@ impl Encryption {
     }
 }
 
-fn is_encrypted(mode: &str) -> Result<bool, Error> {
+fn is_encrypted(mode: &str) -> Result<bool, StoreError> {
     match mode {
         "disable" => Ok(false),
         "require" | "verify-ca" | "verify-full" => Ok(true),
-        _ => Err(Error::Url(format!("sslmode: {mode:?} is none of disable, require, verify-ca, verify-full"))),
+        _ => Err(StoreError::Url(format!("sslmode: {mode:?} is none of disable, require, verify-ca, verify-full"))),
     }
 }
 
 /// TLS that trusts the root certificates of a file, or the system's.
-fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, Error> {
+fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, StoreError> {
     let roots = match roots_file {
         Some(file) => {
             let mut roots = RootCertStore::empty();
-            let wrong = |problem: String| Error::Url(format!("sslrootcert: {file}: {problem}"));
+            let wrong = |problem: String| StoreError::Url(format!("sslrootcert: {file}: {problem}"));
             let certificates =
                 CertificateDer::pem_file_iter(Path::new(file)).and_then(Iterator::collect::<Result<Vec<_>, _>>);
             let (added, _) = roots.add_parsable_certificates(certificates.map_err(|error| wrong(error.to_string()))?);
@@ -99,7 +103,7 @@ fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, Error> {
         None => web::tls::roots(),
     };
     if roots.is_empty() {
-        return Err(Error::Unavailable("the system has no root certificates".to_owned()));
+        return Err(StoreError::Unavailable("the system has no root certificates".to_owned()));
     }
     Ok(MakeRustlsConnect::new(web::tls::client(roots)))
 }

@@ -10,9 +10,9 @@ use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::{Null, ValueRef};
 use rusqlite::{CachedStatement, Connection as Handle, ErrorCode, StatementStatus, ffi};
 
-use crate::error::Error;
-use crate::row::{OnRow, QueryError, Row, Source};
-use crate::sql::{Arg, Insert, Sql, Value, sqlite_text};
+use crate::error::StoreError;
+use crate::row::{OnRow, QueryError, Row, RowSource};
+use crate::sql::{Argument, BorrowedArgument, Insert, Sql, sqlite_text};
 use crate::state_tag::{EngineTag, StateTag};
 use crate::text_functions::{self, TextFunction};
 
@@ -33,7 +33,7 @@ const TIDIED_PER_ANALYSIS: u32 = 1_000;
 const NO_DEADLINE: u64 = u64::MAX;
 
 /// A connection to one SQLite file.
-pub(crate) struct Connection {
+pub(crate) struct SqliteConnection {
     pub(super) handle: Handle,
     /// Unique in this process.
     id: u64,
@@ -52,8 +52,8 @@ pub(crate) struct Connection {
     pub(crate) instructions: u64,
 }
 
-impl Connection {
-    pub(super) fn new(mut handle: Handle) -> Result<Connection, Error> {
+impl SqliteConnection {
+    pub(super) fn new(mut handle: Handle) -> Result<SqliteConnection, StoreError> {
         handle.set_prepared_statement_cache_capacity(MAX_STATEMENTS);
         let opened = Instant::now();
         let deadline = Arc::new(AtomicU64::new(NO_DEADLINE));
@@ -69,7 +69,7 @@ impl Connection {
         }
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Connection {
+        Ok(SqliteConnection {
             handle,
             id,
             texts: HashMap::default(),
@@ -94,7 +94,7 @@ impl Connection {
     }
 
     /// Enlarges the cache when many rows are to be written, so that no page is written twice in their transaction.
-    pub fn expect_rows(&mut self, rows: usize) -> Result<(), Error> {
+    pub fn expect_rows(&mut self, rows: usize) -> Result<(), StoreError> {
         if rows < MIN_ROWS_FOR_LARGE_CACHE || self.is_enlarged {
             return Ok(());
         }
@@ -126,19 +126,19 @@ impl Connection {
     }
 
     /// Runs a statement of the store's own, such as COMMIT.
-    pub fn control(&self, sql: &str) -> Result<(), Error> {
+    pub fn control(&self, sql: &str) -> Result<(), StoreError> {
         let result = self.handle.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
         result.map(|_| ()).map_err(translate)
     }
 
     /// Runs statements that define tables or indexes.
-    pub fn define(&mut self, sql: &str) -> Result<(), Error> {
+    pub fn define(&mut self, sql: &str) -> Result<(), StoreError> {
         self.changed = true;
         self.handle.execute_batch(sql).map_err(|error| self.explain(error))
     }
 
     /// The indexes of a table that hold one of some columns.
-    pub fn indexes_of(&self, table: &str, columns: &[&str]) -> Result<Vec<String>, Error> {
+    pub fn indexes_of(&self, table: &str, columns: &[&str]) -> Result<Vec<String>, StoreError> {
         let find = || {
             let mut indexes = self.handle.prepare(
                 "SELECT list.name, info.name FROM pragma_index_list(?1) list, pragma_index_info(list.name) info",
@@ -158,7 +158,7 @@ impl Connection {
 
     /// The state tag of the database. To be asked outside transactions, and of a connection that only reads, since its own
     /// commits are not counted.
-    pub fn state_tag(&self) -> Result<StateTag, Error> {
+    pub fn state_tag(&self) -> Result<StateTag, StoreError> {
         let version = self.handle.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut statement| statement.query_row([], |row| row.get(0)));
         Ok(StateTag(EngineTag::Sqlite { connection: self.id, version: version.map_err(translate)? }))
@@ -178,20 +178,20 @@ impl Connection {
         }
     }
 
-    pub fn exec(&mut self, sql: &Sql) -> Result<u64, Error> {
+    pub fn exec(&mut self, sql: &Sql) -> Result<u64, StoreError> {
         let run = |handle: &Handle, statement: &mut CachedStatement<'_>| execute(handle, statement, bound(sql));
-        self.with(sql, run).map_err(QueryError::into)
+        self.run_with(sql, run).map_err(QueryError::into)
     }
 
     /// Runs one statement, which is prepared once, for each row of arguments. `go_on` is asked before each, and `done` is
     /// told how many rows it changed.
-    pub fn exec_each<'a, R: AsRef<[Value<'a>]>>(
+    pub fn exec_each<'a, R: AsRef<[BorrowedArgument<'a>]>>(
         &mut self,
         sql: &Sql,
         rows: impl Iterator<Item = R>,
-        mut go_on: impl FnMut() -> Result<(), Error>,
+        mut go_on: impl FnMut() -> Result<(), StoreError>,
         mut done: impl FnMut(u64),
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let run = |handle: &Handle, statement: &mut CachedStatement<'_>| {
             for row in rows {
                 go_on().map_err(StatementError::Store)?;
@@ -199,17 +199,17 @@ impl Connection {
             }
             Ok(())
         };
-        self.with(sql, run).map_err(QueryError::into)
+        self.run_with(sql, run).map_err(QueryError::into)
     }
 
     /// Inserts rows by a statement that is prepared once, and calls `done` with what it returns for each.
     pub fn insert_rows(
         &mut self,
         insert: &Insert,
-        rows: &[&[Value<'_>]],
-        mut go_on: impl FnMut() -> Result<(), Error>,
-        mut done: impl FnMut(&Row<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        rows: &[&[BorrowedArgument<'_>]],
+        mut go_on: impl FnMut() -> Result<(), StoreError>,
+        mut done: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let run = |_: &Handle, statement: &mut CachedStatement<'_>| {
             for row in rows {
                 go_on().map_err(StatementError::Store)?;
@@ -218,12 +218,12 @@ impl Connection {
             }
             Ok(())
         };
-        self.with(&insert.one(), run).map_err(QueryError::into)
+        self.run_with(&insert.single_row(), run).map_err(QueryError::into)
     }
 
     pub fn query(&mut self, sql: &Sql, on_row: OnRow<'_>) -> Result<(), QueryError> {
         let mut instructions = 0;
-        let outcome = self.with(sql, |_, statement| {
+        let outcome = self.run_with(sql, |_, statement| {
             bind(statement, bound(sql))?;
             let outcome = each_row(statement, on_row);
             instructions = statement.reset_status(StatementStatus::VmStep);
@@ -233,7 +233,7 @@ impl Connection {
         outcome
     }
 
-    fn with<T>(
+    fn run_with<T>(
         &mut self,
         sql: &Sql,
         run: impl FnOnce(&Handle, &mut CachedStatement<'_>) -> Result<T, StatementError>,
@@ -273,13 +273,13 @@ impl Connection {
         })
     }
 
-    fn explain(&self, error: rusqlite::Error) -> Error {
+    fn explain(&self, error: rusqlite::Error) -> StoreError {
         if let rusqlite::Error::SqliteFailure(code, Some(message)) = &error {
             match code.extended_code {
-                ffi::SQLITE_CONSTRAINT_UNIQUE => return Error::Unique(self.unique_index(message)),
+                ffi::SQLITE_CONSTRAINT_UNIQUE => return StoreError::Unique(self.unique_index(message)),
                 ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
                     let table = columns_of(message).and_then(|columns| columns.split_once('.')).map_or("", |c| c.0);
-                    return Error::Unique(format!("{table}_pkey"));
+                    return StoreError::Unique(format!("{table}_pkey"));
                 }
                 _ => {}
             }
@@ -323,7 +323,7 @@ impl Connection {
     }
 
     /// Copies the database into a new file.
-    pub fn copy_into(&self, target: &str) -> Result<(), Error> {
+    pub fn copy_into(&self, target: &str) -> Result<(), StoreError> {
         self.handle.execute("VACUUM INTO ?1", [target]).map(|_| ()).map_err(translate)
     }
 }
@@ -332,41 +332,41 @@ impl Connection {
 enum StatementError {
     Engine(rusqlite::Error),
     /// The arguments do not fit, or time is up.
-    Store(Error),
-    Row(Error),
+    Store(StoreError),
+    Row(StoreError),
 }
 
 fn bind<'a>(
     statement: &mut CachedStatement<'_>,
-    args: impl ExactSizeIterator<Item = Value<'a>>,
+    args: impl ExactSizeIterator<Item = BorrowedArgument<'a>>,
 ) -> Result<(), StatementError> {
     let expected = statement.parameter_count();
     if expected != args.len() {
         let text = format!("{} arguments for {expected} placeholders", args.len());
-        return Err(StatementError::Store(Error::Db(text)));
+        return Err(StatementError::Store(StoreError::Db(text)));
     }
     for (at, arg) in (1..).zip(args) {
         let bound = match arg {
-            Value::Null => statement.raw_bind_parameter(at, Null),
-            Value::Int(number) => statement.raw_bind_parameter(at, number),
-            Value::Text(text) => statement.raw_bind_parameter(at, text),
-            Value::Blob(bytes) => statement.raw_bind_parameter(at, bytes),
-            Value::Ints(numbers) => statement.raw_bind_parameter(at, json(numbers)),
+            BorrowedArgument::Null => statement.raw_bind_parameter(at, Null),
+            BorrowedArgument::Int(number) => statement.raw_bind_parameter(at, number),
+            BorrowedArgument::Text(text) => statement.raw_bind_parameter(at, text),
+            BorrowedArgument::Blob(bytes) => statement.raw_bind_parameter(at, bytes),
+            BorrowedArgument::Ints(numbers) => statement.raw_bind_parameter(at, json(numbers)),
         };
         bound.map_err(StatementError::Engine)?;
     }
     Ok(())
 }
 
-fn bound(sql: &Sql) -> impl ExactSizeIterator<Item = Value<'_>> {
-    sql.args().iter().map(Arg::borrowed)
+fn bound(sql: &Sql) -> impl ExactSizeIterator<Item = BorrowedArgument<'_>> {
+    sql.args().iter().map(Argument::borrowed)
 }
 
 /// Runs a statement that returns no rows. Returns how many rows it changed.
 fn execute<'a>(
     handle: &Handle,
     statement: &mut CachedStatement<'_>,
-    args: impl ExactSizeIterator<Item = Value<'a>>,
+    args: impl ExactSizeIterator<Item = BorrowedArgument<'a>>,
 ) -> Result<u64, StatementError> {
     bind(statement, args)?;
     let before = handle.total_changes();
@@ -382,7 +382,7 @@ fn each_row(statement: &mut CachedStatement<'_>, on_row: OnRow<'_>) -> Result<()
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(StatementError::Engine)? {
         if outcome.is_ok() {
-            outcome = on_row(&Row(Source::Sqlite(row)));
+            outcome = on_row(&Row(RowSource::Sqlite(row)));
         }
         // A statement that changes something must run to its end, where constraints may be checked.
         if outcome.is_err() && !changes {
@@ -454,24 +454,26 @@ fn is_schema_changed(message: &str) -> bool {
 }
 
 /// Translates an error of SQLite.
-pub(super) fn translate(error: rusqlite::Error) -> Error {
+pub(super) fn translate(error: rusqlite::Error) -> StoreError {
     let (code, message) = match error {
         rusqlite::Error::SqliteFailure(code, message) => (code, message.unwrap_or_else(|| code.to_string())),
         // Its text names the statement, too.
         rusqlite::Error::SqlInputError { error: code, .. } => (code, error.to_string()),
-        _ => return Error::Db(error.to_string()),
+        _ => return StoreError::Db(error.to_string()),
     };
     match code.code {
-        ErrorCode::Unknown if is_schema_changed(&message) => Error::SchemaChanged(message),
-        ErrorCode::ConstraintViolation if code.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Error::Referenced,
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy,
-        ErrorCode::DiskFull => Error::Full,
-        ErrorCode::OperationInterrupted => Error::Slow,
+        ErrorCode::Unknown if is_schema_changed(&message) => StoreError::SchemaChanged(message),
+        ErrorCode::ConstraintViolation if code.extended_code == ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
+            StoreError::Referenced
+        }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Busy,
+        ErrorCode::DiskFull => StoreError::Full,
+        ErrorCode::OperationInterrupted => StoreError::Slow,
         ErrorCode::SystemIoFailure
         | ErrorCode::CannotOpen
         | ErrorCode::FileLockingProtocolFailed
         | ErrorCode::PermissionDenied
-        | ErrorCode::OutOfMemory => Error::Unavailable(message),
-        _ => Error::Db(message),
+        | ErrorCode::OutOfMemory => StoreError::Unavailable(message),
+        _ => StoreError::Db(message),
     }
 }

@@ -4,11 +4,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error::StoreError;
 
 /// Locks the directory; every process that creates or removes files there does so first. The lock is released when the
 /// file is dropped, or the process dies.
-pub(super) fn lock_directory(directory: &Path) -> Result<File, Error> {
+pub(super) fn lock_directory(directory: &Path) -> Result<File, StoreError> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("lock"))?;
     file.lock()?;
     Ok(file)
@@ -16,12 +16,12 @@ pub(super) fn lock_directory(directory: &Path) -> Result<File, Error> {
 
 /// Tells other processes that this one has the databases open, or that it wants to be alone with them. It holds until the
 /// file is dropped, or the process dies.
-pub(super) fn hold(directory: &Path, alone: bool) -> Result<File, Error> {
+pub(super) fn lock_for_process(directory: &Path, alone: bool) -> Result<File, StoreError> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("open"))?;
     let held = if alone { file.try_lock() } else { file.try_lock_shared() };
     match held {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse),
         Err(TryLockError::Error(error)) => Err(error.into()),
     }
 }
@@ -56,7 +56,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Creates an empty file, which is an empty database, unless it exists.
-pub(super) fn make_empty(path: &Path) -> Result<(), Error> {
+pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
     match private().write(true).create_new(true).open(path) {
         Ok(_) => Ok(sync_directory_of(path)?),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -65,14 +65,14 @@ pub(super) fn make_empty(path: &Path) -> Result<(), Error> {
 }
 
 /// Creates a database file with this content, whole or not at all, and durably. The directory must be locked.
-pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     if path.try_exists()? {
-        return Err(Error::Exists);
+        return Err(StoreError::Exists);
     }
     // A log that an interrupted removal left behind would be taken for that of the new file.
-    remove_if_there(&beside(path, "-wal"))?;
-    remove_if_there(&beside(path, "-shm"))?;
-    let partial = beside(path, ".new");
+    remove_if_there(&sibling_path(path, "-wal"))?;
+    remove_if_there(&sibling_path(path, "-shm"))?;
+    let partial = sibling_path(path, ".new");
     let written = (|| {
         let mut file = private().write(true).create(true).truncate(true).open(&partial)?;
         file.write_all(content)?;
@@ -87,20 +87,20 @@ pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), Error> {
 }
 
 /// Removes a database file and the files beside it. The database goes first, so that nobody opens it any more.
-pub(super) fn remove_file(path: &Path) -> Result<(), Error> {
+pub(super) fn remove_file(path: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm", ".new"] {
-        remove_if_there(&beside(path, suffix))?;
+        remove_if_there(&sibling_path(path, suffix))?;
     }
     Ok(sync_directory_of(path)?)
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn sibling_path(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-pub(super) fn remove_if_there(path: &Path) -> Result<(), Error> {
+pub(super) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),

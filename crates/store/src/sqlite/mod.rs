@@ -21,56 +21,56 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::migrate::{Migration, Migrations};
 use crate::options::Options;
 use crate::slot::{Slot, lock};
-use crate::work::{Mode, Work};
+use crate::work::{ScriptMode, ScriptWork};
 
 pub use files::make_directory;
 pub(crate) use files::private;
-use files::{hold, lock_directory, make_empty, put_file, remove_file, remove_if_there, sync_directory_of};
-use open::{Purpose, open};
+use files::{lock_directory, lock_for_process, make_empty, put_file, remove_file, remove_if_there, sync_directory_of};
+use open::{ConnectionPurpose, open};
 use open_connections::OpenConnections;
-use reader::Readers;
-use settings::{OpenLimits, Settings};
-use writer::{Task, Writer};
+use reader::ReaderPool;
+use settings::{OpenLimits, SqliteSettings};
+use writer::{WriteTask, WriterThread};
 
 /// The engine SQLite.
-pub(crate) struct Sqlite {
+pub(crate) struct SqliteEngine {
     directory: PathBuf,
-    settings: Arc<Settings>,
-    writers: Vec<Arc<Writer>>,
-    readers: Arc<Readers>,
+    settings: Arc<SqliteSettings>,
+    writers: Vec<Arc<WriterThread>>,
+    readers: Arc<ReaderPool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// See [`hold`].
+    /// See [`lock_for_process`].
     _held: File,
 }
 
-impl Sqlite {
+impl SqliteEngine {
     pub async fn open(
         directory: PathBuf,
         migrations: Migrations,
         options: Options,
         control: Arc<Slot>,
-    ) -> Result<Sqlite, Error> {
-        let open_limits = OpenLimits::of(&options);
-        let settings = Arc::new(Settings { migrations, options, open_limits });
+    ) -> Result<SqliteEngine, StoreError> {
+        let open_limits = OpenLimits::from_options(&options);
+        let settings = Arc::new(SqliteSettings { migrations, options, open_limits });
         let (here, with) = (directory.clone(), settings.clone());
         let opening = tokio::task::spawn_blocking(move || {
             make_directory(&here.join(with.options.folder))?;
-            let held = hold(&here, with.options.alone)?;
+            let held = lock_for_process(&here, with.options.alone)?;
             let _lock = lock_directory(&here)?;
             make_empty(&control.file)?;
-            open(&with, &control, Purpose::Read).map(|_| held)
+            open(&with, &control, ConnectionPurpose::Read).map(|_| held)
         });
-        let held = opening.await.map_err(|error| Error::Db(error.to_string()))??;
+        let held = opening.await.map_err(|error| StoreError::Db(error.to_string()))??;
 
         let mut threads = Vec::new();
         let mut writers = Vec::new();
-        let readers = Arc::new(Readers::new(settings.options.readers.max(1)));
+        let readers = Arc::new(ReaderPool::new(settings.options.readers.max(1)));
         for at in 0..settings.options.writers.max(1) {
-            let (writer, with) = (Arc::new(Writer::default()), settings.clone());
+            let (writer, with) = (Arc::new(WriterThread::default()), settings.clone());
             writers.push(writer.clone());
             threads.push(spawn(format!("write-{at}"), move || writer.serve(&with))?);
         }
@@ -79,7 +79,7 @@ impl Sqlite {
             threads.push(spawn(format!("read-{at}"), move || readers.serve(at, &with))?);
         }
         let threads = Mutex::new(threads);
-        Ok(Sqlite { directory, settings, writers, readers, threads, _held: held })
+        Ok(SqliteEngine { directory, settings, writers, readers, threads, _held: held })
     }
 
     /// The path of a build's file.
@@ -92,19 +92,19 @@ impl Sqlite {
         self.settings.options.time_limit
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: Box<ScriptWork>) -> Result<(), StoreError> {
         match mode {
-            Mode::Write => self.writer(slot).submit(slot, Task::Write(work)),
-            Mode::Read | Mode::ShortRead => self.readers.submit(slot, mode, work),
-            Mode::Outside => {
+            ScriptMode::Write => self.writer(slot).submit(slot, WriteTask::Write(work)),
+            ScriptMode::Read | ScriptMode::ShortRead => self.readers.submit(slot, mode, work),
+            ScriptMode::Outside => {
                 let (settings, file) = (self.settings.clone(), slot.clone());
                 let task = move |open: &mut OpenConnections| writer::run_outside(open, &settings, &file, work);
-                self.writer(slot).submit(slot, Task::Alone(Box::new(task)))
+                self.writer(slot).submit(slot, WriteTask::Alone(Box::new(task)))
             }
         }
     }
 
-    pub fn read_short<T, E: From<Error>>(
+    pub fn read_short<T, E: From<StoreError>>(
         &self,
         slot: &Arc<Slot>,
         script: &impl Fn(&mut Conn) -> Result<T, E>,
@@ -113,11 +113,11 @@ impl Sqlite {
     }
 
     /// The writer of a database, always the same: SQLite allows one at a time, and groups form in its queue.
-    fn writer(&self, slot: &Slot) -> &Writer {
+    fn writer(&self, slot: &Slot) -> &WriterThread {
         &self.writers[slot.id as usize % self.writers.len()]
     }
 
-    pub async fn create(&self, slot: Arc<Slot>) -> Result<(), Error> {
+    pub async fn create(&self, slot: Arc<Slot>) -> Result<(), StoreError> {
         let (directory, settings) = (self.directory.clone(), self.settings.clone());
         let file = slot.clone();
         self.files(&slot, move |open| {
@@ -133,7 +133,7 @@ impl Sqlite {
         .await
     }
 
-    pub async fn drop(&self, slot: Arc<Slot>) -> Result<(), Error> {
+    pub async fn drop_database(&self, slot: Arc<Slot>) -> Result<(), StoreError> {
         let (directory, readers, file) = (self.directory.clone(), self.readers.clone(), slot.clone());
         self.files(&slot, move |open| {
             let _lock = lock_directory(&directory)?;
@@ -153,27 +153,27 @@ impl Sqlite {
     async fn files(
         &self,
         slot: &Arc<Slot>,
-        run: impl FnOnce(&mut OpenConnections) -> Result<(), Error> + Send + 'static,
-    ) -> Result<(), Error> {
+        run: impl FnOnce(&mut OpenConnections) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
         let (reply, outcome) = oneshot::channel();
         // If the caller has gone, the work is done all the same.
         let task = move |open: &mut OpenConnections| drop(reply.send(run(open)));
-        self.writer(slot).submit(slot, Task::Alone(Box::new(task)))?;
-        outcome.await.unwrap_or_else(|_| Err(Error::Db("the work was given up".to_owned())))
+        self.writer(slot).submit(slot, WriteTask::Alone(Box::new(task)))?;
+        outcome.await.unwrap_or_else(|_| Err(StoreError::Db("the work was given up".to_owned())))
     }
 
-    pub async fn backup(&self, slot: Arc<Slot>, target: PathBuf) -> Result<(), Error> {
+    pub async fn backup(&self, slot: Arc<Slot>, target: PathBuf) -> Result<(), StoreError> {
         let settings = self.settings.clone();
         let copying = tokio::task::spawn_blocking(move || {
             let mut partial = target.clone().into_os_string();
             partial.push(".partial");
             let partial = PathBuf::from(partial);
-            let name = partial.to_str().ok_or_else(|| Error::Db("the target's name is not UTF-8".to_owned()))?;
+            let name = partial.to_str().ok_or_else(|| StoreError::Db("the target's name is not UTF-8".to_owned()))?;
             if target.try_exists()? {
-                return Err(Error::Exists);
+                return Err(StoreError::Exists);
             }
             remove_if_there(&partial)?;
-            open(&settings, &slot, Purpose::Write)?.copy_into(name)?;
+            open(&settings, &slot, ConnectionPurpose::Write)?.copy_into(name)?;
             #[cfg(unix)]
             fs::set_permissions(&partial, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
             // VACUUM INTO does not sync what it wrote.
@@ -181,7 +181,7 @@ impl Sqlite {
             fs::rename(&partial, &target)?;
             Ok(sync_directory_of(&target)?)
         });
-        copying.await.map_err(|error| Error::Db(error.to_string()))?
+        copying.await.map_err(|error| StoreError::Db(error.to_string()))?
     }
 
     pub async fn close(&self) {
@@ -205,22 +205,22 @@ impl Sqlite {
     }
 }
 
-impl Drop for Sqlite {
+impl Drop for SqliteEngine {
     /// Lets the threads end when their queues are empty; only `close` waits for that.
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
     Ok(std::thread::Builder::new().name(name).spawn(run)?)
 }
 
 /// The content of a build's file after all of its migrations.
-type Template = (&'static [Migration], Arc<[u8]>);
+type BuildFileTemplate = (&'static [Migration], Arc<[u8]>);
 
 /// The templates of the process: in operation one.
-static TEMPLATES: Mutex<Vec<Template>> = Mutex::new(Vec::new());
+static TEMPLATES: Mutex<Vec<BuildFileTemplate>> = Mutex::new(Vec::new());
 
 fn is_same(one: &[Migration], other: &[Migration]) -> bool {
     one.iter().map(|step| (step.name, step.sql)).eq(other.iter().map(|step| (step.name, step.sql)))
@@ -228,7 +228,7 @@ fn is_same(one: &[Migration], other: &[Migration]) -> bool {
 
 /// The content of a new build's file, from memory or made by running the migrations (7 ms; writing it to a file takes
 /// 0.24 ms).
-fn template_of(directory: &Path, settings: &Settings) -> Result<Arc<[u8]>, Error> {
+fn template_of(directory: &Path, settings: &SqliteSettings) -> Result<Arc<[u8]>, StoreError> {
     let migrations = settings.migrations.build;
     let mut templates = lock(&TEMPLATES);
     if let Some((_, template)) = templates.iter().find(|(of, _)| is_same(of, migrations)) {
@@ -240,8 +240,8 @@ fn template_of(directory: &Path, settings: &Settings) -> Result<Arc<[u8]>, Error
         remove_file(&slot.file)?;
         make_empty(&slot.file)?;
         // Closing the only connection writes everything into the file.
-        drop(open(settings, &slot, Purpose::Read)?);
-        Ok::<_, Error>(Arc::<[u8]>::from(fs::read(&slot.file)?))
+        drop(open(settings, &slot, ConnectionPurpose::Read)?);
+        Ok::<_, StoreError>(Arc::<[u8]>::from(fs::read(&slot.file)?))
     })();
     remove_file(&slot.file)?;
     let template = made?;

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection as Handle, OpenFlags};
 
-use super::connection::{Connection, SMALL_CACHE, translate};
-use super::settings::Settings;
+use super::connection::{SMALL_CACHE, SqliteConnection, translate};
+use super::settings::SqliteSettings;
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::migrate::{self, Migration};
 use crate::slot::{Slot, lock};
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum ConnectionPurpose {
     Read,
     Write,
 }
@@ -23,12 +23,16 @@ pub(crate) enum Purpose {
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens a database whose file exists, and runs the migrations that it lacks if this process has not yet done so.
-pub(super) fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result<Connection, Error> {
+pub(super) fn open(
+    settings: &SqliteSettings,
+    slot: &Slot,
+    purpose: ConnectionPurpose,
+) -> Result<SqliteConnection, StoreError> {
     prepare(settings, slot)?;
-    let connection = Connection::new(open_file(slot)?)?;
+    let connection = SqliteConnection::new(open_file(slot)?)?;
     let rest = match purpose {
-        Purpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
-        Purpose::Write => {
+        ConnectionPurpose::Read => "PRAGMA query_only = ON; PRAGMA cache_size = -512".to_owned(),
+        ConnectionPurpose::Write => {
             let limit = settings.options.page_limit.map(|pages| format!("; PRAGMA max_page_count = {pages}"));
             format!("{SMALL_CACHE}; PRAGMA journal_size_limit = 4194304{}", limit.unwrap_or_default())
         }
@@ -38,12 +42,12 @@ pub(super) fn open(settings: &Settings, slot: &Slot, purpose: Purpose) -> Result
 }
 
 /// Opens a file that exists, with the settings that every connection needs.
-fn open_file(slot: &Slot) -> Result<Handle, Error> {
+fn open_file(slot: &Slot) -> Result<Handle, StoreError> {
     // Without CREATE, so that a database without a file is missing, not empty.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let missing = |error| {
         let error = translate(error);
-        if slot.file.exists() { error } else { Error::Missing }
+        if slot.file.exists() { error } else { StoreError::Missing }
     };
     let handle = Handle::open_with_flags(&slot.file, flags).map_err(missing)?;
     handle.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
@@ -63,7 +67,7 @@ fn open_file(slot: &Slot) -> Result<Handle, Error> {
 }
 
 /// Runs the migrations that a database lacks, once in the life of this process.
-fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
+fn prepare(settings: &SqliteSettings, slot: &Slot) -> Result<(), StoreError> {
     if slot.is_prepared() {
         return Ok(());
     }
@@ -74,21 +78,21 @@ fn prepare(settings: &Settings, slot: &Slot) -> Result<(), Error> {
     let generation = slot.generation();
     let handle = open_file(slot)?;
     use_write_ahead_log(&handle)?;
-    migrate(Connection::new(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
+    migrate(SqliteConnection::new(handle)?, migrate::migrations_of(&settings.migrations, slot), &slot.name)?;
     slot.set_prepared(generation);
     Ok(())
 }
 
 /// Switches a file to the write-ahead log. Files that the store made have it from the start; restored backups do not.
-fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
+fn use_write_ahead_log(handle: &Handle) -> Result<(), StoreError> {
     let started = Instant::now();
     loop {
         let mode = handle.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
         match mode.map_err(translate) {
             Ok(mode) if mode == "wal" => return Ok(()),
-            Ok(mode) => return Err(Error::Unavailable(format!("journal mode {mode} instead of wal"))),
+            Ok(mode) => return Err(StoreError::Unavailable(format!("journal mode {mode} instead of wal"))),
             // SQLite itself does not wait when it is to change the mode.
-            Err(Error::Busy) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
+            Err(StoreError::Busy) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
             Err(error) => return Err(error),
         }
     }
@@ -96,10 +100,10 @@ fn use_write_ahead_log(handle: &Handle) -> Result<(), Error> {
 
 /// Runs the migrations that a database lacks, in one transaction, so that several processes may begin at once. After an
 /// error the connection is closed, which rolls back everything.
-fn migrate(connection: Connection, known: &[Migration], name: &str) -> Result<(), Error> {
-    let version = |connection: &Connection| {
+fn migrate(connection: SqliteConnection, known: &[Migration], name: &str) -> Result<(), StoreError> {
+    let version = |connection: &SqliteConnection| {
         let version = connection.handle.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-        migrate::lacking(name, version.map_err(translate)?, known.len())
+        migrate::first_missing(name, version.map_err(translate)?, known.len())
     };
     if version(&connection)? == known.len() {
         return Ok(());
@@ -109,8 +113,8 @@ fn migrate(connection: Connection, known: &[Migration], name: &str) -> Result<()
     let mut conn = Conn::sqlite(connection);
     for migration in &known[from..] {
         let done = conn.as_sqlite().handle.execute_batch(&migrate::for_sqlite(migration.sql)).map_err(translate);
-        let done = done.and_then(|()| migrate::then(migration, &mut conn));
-        done.map_err(|error| migrate::failed(name, migration.name, error))?;
+        let done = done.and_then(|()| migrate::run_step(migration, &mut conn));
+        done.map_err(|error| migrate::migration_error(name, migration.name, error))?;
     }
     let connection = conn.as_sqlite();
     connection.handle.execute_batch(&format!("PRAGMA user_version = {}", known.len())).map_err(translate)?;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::open::{Purpose, open};
-use super::settings::Settings;
+use super::open::{ConnectionPurpose, open};
+use super::settings::SqliteSettings;
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::slot::Slot;
 
 /// Counts how often a database was created or removed or a store closed in this process, so that every thread notices that
@@ -20,35 +20,35 @@ pub(super) fn clear() {
 
 /// The open connections of one thread.
 pub(super) struct OpenConnections {
-    open: Vec<Entry>,
+    open: Vec<OpenFile>,
     /// How many may be open.
     pub capacity: usize,
-    purpose: Purpose,
+    purpose: ConnectionPurpose,
     /// The number of uses so far.
     now: u64,
     cleared: u64,
 }
 
-struct Entry {
+struct OpenFile {
     slot: Arc<Slot>,
     generation: u64,
     conn: Conn,
     used: u64,
 }
 
-impl Entry {
+impl OpenFile {
     fn is_current(&self) -> bool {
         self.slot.generation() == self.generation
     }
 }
 
 impl OpenConnections {
-    pub fn new(purpose: Purpose, capacity: usize) -> OpenConnections {
+    pub fn new(purpose: ConnectionPurpose, capacity: usize) -> OpenConnections {
         OpenConnections { open: Vec::new(), capacity, purpose, now: 0, cleared: 0 }
     }
 
     /// The connection to a database, opened if need be.
-    pub fn get(&mut self, settings: &Settings, slot: &Arc<Slot>) -> Result<&mut Conn, Error> {
+    pub fn get(&mut self, settings: &SqliteSettings, slot: &Arc<Slot>) -> Result<&mut Conn, StoreError> {
         self.sweep();
         self.now += 1;
         let at = match self.open.iter().position(|entry| entry.slot.id == slot.id && entry.is_current()) {
@@ -62,7 +62,7 @@ impl OpenConnections {
                 {
                     self.open.swap_remove(oldest);
                 }
-                self.open.push(Entry { slot: slot.clone(), generation, conn, used: 0 });
+                self.open.push(OpenFile { slot: slot.clone(), generation, conn, used: 0 });
                 self.open.len() - 1
             }
         };
@@ -76,7 +76,7 @@ impl OpenConnections {
         let cleared = CLEARED.load(Ordering::Acquire);
         if self.cleared != cleared {
             self.cleared = cleared;
-            self.open.retain(Entry::is_current);
+            self.open.retain(OpenFile::is_current);
         }
     }
 

@@ -9,27 +9,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::open::Purpose;
+use super::open::ConnectionPurpose;
 use super::open_connections::OpenConnections;
-use super::settings::Settings;
+use super::settings::SqliteSettings;
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
-use crate::work::{Mode, Work, attempt, panicked};
+use crate::work::{ScriptMode, ScriptWork, attempt, panicked};
 
 /// How long a read counts as short, and how long one waits while there are idle threads.
 const SHORT_READ: Duration = Duration::from_millis(10);
 
 /// The reader threads and their queue.
-pub(super) struct Readers {
-    state: Mutex<State>,
+pub(super) struct ReaderPool {
+    state: Mutex<ReaderState>,
     /// Wakes threads; one for each.
     wake: Vec<Condvar>,
 }
 
-struct State {
-    queue: TaskQueue<Task>,
+struct ReaderState {
+    queue: TaskQueue<ReadTask>,
     /// Idle threads. The one that worked last is called first, so that few threads do the work, with the connections that
     /// they have open.
     idle: Vec<usize>,
@@ -44,20 +44,20 @@ struct State {
     closed: bool,
 }
 
-struct Task {
-    mode: Mode,
-    work: Box<Work>,
+struct ReadTask {
+    mode: ScriptMode,
+    work: Box<ScriptWork>,
     since: Instant,
 }
 
-enum Next {
-    Task(Arc<Slot>, Task),
+enum ReaderStep {
+    Task(Arc<Slot>, ReadTask),
     Sweep,
 }
 
-impl Readers {
-    pub fn new(threads: usize) -> Readers {
-        let state = State {
+impl ReaderPool {
+    pub fn new(threads: usize) -> ReaderPool {
+        let state = ReaderState {
             queue: TaskQueue::new(threads),
             idle: Vec::new(),
             began: vec![None; threads],
@@ -66,23 +66,23 @@ impl Readers {
             sweeps: 0,
             closed: false,
         };
-        Readers { state: Mutex::new(state), wake: (0..threads).map(|_| Condvar::new()).collect() }
+        ReaderPool { state: Mutex::new(state), wake: (0..threads).map(|_| Condvar::new()).collect() }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: Mode, work: Box<Work>) -> Result<(), Error> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: Box<ScriptWork>) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(Error::closed());
+            return Err(StoreError::closed());
         }
-        state.queue.push(slot, Task { mode, work, since: Instant::now() })?;
+        state.queue.push(slot, ReadTask { mode, work, since: Instant::now() })?;
         self.call_another(state);
         Ok(())
     }
 
     /// Calls an idle thread if there is a task that it may take, now or soon. A called thread counts as busy, so that no more
     /// are called than there are tasks for.
-    fn call_another(&self, mut state: MutexGuard<'_, State>) {
-        if state.idle.is_empty() || state.queue.first().is_none() {
+    fn call_another(&self, mut state: MutexGuard<'_, ReaderState>) {
+        if state.idle.is_empty() || state.queue.first_task().is_none() {
             return;
         }
         let called = if state.may_take() {
@@ -116,25 +116,25 @@ impl Readers {
     }
 
     /// Waits for the next task of a thread; `None` when there will be no more.
-    fn take(&self, at: usize, done: Option<Arc<Slot>>, swept: &mut u64) -> Option<Next> {
+    fn wait_for_task(&self, at: usize, done: Option<Arc<Slot>>, swept: &mut u64) -> Option<ReaderStep> {
         let mut state = lock(&self.state);
         if let Some(slot) = done {
-            state.queue.done(&slot);
+            state.queue.release_thread(&slot);
         }
         loop {
             state.began[at] = None;
             if *swept != state.sweeps {
                 *swept = state.sweeps;
-                return Some(Next::Sweep);
+                return Some(ReaderStep::Sweep);
             }
             if state.may_take()
-                && let Some((slot, task)) = state.queue.take(None)
+                && let Some((slot, task)) = state.queue.take_task(None)
             {
                 state.began[at] = Some(Instant::now());
                 state.watcher = state.watcher.filter(|&watcher| watcher != at);
                 // Now that a thread was freed, more than one database may be allowed another.
                 self.call_another(state);
-                return Some(Next::Task(slot, task));
+                return Some(ReaderStep::Task(slot, task));
             }
             if state.closed && state.queue.is_empty() {
                 drop(state);
@@ -142,7 +142,7 @@ impl Readers {
                 return None;
             }
             state.idle.push(at);
-            if state.watcher.is_none() && state.queue.first().is_some() {
+            if state.watcher.is_none() && state.queue.first_task().is_some() {
                 state.watcher = Some(at);
             }
             if state.watcher == Some(at) {
@@ -156,13 +156,13 @@ impl Readers {
     }
 
     /// Runs a reader thread until the store is closed.
-    pub fn serve(&self, at: usize, settings: &Settings) {
-        let mut open = OpenConnections::new(Purpose::Read, settings.open_limits.reader);
+    pub fn serve(&self, at: usize, settings: &SqliteSettings) {
+        let mut open = OpenConnections::new(ConnectionPurpose::Read, settings.open_limits.reader);
         let (mut swept, mut done) = (0, None);
-        while let Some(next) = self.take(at, done.take(), &mut swept) {
+        while let Some(next) = self.wait_for_task(at, done.take(), &mut swept) {
             match next {
-                Next::Sweep => open.sweep(),
-                Next::Task(slot, mut task) => {
+                ReaderStep::Sweep => open.sweep(),
+                ReaderStep::Task(slot, mut task) => {
                     // Panics of scripts are caught where they run; this catches any other.
                     let read = catch_unwind(AssertUnwindSafe(|| read(&mut open, settings, &slot, &mut task)));
                     let read = read.unwrap_or_else(|panic| {
@@ -180,23 +180,28 @@ impl Readers {
     }
 }
 
-impl State {
+impl ReaderState {
     /// Whether one more thread may begin the next task.
     fn may_take(&self) -> bool {
-        let Some((_, task)) = self.queue.first() else { return false };
+        let Some((_, task)) = self.queue.first_task() else { return false };
         let is_at_short = |began: &&Option<Instant>| began.is_some_and(|began| began.elapsed() < SHORT_READ);
         let has_few_at_work = || self.began.iter().filter(is_at_short).count() < self.few;
         self.closed || has_few_at_work() || task.since.elapsed() >= SHORT_READ
     }
 }
 
-fn read(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, task: &mut Task) -> Result<(), Error> {
+fn read(
+    open: &mut OpenConnections,
+    settings: &SqliteSettings,
+    slot: &Arc<Slot>,
+    task: &mut ReadTask,
+) -> Result<(), StoreError> {
     // Nobody waits for the answer any more, or the task has waited for as long as a script may run.
     if !task.work.is_wanted() || task.since.elapsed() > settings.options.time_limit || !task.work.begin() {
-        return Err(Error::Busy);
+        return Err(StoreError::Busy);
     }
     let conn = open.get(settings, slot)?;
-    let whole = task.mode != Mode::ShortRead;
+    let whole = task.mode != ScriptMode::ShortRead;
     if whole {
         conn.as_sqlite().control("BEGIN")?;
     }
@@ -215,13 +220,13 @@ fn read(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, task:
 }
 
 /// Runs a script at once, on a connection that the calling thread keeps.
-pub(super) fn read_short<T, E: From<Error>>(
-    settings: &Settings,
+pub(super) fn read_short<T, E: From<StoreError>>(
+    settings: &SqliteSettings,
     slot: &Arc<Slot>,
     script: &impl Fn(&mut Conn) -> Result<T, E>,
 ) -> Result<T, E> {
     thread_local! {
-        static OPEN: RefCell<OpenConnections> = RefCell::new(OpenConnections::new(Purpose::Read, 1));
+        static OPEN: RefCell<OpenConnections> = RefCell::new(OpenConnections::new(ConnectionPurpose::Read, 1));
     }
     OPEN.with_borrow_mut(|open| {
         open.capacity = settings.open_limits.caller;

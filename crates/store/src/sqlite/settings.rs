@@ -4,7 +4,7 @@ use crate::migrate::Migrations;
 use crate::options::Options;
 
 /// What connections are opened with.
-pub(crate) struct Settings {
+pub(crate) struct SqliteSettings {
     pub migrations: Migrations,
     pub options: Options,
     pub open_limits: OpenLimits,
@@ -19,7 +19,7 @@ pub(crate) struct OpenLimits {
 }
 
 impl OpenLimits {
-    pub fn of(options: &Options) -> OpenLimits {
+    pub fn from_options(options: &Options) -> OpenLimits {
         let callers = std::thread::available_parallelism().map_or(1, usize::from);
         let each = options.open_files / (options.readers.max(1) + options.writers.max(1) + callers);
         OpenLimits { reader: each.clamp(1, 16), writer: each.clamp(1, 32), caller: each.clamp(1, 16) }

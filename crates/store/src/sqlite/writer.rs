@@ -9,60 +9,60 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::open::Purpose;
+use super::open::ConnectionPurpose;
 use super::open_connections::OpenConnections;
-use super::settings::Settings;
+use super::settings::SqliteSettings;
 use crate::conn::Conn;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::slot::{Slot, lock};
-use crate::work::{NO_TIME_LIMIT, Work, panicked};
+use crate::work::{NO_TIME_LIMIT, ScriptWork, panicked};
 
 /// The maximal number of scripts in one commit.
 const MAX_GROUP: usize = 64;
 /// How long a group may run before it is committed, so that its first script does not wait for many slow ones.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(200);
-/// How many tasks may wait for one thread; more are refused with [`Error::Busy`].
+/// How many tasks may wait for one thread; more are refused with [`StoreError::Busy`].
 const MAX_WAITING: usize = 4096;
 
 /// A task for a writer thread.
-pub(super) enum Task {
-    Write(Box<Work>),
+pub(super) enum WriteTask {
+    Write(Box<ScriptWork>),
     /// A function that runs alone, in turn with the writes.
     Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
 /// The queue of one writer thread.
 #[derive(Default)]
-pub(super) struct Writer {
-    waiting: Mutex<Queue>,
+pub(super) struct WriterThread {
+    waiting: Mutex<WriteQueue>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct WriteQueue {
     /// The databases that have tasks, each once. They take turns, so that a busy one does not starve the others.
     turns: VecDeque<Arc<Slot>>,
     /// Their tasks, by the id of the slot.
-    tasks: HashMap<u64, VecDeque<Task>>,
+    tasks: HashMap<u64, VecDeque<WriteTask>>,
     count: usize,
     closed: bool,
 }
 
-enum Batch {
-    Writes(VecDeque<Box<Work>>),
+enum WriteBatch {
+    Writes(VecDeque<Box<ScriptWork>>),
     Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
-impl Writer {
-    pub fn submit(&self, slot: &Arc<Slot>, task: Task) -> Result<(), Error> {
+impl WriterThread {
+    pub fn submit(&self, slot: &Arc<Slot>, task: WriteTask) -> Result<(), StoreError> {
         let mut waiting = lock(&self.waiting);
         if waiting.closed {
-            return Err(Error::closed());
+            return Err(StoreError::closed());
         }
         // A database gets one more place only while more are free than it has, so that some are left for others.
         let free = MAX_WAITING - waiting.count;
         if waiting.tasks.get(&slot.id).map_or(0, VecDeque::len) >= free {
-            return Err(Error::Busy);
+            return Err(StoreError::Busy);
         }
         waiting.count += 1;
         let tasks = waiting.tasks.entry(slot.id).or_default();
@@ -82,15 +82,15 @@ impl Writer {
     }
 
     /// Waits for the next batch; `None` when the store is closed and all is done.
-    fn take(&self) -> Option<(Arc<Slot>, Batch)> {
+    fn wait_for_batch(&self) -> Option<(Arc<Slot>, WriteBatch)> {
         let mut waiting = lock(&self.waiting);
         loop {
             if let Some(slot) = waiting.turns.pop_front() {
                 let mut tasks = waiting.tasks.remove(&slot.id).unwrap_or_default();
                 let batch = next_batch(&mut tasks);
                 waiting.count -= match &batch {
-                    Batch::Writes(group) => group.len(),
-                    Batch::Alone(_) => 1,
+                    WriteBatch::Writes(group) => group.len(),
+                    WriteBatch::Alone(_) => 1,
                 };
                 if !tasks.is_empty() {
                     waiting.tasks.insert(slot.id, tasks);
@@ -106,9 +106,9 @@ impl Writer {
     }
 
     /// Runs a writer thread until the store is closed.
-    pub fn serve(&self, settings: &Settings) {
-        let mut open = OpenConnections::new(Purpose::Write, settings.open_limits.writer);
-        while let Some((slot, batch)) = self.take() {
+    pub fn serve(&self, settings: &SqliteSettings) {
+        let mut open = OpenConnections::new(ConnectionPurpose::Write, settings.open_limits.writer);
+        while let Some((slot, batch)) = self.wait_for_batch() {
             // Panics of scripts are caught where they run. After any other, this thread must go on serving its databases.
             let done = catch_unwind(AssertUnwindSafe(|| perform(&mut open, settings, &slot, batch)));
             if let Err(panic) = done {
@@ -120,10 +120,10 @@ impl Writer {
     }
 }
 
-fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, batch: Batch) {
+fn perform(open: &mut OpenConnections, settings: &SqliteSettings, slot: &Arc<Slot>, batch: WriteBatch) {
     match batch {
-        Batch::Alone(task) => task(open),
-        Batch::Writes(group) => match open.get(settings, slot) {
+        WriteBatch::Alone(task) => task(open),
+        WriteBatch::Writes(group) => match open.get(settings, slot) {
             Ok(conn) => {
                 let is_sound = commit(conn, group, settings.options.time_limit);
                 conn.as_sqlite().tidy();
@@ -137,7 +137,12 @@ fn perform(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, ba
 }
 
 /// Runs a script outside any transaction and without a time limit.
-pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot: &Arc<Slot>, mut work: Box<Work>) {
+pub(super) fn run_outside(
+    open: &mut OpenConnections,
+    settings: &SqliteSettings,
+    slot: &Arc<Slot>,
+    mut work: Box<ScriptWork>,
+) {
     match open.get(settings, slot) {
         Ok(conn) => {
             conn.start(false, NO_TIME_LIMIT);
@@ -151,12 +156,12 @@ pub(super) fn run_outside(open: &mut OpenConnections, settings: &Settings, slot:
     work.answer();
 }
 
-fn next_batch(tasks: &mut VecDeque<Task>) -> Batch {
+fn next_batch(tasks: &mut VecDeque<WriteTask>) -> WriteBatch {
     let mut group = VecDeque::new();
     while group.len() < MAX_GROUP {
         match tasks.pop_front() {
-            Some(Task::Write(work)) => group.push_back(work),
-            Some(Task::Alone(task)) if group.is_empty() => return Batch::Alone(task),
+            Some(WriteTask::Write(work)) => group.push_back(work),
+            Some(WriteTask::Alone(task)) if group.is_empty() => return WriteBatch::Alone(task),
             Some(task) => {
                 tasks.push_front(task);
                 break;
@@ -164,10 +169,10 @@ fn next_batch(tasks: &mut VecDeque<Task>) -> Batch {
             None => break,
         }
     }
-    Batch::Writes(group)
+    WriteBatch::Writes(group)
 }
 
-fn fail(group: impl IntoIterator<Item = Box<Work>>, error: &Error) {
+fn fail(group: impl IntoIterator<Item = Box<ScriptWork>>, error: &StoreError) {
     for mut work in group {
         work.fail(error.clone());
         work.answer();
@@ -187,22 +192,22 @@ enum Isolation {
 
 /// Runs all scripts of a group and commits them, in one transaction if none fails. `false` if the connection is to be
 /// closed and opened again.
-fn commit(conn: &mut Conn, mut group: VecDeque<Box<Work>>, limit: Duration) -> bool {
+fn commit(conn: &mut Conn, mut group: VecDeque<Box<ScriptWork>>, limit: Duration) -> bool {
     let mut isolation = Isolation::None;
     while !group.is_empty() {
         if let Err(error) = conn.as_sqlite().control("BEGIN IMMEDIATE") {
             fail(group, &error);
-            return !matches!(error, Error::Unavailable(_));
+            return !matches!(error, StoreError::Unavailable(_));
         }
         let done = match run(conn, &mut group, limit, isolation) {
             Ok(done) => done,
-            Err(Lost::Transaction) => continue,
-            Err(Lost::Isolation) => {
+            Err(GroupFailure::Transaction) => continue,
+            Err(GroupFailure::Isolation) => {
                 roll_back(conn);
                 isolation = Isolation::Savepoints;
                 continue;
             }
-            Err(Lost::Connection(done, error)) => {
+            Err(GroupFailure::Connection(done, error)) => {
                 roll_back(conn);
                 fail(done.into_iter().chain(group), &error);
                 return false;
@@ -212,13 +217,13 @@ fn commit(conn: &mut Conn, mut group: VecDeque<Box<Work>>, limit: Duration) -> b
             Ok(()) => done.into_iter().for_each(|work| work.answer()),
             Err(error) => {
                 roll_back(conn);
-                if error == Error::Referenced && isolation != Isolation::Transactions {
+                if error == StoreError::Referenced && isolation != Isolation::Transactions {
                     // A constraint that is checked at COMMIT. One transaction each will show whose fault it is.
                     isolation = Isolation::Transactions;
                     wait_again(&mut group, done);
                     continue;
                 }
-                let sound = !matches!(error, Error::Unavailable(_));
+                let sound = !matches!(error, StoreError::Unavailable(_));
                 fail(done, &error);
                 if !sound {
                     fail(group, &error);
@@ -231,13 +236,13 @@ fn commit(conn: &mut Conn, mut group: VecDeque<Box<Work>>, limit: Duration) -> b
 }
 
 /// Why the transaction of a group ended before its COMMIT.
-enum Lost {
+enum GroupFailure {
     /// It was rolled back. The script that caused it has been answered; the others wait again.
     Transaction,
     /// A script failed after it had changed something, without a savepoint to undo that alone. All scripts wait again.
     Isolation,
     /// Savepoints do not work any more. Carries the scripts that had run.
-    Connection(Vec<Box<Work>>, Error),
+    Connection(Vec<Box<ScriptWork>>, StoreError),
 }
 
 /// Runs scripts from the front of the group, and returns those that are to be committed.
@@ -246,18 +251,18 @@ enum Lost {
 /// Those are not answered but run again; only the script that caused the error gets it.
 fn run(
     conn: &mut Conn,
-    group: &mut VecDeque<Box<Work>>,
+    group: &mut VecDeque<Box<ScriptWork>>,
     limit: Duration,
     isolation: Isolation,
-) -> Result<Vec<Box<Work>>, Lost> {
+) -> Result<Vec<Box<ScriptWork>>, GroupFailure> {
     let started = Instant::now();
-    let mut done: Vec<Box<Work>> = Vec::new();
+    let mut done: Vec<Box<ScriptWork>> = Vec::new();
     while let Some(mut work) = group.pop_front() {
         if isolation == Isolation::Savepoints
             && let Err(error) = conn.as_sqlite().control("SAVEPOINT script")
         {
             group.push_front(work);
-            return Err(Lost::Connection(done, error));
+            return Err(GroupFailure::Connection(done, error));
         }
         conn.start(true, limit);
         let keep = work.run(conn);
@@ -265,17 +270,17 @@ fn run(
         if connection.is_autocommit() {
             if keep {
                 // Only a script that runs COMMIT or ROLLBACK itself comes here.
-                work.fail(Error::Db("the script ended its transaction".to_owned()));
+                work.fail(StoreError::Db("the script ended its transaction".to_owned()));
             }
             work.answer();
             wait_again(group, done);
-            return Err(Lost::Transaction);
+            return Err(GroupFailure::Transaction);
         }
         if isolation == Isolation::Savepoints {
             let undone = if keep { Ok(()) } else { connection.control("ROLLBACK TO script") };
             done.push(work);
             if let Err(error) = undone.and_then(|()| connection.control("RELEASE script")) {
-                return Err(Lost::Connection(done, error));
+                return Err(GroupFailure::Connection(done, error));
             }
         } else if keep || !connection.has_changed() {
             done.push(work);
@@ -283,11 +288,11 @@ fn run(
             // No other script's work is lost by this.
             roll_back(conn);
             work.answer();
-            return Err(Lost::Transaction);
+            return Err(GroupFailure::Transaction);
         } else {
             group.push_front(work);
             wait_again(group, done);
-            return Err(Lost::Isolation);
+            return Err(GroupFailure::Isolation);
         }
         if isolation == Isolation::Transactions || started.elapsed() > MAX_GROUP_TIME {
             break;
@@ -296,7 +301,7 @@ fn run(
     Ok(done)
 }
 
-fn wait_again(group: &mut VecDeque<Box<Work>>, done: Vec<Box<Work>>) {
+fn wait_again(group: &mut VecDeque<Box<ScriptWork>>, done: Vec<Box<ScriptWork>>) {
     done.into_iter().rev().for_each(|work| group.push_front(work));
 }
 

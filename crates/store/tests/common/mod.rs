@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{Conn, Database, Engine, Error, Migration, Migrations, Options, Sql, Store};
+use store::{Conn, Database, Migration, Migrations, Options, Sql, Store, StoreEngine, StoreError};
 use tempfile::TempDir;
 
 pub const MIGRATIONS: Migrations = Migrations {
@@ -44,7 +44,7 @@ pub const MIGRATIONS: Migrations = Migrations {
 /// A store for one test, and the databases that it removes at the end.
 pub struct Fixture {
     pub store: Store,
-    pub engine: Engine,
+    pub engine: StoreEngine,
     directory: Option<TempDir>,
     names: Vec<String>,
 }
@@ -52,7 +52,7 @@ pub struct Fixture {
 impl Fixture {
     pub async fn sqlite(options: Options) -> Fixture {
         let directory = tempfile::tempdir().unwrap();
-        let engine = Engine::Sqlite { directory: directory.path().join("data") };
+        let engine = StoreEngine::Sqlite { directory: directory.path().join("data") };
         let store = Store::open(engine.clone(), MIGRATIONS, options).await.unwrap();
         Fixture { store, engine, directory: Some(directory), names: Vec::new() }
     }
@@ -60,7 +60,7 @@ impl Fixture {
     /// `None` unless a server is given.
     pub async fn postgres(options: Options) -> Option<Fixture> {
         let url = std::env::var("CHANCERY_TEST_DATABASE_URL").ok()?;
-        let engine = Engine::Postgres { url };
+        let engine = StoreEngine::Postgres { url };
         let store = Store::open(engine.clone(), MIGRATIONS, options).await.unwrap();
         Some(Fixture { store, engine, directory: None, names: Vec::new() })
     }
@@ -86,23 +86,23 @@ impl Fixture {
 
     pub async fn end(self) {
         for name in &self.names {
-            self.store.drop(name).await.unwrap();
+            self.store.drop_database(name).await.unwrap();
         }
         self.store.close().await;
     }
 }
 
-pub fn insert(conn: &mut Conn, name: &str) -> Result<i64, Error> {
-    conn.one(&Sql::new("INSERT INTO users (name) VALUES ($1) RETURNING id").arg(name), |row| row.int(0))
+pub fn insert(conn: &mut Conn, name: &str) -> Result<i64, StoreError> {
+    conn.query_one(&Sql::new("INSERT INTO users (name) VALUES ($1) RETURNING id").arg(name), |row| row.int(0))
 }
 
 pub async fn count(database: &Database) -> i64 {
-    let count = |conn: &mut Conn| conn.one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
-    database.read::<i64, Error>(count).await.unwrap()
+    let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0));
+    database.read::<i64, StoreError>(count).await.unwrap()
 }
 
 /// Never ends by itself.
-pub fn endless() -> Sql {
+pub fn endless_statement() -> Sql {
     Sql::new("WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n")
 }
 

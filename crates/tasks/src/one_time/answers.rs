@@ -1,7 +1,7 @@
 //! What was typed into the page of a link, as the body with which the API completes a task.
 
-use super::inputs::{Input, Kind};
-use resource::{Body, Field, Kind as FieldKind, check_value, message, time};
+use super::inputs::{Input, InputKind};
+use resource::{Field, FieldKind, JsonBody, check_value, message, time};
 use serde_json::{Map, Value as Json, json};
 use std::collections::HashMap;
 use web::clock::sha256_hex;
@@ -47,17 +47,17 @@ impl Typed {
     }
 
     /// The texts of an input.
-    pub fn all(&self, name: &str) -> &[String] {
+    pub fn texts(&self, name: &str) -> &[String] {
         self.texts.get(name).map_or(&[], Vec::as_slice)
     }
 
-    fn first(&self, name: &str) -> &str {
-        self.all(name).first().map_or("", String::as_str)
+    fn first_text(&self, name: &str) -> &str {
+        self.texts(name).first().map_or("", String::as_str)
     }
 
     /// What an input of a record showed at first.
-    pub fn was(&self, input: &Input) -> String {
-        self.first(&was_name(input)).to_owned()
+    pub fn initial_value(&self, input: &Input) -> String {
+        self.first_text(&was_name(input)).to_owned()
     }
 
     /// The body that completes the task; `None` when an input is wrong.
@@ -71,19 +71,19 @@ impl Typed {
             }
         }
         let response = if is_update { json!({"fields": answers}) } else { Json::Object(answers) };
-        let comment = self.first(COMMENT).trim();
+        let comment = self.first_text(COMMENT).trim();
         let comment = (allows_comment && !comment.is_empty()).then_some(comment);
         self.errors.is_empty().then(|| json!({"response": response, COMMENT: comment}))
     }
 
     /// The answer to an input; `None` where it changes nothing.
     fn answer(&self, input: &Input, is_update: bool) -> Result<Option<Json>, String> {
-        let (typed, files) = (self.all(&input.name), self.files.get(&input.name));
-        if input.kind == Kind::Fixed {
+        let (typed, files) = (self.texts(&input.name), self.files.get(&input.name));
+        if input.kind == InputKind::Fixed {
             return Ok(None);
         }
         // What others changed meanwhile stays, unless something was typed over it.
-        if is_update && files.is_none() && self.was(input) == digest(typed) {
+        if is_update && files.is_none() && self.initial_value(input) == digest(typed) {
             return Ok(None);
         }
         let answer =
@@ -97,7 +97,7 @@ impl Typed {
     /// The files of an input: those that stay, and those that came. A question has one.
     fn files_of(&self, input: &Input, is_update: bool) -> Json {
         let new = self.files.get(&input.name).into_iter().flatten();
-        let typed = self.all(&input.name);
+        let typed = self.texts(&input.name);
         let mut kept = input.files.iter().filter(|file| typed.contains(&file.value)).map(|file| file.answer.clone());
         if is_update {
             let all: Vec<Json> = kept.chain(new.map(|token| token.as_str().into())).collect();
@@ -129,7 +129,7 @@ fn with_plain_breaks(text: &str) -> String {
 fn value(input: &Input, typed: &[String], is_update: bool) -> Result<Json, String> {
     let first = typed.first().map_or("", String::as_str);
     let text = first.trim();
-    if input.kind == Kind::Choices {
+    if input.kind == InputKind::Choices {
         let known: HashMap<&str, &Json> =
             input.choices.iter().rev().map(|choice| (choice.value.as_str(), &choice.answer)).collect();
         let of = |one: &String| {
@@ -144,34 +144,36 @@ fn value(input: &Input, typed: &[String], is_update: bool) -> Result<Json, Strin
     let checked =
         |is_right: bool, wrong: &str| if is_right || is_update { Ok(text.into()) } else { Err(wrong.to_owned()) };
     match input.kind {
-        Kind::Choice => chosen(input, text),
-        Kind::Boolean => match text {
+        InputKind::Choice => parse_choice(input, text),
+        InputKind::Boolean => match text {
             "true" => Ok(true.into()),
             "false" => Ok(false.into()),
             _ => Err(message::BOOLEAN.to_owned()),
         },
-        Kind::Integer => text.parse::<i64>().map(Json::from).map_err(|_| message::INTEGER.to_owned()),
-        Kind::Decimal => checked(is_decimal(text), message::DECIMAL),
-        Kind::Date => checked(time::parse_date(text).is_some(), message::DATE),
-        Kind::Datetime if is_update => Ok(text.into()),
-        Kind::Datetime => time::parse(text).map(|at| time::show(at).into()).ok_or_else(|| message::DATETIME.to_owned()),
+        InputKind::Integer => text.parse::<i64>().map(Json::from).map_err(|_| message::INTEGER.to_owned()),
+        InputKind::Decimal => checked(is_decimal(text), message::DECIMAL),
+        InputKind::Date => checked(time::parse_date(text).is_some(), message::DATE),
+        InputKind::Datetime if is_update => Ok(text.into()),
+        InputKind::Datetime => {
+            time::parse(text).map(|at| time::show(at).into()).ok_or_else(|| message::DATETIME.to_owned())
+        }
         _ => Ok(first.into()),
     }
 }
 
 fn is_decimal(text: &str) -> bool {
     let any = Field::new("value", FieldKind::Decimal { precision: 40, scale: 20 });
-    check_value(&any, Body::of(&Json::from(text)).sent()).is_ok()
+    check_value(&any, JsonBody::from_json(&Json::from(text)).as_value()).is_ok()
 }
 
-fn chosen(input: &Input, typed: &str) -> Result<Json, String> {
+fn parse_choice(input: &Input, typed: &str) -> Result<Json, String> {
     let choice = input.choices.iter().find(|choice| choice.value == typed);
     choice.map(|choice| choice.answer.clone()).ok_or_else(|| message::choice(typed))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::inputs::of_task;
+    use super::super::inputs::inputs_for_task;
     use super::*;
 
     fn typed(texts: &[(&str, &str)]) -> Typed {
@@ -190,7 +192,7 @@ mod tests {
             {"name": "f", "type": "file"},
         ]);
         let form = json!({"task_type": "tt_form", "configuration": {"questions": questions}});
-        of_task(&json!({"form": form, "response": null}), &HashMap::new())
+        inputs_for_task(&json!({"form": form, "response": null}), &HashMap::new())
     }
 
     #[test]
@@ -264,7 +266,7 @@ mod tests {
             "values": {"title": "a\r\nb", "day": "2026-01-31", "papers": [7, 8], "boss": 3},
             "labels": {"fields": {"boss": "Anna"}, "files": {"7": {"name": "x.pdf"}}},
         });
-        let inputs = of_task(&json!({"form": form}), &HashMap::new());
+        let inputs = inputs_for_task(&json!({"form": form}), &HashMap::new());
         let was: Vec<(String, String)> = inputs.iter().map(|input| (was_name(input), digest(&input.current))).collect();
         let shown = |texts: &[(&str, &str)]| {
             let mut typed = typed(texts);

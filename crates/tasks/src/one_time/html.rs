@@ -1,7 +1,7 @@
 //! How the page of a link shows a task and its inputs. Every text is a tenant's or a visitor's, and escaped.
 
 use super::answers::{COMMENT, Typed, digest, was_name};
-use super::inputs::{Input, Kind};
+use super::inputs::{Input, InputKind};
 use crate::moments::for_people;
 use kit::html::{alert, alert_list, escape};
 use resource::time;
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
 /// What is shown of a task above its form.
-pub fn of_task(task: &Json) -> String {
+pub fn task_header(task: &Json) -> String {
     let text = |value: &Json| paragraphs(value.as_str().unwrap_or(""));
     let due = task["due_at"].as_str().and_then(time::parse).map(for_people);
     let due = due.map_or_else(String::new, |due| format!("<p>Due: {}</p>", escape(&due)));
@@ -29,7 +29,7 @@ fn paragraphs(text: &str) -> String {
 /// The form of the page, with what was typed, if it comes back, and what is wrong with it.
 pub fn form(token: &str, task: &Json, inputs: &[Input], typed: Option<&Typed>, errors: &[String]) -> String {
     let form = &task["form"];
-    let was = |input| if form["fields"].is_array() { was(input, typed) } else { String::new() };
+    let was = |input| if form["fields"].is_array() { initial_value_input(input, typed) } else { String::new() };
     let fields: String = inputs.iter().map(|input| field(input, typed) + &was(input)).collect();
     let comment = if form["allow_comment"] == true { comment(typed) } else { String::new() };
     let approval = match form["approval_required"] == true {
@@ -55,7 +55,7 @@ pub fn form(token: &str, task: &Json, inputs: &[Input], typed: Option<&Typed>, e
 }
 
 fn comment(typed: Option<&Typed>) -> String {
-    let text = typed.and_then(|typed| typed.all(COMMENT).first()).map_or("", String::as_str);
+    let text = typed.and_then(|typed| typed.texts(COMMENT).first()).map_or("", String::as_str);
     let errors = errors_of(COMMENT, typed);
     format!("{errors}<label>Comment <textarea name=\"{COMMENT}\" rows=\"3\">\n{}</textarea></label>", escape(text))
 }
@@ -69,13 +69,13 @@ fn errors_of(name: &str, typed: Option<&Typed>) -> String {
 
 /// An input with its label, what is wrong with it, and what it is for.
 fn field(input: &Input, typed: Option<&Typed>) -> String {
-    let values = typed.map_or(input.current.as_slice(), |typed| typed.all(&input.name));
+    let values = typed.map_or(input.current.as_slice(), |typed| typed.texts(&input.name));
     let first = values.first().map_or("", String::as_str);
     let (name, mut label, help) = (escape(&input.name), escape(&input.label), paragraphs(&input.help));
-    if input.kind == Kind::Datetime {
+    if input.kind == InputKind::Datetime {
         label += " (UTC)";
     }
-    if input.kind == Kind::Fixed {
+    if input.kind == InputKind::Fixed {
         let text = input.current.first().map_or("", String::as_str);
         return format!("<p>{label}: <strong>{}</strong></p>{help}", escape(text));
     }
@@ -85,38 +85,38 @@ fn field(input: &Input, typed: Option<&Typed>) -> String {
         format!("<label>{label}{mark} <input name=\"{name}\" {kind} value=\"{}\"{required}></label>", escape(first))
     };
     let body = match input.kind {
-        Kind::LongText => format!(
+        InputKind::LongText => format!(
             "<label>{label}{mark} <textarea name=\"{name}\" rows=\"5\"{required}>\n{}</textarea></label>",
             escape(first)
         ),
-        Kind::Email => line("type=\"email\""),
-        Kind::Url => line("type=\"url\""),
-        Kind::Integer => line("type=\"text\" inputmode=\"numeric\""),
-        Kind::Decimal => line("type=\"text\" inputmode=\"decimal\""),
-        Kind::Date => line("type=\"date\""),
-        Kind::Datetime => line("type=\"datetime-local\" step=\"any\""),
-        Kind::Boolean => {
+        InputKind::Email => line("type=\"email\""),
+        InputKind::Url => line("type=\"url\""),
+        InputKind::Integer => line("type=\"text\" inputmode=\"numeric\""),
+        InputKind::Decimal => line("type=\"text\" inputmode=\"decimal\""),
+        InputKind::Date => line("type=\"date\""),
+        InputKind::Datetime => line("type=\"datetime-local\" step=\"any\""),
+        InputKind::Boolean => {
             let answers = [("true", "Yes"), ("false", "No")];
             select(&format!("{label}{mark}"), &name, required, answers.into_iter(), first)
         }
-        Kind::Choice => {
+        InputKind::Choice => {
             let choices = input.choices.iter().map(|choice| (choice.value.as_str(), choice.text.as_str()));
             select(&format!("{label}{mark}"), &name, required, choices, first)
         }
-        Kind::Choices => {
+        InputKind::Choices => {
             let chosen: BTreeSet<&str> = values.iter().map(String::as_str).collect();
             let boxes = input.choices.iter().map(|choice| checkbox(&name, &choice.value, &choice.text, &chosen));
             format!("<fieldset><legend>{label}{mark}</legend>{}</fieldset>", boxes.collect::<String>())
         }
-        Kind::File | Kind::Files => files(input, &format!("{label}{mark}"), &name, typed),
-        Kind::Line | Kind::Fixed => line("type=\"text\""),
+        InputKind::File | InputKind::Files => files(input, &format!("{label}{mark}"), &name, typed),
+        InputKind::Line | InputKind::Fixed => line("type=\"text\""),
     };
     format!("{}{body}{help}", errors_of(&input.name, typed))
 }
 
 /// The input that tells what a field of a record showed at first, so that what was not changed is not written.
-fn was(input: &Input, typed: Option<&Typed>) -> String {
-    let was = typed.map_or_else(|| digest(&input.current), |typed| typed.was(input));
+fn initial_value_input(input: &Input, typed: Option<&Typed>) -> String {
+    let was = typed.map_or_else(|| digest(&input.current), |typed| typed.initial_value(input));
     format!("<input name=\"{}\" type=\"hidden\" value=\"{}\">", escape(&was_name(input)), escape(&was))
 }
 
@@ -148,11 +148,11 @@ fn checkbox(name: &str, value: &str, text: &str, chosen: &BTreeSet<&str>) -> Str
 fn files(input: &Input, label: &str, name: &str, typed: Option<&Typed>) -> String {
     let kept: BTreeSet<&str> = match typed {
         None => input.files.iter().map(|file| file.value.as_str()).collect(),
-        Some(typed) => typed.all(&input.name).iter().map(String::as_str).collect(),
+        Some(typed) => typed.texts(&input.name).iter().map(String::as_str).collect(),
     };
     let boxes: String =
         input.files.iter().map(|file| checkbox(name, &file.value, &format!("Keep {}", file.name), &kept)).collect();
-    let multiple = if input.kind == Kind::Files { " multiple" } else { "" };
+    let multiple = if input.kind == InputKind::Files { " multiple" } else { "" };
     let required = if input.is_required && input.files.is_empty() { " required" } else { "" };
     format!(
         "<fieldset><legend>{label}</legend>{boxes}<input name=\"{name}\" type=\"file\" aria-label=\"{label}\"{multiple}{required}></fieldset>"

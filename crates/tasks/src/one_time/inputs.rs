@@ -20,18 +20,18 @@ pub struct Input {
     pub of: String,
     pub label: String,
     pub help: String,
-    pub kind: Kind,
+    pub kind: InputKind,
     pub is_required: bool,
-    pub choices: Vec<Choice>,
+    pub choices: Vec<InputOption>,
     /// What is there now, as the page shows it.
     pub current: Vec<String>,
     /// The files that are there now.
-    pub files: Vec<Kept>,
+    pub files: Vec<ExistingFile>,
 }
 
 /// The kind of an input, by which it is shown and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum InputKind {
     Line,
     LongText,
     Email,
@@ -53,7 +53,7 @@ pub enum Kind {
 
 /// One of several values.
 #[derive(Debug, PartialEq)]
-pub struct Choice {
+pub struct InputOption {
     /// What stands in the form of the page.
     pub value: String,
     pub text: String,
@@ -63,7 +63,7 @@ pub struct Choice {
 
 /// A file that is there already.
 #[derive(Debug, PartialEq)]
-pub struct Kept {
+pub struct ExistingFile {
     /// What stands in the form of the page.
     pub value: String,
     pub name: String,
@@ -71,22 +71,22 @@ pub struct Kept {
     pub answer: Json,
 }
 
-impl Kind {
+impl InputKind {
     pub fn takes_files(self) -> bool {
-        matches!(self, Kind::File | Kind::Files)
+        matches!(self, InputKind::File | InputKind::Files)
     }
 }
 
 /// The inputs for a task as the API shows it; `files` are the names of those of its response, by their uuids.
-pub fn of_task(task: &Json, files: &HashMap<String, String>) -> Vec<Input> {
+pub fn inputs_for_task(task: &Json, files: &HashMap<String, String>) -> Vec<Input> {
     let form = &task["form"];
     if let Some(fields) = form["fields"].as_array() {
-        return fields.iter().map(|field| of_field(field, form)).collect();
+        return fields.iter().map(|field| input_for_field(field, form)).collect();
     }
     let response = &task["response"];
     let Some(questions) = form["configuration"]["questions"].as_array() else { return vec![free_text(response)] };
     let mut known = BTreeSet::new();
-    let read = |(n, question): (usize, &Json)| of_question(n, question, response, files);
+    let read = |(n, question): (usize, &Json)| input_for_question(n, question, response, files);
     let all = questions.iter().enumerate().filter_map(read);
     all.filter(|input| known.insert(input.of.clone())).take(MAX_QUESTIONS).collect()
 }
@@ -94,10 +94,10 @@ pub fn of_task(task: &Json, files: &HashMap<String, String>) -> Vec<Input> {
 /// The answer to a form without questions that the page knows.
 fn free_text(response: &Json) -> Input {
     let current = response["text"].as_str().map(str::to_owned).into_iter().collect();
-    Input { current, ..empty("q0".to_owned(), "text", "Your answer", Kind::LongText) }
+    Input { current, ..empty("q0".to_owned(), "text", "Your answer", InputKind::LongText) }
 }
 
-fn empty(name: String, of: &str, label: &str, kind: Kind) -> Input {
+fn empty(name: String, of: &str, label: &str, kind: InputKind) -> Input {
     Input {
         name,
         of: of.to_owned(),
@@ -112,7 +112,7 @@ fn empty(name: String, of: &str, label: &str, kind: Kind) -> Input {
 }
 
 /// A value as a text: a string without its quotation marks, nothing for null.
-fn plain(value: &Json) -> String {
+fn value_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
@@ -120,17 +120,17 @@ fn plain(value: &Json) -> String {
     }
 }
 
-fn choices(options: &Json) -> Vec<Choice> {
+fn choices(options: &Json) -> Vec<InputOption> {
     let choice = |option: &Json| {
         let value = if option.is_object() { &option["value"] } else { option };
-        let text = option["text"].as_str().map_or_else(|| plain(value), str::to_owned);
-        (!value.is_null()).then(|| Choice { value: plain(value), text, answer: value.clone() })
+        let text = option["text"].as_str().map_or_else(|| value_text(value), str::to_owned);
+        (!value.is_null()).then(|| InputOption { value: value_text(value), text, answer: value.clone() })
     };
     options.as_array().into_iter().flatten().filter_map(choice).collect()
 }
 
 /// The texts of the chosen values among the choices.
-fn chosen(value: &Json, choices: &[Choice]) -> Vec<String> {
+fn chosen_texts(value: &Json, choices: &[InputOption]) -> Vec<String> {
     let known: HashMap<String, &str> =
         choices.iter().rev().map(|choice| (choice.answer.to_string(), choice.value.as_str())).collect();
     let of = |value: &Json| known.get(&value.to_string()).map(|value| (*value).to_owned());
@@ -140,28 +140,28 @@ fn chosen(value: &Json, choices: &[Choice]) -> Vec<String> {
     }
 }
 
-fn of_question(n: usize, question: &Json, response: &Json, files: &HashMap<String, String>) -> Option<Input> {
+fn input_for_question(n: usize, question: &Json, response: &Json, files: &HashMap<String, String>) -> Option<Input> {
     let name = question["name"].as_str().filter(|name| !name.is_empty())?;
     let kind = match question["type"].as_str().unwrap_or("text") {
-        "longtext" => Kind::LongText,
-        "integer" => Kind::Integer,
-        "decimal" => Kind::Decimal,
-        "boolean" => Kind::Boolean,
-        "date" => Kind::Date,
-        "datetime" => Kind::Datetime,
-        "choice" => Kind::Choice,
-        "choices" => Kind::Choices,
-        "file" => Kind::File,
-        _ => Kind::Line,
+        "longtext" => InputKind::LongText,
+        "integer" => InputKind::Integer,
+        "decimal" => InputKind::Decimal,
+        "boolean" => InputKind::Boolean,
+        "date" => InputKind::Date,
+        "datetime" => InputKind::Datetime,
+        "choice" => InputKind::Choice,
+        "choices" => InputKind::Choices,
+        "file" => InputKind::File,
+        _ => InputKind::Line,
     };
     let mut input = empty(format!("q{n}"), name, question["label"].as_str().unwrap_or(name), kind);
     input.help = question["help"].as_str().unwrap_or("").to_owned();
     input.is_required = question["required"] == true;
     input.choices = choices(&question["options"]);
     let value = &response[name];
-    if kind == Kind::File {
+    if kind == InputKind::File {
         let uuid = value["file"].as_str().unwrap_or("");
-        let kept = |name: &String| Kept { value: uuid.to_owned(), name: name.clone(), answer: value.clone() };
+        let kept = |name: &String| ExistingFile { value: uuid.to_owned(), name: name.clone(), answer: value.clone() };
         input.files = files.get(uuid).map(kept).into_iter().collect();
     } else {
         input.current = current(kind, value, &input.choices);
@@ -170,12 +170,12 @@ fn of_question(n: usize, question: &Json, response: &Json, files: &HashMap<Strin
 }
 
 /// What is there, as an input of this kind shows it.
-fn current(kind: Kind, value: &Json, choices: &[Choice]) -> Vec<String> {
+fn current(kind: InputKind, value: &Json, choices: &[InputOption]) -> Vec<String> {
     match kind {
         _ if value.is_null() => Vec::new(),
-        Kind::Choice | Kind::Choices => chosen(value, choices),
-        Kind::Datetime => vec![local(&plain(value))],
-        _ => vec![plain(value)],
+        InputKind::Choice | InputKind::Choices => chosen_texts(value, choices),
+        InputKind::Datetime => vec![local(&value_text(value))],
+        _ => vec![value_text(value)],
     }
 }
 
@@ -186,42 +186,42 @@ fn local(moment: &str) -> String {
 }
 
 /// The input for a field of a record: an entry of its schema.
-fn of_field(field: &Json, form: &Json) -> Input {
+fn input_for_field(field: &Json, form: &Json) -> Input {
     let alias = field["alias"].as_str().unwrap_or("");
     let (value, label) = (&form["values"][alias], &form["labels"]["fields"][alias]);
     let longest = field["validators"].as_array().into_iter().flatten();
     let longest = longest.filter(|entry| entry["name"] == "max_length").find_map(|entry| entry["value"].as_u64());
-    let is_long = longest.is_none_or(|longest| longest > MAX_LINE) || plain(value).contains(['\n', '\r']);
+    let is_long = longest.is_none_or(|longest| longest > MAX_LINE) || value_text(value).contains(['\n', '\r']);
     let kind = match field["type"].as_str().unwrap_or("") {
-        _ if field["editable"] != true => Kind::Fixed,
-        "string" if is_long => Kind::LongText,
-        "string" => Kind::Line,
-        "email" => Kind::Email,
-        "url" => Kind::Url,
+        _ if field["editable"] != true => InputKind::Fixed,
+        "string" if is_long => InputKind::LongText,
+        "string" => InputKind::Line,
+        "email" => InputKind::Email,
+        "url" => InputKind::Url,
         // The id of another record.
-        "integer" if field.get("autocomplete").is_some() => Kind::Fixed,
-        "integer" => Kind::Integer,
-        "decimal" => Kind::Decimal,
-        "boolean" => Kind::Boolean,
-        "date" => Kind::Date,
-        "datetime" => Kind::Datetime,
-        "enum" => Kind::Choice,
-        "set" => Kind::Choices,
-        "file" => Kind::Files,
-        _ => Kind::Fixed,
+        "integer" if field.get("autocomplete").is_some() => InputKind::Fixed,
+        "integer" => InputKind::Integer,
+        "decimal" => InputKind::Decimal,
+        "boolean" => InputKind::Boolean,
+        "date" => InputKind::Date,
+        "datetime" => InputKind::Datetime,
+        "enum" => InputKind::Choice,
+        "set" => InputKind::Choices,
+        "file" => InputKind::Files,
+        _ => InputKind::Fixed,
     };
     let mut input = empty(format!("f.{alias}"), alias, field["label"].as_str().unwrap_or(alias), kind);
     input.help = field["description"].as_str().unwrap_or("").to_owned();
     input.is_required = field["required"] == true;
     input.choices = choices(&field["values"]);
     match kind {
-        Kind::Files => {
-            let name = |id: &Json| form["labels"]["files"][plain(id)]["name"].as_str().unwrap_or("?").to_owned();
-            let kept = |id: &Json| Kept { value: plain(id), name: name(id), answer: id.clone() };
+        InputKind::Files => {
+            let name = |id: &Json| form["labels"]["files"][value_text(id)]["name"].as_str().unwrap_or("?").to_owned();
+            let kept = |id: &Json| ExistingFile { value: value_text(id), name: name(id), answer: id.clone() };
             input.files = value.as_array().into_iter().flatten().map(kept).collect();
             input.current = input.files.iter().map(|file| file.value.clone()).collect();
         }
-        Kind::Fixed => input.current = vec![plain(if label.is_null() { value } else { label })],
+        InputKind::Fixed => input.current = vec![value_text(if label.is_null() { value } else { label })],
         _ => input.current = current(kind, value, &input.choices),
     }
     input
@@ -234,14 +234,14 @@ mod tests {
 
     fn inputs(configuration: Json, response: Json) -> Vec<Input> {
         let task = json!({"form": {"task_type": "tt_form", "configuration": configuration}, "response": response});
-        of_task(&task, &HashMap::from([("u1".to_owned(), "a.pdf".to_owned())]))
+        inputs_for_task(&task, &HashMap::from([("u1".to_owned(), "a.pdf".to_owned())]))
     }
 
     #[test]
     fn a_form_without_questions_asks_for_a_text() {
         for configuration in [json!({}), json!(null), json!([]), json!({"questions": "?"}), json!("x")] {
             let found = inputs(configuration, json!({"text": "before"}));
-            assert_eq!((found.len(), found[0].of.as_str(), found[0].kind), (1, "text", Kind::LongText));
+            assert_eq!((found.len(), found[0].of.as_str(), found[0].kind), (1, "text", InputKind::LongText));
             assert_eq!(found[0].current, ["before"]);
         }
         assert_eq!(inputs(json!({"questions": []}), json!(null)), []);
@@ -256,7 +256,7 @@ mod tests {
         let found = inputs(json!({"questions": questions}), json!([1]));
         let names: Vec<_> = found.iter().map(|input| (input.name.as_str(), input.of.as_str())).collect();
         assert_eq!(names, [("q0", "a"), ("q7", "b")]);
-        assert_eq!((found[1].kind, found[1].label.as_str(), found[1].is_required), (Kind::Line, "b", false));
+        assert_eq!((found[1].kind, found[1].label.as_str(), found[1].is_required), (InputKind::Line, "b", false));
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         let current: Vec<_> = found.iter().map(|input| input.current.join(",")).collect();
         assert_eq!(current, ["7", "1", "a,c", "2026-01-31T09:30", "", ""]);
         assert_eq!(found[1].choices.len(), 3);
-        let file = Kept { value: "u1".into(), name: "a.pdf".into(), answer: json!({"file": "u1"}) };
+        let file = ExistingFile { value: "u1".into(), name: "a.pdf".into(), answer: json!({"file": "u1"}) };
         assert_eq!((&found[4].files, &found[5].files), (&vec![file], &vec![]));
     }
 

@@ -5,8 +5,8 @@
 
 use crate::tasks::task::{IN_APPROVAL, OPEN};
 use administration::company_details;
-use administration::mail::message::Message;
-use administration::mail::queue::{self, Mail, MailKind, Making};
+use administration::mail::message::MailMessage;
+use administration::mail::queue::{self, ComposeContext, MailKind, QueuedMail};
 use administration::mail::templates;
 use identity::sessions;
 use kit::jobs;
@@ -15,12 +15,12 @@ use kit::request::Request;
 use kit::secret::Context;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
 /// A link that opens a task for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct TaskLink {
     pub task: i64,
     pub user: i64,
 }
@@ -45,19 +45,25 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
     }
     let mut sql = Sql::new("SELECT id, username_fold FROM users WHERE account_type = 'one_time_completion' AND id");
     // Locked, so that links to the same address count each other.
-    sql.any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
+    sql.push_any(tasks.keys().copied().collect::<Vec<_>>()).push(" ORDER BY id FOR NO KEY UPDATE");
     let place = Context { build: &request.build.uid, table: "task_link_mails", column: "address", row: "" };
-    for (user, address) in conn.all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
+    for (user, address) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
         // Hashed, since its row outlives the account.
         let address = request.app.keys.name(&place, address.as_bytes());
         for task in tasks.remove(&user).unwrap_or_default() {
             let at = next_moment(conn, &address, request.now)?;
-            let mail = Mail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
+            let mail = QueuedMail { kind: &TASK_LINK, payload: json!([task, user]), once_for: None };
             let Some(job) = queue::put_at(request, conn, &mail, at)? else { continue };
-            let (hash, now) = (unsent(job), Value::Int(request.now));
-            let row = [Value::Text(&hash), Value::Int(task), Value::Int(user), now, Value::Int(job)];
+            let (hash, now) = (placeholder_hash(job), BorrowedArgument::Int(request.now));
+            let row = [
+                BorrowedArgument::Text(&hash),
+                BorrowedArgument::Int(task),
+                BorrowedArgument::Int(user),
+                now,
+                BorrowedArgument::Int(job),
+            ];
             conn.insert_rows("task_links", &["hash", "task", "user_id", "created_at", "job"], &[row], "")?;
-            let row = [Value::Int(job), Value::Text(&address), Value::Int(at)];
+            let row = [BorrowedArgument::Int(job), BorrowedArgument::Text(&address), BorrowedArgument::Int(at)];
             conn.insert_rows("task_link_mails", &["job", "address", "at"], &[row], "")?;
         }
     }
@@ -65,9 +71,9 @@ pub fn invite(request: &Request, conn: &mut Conn, assigned: Vec<(i64, i64)>) -> 
 }
 
 /// The moment at which the next link may be mailed to an address: now, or an hour after the twentieth link before it.
-fn next_moment(conn: &mut Conn, address: &str, now: i64) -> Result<i64, Error> {
+fn next_moment(conn: &mut Conn, address: &str, now: i64) -> Result<i64, StoreError> {
     let sql = Sql::new("SELECT at FROM task_link_mails WHERE address = $1 ORDER BY at DESC LIMIT 1 OFFSET $2");
-    let before = conn.opt(&sql.arg(address).arg(LINKS_AN_HOUR - 1), |row| row.int(0))?;
+    let before = conn.query_optional(&sql.arg(address).arg(LINKS_AN_HOUR - 1), |row| row.int(0))?;
     Ok(before.map_or(now, |before| now.max(before.saturating_add(HOUR_US))))
 }
 
@@ -81,34 +87,34 @@ fn remove_former(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
 }
 
 /// What stands in the place of the hash while a link has no token.
-fn unsent(job: i64) -> String {
+fn placeholder_hash(job: i64) -> String {
     format!("unsent-{job}")
 }
 
 /// Ends the links to tasks, and the sessions that began by them: of these users, or of all.
 pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
     let mut sql = Sql::new("DELETE FROM task_links WHERE task");
-    sql.any(tasks);
+    sql.push_any(tasks);
     if let Some(users) = users {
-        sql.push(" AND user_id").any(users.to_vec());
+        sql.push(" AND user_id").push_any(users.to_vec());
     }
-    let mails = conn.all(sql.push(" RETURNING job"), |row| row.int(0))?;
+    let mails = conn.query_all(sql.push(" RETURNING job"), |row| row.int(0))?;
     // Those whose mails were to be sent later make room for others.
     let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
-    sql.bind(request.now).push(" AND job").any(mails).push(" RETURNING job");
-    for job in conn.all(&sql, |row| row.int(0))? {
+    sql.bind(request.now).push(" AND job").push_any(mails).push(" RETURNING job");
+    for job in conn.query_all(&sql, |row| row.int(0))? {
         jobs::cancel(request, conn, job)?;
     }
     sessions::end_of_tasks(request, conn, tasks, users)
 }
 
 /// Ends all links of an account that is deleted or anonymized; its sessions end with it.
-pub fn delete_all_of(conn: &mut Conn, user: i64) -> Result<(), Error> {
+pub fn delete_all_of(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("DELETE FROM task_links WHERE user_id = $1").arg(user)).map(drop)
 }
 
 /// Ends the links of an account that were mailed. Those that are still to be mailed go to the address that it has then.
-pub fn delete_tokens_of(conn: &mut Conn, user: i64) -> Result<(), Error> {
+pub fn delete_tokens_of(conn: &mut Conn, user: i64) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_links SET hash = 'unsent-' || CAST(job AS TEXT) WHERE user_id = $1");
     conn.exec(&sql.arg(user)).map(drop)
 }
@@ -118,52 +124,52 @@ const HOLDS: &str = "SELECT 1 FROM tasks t JOIN task_assignees a ON a.task = t.i
     WHERE u.account_type = 'one_time_completion' AND u.is_deleted = 0 AND u.status = 'active' AND t.status IN (";
 
 /// Whether a user may still come to a task by a link.
-pub fn holds(conn: &mut Conn, user: i64, task: i64) -> Result<bool, Error> {
+pub fn may_open_task(conn: &mut Conn, user: i64, task: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new(HOLDS);
     sql.bind(OPEN).push(", ").bind(IN_APPROVAL).push(") AND t.id = ").bind(task).push(" AND u.id = ").bind(user);
-    Ok(conn.opt(&sql, |_| Ok(()))?.is_some())
+    Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
 /// The link of a token, if it works from the address of the request.
-pub fn find(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<Link>, Error> {
-    let Some(link) = by_token(conn, token)? else { return Ok(None) };
-    let works = sessions::may_use_link(request, conn, link.user, false)? && holds(conn, link.user, link.task)?;
+pub fn find(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<TaskLink>, StoreError> {
+    let Some(link) = find_by_token(conn, token)? else { return Ok(None) };
+    let works = sessions::may_use_link(request, conn, link.user, false)? && may_open_task(conn, link.user, link.task)?;
     Ok(Some(link).filter(|_| works))
 }
 
 /// As [`find`], with the rows of the task and of the account locked, so that the link works until the end of the transaction.
-pub fn find_for_change(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<Link>, Error> {
-    let Some(link) = by_token(conn, token)? else { return Ok(None) };
+pub fn find_for_change(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<TaskLink>, StoreError> {
+    let Some(link) = find_by_token(conn, token)? else { return Ok(None) };
     // In the order in which a change of the task's assignees locks them.
-    conn.opt(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR SHARE").arg(link.task), |_| Ok(()))?;
+    conn.query_optional(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR SHARE").arg(link.task), |_| Ok(()))?;
     let works = sessions::may_use_link(request, conn, link.user, true)?
-        && by_token(conn, token)? == Some(link)
-        && holds(conn, link.user, link.task)?;
+        && find_by_token(conn, token)? == Some(link)
+        && may_open_task(conn, link.user, link.task)?;
     Ok(Some(link).filter(|_| works))
 }
 
-fn by_token(conn: &mut Conn, token: &str) -> Result<Option<Link>, Error> {
+fn find_by_token(conn: &mut Conn, token: &str) -> Result<Option<TaskLink>, StoreError> {
     let sql = Sql::new("SELECT task, user_id FROM task_links WHERE hash = $1").arg(sha256_hex(token));
-    conn.opt(&sql, |row| Ok(Link { task: row.int(0)?, user: row.int(1)? }))
+    conn.query_optional(&sql, |row| Ok(TaskLink { task: row.int(0)?, user: row.int(1)? }))
 }
 
-fn make(making: &Making, conn: &mut Conn, payload: &Json) -> Result<Option<Message>, Error> {
+fn make(making: &ComposeContext, conn: &mut Conn, payload: &Json) -> Result<Option<MailMessage>, StoreError> {
     let (Some(task), Some(user)) = (payload[0].as_i64(), payload[1].as_i64()) else { return Ok(None) };
     let token = random_token();
     let sql = Sql::new("UPDATE task_links SET hash = $1 WHERE task = $2 AND user_id = $3 AND job = $4");
     let made = conn.exec(&sql.arg(sha256_hex(&token)).arg(task).arg(user).arg(making.job))?;
-    if made == 0 || !holds(conn, user, task)? {
+    if made == 0 || !may_open_task(conn, user, task)? {
         return Ok(None);
     }
     let sql =
         Sql::new("SELECT u.username, u.first_name, t.name FROM users u JOIN tasks t ON t.id = $1 WHERE u.id = $2");
-    let [to, first_name, name] = conn.one(&sql.arg(task).arg(user), |row| {
+    let [to, first_name, name] = conn.query_one(&sql.arg(task).arg(user), |row| {
         // The name stands in the subject, too, which is one line.
-        let text = |at: usize| Ok::<_, Error>(row.text(at)?.replace(char::is_control, " "));
+        let text = |at: usize| Ok::<_, StoreError>(row.text(at)?.replace(char::is_control, " "));
         Ok([text(0)?, text(1)?, text(2)?])
     })?;
     let base = making.app.front_end_of(making.build).unwrap_or_else(|| making.app.address_of(making.build));
-    let fields = company_details::merge_fields(conn)?.with("domain", &making.build.domain);
-    let fields = fields.with("first_name", first_name).with("task", name);
-    Ok(Some(templates::task_link(to, &fields.with("link", format!("{base}/task/?token={token}")))))
+    let fields = company_details::merge_fields(conn)?.with_field("domain", &making.build.domain);
+    let fields = fields.with_field("first_name", first_name).with_field("task", name);
+    Ok(Some(templates::task_link(to, &fields.with_field("link", format!("{base}/task/?token={token}")))))
 }

@@ -8,7 +8,7 @@ mod links;
 mod page;
 mod sign_in;
 
-pub use links::{TASK_LINK, delete_all_of, delete_tokens_of, end, holds, invite};
+pub use links::{TASK_LINK, delete_all_of, delete_tokens_of, end, invite, may_open_task};
 
 use kit::route::Route;
 

@@ -4,12 +4,12 @@
 use super::answers::{COMMENT, Typed};
 use super::html;
 use super::inputs::{self, Input};
-use super::links::{self, Link};
+use super::links::{self, TaskLink};
 use super::sign_in::{find, invalid_token};
 use crate::task_templates::form::TT_UPDATE;
 use crate::tasks::acting::complete_with;
 use crate::tasks::held;
-use crate::tasks::response::{RESPONSE, of_task as files_of_task};
+use crate::tasks::response::{RESPONSE, load_task_files as files_of_task};
 use crate::tasks::task::{self, IN_APPROVAL, OPEN};
 use files::file_name;
 use files::uploads::{self, MAX_BYTES};
@@ -19,13 +19,13 @@ use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
 use kit::commit::write;
 use kit::html::{alert, escape, messages, page};
-use kit::multipart::{Form, MAX_TEXTS, Part};
+use kit::multipart::{FormPart, MAX_TEXTS, MultipartForm};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::upload::{Chunks, Upload};
 use resource::openapi::query;
-use resource::{Body, message};
+use resource::{JsonBody, message};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::Conn;
@@ -49,22 +49,22 @@ pub fn routes() -> Vec<Route> {
             .public()
             .parameters(parameters)
             .answers(200, Schema::Html)
-            .or(400, Schema::Html)
-            .or(429, Schema::Html),
+            .also_answers(400, Schema::Html)
+            .also_answers(429, Schema::Html),
         Route::upload(PATH, MAX_FORM, send)
             .summary("Complete a task from its page")
             .public()
-            .guarded(attempts::guard)
-            .takes(Schema::Multipart(&[TOKEN, COMMENT]))
+            .with_guard(attempts::guard)
+            .with_body(Schema::Multipart(&[TOKEN, COMMENT]))
             .answers(200, Schema::Html)
-            .or(400, Schema::Html),
+            .also_answers(400, Schema::Html),
     ]
 }
 
 /// What a link opens.
-struct Opened {
+struct OpenedLink {
     token: String,
-    link: Link,
+    link: TaskLink,
     /// The account of the link, narrowed to the task.
     caller: Arc<Caller>,
     /// What the page shows of the task, as the API has it; null where that is too much for a page.
@@ -72,7 +72,7 @@ struct Opened {
     inputs: Vec<Input>,
 }
 
-impl Opened {
+impl OpenedLink {
     fn is_open(&self) -> bool {
         self.task["status"] == OPEN
     }
@@ -92,32 +92,32 @@ impl Opened {
             false => "<p>This task was completed, and waits for somebody to approve the answer.</p>".to_owned(),
         };
         let name = self.task["name"].as_str().unwrap_or("");
-        page(request, status, &escape(name), &format!("{}{form}", html::of_task(&self.task)))
+        page(request, status, &escape(name), &format!("{}{form}", html::task_header(&self.task)))
     }
 }
 
 /// The page of a link that does not work. It tells nothing about the task, which is over for whoever comes by the link.
-fn ended(request: &Request) -> Answer {
+fn expired_page(request: &Request) -> Answer {
     let note = alert("This link does not work. It is not complete, or the task has ended or is not yours any more.");
     let body = format!("{note}<p>If you expected to find a task here, ask whoever sent you the link.</p>");
     page(request, StatusCode::BAD_REQUEST, "Task", &body)
 }
 
-fn open(request: Arc<Request>) -> Pending {
+fn open(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
-        let token = request.query.last(TOKEN).unwrap_or("").to_owned();
+        let token = request.query.last_value(TOKEN).unwrap_or("").to_owned();
         if token.is_empty() {
             return Ok(page(&request, StatusCode::OK, "Task", "<p>Open the link from your mail.</p>"));
         }
         Ok(match opened(&request, token).await? {
             Some(opened) => opened.page(&request, StatusCode::OK, None, &[]),
-            None => ended(&request),
+            None => expired_page(&request),
         })
     })
 }
 
 /// What the link of a token opens; `None` when it does not work, which counts as a failed attempt of the address.
-async fn opened(request: &Arc<Request>, token: String) -> Result<Option<Opened>, Refusal> {
+async fn opened(request: &Arc<Request>, token: String) -> Result<Option<OpenedLink>, Refusal> {
     match find(request, &token).await {
         Ok(_) => {}
         Err(refusal) if refusal.status == StatusCode::BAD_REQUEST => return Ok(None),
@@ -127,21 +127,21 @@ async fn opened(request: &Arc<Request>, token: String) -> Result<Option<Opened>,
     request.build.db.read(move |conn| load(&shared, conn, token.clone())).await
 }
 
-fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Opened>, Refusal> {
+fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<OpenedLink>, Refusal> {
     let Some(link) = links::find(request, conn, &token)? else { return Ok(None) };
     let caller = Arc::new(Caller { narrowed_to: Some(link.task), ..as_caller(conn, link.user)? });
-    let request = request.by(caller.clone());
-    let Some(held) = held::look_up(&request, conn, link.task)? else { return Ok(None) };
+    let request = request.with_caller(caller.clone());
+    let Some(held) = held::load(&request, conn, link.task)? else { return Ok(None) };
     let answer = task::answer(&request, conn, StatusCode::OK, held.id, held.actions)?;
     // One in pieces is longer than any page.
-    let bytes = Some(answer.body.whole()).filter(|bytes| bytes.len() <= MAX_TASK);
+    let bytes = Some(answer.body.in_memory_bytes()).filter(|bytes| bytes.len() <= MAX_TASK);
     let mut task: Json = bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
     let files = files_of_task(conn, link.task)?.into_iter().map(|(uuid, held)| (uuid, held.file.name)).collect();
-    let mut inputs = inputs::of_task(&task, &files);
+    let mut inputs = inputs::inputs_for_task(&task, &files);
     if inputs.iter().map(|input| input.choices.len()).sum::<usize>() > MAX_CHOICES {
         (task, inputs) = (Json::Null, Vec::new());
     }
-    Ok(Some(Opened { token, link, caller, task: without_inputs(task), inputs }))
+    Ok(Some(OpenedLink { token, link, caller, task: without_inputs(task), inputs }))
 }
 
 /// A task without what its inputs hold, since it is kept while a form arrives.
@@ -161,19 +161,19 @@ fn without_inputs(mut task: Json) -> Json {
     task
 }
 
-fn send(request: Arc<Request>, body: Upload) -> Pending {
+fn send(request: Arc<Request>, body: Upload) -> HandlerFuture {
     Box::pin(async move {
-        let mut form = Form::of(&request, body)?;
+        let mut form = MultipartForm::from_request(&request, body)?;
         let token = match form.next().await? {
             Some(part) if part.name() == TOKEN && !part.is_file() => form.text(part).await?,
             _ => String::new(),
         };
-        let Some(opened) = opened(&request, token).await? else { return Ok(ended(&request)) };
+        let Some(opened) = opened(&request, token).await? else { return Ok(expired_page(&request)) };
         if !opened.is_open() {
             return Ok(opened.page(&request, StatusCode::BAD_REQUEST, None, &[]));
         }
         form.admit();
-        let caller = Arc::new(request.by(opened.caller.clone()));
+        let caller = Arc::new(request.with_caller(opened.caller.clone()));
         let mut typed = Typed::default();
         let outcome = match read(&caller, &mut form, &opened, &mut typed).await {
             Ok(()) => complete(&caller, &opened, &mut typed).await,
@@ -183,15 +183,20 @@ fn send(request: Arc<Request>, body: Upload) -> Pending {
             uploads::give_up(&caller, typed.tokens()).await?;
         }
         match outcome {
-            Ok(Some(status)) => Ok(done(&request, &status)),
+            Ok(Some(status)) => Ok(completed_page(&request, &status)),
             Ok(None) => Ok(opened.page(&request, StatusCode::BAD_REQUEST, Some(&typed), &[])),
-            Err(refusal) => refused(&request, &opened, typed, refusal),
+            Err(refusal) => page_with_errors(&request, &opened, typed, refusal),
         }
     })
 }
 
 /// Reads the form behind its token, files into uploads of the account. What is wrong with a file is told beside its input.
-async fn read(request: &Arc<Request>, form: &mut Form, opened: &Opened, typed: &mut Typed) -> Result<(), Refusal> {
+async fn read(
+    request: &Arc<Request>,
+    form: &mut MultipartForm,
+    opened: &OpenedLink,
+    typed: &mut Typed,
+) -> Result<(), Refusal> {
     let mut files = 0;
     while let Some(part) = form.next().await? {
         let name = part.name().to_owned();
@@ -201,8 +206,8 @@ async fn read(request: &Arc<Request>, form: &mut Form, opened: &Opened, typed: &
             typed.add_text(&name, &text);
             continue;
         }
-        let mut part = part.at_most(MAX_BYTES);
-        let file_name = file_name::of_headers(part.headers()).map(|name| name.replace("%22", "\""));
+        let mut part = part.with_max_bytes(MAX_BYTES);
+        let file_name = file_name::file_name_from_headers(part.headers()).map(|name| name.replace("%22", "\""));
         let (Some(file_name), true) = (file_name, takes_files) else {
             drain(part).await?;
             continue;
@@ -215,7 +220,7 @@ async fn read(request: &Arc<Request>, form: &mut Form, opened: &Opened, typed: &
             continue;
         }
         // Somebody may have ended it since the form began.
-        works(request, opened).await?;
+        require_valid_link(request, opened).await?;
         match uploads::receive(request, file_name, None, &mut part).await {
             Ok(token) => typed.add_file(&name, token),
             Err(refusal) if refusal.is_by_rule() && refusal.status == StatusCode::BAD_REQUEST => {
@@ -229,24 +234,24 @@ async fn read(request: &Arc<Request>, form: &mut Form, opened: &Opened, typed: &
 }
 
 /// Reads the rest of a part that is not kept.
-async fn drain(part: Part) -> Result<(), Refusal> {
-    let mut part = part.at_most(u64::MAX);
+async fn drain(part: FormPart) -> Result<(), Refusal> {
+    let mut part = part.with_max_bytes(u64::MAX);
     while Chunks::next(&mut part).await?.is_some() {}
     Ok(())
 }
 
 /// Refuses the token of a link that has ended meanwhile.
-async fn works(request: &Arc<Request>, opened: &Opened) -> Result<(), Refusal> {
+async fn require_valid_link(request: &Arc<Request>, opened: &OpenedLink) -> Result<(), Refusal> {
     let (shared, token) = (request.clone(), opened.token.clone());
     let found = request.build.db.read(move |conn| links::find(&shared, conn, &token)).await?;
     if found == Some(opened.link) { Ok(()) } else { Err(invalid_token()) }
 }
 
 /// Completes the task, and returns its status; `None` when something that was typed is wrong.
-async fn complete(request: &Arc<Request>, opened: &Opened, typed: &mut Typed) -> Result<Option<String>, Refusal> {
+async fn complete(request: &Arc<Request>, opened: &OpenedLink, typed: &mut Typed) -> Result<Option<String>, Refusal> {
     let allows_comment = opened.task["form"]["allow_comment"] == true;
     let Some(body) = typed.body(&opened.inputs, opened.is_update(), allows_comment) else { return Ok(None) };
-    let (body, link, token) = (Body::of(&body), opened.link, opened.token.clone());
+    let (body, link, token) = (JsonBody::from_json(&body), opened.link, opened.token.clone());
     let completed = write(request, move |request, conn| {
         // The record, the task and the account are locked, in this order, before the link is looked at for the last time.
         held::lock(request, conn, link.task)?;
@@ -254,14 +259,14 @@ async fn complete(request: &Arc<Request>, opened: &Opened, typed: &mut Typed) ->
         if links::find(request, conn, &token)? != Some(link) {
             return Err(invalid_token());
         }
-        let body = body.sent().as_object(|_| true).ok_or_else(|| Refusal::field(RESPONSE, message::VALUE));
+        let body = body.as_value().as_object(|_| true).ok_or_else(|| Refusal::field(RESPONSE, message::VALUE));
         Ok(complete_with(request, conn, link.task, body)?.status)
     });
     completed.await.map(Some)
 }
 
 /// The page of a task that is completed.
-fn done(request: &Request, status: &str) -> Answer {
+fn completed_page(request: &Request, status: &str) -> Answer {
     let body = match status {
         IN_APPROVAL => "<p>Thank you. Your answer waits for somebody to approve it.</p>",
         _ => "<p>Thank you. The task is completed.</p>",
@@ -270,13 +275,13 @@ fn done(request: &Request, status: &str) -> Answer {
 }
 
 /// The page again, with what is wrong beside the inputs, or above them all; what is no fault of the form is a page of its own.
-fn refused(request: &Request, opened: &Opened, mut typed: Typed, refusal: Refusal) -> Outcome {
+fn page_with_errors(request: &Request, opened: &OpenedLink, mut typed: Typed, refusal: Refusal) -> Outcome {
     if !refusal.is_by_rule() || refusal.status != StatusCode::BAD_REQUEST {
         return Err(refusal);
     }
     let Json::Object(errors) = &refusal.body else { return Err(refusal) };
     if errors.contains_key(TOKEN) {
-        return Ok(ended(request));
+        return Ok(expired_page(request));
     }
     let mut others = Vec::new();
     for (name, wrong) in errors {
@@ -301,7 +306,7 @@ fn refused(request: &Request, opened: &Opened, mut typed: Typed, refusal: Refusa
 
 /// The messages in what a refusal says of a field.
 fn texts(wrong: &Json) -> Vec<String> {
-    let mut refusal = Refusal::bad("");
+    let mut refusal = Refusal::bad_request("");
     refusal.body = wrong.clone();
     messages(&refusal)
 }

@@ -1,14 +1,14 @@
 //! `POST /api/auth/task/`: exchanges the token of a link for a session that is narrowed to the task
 //! (`docs/reference/task-links.md`).
 
-use super::links::{self, Link};
-use identity::attempts::{self, Attempt, check_address, count_failure};
+use super::links::{self, TaskLink};
+use identity::attempts::{self, AddressAttempt, check_address, count_failure};
 use identity::sessions;
 use kit::answer::Answer;
 use kit::commit::write;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use resource::openapi::{filled_text, object, titled};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/api/auth/task/", "Sign in by the link to a task", Handler::Async(sign_in))
             .public()
-            .guarded(attempts::guard)
-            .takes(Schema::Json(|| titled("TaskLink", object([("token", filled_text())]))))
+            .with_guard(attempts::guard)
+            .with_body(Schema::Json(|| titled("TaskLink", object([("token", filled_text())]))))
             .answers(200, Schema::Json(tokens_schema))
             .answers_secret(),
     ]
@@ -36,7 +36,7 @@ fn tokens_schema() -> Json {
     schema
 }
 
-fn sign_in(request: Arc<Request>) -> Pending {
+fn sign_in(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let [token] = request.texts(["token"])?;
         find(&request, &token).await?;
@@ -46,8 +46,8 @@ fn sign_in(request: Arc<Request>) -> Pending {
 }
 
 /// The link of a token. One that does not work counts as a failed attempt of the address.
-pub async fn find(request: &Arc<Request>, token: &str) -> Result<Link, Refusal> {
-    let mut attempt = Attempt::begin(request)?;
+pub async fn find(request: &Arc<Request>, token: &str) -> Result<TaskLink, Refusal> {
+    let mut attempt = AddressAttempt::begin(request)?;
     let (shared, token) = (request.clone(), token.to_owned());
     let look = move |conn: &mut Conn| {
         check_address(&shared, conn)?;

@@ -6,10 +6,10 @@ use super::plugin_config::{TASK_TYPES, TYPE_OF_TEMPLATE};
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Declaration, Scope, Shape};
+use kit::rows::{self, Declaration, RowShape, Scope};
 use records::rights::{EDIT, TASKS_CREATE};
-use records::single_records::of_path;
-use resource::{Field, Kind, Resource, options};
+use records::single_records::load_from_path;
+use resource::{Field, FieldKind, Resource, options};
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
@@ -23,35 +23,35 @@ static RECORD_TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         "task_templates",
         [
             Field::id(),
-            Field::new("name", Kind::text(100)).read_only().folded().filter().sort(),
-            Field::new("description", Kind::text(500)).read_only(),
-            Field::new("task_type", Kind::choices(TASK_TYPES)).sql(TYPE_OF_TEMPLATE).read_only(),
+            Field::new("name", FieldKind::text(100)).read_only().folded().filter().sort(),
+            Field::new("description", FieldKind::text(500)).read_only(),
+            Field::new("task_type", FieldKind::choices(TASK_TYPES)).sql(TYPE_OF_TEMPLATE).read_only(),
         ],
     )
 });
 
-static SHAPE: Shape = Shape::plain(Declaration::Static(&RECORD_TEMPLATE));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&RECORD_TEMPLATE));
 
 pub fn routes() -> Vec<Route> {
     vec![
         Route::list(COLLECTION, &RECORD_TEMPLATE, list).instance("tasks.create"),
-        Route::options_below(COLLECTION, document).reads(document),
+        Route::options_below(COLLECTION, document).with_read(document),
     ]
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    of_path(request, conn)?;
+    load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&RECORD_TEMPLATE)))
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let record = of_path(request, conn)?;
-    record.needs(TASKS_CREATE)?;
+    let record = load_from_path(request, conn)?;
+    record.require(TASKS_CREATE)?;
     let mut usable = Sql::new("t.form IN (SELECT f.id FROM task_forms f WHERE f.task_type = ");
     usable.bind(TT_FORM);
-    if record.may(EDIT) {
+    if record.allows(EDIT) {
         usable.push(" OR (f.task_type = ").bind(TT_UPDATE).push(" AND f.class_id = ").bind(record.class.id).push(")");
     }
     usable.push(")");
-    rows::list(request, conn, &SHAPE, Scope::of(usable).cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching(usable).cacheable())
 }

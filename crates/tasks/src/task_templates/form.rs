@@ -2,14 +2,14 @@
 //! and stays while the template or one of its tasks is there.
 
 use serde_json::Value as Json;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The type of a task whose answer is kept with it.
 pub const TT_FORM: &str = "tt_form";
 /// The type of a task whose answer changes a record.
 pub const TT_UPDATE: &str = "tt_object_record_update";
 
-pub struct Form {
+pub struct TemplateForm {
     pub task_type: String,
     /// The class whose records are changed.
     pub class: Option<i64>,
@@ -21,14 +21,14 @@ pub struct Form {
     pub configuration: String,
 }
 
-impl Form {
-    pub fn load(conn: &mut Conn, id: i64) -> Result<Form, Error> {
+impl TemplateForm {
+    pub fn load(conn: &mut Conn, id: i64) -> Result<TemplateForm, StoreError> {
         let sql = Sql::new(
             "SELECT task_type, class_id, prompt, allow_comment, approval_required, approval_conditions, configuration \
              FROM task_forms WHERE id = $1",
         );
-        conn.one(&sql.arg(id), |row| {
-            Ok(Form {
+        conn.query_one(&sql.arg(id), |row| {
+            Ok(TemplateForm {
                 task_type: row.text(0)?.to_owned(),
                 class: row.opt_int(1)?,
                 prompt: row.text(2)?.to_owned(),
@@ -54,12 +54,12 @@ impl Form {
 }
 
 /// Removes those of these forms to which neither a template nor a task refers.
-pub fn remove_unused(conn: &mut Conn, forms: Vec<i64>) -> Result<(), Error> {
+pub fn remove_unused(conn: &mut Conn, forms: Vec<i64>) -> Result<(), StoreError> {
     // Of two transactions that give up a form the second one sees what the first has deleted.
     let mut lock = Sql::new("SELECT 1 FROM task_forms WHERE id");
-    conn.each(lock.any(forms.clone()).push(" ORDER BY id FOR UPDATE"), |_| Ok(()))?;
+    conn.for_each_row(lock.push_any(forms.clone()).push(" ORDER BY id FOR UPDATE"), |_| Ok(()))?;
     let mut sql = Sql::new("DELETE FROM task_forms WHERE id");
-    sql.any(forms).push(" AND NOT EXISTS (SELECT 1 FROM task_templates t WHERE t.form = task_forms.id)");
+    sql.push_any(forms).push(" AND NOT EXISTS (SELECT 1 FROM task_templates t WHERE t.form = task_forms.id)");
     sql.push(" AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.form = task_forms.id)");
     conn.exec(&sql).map(drop)
 }

@@ -8,23 +8,23 @@ pub mod template;
 
 use form::remove_unused;
 use http::StatusCode;
-use kit::answer::{Answer, Instance, Outcome, Tag, etag};
+use kit::answer::{Answer, EntityTag, Instance, Outcome, etag};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::permissions::{CRUD, PermissionResource};
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Cell, Declaration, Scope, Shape, write_permissions};
+use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
 use plugin_config::{INSTRUCTIONS, PLUGIN_CONFIG, PluginConfig, TASK_TYPES, TYPE_OF_TEMPLATE};
 use records::rights::lock_class;
 use resource::items::describe_items;
-use resource::json::{Form, Writer};
-use resource::{Changes, Field, Key, Kind, Resource, UNDIRECTED, Value, openapi};
+use resource::json::{JsonWriter, RowForm};
+use resource::{Changes, CheckedValue, Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use rules::{AUTOMATIC, MANUAL, REMINDERS, RENEWALS};
 use serde_json::json;
 use std::sync::LazyLock;
-use store::{Arg, Conn, Error, Sql};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// The task templates of a build.
 pub static TASK_TEMPLATES: Limit = Limit {
@@ -42,10 +42,10 @@ pub const PERMISSIONS: PermissionResource = PermissionResource::crud("task_templ
 const COLLECTION: &str = "/api/task-templates/";
 const ONE: &str = "/api/task-templates/{id}/";
 
-static NAME: Key<String> = Key::new("name");
-static TASK_CREATION: Key<String> = Key::new("task_creation");
-static COMPLETE_BY: Key<String> = Key::new("complete_by");
-static EXPIRY: Key<String> = Key::new("expiry");
+static NAME: FieldKey<String> = FieldKey::new("name");
+static TASK_CREATION: FieldKey<String> = FieldKey::new("task_creation");
+static COMPLETE_BY: FieldKey<String> = FieldKey::new("complete_by");
+static EXPIRY: FieldKey<String> = FieldKey::new("expiry");
 
 /// How many tasks were made of a template, and when the last one was. They are shown side by side.
 const NUM_OF_TASKS_CREATED: &str = "num_of_tasks_created";
@@ -63,8 +63,8 @@ const UNITS: &[(&str, &str)] = &[("days", "Days"), ("weeks", "Weeks"), ("months"
 static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit();
     let optional = |name, kind| Field::new(name, kind).nullable().detail_only();
-    let number = |name, min, max| optional(name, Kind::Integer { min, max });
-    let no_items = || Value::Json(json!([]));
+    let number = |name, min, max| optional(name, FieldKind::Integer { min, max });
+    let no_items = || CheckedValue::Json(json!([]));
     Resource::new(
         PERMISSIONS.name,
         "TaskTemplate",
@@ -72,42 +72,42 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         [
             Field::id(),
             NAME.text(100).charset(UNDIRECTED).example("Check the invoice").min_length(1).required().folded().filter().sort(),
-            Field::new("task_type", Kind::choices(TASK_TYPES)).sql(TYPE_OF_TEMPLATE).read_only().list_only().filter(),
-            Field::new(PLUGIN_CONFIG, Kind::Object)
+            Field::new("task_type", FieldKind::choices(TASK_TYPES)).sql(TYPE_OF_TEMPLATE).read_only().list_only().filter(),
+            Field::new(PLUGIN_CONFIG, FieldKind::Object)
                 .schema(plugin_config::schema)
                 .required()
                 .create_only()
                 .stored_by_resource(),
-            TASK_CREATION.is(Kind::choices(TASK_CREATIONS)).default(MANUAL).create_only().filter(),
-            Field::new("description", Kind::text(500)).default("").folded().filter(),
-            Field::new(INSTRUCTIONS, Kind::text(plugin_config::MAX_INSTRUCTIONS))
+            TASK_CREATION.declare(FieldKind::choices(TASK_CREATIONS)).default(MANUAL).create_only().filter(),
+            Field::new("description", FieldKind::text(500)).default("").folded().filter(),
+            Field::new(INSTRUCTIONS, FieldKind::text(plugin_config::MAX_INSTRUCTIONS))
                 .sql(plugin_config::INSTRUCTIONS_OF_FORM)
                 .read_only()
                 .detail_only(),
-            COMPLETE_BY.is(Kind::choices(COMPLETE_BYS)).required().detail_only(),
-            optional("complete_by_date", Kind::Date),
-            optional("complete_by_time_unit", Kind::choices(UNITS)),
+            COMPLETE_BY.declare(FieldKind::choices(COMPLETE_BYS)).required().detail_only(),
+            optional("complete_by_date", FieldKind::Date),
+            optional("complete_by_time_unit", FieldKind::choices(UNITS)),
             number("complete_by_time_value", 0, 100),
-            EXPIRY.is(Kind::choices(EXPIRIES)).nullable().detail_only(),
-            optional("expiry_time_unit", Kind::choices(UNITS)),
+            EXPIRY.declare(FieldKind::choices(EXPIRIES)).nullable().detail_only(),
+            optional("expiry_time_unit", FieldKind::choices(UNITS)),
             number("expiry_time_value", 0, 100),
-            optional("expiry_time_rel_to", Kind::choices(EXPIRY_STARTS)),
-            optional("expiry_date", Kind::Date),
+            optional("expiry_time_rel_to", FieldKind::choices(EXPIRY_STARTS)),
+            optional("expiry_date", FieldKind::Date),
             number("expiry_day", 1, 31),
             number("expiry_periodic_day", 1, 31),
             number("expiry_periodic_month", 1, 12),
-            Field::new(REMINDERS, Kind::List).schema(rules::reminders_schema).default(no_items()).detail_only(),
-            Field::new(RENEWALS, Kind::List).schema(rules::renewals_schema).default(no_items()).detail_only(),
+            Field::new(REMINDERS, FieldKind::List).schema(rules::reminders_schema).default(no_items()).detail_only(),
+            Field::new(RENEWALS, FieldKind::List).schema(rules::renewals_schema).default(no_items()).detail_only(),
             created_at.sort(),
             created_by,
             modified_at.sort(),
             modified_by,
-            Field::new(NUM_OF_TASKS_CREATED, Kind::Integer { min: 0, max: i64::MAX })
+            Field::new(NUM_OF_TASKS_CREATED, FieldKind::Integer { min: 0, max: i64::MAX })
                 .sql("(SELECT CAST(COALESCE(sum(c.n), 0) AS BIGINT) FROM task_template_counts c WHERE c.template = t.id)")
                 .read_only()
                 .filter()
                 .sort(),
-            Field::new(LAST_TASK_CREATED, Kind::DateTime)
+            Field::new(LAST_TASK_CREATED, FieldKind::DateTime)
                 .sql("(SELECT max(c.last_at) FROM task_template_counts c WHERE c.template = t.id)")
                 .nullable()
                 .read_only()
@@ -116,19 +116,19 @@ static TEMPLATE: LazyLock<Resource> = LazyLock::new(|| {
         ],
     )
     .limit(&TASK_TEMPLATES)
-    .shows(|_| vec![("_meta", openapi::meta(CRUD.iter().copied()))])
+    .with_extra_schemas(|_| vec![("_meta", openapi::meta(CRUD.iter().copied()))])
 });
 
-static SHAPE: Shape = Shape::new(Declaration::Static(&TEMPLATE), plugin_config::COLUMNS, write_meta);
+static SHAPE: RowShape = RowShape::new(Declaration::Static(&TEMPLATE), plugin_config::COLUMNS, write_meta);
 
 pub fn routes() -> Vec<Route> {
     let mut routes = vec![
-        Route::list(COLLECTION, &TEMPLATE, list).needs(PERMISSIONS.name, "list"),
-        Route::create(COLLECTION, &TEMPLATE, create).needs(PERMISSIONS.name, "create"),
+        Route::list(COLLECTION, &TEMPLATE, list).requires(PERMISSIONS.name, "list"),
+        Route::create(COLLECTION, &TEMPLATE, create).requires(PERMISSIONS.name, "create"),
         Route::options_below(COLLECTION, document),
-        Route::view(ONE, &TEMPLATE, view).reads(view).needs(PERMISSIONS.name, "view"),
-        Route::edit(ONE, &TEMPLATE, edit).needs(PERMISSIONS.name, "edit"),
-        Route::delete(ONE, delete).needs(PERMISSIONS.name, "delete"),
+        Route::view(ONE, &TEMPLATE, view).with_read(view).requires(PERMISSIONS.name, "view"),
+        Route::edit(ONE, &TEMPLATE, edit).requires(PERMISSIONS.name, "edit"),
+        Route::delete(ONE, delete).requires(PERMISSIONS.name, "delete"),
     ];
     routes.extend(for_record::routes());
     routes
@@ -149,7 +149,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     // A thousand configurations of a MiB each would be too much.
-    rows::list(request, conn, &SHAPE, Scope::of("1 = 1").cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching("1 = 1").cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -163,8 +163,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         rules::check_automatic(conn, class)?;
     }
     // For the log: no column is written.
-    changes.insert(PLUGIN_CONFIG, Value::Json(config.logged()));
-    let columns: [(&'static str, Arg); 2] =
+    changes.insert(PLUGIN_CONFIG, CheckedValue::Json(config.to_log_json()));
+    let columns: [(&'static str, Argument); 2] =
         [("form", config.insert(conn)?.into()), ("automatic_class", automatic_class.into())];
     let id = rows::insert(request, conn, &TEMPLATE, &changes, &columns)?;
     if let Some(class) = automatic_class {
@@ -185,7 +185,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let sql = Sql::new("SELECT form, automatic_class FROM task_templates WHERE id = $1").arg(id);
-    let found = conn.opt(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
     let (form, automatic_class) = found.ok_or_else(Refusal::not_found)?;
     if let Some(class) = automatic_class {
         // The class before its template, as whoever deletes the class locks them.
@@ -193,7 +193,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let before = load_for_change(request, conn, id)?;
     rows::delete(request, conn, &TEMPLATE, id, &before.get(&NAME).unwrap_or_default())?;
-    forget(conn, &[(id, form)])?;
+    delete_template_state(conn, &[(id, form)])?;
     if let Some(class) = automatic_class {
         note_automatic(conn, class)?;
     }
@@ -201,7 +201,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Notes whether a class, whose row is locked, has automatic templates, in a new version of it.
-fn note_automatic(conn: &mut Conn, class: i64) -> Result<(), Error> {
+fn note_automatic(conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE object_classes SET version = version + 1, makes_tasks = CASE WHEN EXISTS \
          (SELECT 1 FROM task_templates t WHERE t.automatic_class = $1) THEN 1 ELSE 0 END WHERE id = $1",
@@ -214,7 +214,7 @@ fn accept_new(request: &Request, conn: &mut Conn) -> Result<(Changes, PluginConf
     let (changes, mut errors) = rules::accept(request, conn, None)?;
     let mut config = None;
     if let Some(sent) = request.object()?.get(PLUGIN_CONFIG) {
-        errors.take(PLUGIN_CONFIG);
+        errors.remove(PLUGIN_CONFIG);
         config = plugin_config::accept(request, conn, sent, &mut errors)?;
     }
     if config.as_ref().is_some_and(|config| config.class.is_none()) && is_automatic(&changes) {
@@ -243,7 +243,7 @@ fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Ou
 }
 
 /// A template as an instance, and its tag, which does not depend on the tasks that were made of it.
-fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<(Instance, Tag), Refusal> {
+fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<(Instance, EntityTag), Refusal> {
     let instance = rows::view_id(request, conn, &SHAPE, id)?;
     // Before `plugin_config`, which is the first member behind them, no JSON of a tenant stands outside a string.
     let find = |name: &str| {
@@ -257,12 +257,18 @@ fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<(Instance, Ta
     Ok((instance, tag))
 }
 
-fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Request) -> Result<(), Error> {
+fn write_meta(
+    out: &mut JsonWriter,
+    _: RowForm,
+    row: &RowCells<'_>,
+    at: usize,
+    request: &Request,
+) -> Result<(), StoreError> {
     plugin_config::write(out.name(PLUGIN_CONFIG), row, at)?;
     out.name("_meta").raw("{");
     if let Some(caller) = request.caller.as_deref() {
         let held: Vec<(&str, bool)> =
-            CRUD.iter().map(|action| (*action, caller.may(PERMISSIONS.name, action))).collect();
+            CRUD.iter().map(|action| (*action, caller.has_permission(PERMISSIONS.name, action))).collect();
         write_permissions(out, &held);
     }
     out.raw("}");
@@ -271,28 +277,28 @@ fn write_meta(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, request: &Re
 
 /// Removes what belongs to templates that are gone, each with its form: how many tasks were made of it, and the form, unless
 /// a task has it.
-fn forget(conn: &mut Conn, gone: &[(i64, i64)]) -> Result<(), Error> {
+fn delete_template_state(conn: &mut Conn, gone: &[(i64, i64)]) -> Result<(), StoreError> {
     let mut counts = Sql::new("DELETE FROM task_template_counts WHERE template");
-    conn.exec(counts.any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
+    conn.exec(counts.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
     remove_unused(conn, gone.iter().map(|(_, form)| *form).collect())
 }
 
 /// Deletes the templates of tasks that change records of a class that is deleted.
 pub const ON_CLASS_LEAVING: Reaction = Reaction {
     resource: "object_classes",
-    when: When::Leaving,
+    when: ReactionTime::Leaving,
     run: |_, conn, class| {
         let sql = Sql::new(
             "SELECT t.id, t.form FROM task_templates t WHERE t.form IN (SELECT f.id FROM task_forms f WHERE f.class_id = $1) \
              ORDER BY t.id FOR UPDATE",
         );
-        let gone = conn.all(&sql.arg(class), |row| Ok((row.int(0)?, row.int(1)?)))?;
+        let gone = conn.query_all(&sql.arg(class), |row| Ok((row.int(0)?, row.int(1)?)))?;
         if gone.is_empty() {
             return Ok(());
         }
         let mut sql = Sql::new("DELETE FROM task_templates WHERE id");
-        conn.exec(sql.any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
-        forget(conn, &gone)?;
+        conn.exec(sql.push_any(gone.iter().map(|(template, _)| *template).collect::<Vec<_>>()))?;
+        delete_template_state(conn, &gone)?;
         for _ in &gone {
             limits::give_back(conn, &TASK_TEMPLATES)?;
         }

@@ -4,19 +4,19 @@
 use super::form::{TT_FORM, TT_UPDATE};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::Cell;
+use kit::rows::RowCells;
 use records::classes::Class;
 use records::record_values::class_of_id;
 use records::rights::owns_class;
-use resource::accept::{Lookup, Mode};
+use resource::accept::{DatabaseChecks, WriteMode};
 use resource::items::{accept_fields, accept_items, describe_items, item, list_schema, schema_of};
-use resource::json::{Cells, Writer};
-use resource::{Errors, Field, Key, Kind, Resource, Sent, Target, Value};
+use resource::json::{Cells, JsonWriter};
+use resource::{CheckedValue, Errors, Field, FieldKey, FieldKind, JsonValue, ReferenceTarget, Resource};
 use resource::{check_value, message, openapi, options};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 pub const PLUGIN_CONFIG: &str = "plugin_config";
 pub const INSTRUCTIONS: &str = "instructions";
@@ -43,13 +43,13 @@ const MAX_CONDITIONS: usize = 20;
 /// How many fields of a record a task may change.
 const MAX_FIELDS: usize = 500;
 
-static TASK_TYPE: Key<String> = Key::new("task_type");
-static PROMPT: Key<String> = Key::new("prompt");
-static ALLOW_COMMENT: Key<bool> = Key::new("allow_comment");
-static APPROVAL_REQUIRED: Key<bool> = Key::new("approval_required");
-static CONDITION: Key<String> = Key::new("name");
-static OBJECT_CLASS: Key<i64> = Key::new("object_class");
-static TEXT: Key<String> = Key::new(INSTRUCTIONS);
+static TASK_TYPE: FieldKey<String> = FieldKey::new("task_type");
+static PROMPT: FieldKey<String> = FieldKey::new("prompt");
+static ALLOW_COMMENT: FieldKey<bool> = FieldKey::new("allow_comment");
+static APPROVAL_REQUIRED: FieldKey<bool> = FieldKey::new("approval_required");
+static CONDITION: FieldKey<String> = FieldKey::new("name");
+static OBJECT_CLASS: FieldKey<i64> = FieldKey::new("object_class");
+static TEXT: FieldKey<String> = FieldKey::new(INSTRUCTIONS);
 
 static CONFIG: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new(
@@ -57,9 +57,9 @@ static CONFIG: LazyLock<Resource> = LazyLock::new(|| {
         "TaskTemplateConfig",
         "task_forms",
         [
-            TASK_TYPE.is(Kind::choices(TASK_TYPES)).required().create_only(),
+            TASK_TYPE.declare(FieldKind::choices(TASK_TYPES)).required().create_only(),
             configuration().create_only(),
-            Field::new(CONDITIONS, Kind::List).schema(conditions_schema).stored_by_resource().create_only(),
+            Field::new(CONDITIONS, FieldKind::List).schema(conditions_schema).stored_by_resource().create_only(),
             PROMPT.text(500).default("").create_only(),
             ALLOW_COMMENT.boolean().default(true).create_only(),
             APPROVAL_REQUIRED.boolean().default(false).create_only(),
@@ -75,12 +75,12 @@ static APPROVAL_CONDITION: LazyLock<Resource> = LazyLock::new(|| {
 /// The configuration of tasks that change a record.
 static RECORD_UPDATE: LazyLock<Resource> = LazyLock::new(|| {
     let autocomplete = Some("/api/object-classes/autocomplete/?text__icontains=".into());
-    let target = Target { table: "object_classes".into(), autocomplete };
+    let target = ReferenceTarget { table: "object_classes".into(), autocomplete };
     item(
         "RecordUpdateConfig",
         [
-            OBJECT_CLASS.is(Kind::Reference { target }).required().create_only(),
-            Field::new(FIELDS, Kind::List).schema(aliases_schema).required().stored_by_resource().create_only(),
+            OBJECT_CLASS.declare(FieldKind::Reference { target }).required().create_only(),
+            Field::new(FIELDS, FieldKind::List).schema(aliases_schema).required().stored_by_resource().create_only(),
             TEXT.text(MAX_INSTRUCTIONS).default("").create_only(),
         ],
     )
@@ -88,7 +88,7 @@ static RECORD_UPDATE: LazyLock<Resource> = LazyLock::new(|| {
 
 /// The configuration of a form: any JSON.
 fn configuration() -> Field {
-    Field::new(CONFIGURATION, Kind::Json { max_bytes: MAX_BYTES, max_depth: MAX_DEPTH }).stored_by_resource()
+    Field::new(CONFIGURATION, FieldKind::Json { max_bytes: MAX_BYTES, max_depth: MAX_DEPTH }).stored_by_resource()
 }
 
 fn conditions_schema() -> Json {
@@ -152,7 +152,7 @@ pub struct PluginConfig {
 pub fn accept(
     request: &Request,
     conn: &mut Conn,
-    sent: Sent<'_>,
+    sent: JsonValue<'_>,
     errors: &mut Errors,
 ) -> Result<Option<PluginConfig>, Refusal> {
     if sent.is_null() {
@@ -163,8 +163,8 @@ pub fn accept(
         errors.add(PLUGIN_CONFIG, message::not_an_object(sent.type_name()));
         return Ok(None);
     };
-    let own = sent.clone().only(|name| name != CONFIGURATION && name != CONDITIONS);
-    let resource::Accepted { changes, errors: mut wrong } = accept_fields(&CONFIG, &own);
+    let own = sent.clone().filter_members(|name| name != CONFIGURATION && name != CONDITIONS);
+    let resource::CheckedBody { changes, errors: mut wrong } = accept_fields(&CONFIG, &own);
     let conditions = match sent.get(CONDITIONS) {
         Some(sent) => accept_items(&APPROVAL_CONDITION, CONDITIONS, sent, MAX_CONDITIONS, &mut wrong, accept_fields),
         None => Vec::new(),
@@ -173,7 +173,7 @@ pub fn accept(
     let configuration = match sent.get(CONFIGURATION) {
         sent if task_type == TT_UPDATE => accept_update(request, conn, sent, &mut wrong)?,
         Some(sent) => accept_json(sent, &mut wrong),
-        None => Configuration { json: "{}".to_owned(), ..Default::default() },
+        None => UpdateTaskConfiguration { json: "{}".to_owned(), ..Default::default() },
     };
     let config = wrong.is_empty().then(|| PluginConfig {
         task_type,
@@ -190,28 +190,28 @@ pub fn accept(
 }
 
 #[derive(Default)]
-struct Configuration {
+struct UpdateTaskConfiguration {
     json: String,
     class: Option<i64>,
     instructions: String,
 }
 
-fn accept_json(sent: Sent<'_>, errors: &mut Errors) -> Configuration {
+fn accept_json(sent: JsonValue<'_>, errors: &mut Errors) -> UpdateTaskConfiguration {
     match check_value(&configuration(), sent) {
-        Ok(Value::JsonText(json)) => return Configuration { json, ..Default::default() },
+        Ok(CheckedValue::JsonText(json)) => return UpdateTaskConfiguration { json, ..Default::default() },
         Ok(_) => {}
         Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(CONFIGURATION, wrong)),
     }
-    Configuration::default()
+    UpdateTaskConfiguration::default()
 }
 
 /// Checks the configuration of tasks that change a record of a class that the caller owns.
 fn accept_update(
     request: &Request,
     conn: &mut Conn,
-    sent: Option<Sent<'_>>,
+    sent: Option<JsonValue<'_>>,
     errors: &mut Errors,
-) -> Result<Configuration, Refusal> {
+) -> Result<UpdateTaskConfiguration, Refusal> {
     let object = match sent {
         None => Err(message::REQUIRED.to_owned()),
         Some(sent) if sent.is_null() => Err(message::NULL.to_owned()),
@@ -223,13 +223,13 @@ fn accept_update(
         Ok(object) => object,
         Err(wrong) => {
             errors.add(CONFIGURATION, wrong);
-            return Ok(Configuration::default());
+            return Ok(UpdateTaskConfiguration::default());
         }
     };
-    let own = object.clone().only(|name| name != FIELDS);
+    let own = object.clone().filter_members(|name| name != FIELDS);
     let mut lookup = OwnedClasses { request, conn };
-    let resource::Accepted { changes, errors: mut wrong } =
-        resource::accept(&RECORD_UPDATE, &own, Mode::Create, &mut lookup)?;
+    let resource::CheckedBody { changes, errors: mut wrong } =
+        resource::accept(&RECORD_UPDATE, &own, WriteMode::Create, &mut lookup)?;
     let class_id = changes.get(&OBJECT_CLASS);
     let class = match class_id {
         Some(id) => class_of_id(request, conn, id)?,
@@ -237,18 +237,18 @@ fn accept_update(
     };
     let mut aliases = Vec::new();
     if let Some(sent) = object.get(FIELDS) {
-        wrong.take(FIELDS);
+        wrong.remove(FIELDS);
         aliases = accept_aliases(sent, class.as_ref(), &mut wrong);
     }
     errors.nest(CONFIGURATION, wrong);
     let instructions = changes.get(&TEXT).unwrap_or_default();
     let json = json!({OBJECT_CLASS.name(): class_id, FIELDS: aliases, INSTRUCTIONS: instructions}).to_string();
-    Ok(Configuration { json, class: class_id, instructions })
+    Ok(UpdateTaskConfiguration { json, class: class_id, instructions })
 }
 
 /// Reads a list of aliases of a class, each once; what is wrong with one is told by its place. They are not looked up where
 /// there is no class.
-fn accept_aliases(sent: Sent<'_>, class: Option<&Arc<Class>>, errors: &mut Errors) -> Vec<String> {
+fn accept_aliases(sent: JsonValue<'_>, class: Option<&Arc<Class>>, errors: &mut Errors) -> Vec<String> {
     let (mut aliases, mut known, mut wrong) = (Vec::new(), HashSet::new(), Errors::new());
     let mut place = 0;
     let read = sent.for_each_item(|item| {
@@ -283,41 +283,41 @@ struct OwnedClasses<'a> {
     conn: &'a mut Conn,
 }
 
-impl Lookup for OwnedClasses<'_> {
+impl DatabaseChecks for OwnedClasses<'_> {
     type Error = Refusal;
 
-    fn missing(&mut self, _: &Field, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
+    fn missing_ids(&mut self, _: &Field, ids: &[i64]) -> Result<Vec<i64>, Refusal> {
         let caller = self.request.caller()?;
         let mut missing = Vec::new();
         for id in ids {
             let lock = Sql::new("SELECT 1 FROM object_classes WHERE id = $1 FOR UPDATE").arg(*id);
             let is_owned = caller.is_super() || owns_class(self.conn, caller.user, *id)?;
-            if !is_owned || self.conn.opt(&lock, |_| Ok(()))?.is_none() {
+            if !is_owned || self.conn.query_optional(&lock, |_| Ok(()))?.is_none() {
                 missing.push(*id);
             }
         }
         Ok(missing)
     }
 
-    fn is_taken(&mut self, _: &Field, _: &Value) -> Result<bool, Refusal> {
+    fn is_taken(&mut self, _: &Field, _: &CheckedValue) -> Result<bool, Refusal> {
         Ok(false)
     }
 }
 
 impl PluginConfig {
     /// Inserts the row of the form; its id.
-    pub fn insert(&self, conn: &mut Conn) -> Result<i64, Error> {
+    pub fn insert(&self, conn: &mut Conn) -> Result<i64, StoreError> {
         let sql = Sql::new(
             "INSERT INTO task_forms(task_type, class_id, prompt, allow_comment, approval_required, approval_conditions, \
              configuration, instructions) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id",
         );
         let sql = sql.arg(self.task_type.as_str()).arg(self.class).arg(self.prompt.as_str());
         let sql = sql.arg(self.allow_comment).arg(self.approval_required).arg(json!(self.conditions).to_string());
-        conn.one(&sql.arg(self.configuration.as_str()).arg(self.instructions.as_str()), |row| row.int(0))
+        conn.query_one(&sql.arg(self.configuration.as_str()).arg(self.instructions.as_str()), |row| row.int(0))
     }
 
     /// What the administration log tells of it: all but the questions of a form, which may be long.
-    pub fn logged(&self) -> Json {
+    pub fn to_log_json(&self) -> Json {
         let mut logged = json!({
             TASK_TYPE.name(): self.task_type,
             CONDITIONS: self.conditions.iter().map(|name| json!({CONDITION.name(): name})).collect::<Json>(),
@@ -341,7 +341,7 @@ pub const COLUMNS: &str = "(SELECT f.task_type FROM task_forms f WHERE f.id = t.
     (SELECT f.approval_required FROM task_forms f WHERE f.id = t.form)";
 
 /// Writes a form from its columns, which begin at `at`.
-pub fn write(out: &mut Writer, row: &Cell<'_>, at: usize) -> Result<(), Error> {
+pub fn write(out: &mut JsonWriter, row: &RowCells<'_>, at: usize) -> Result<(), StoreError> {
     let task_type = row.text(at)?.unwrap_or_default();
     out.raw("{").name(TASK_TYPE.name()).text(task_type);
     out.name(CONFIGURATION).raw(row.text(at + 1)?.unwrap_or("null"));

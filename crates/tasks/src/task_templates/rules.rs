@@ -8,8 +8,8 @@ use jiff::civil::Date;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
-use resource::items::{accept_fields, accept_items, item, list_schema, schema_of, shown};
-use resource::{Changes, Errors, Field, Key, Kind, Resource, Value, message};
+use resource::items::{accept_fields, accept_items, item, list_schema, object_json, schema_of};
+use resource::{Changes, CheckedValue, Errors, Field, FieldKey, FieldKind, Resource, message};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
@@ -32,9 +32,9 @@ pub static REMINDER: LazyLock<Resource> = LazyLock::new(|| {
     item(
         "TaskReminder",
         [
-            Field::new("notice_type", Kind::choices(NOTICE_TYPES)).required(),
-            Field::new("time_unit", Kind::choices(UNITS)).required(),
-            Field::new("time_value", Kind::Integer { min: 0, max: 100 }).required(),
+            Field::new("notice_type", FieldKind::choices(NOTICE_TYPES)).required(),
+            Field::new("time_unit", FieldKind::choices(UNITS)).required(),
+            Field::new("time_value", FieldKind::Integer { min: 0, max: 100 }).required(),
         ],
     )
 });
@@ -44,8 +44,8 @@ pub static RENEWAL: LazyLock<Resource> = LazyLock::new(|| {
     item(
         "TaskRenewal",
         [
-            Field::new("renewal_time_unit", Kind::choices(UNITS)).nullable(),
-            Field::new("renewal_time_value", Kind::Integer { min: 0, max: 100 }).nullable(),
+            Field::new("renewal_time_unit", FieldKind::choices(UNITS)).nullable(),
+            Field::new("renewal_time_value", FieldKind::Integer { min: 0, max: 100 }).nullable(),
         ],
     )
 });
@@ -59,7 +59,7 @@ pub fn renewals_schema() -> Json {
 }
 
 /// Which fields each choice needs.
-static NEEDED: [(&Key<String>, &str, &[&str]); 6] = [
+static NEEDED: [(&FieldKey<String>, &str, &[&str]); 6] = [
     (&COMPLETE_BY, "date", &["complete_by_date"]),
     (&COMPLETE_BY, "time_frame", &["complete_by_time_unit", "complete_by_time_value"]),
     (&EXPIRY, "time_frame", &["expiry_time_unit", "expiry_time_value", "expiry_time_rel_to"]),
@@ -75,14 +75,14 @@ pub fn accept(
     before: Option<(i64, &Changes)>,
 ) -> Result<(Changes, Errors), Refusal> {
     let body = request.object()?;
-    let own = body.clone().only(|name| ![PLUGIN_CONFIG, REMINDERS, RENEWALS].contains(&name));
-    let accepted = rows::accepted(conn, &TEMPLATE, &own, before.map(|(id, _)| id))?;
+    let own = body.clone().filter_members(|name| ![PLUGIN_CONFIG, REMINDERS, RENEWALS].contains(&name));
+    let accepted = rows::check_body(conn, &TEMPLATE, &own, before.map(|(id, _)| id))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     for (name, item) in [(REMINDERS, &REMINDER), (RENEWALS, &RENEWAL)] {
         if let Some(sent) = body.get(name) {
             let items = accept_items(item, name, sent, MAX_ITEMS, &mut errors, accept_fields);
-            let items = items.iter().map(|values| shown(item, values)).collect();
-            changes.insert(name, Value::Json(items));
+            let items = items.iter().map(|values| object_json(item, values)).collect();
+            changes.insert(name, CheckedValue::Json(items));
         }
     }
     check_dates(&changes, request.now, &mut errors);
@@ -93,7 +93,7 @@ pub fn accept(
 /// Refuses dates that do not lie in the future. Today does not.
 fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
     for name in ["complete_by_date", "expiry_date"] {
-        if let Some(Value::Text(date)) = sent.value(name)
+        if let Some(CheckedValue::Text(date)) = sent.value(name)
             && !date.parse::<Date>().is_ok_and(|date| moments::is_future(date, now))
         {
             errors.add(name, "Date must be in the future.");
@@ -103,13 +103,14 @@ fn check_dates(sent: &Changes, now: i64, errors: &mut Errors) {
 
 /// Refuses a choice without the fields that it needs, as the template will be.
 fn check_choices(before: Option<&Changes>, sent: &Changes, errors: &mut Errors) {
-    let value = |name: &str| sent.value(name).or_else(|| before?.value(name)).filter(|value| **value != Value::Null);
+    let value =
+        |name: &str| sent.value(name).or_else(|| before?.value(name)).filter(|value| **value != CheckedValue::Null);
     for (choice, chosen, needed) in NEEDED {
-        if errors.has(choice.name()) || value(choice.name()) != Some(&Value::from(chosen)) {
+        if errors.has_field(choice.name()) || value(choice.name()) != Some(&CheckedValue::from(chosen)) {
             continue;
         }
         for name in needed {
-            if value(name).is_none() && !errors.has(name) {
+            if value(name).is_none() && !errors.has_field(name) {
                 errors.add(name, message::REQUIRED);
             }
         }
@@ -124,7 +125,7 @@ pub fn refuse_automatic(errors: &mut Errors) {
 /// Refuses one more automatic template of a class, whose row is locked, than there may be.
 pub fn check_automatic(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
     let count = Sql::new("SELECT count(*) FROM task_templates WHERE automatic_class = $1").arg(class);
-    match conn.one(&count, |row| row.int(0))? < MAX_AUTOMATIC {
+    match conn.query_one(&count, |row| row.int(0))? < MAX_AUTOMATIC {
         true => Ok(()),
         false => {
             let text = format!("Limit of {MAX_AUTOMATIC} automatic templates has been exceeded.");

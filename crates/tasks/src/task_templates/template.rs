@@ -4,11 +4,11 @@ use super::form::TT_UPDATE;
 use crate::moments::{CompleteBy, Expiry, Notice, Plan, Reminder, TimeFrame, Unit};
 use records::visible_records::slot;
 use serde_json::Value as Json;
-use store::{Conn, Error, Row, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// A template as far as its tasks follow from it.
 #[derive(Clone)]
-pub struct Template {
+pub struct TaskTemplate {
     pub id: i64,
     pub name: String,
     pub description: String,
@@ -27,17 +27,17 @@ const SELECT: &str = "SELECT t.id, t.name, t.description, t.form, f.task_type, f
     t.expiry_periodic_day, t.expiry_periodic_month, t.reminders, t.renewals \
     FROM task_templates t JOIN task_forms f ON f.id = t.form WHERE ";
 
-impl Template {
+impl TaskTemplate {
     /// The template with this id.
-    pub fn load(conn: &mut Conn, id: i64) -> Result<Option<Template>, Error> {
+    pub fn load(conn: &mut Conn, id: i64) -> Result<Option<TaskTemplate>, StoreError> {
         let mut sql = Sql::new(SELECT);
-        conn.opt(sql.push("t.id = ").bind(id), read)
+        conn.query_optional(sql.push("t.id = ").bind(id), read)
     }
 
     /// The templates that make a task for each new record of a class. They stay until the end of the transaction.
-    pub fn automatic_of(conn: &mut Conn, class: i64) -> Result<Vec<Template>, Error> {
+    pub fn automatic_of(conn: &mut Conn, class: i64) -> Result<Vec<TaskTemplate>, StoreError> {
         let mut sql = Sql::new(SELECT);
-        conn.all(sql.push("t.automatic_class = ").bind(class).push(" ORDER BY t.id FOR SHARE"), read)
+        conn.query_all(sql.push("t.automatic_class = ").bind(class).push(" ORDER BY t.id FOR SHARE"), read)
     }
 
     /// Whether its tasks change a record.
@@ -46,12 +46,12 @@ impl Template {
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Template, Error> {
-    let text = |at: usize| Ok::<_, Error>(row.opt_text(at)?.unwrap_or("").to_owned());
-    let frame = |at: usize| -> Result<Option<TimeFrame>, Error> {
+fn read(row: &Row<'_>) -> Result<TaskTemplate, StoreError> {
+    let text = |at: usize| Ok::<_, StoreError>(row.opt_text(at)?.unwrap_or("").to_owned());
+    let frame = |at: usize| -> Result<Option<TimeFrame>, StoreError> {
         Ok(unit(row.opt_text(at)?).zip(row.opt_int(at + 1)?).map(|(unit, value)| TimeFrame { unit, value }))
     };
-    let date = |at: usize| Ok::<_, Error>(row.opt_text(at)?.and_then(|date| date.parse().ok()));
+    let date = |at: usize| Ok::<_, StoreError>(row.opt_text(at)?.and_then(|date| date.parse().ok()));
     let complete_by = match row.text(6)? {
         "date" => date(7)?.map(CompleteBy::Date),
         "time_frame" => frame(8)?.map(CompleteBy::TimeFrame),
@@ -67,7 +67,7 @@ fn read(row: &Row<'_>) -> Result<Template, Error> {
         Some("annually") => row.opt_int(17)?.zip(row.opt_int(16)?).map(|(month, day)| Expiry::Annually(month, day)),
         _ => None,
     };
-    Ok(Template {
+    Ok(TaskTemplate {
         id: row.int(0)?,
         name: text(1)?,
         description: text(2)?,
@@ -117,7 +117,7 @@ fn renewal(item: &Json) -> Option<TimeFrame> {
 }
 
 /// Counts tasks that were made of a template. It comes last, since others may wait for its row.
-pub fn count_tasks(conn: &mut Conn, template: i64, more: i64, now: i64) -> Result<(), Error> {
+pub fn count_tasks(conn: &mut Conn, template: i64, more: i64, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "INSERT INTO task_template_counts(template, slot, n, last_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (template, slot) DO UPDATE SET n = task_template_counts.n + excluded.n, last_at = excluded.last_at",

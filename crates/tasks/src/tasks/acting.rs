@@ -3,13 +3,13 @@
 
 use super::assignees;
 use super::counts;
-use super::held::{self, HeldTask};
-use super::log::{self, Source};
-use super::response::{self, Accepted, RESPONSE, check_form, check_update};
+use super::held::{self, TaskAccess};
+use super::log::{self, ActorKind};
+use super::response::{self, CheckedResponse, RESPONSE, check_form, check_update};
 use super::task::{self, CANCELED, COMPLETED, EXPIRED, IN_APPROVAL, OPEN, REJECTED};
 use crate::one_time;
 use crate::schedule;
-use crate::task_templates::form::Form;
+use crate::task_templates::form::TemplateForm;
 use http::StatusCode;
 use identity::{as_caller, is_active};
 use kit::answer::Outcome;
@@ -17,8 +17,8 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use records::rights::{EDIT, TASKS_COMPLETE, TASKS_EDIT};
-use records::single_records::{Held as HeldRecord, write_values};
-use resource::{Errors, Field, Kind, Object, Value, check_value, message, openapi, time};
+use records::single_records::{RecordAccess as HeldRecord, write_values};
+use resource::{CheckedValue, Errors, Field, FieldKind, SentObject, check_value, message, openapi, time};
 use serde_json::{Map, Value as Json, json};
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql};
@@ -26,7 +26,7 @@ use store::{Conn, Sql};
 const COMMENT: &str = "comment";
 const CONDITION: &str = "condition";
 
-static COMMENT_FIELD: LazyLock<Field> = LazyLock::new(|| Field::new(COMMENT, Kind::text(4_000)).nullable());
+static COMMENT_FIELD: LazyLock<Field> = LazyLock::new(|| Field::new(COMMENT, FieldKind::text(4_000)).nullable());
 
 pub fn routes() -> Vec<Route> {
     let action = |path, summary, handler, permission| {
@@ -38,10 +38,10 @@ pub fn routes() -> Vec<Route> {
     let decision = || Schema::Json(decision_schema);
     vec![
         action("/api/tasks/{task_id}/complete/", "Complete", complete, "tasks.complete")
-            .takes(Schema::Json(completion_schema))
+            .with_body(Schema::Json(completion_schema))
             .for_narrowed(),
-        action("/api/tasks/{task_id}/approve/", "Approve", approve, "tasks.edit").takes(decision()),
-        action("/api/tasks/{task_id}/reject/", "Reject", reject, "tasks.edit").takes(decision()),
+        action("/api/tasks/{task_id}/approve/", "Approve", approve, "tasks.edit").with_body(decision()),
+        action("/api/tasks/{task_id}/reject/", "Reject", reject, "tasks.edit").with_body(decision()),
         action("/api/tasks/{task_id}/cancel/", "Cancel", cancel, "tasks.edit"),
         action("/api/tasks/{task_id}/reopen/", "Reopen", reopen, "tasks.edit"),
     ]
@@ -74,20 +74,20 @@ fn decision_schema() -> Json {
 }
 
 /// 400 unless the task is in one of these states.
-pub fn is_in(task: &HeldTask, states: &[&str]) -> Result<(), Refusal> {
+pub fn require_state(task: &TaskAccess, states: &[&str]) -> Result<(), Refusal> {
     match states.contains(&task.status.as_str()) {
         true => Ok(()),
-        false => Err(Refusal::bad("Action is not available.")),
+        false => Err(Refusal::bad_request("Action is not available.")),
     }
 }
 
-fn comment(body: &Object<'_>, form: &Form, errors: &mut Errors) -> Option<String> {
+fn comment(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> Option<String> {
     let sent = body.get(COMMENT)?;
     match check_value(&COMMENT_FIELD, sent) {
         Err(messages) => messages.into_iter().for_each(|message| errors.add(COMMENT, message)),
-        Ok(Value::Text(text)) if text.is_empty() => {}
-        Ok(Value::Text(_)) if !form.allow_comment => errors.add(COMMENT, "Comments are not allowed."),
-        Ok(Value::Text(text)) => return Some(text),
+        Ok(CheckedValue::Text(text)) if text.is_empty() => {}
+        Ok(CheckedValue::Text(_)) if !form.allow_comment => errors.add(COMMENT, "Comments are not allowed."),
+        Ok(CheckedValue::Text(text)) => return Some(text),
         Ok(_) => {}
     }
     None
@@ -103,22 +103,22 @@ pub fn complete_with(
     request: &Request,
     conn: &mut Conn,
     id: i64,
-    body: Result<Object<'_>, Refusal>,
-) -> Result<HeldTask, Refusal> {
+    body: Result<SentObject<'_>, Refusal>,
+) -> Result<TaskAccess, Refusal> {
     let (mut task, record) = held::for_change(request, conn, id)?;
-    task.needs(TASKS_COMPLETE)?;
-    is_in(&task, &[OPEN])?;
-    let form = Form::load(conn, task.form)?;
+    task.require(TASKS_COMPLETE)?;
+    require_state(&task, &[OPEN])?;
+    let form = TemplateForm::load(conn, task.form)?;
     let record = record.filter(|_| form.is_update());
     let (body, mut errors) = (body?, Errors::new());
     let comment = comment(&body, &form, &mut errors);
     let checked = match response::read(body.get(RESPONSE)) {
         Err(wrong) => Err(wrong),
-        Ok(text) => checked(request, conn, &task, &form, record.as_ref(), &text)?,
+        Ok(text) => check_response(request, conn, &task, &form, record.as_ref(), &text)?,
     };
     let accepted = checked.map_err(|wrong| errors.merge(wrong)).ok().filter(|_| errors.is_empty());
     let Some(accepted) = accepted else { return Err(errors.into()) };
-    response::keep(request, conn, task.id, &accepted)?;
+    response::update_references(request, conn, task.id, &accepted)?;
     let sql = Sql::new("UPDATE tasks SET response = $1, comment = $2 WHERE id = $3");
     conn.exec(&sql.arg(accepted.text.as_str()).arg(comment.clone()).arg(task.id))?;
     (task.completed_at, task.completed_by) = (Some(request.now), Some(request.caller()?.user));
@@ -136,14 +136,14 @@ pub fn complete_with(
 }
 
 /// Checks an answer: as the values of the task's record, or as any JSON.
-fn checked(
+fn check_response(
     request: &Request,
     conn: &mut Conn,
-    task: &HeldTask,
-    form: &Form,
+    task: &TaskAccess,
+    form: &TemplateForm,
     record: Option<&HeldRecord>,
     text: &str,
-) -> response::Checked {
+) -> response::CheckOutcome {
     match record {
         Some(record) => check_update(request, conn, task, form, record, text),
         None => check_form(request, conn, task, text),
@@ -154,7 +154,7 @@ fn write_record(
     request: &Request,
     conn: &mut Conn,
     record: Option<&HeldRecord>,
-    accepted: Accepted,
+    accepted: CheckedResponse,
 ) -> Result<(), Refusal> {
     match (record, accepted.change) {
         (Some(record), Some(change)) => write_values(request, conn, record, change),
@@ -173,17 +173,17 @@ fn reject(request: &Request, conn: &mut Conn) -> Outcome {
 /// Approves or rejects what somebody else has completed.
 fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str) -> Outcome {
     let (mut task, record) = held::for_change(request, conn, request.id())?;
-    task.needs(TASKS_EDIT)?;
-    is_in(&task, &[IN_APPROVAL])?;
+    task.require(TASKS_EDIT)?;
+    require_state(&task, &[IN_APPROVAL])?;
     let caller = request.caller()?.user;
     if task.completed_by == Some(caller) {
         return Err(Refusal::forbidden());
     }
     // An account may have been deactivated because its answers cannot be trusted.
     if status == COMPLETED && !is_active(conn, task.completed_by.unwrap_or(0))? {
-        return Err(Refusal::bad("The account that completed the task is not active."));
+        return Err(Refusal::bad_request("The account that completed the task is not active."));
     }
-    let form = Form::load(conn, task.form)?;
+    let form = TemplateForm::load(conn, task.form)?;
     let record = record.filter(|_| form.is_update());
     let (body, mut errors) = (request.object()?, Errors::new());
     let condition = condition(&body, &form, &mut errors);
@@ -192,10 +192,10 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
     if status == COMPLETED && record.is_some() {
         // Checked again as if the completer wrote it; the approver is the source of the event.
         let sql = Sql::new("SELECT response FROM tasks WHERE id = $1").arg(task.id);
-        let text = conn.one(&sql, |row| Ok(row.opt_text(0)?.unwrap_or("{}").to_owned()))?;
+        let text = conn.query_one(&sql, |row| Ok(row.opt_text(0)?.unwrap_or("{}").to_owned()))?;
         let completer = as_caller(conn, task.completed_by.unwrap_or(caller))?;
-        let of_completer = request.by(Arc::new(completer));
-        let accepted = checked(&of_completer, conn, &task, &form, record.as_ref(), &text)??;
+        let of_completer = request.with_caller(Arc::new(completer));
+        let accepted = check_response(&of_completer, conn, &task, &form, record.as_ref(), &text)??;
         write_record(request, conn, record.as_ref(), accepted)?;
     }
     let sql = Sql::new(
@@ -210,7 +210,7 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
 }
 
 /// The condition that a decision names: one of the form's, or none where the form has none.
-fn condition(body: &Object<'_>, form: &Form, errors: &mut Errors) -> Option<String> {
+fn condition(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> Option<String> {
     let sent = body.get(CONDITION);
     let Some(sent) = sent.filter(|sent| !sent.is_null()) else {
         if !form.approval_conditions.is_empty() {
@@ -220,27 +220,27 @@ fn condition(body: &Object<'_>, form: &Form, errors: &mut Errors) -> Option<Stri
     };
     let known = sent.as_str().filter(|name| form.approval_conditions.iter().any(|known| known == name.trim()));
     if known.is_none() {
-        errors.add(CONDITION, message::choice(sent.in_message()));
+        errors.add(CONDITION, message::choice(sent.message_text()));
     }
     known.map(|name| name.trim().to_owned())
 }
 
 fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
     let (mut task, _) = held::for_change(request, conn, request.id())?;
-    task.needs(TASKS_EDIT)?;
-    is_in(&task, &[OPEN, IN_APPROVAL])?;
+    task.require(TASKS_EDIT)?;
+    require_state(&task, &[OPEN, IN_APPROVAL])?;
     change_status(request, conn, &mut task, CANCELED, "cancel", Map::new())?;
     answer(request, conn, &task)
 }
 
 fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
     let (mut task, _) = held::for_change(request, conn, request.id())?;
-    task.needs(TASKS_EDIT)?;
-    let changes_record = Form::load(conn, task.form)?.is_update();
-    if changes_record && !task.may(EDIT) {
+    task.require(TASKS_EDIT)?;
+    let changes_record = TemplateForm::load(conn, task.form)?.is_update();
+    if changes_record && !task.allows(EDIT) {
         return Err(Refusal::forbidden());
     }
-    is_in(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
+    require_state(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
     (task.completed_at, task.completed_by) = (None, None);
     // An expiry that counts from the completion comes with the next one; one that has passed would end the task at once.
     let expires_at = task.expires_at.filter(|at| task.plan.expires_after.is_none() && *at > request.now);
@@ -250,7 +250,7 @@ fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
         task.expires_at = expires_at;
     }
     change_status(request, conn, &mut task, OPEN, "reopen", changes)?;
-    let assigned = assignees::of_task(conn, task.id)?;
+    let assigned = assignees::load_task_principals(conn, task.id)?;
     one_time::invite(request, conn, assigned.into_iter().map(|principal| (task.id, principal)).collect())?;
     answer(request, conn, &task)
 }
@@ -259,7 +259,7 @@ fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
 fn change_status(
     request: &Request,
     conn: &mut Conn,
-    task: &mut HeldTask,
+    task: &mut TaskAccess,
     status: &'static str,
     action: &str,
     mut changes: Map<String, Json>,
@@ -267,7 +267,7 @@ fn change_status(
     changes.insert("status".to_owned(), json!([task.status, status]));
     task.status = status.to_owned();
     if let Some(time) = task.plan.expires_after.filter(|_| status == COMPLETED) {
-        let expires_at = time.after(request.now);
+        let expires_at = time.add_to(request.now);
         changes.insert("expires_at".to_owned(), json!([task.expires_at.map(time::show), time::show(expires_at)]));
         task.expires_at = Some(expires_at);
     }
@@ -284,10 +284,10 @@ fn change_status(
     if ![OPEN, IN_APPROVAL].contains(&status) {
         one_time::end(request, conn, &[task.id], None)?;
     }
-    log::write(request, conn, task.id, Source::Caller, action, changes)
+    log::write(request, conn, task.id, ActorKind::Caller, action, changes)
 }
 
 /// The task as it is now. Whoever has just done something with it may not be able to view it any more.
-fn answer(request: &Request, conn: &mut Conn, task: &HeldTask) -> Outcome {
+fn answer(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Outcome {
     task::answer(request, conn, StatusCode::OK, task.id, task.actions)
 }

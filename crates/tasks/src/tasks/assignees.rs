@@ -9,27 +9,27 @@ use kit::app::App;
 use kit::build::Build;
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::limits;
-use kit::reactions::{Reaction, When};
+use kit::reactions::{Reaction, ReactionTime};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use resource::{Changes, Errors, Object, Query, message};
+use resource::{Changes, Errors, Query, SentObject, message};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 /// The columns of an assignee.
 pub const COLUMNS: [&str; 6] = ["task", "principal", "status", "due_at", "class_id", "record_n"];
 
 /// What a body says about assignees; `None`: nothing.
 #[derive(Default)]
-pub struct Sent {
+pub struct AssigneeChange {
     pub users: Option<Vec<i64>>,
     pub groups: Option<Vec<i64>>,
 }
 
-impl Sent {
+impl AssigneeChange {
     /// Whether it says anything.
     pub fn is_any(&self) -> bool {
         self.users.is_some() || self.groups.is_some()
@@ -41,7 +41,7 @@ impl Sent {
     }
 
     /// A body without more assignees than the build allows, and the messages about them.
-    pub fn bounded<'a>(conn: &mut Conn, mut body: Object<'a>) -> Result<(Object<'a>, Errors), Error> {
+    pub fn bounded<'a>(conn: &mut Conn, mut body: SentObject<'a>) -> Result<(SentObject<'a>, Errors), StoreError> {
         let mut errors = Errors::new();
         let names = [ASSIGNEES.name(), GROUPS.name()];
         let counts = names.map(|name| body.get(name).and_then(|sent| Some(sent.as_list(0)?.1)).unwrap_or(0));
@@ -53,7 +53,7 @@ impl Sent {
             let most = usize::try_from(most).unwrap_or(0);
             if count > most {
                 errors.add(name, message::too_many(most));
-                body = body.only(|sent| sent != name);
+                body = body.filter_members(|sent| sent != name);
             }
         }
         Ok((body, errors))
@@ -61,16 +61,16 @@ impl Sent {
 
     /// Takes the assignees out of checked values. Users and groups that the caller may not list are unknown to him; those in
     /// `held` stay whoever they are.
-    pub fn take(
+    pub fn extract_from(
         request: &Request,
         conn: &mut Conn,
         changes: &mut Changes,
         held: &BTreeSet<i64>,
         errors: &mut Errors,
-    ) -> Result<Sent, Refusal> {
-        let sent = Sent { users: changes.get(&ASSIGNEES), groups: changes.get(&GROUPS) };
-        changes.take(ASSIGNEES.name());
-        changes.take(GROUPS.name());
+    ) -> Result<AssigneeChange, Refusal> {
+        let sent = AssigneeChange { users: changes.get(&ASSIGNEES), groups: changes.get(&GROUPS) };
+        changes.remove_value(ASSIGNEES.name());
+        changes.remove_value(GROUPS.name());
         if !sent.is_any() {
             return Ok(sent);
         }
@@ -80,15 +80,15 @@ impl Sent {
             let Some(ids) = ids else { continue };
             let sign = if principals == Principals::Users { 1 } else { -1 };
             let new: Vec<i64> = ids.iter().copied().filter(|id| !held.contains(&(sign * id))).collect();
-            let known = principals.look_up(conn, request.caller()?, &new)?;
+            let known = principals.load(conn, request.caller()?, &new)?;
             let is_unknown = |id: &&i64| known.get(id).is_none_or(|found| !found.is_listed);
-            new.iter().filter(is_unknown).for_each(|id| errors.add(name, message::pk(id)));
+            new.iter().filter(is_unknown).for_each(|id| errors.add(name, message::invalid_id_message(id)));
         }
         Ok(sent)
     }
 
     /// The principals that it leads to from those that are there.
-    pub fn after(&self, before: &BTreeSet<i64>) -> BTreeSet<i64> {
+    pub fn apply_to(&self, before: &BTreeSet<i64>) -> BTreeSet<i64> {
         let kept = |is_user: bool| before.iter().copied().filter(move |id| (*id > 0) == is_user).collect::<Vec<_>>();
         let users = self.users.clone().unwrap_or_else(|| kept(true));
         let groups = match &self.groups {
@@ -100,9 +100,9 @@ impl Sent {
 }
 
 /// The principals to whom a task is assigned.
-pub fn of_task(conn: &mut Conn, task: i64) -> Result<BTreeSet<i64>, Error> {
+pub fn load_task_principals(conn: &mut Conn, task: i64) -> Result<BTreeSet<i64>, StoreError> {
     let sql = Sql::new("SELECT principal FROM task_assignees WHERE task = $1").arg(task);
-    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
 }
 
 /// Those of a set of principals that are users (or groups), by their own ids.
@@ -122,15 +122,17 @@ pub fn set(
     let new: Vec<i64> = after.difference(before).copied().collect();
     let gone: Vec<i64> = before.difference(after).copied().collect();
     counts::remove(conn, &[task])?;
-    let due_at = due_at.map_or(Value::Null, Value::Int);
+    let due_at = due_at.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
     let sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE id = $1").arg(task);
-    let place = conn.one(&sql, |row| Ok([row.opt_int(0)?, row.opt_int(1)?]))?;
-    let [class, n] = place.map(|number| number.map_or(Value::Null, Value::Int));
-    let row = |id: &i64| [Value::Int(task), Value::Int(*id), Value::Text(status), due_at, class, n];
+    let place = conn.query_one(&sql, |row| Ok([row.opt_int(0)?, row.opt_int(1)?]))?;
+    let [class, n] = place.map(|number| number.map_or(BorrowedArgument::Null, BorrowedArgument::Int));
+    let row = |id: &i64| {
+        [BorrowedArgument::Int(task), BorrowedArgument::Int(*id), BorrowedArgument::Text(status), due_at, class, n]
+    };
     conn.insert_rows("task_assignees", &COLUMNS, &new.iter().map(row).collect::<Vec<_>>(), "")?;
     if !gone.is_empty() {
         let mut sql = Sql::new("DELETE FROM task_assignees WHERE task = ");
-        conn.exec(sql.bind(task).push(" AND principal").any(gone.clone()))?;
+        conn.exec(sql.bind(task).push(" AND principal").push_any(gone.clone()))?;
         one_time::end(request, conn, &[task], Some(&gone))?;
     }
     counts::store_audiences(conn, [after].into_iter())?;
@@ -141,13 +143,13 @@ pub fn set(
 }
 
 /// Repeats the status and the due moment of a task beside its assignees, where lists look for them.
-pub fn repeat(conn: &mut Conn, task: i64, status: &str, due_at: Option<i64>) -> Result<(), Error> {
+pub fn repeat(conn: &mut Conn, task: i64, status: &str, due_at: Option<i64>) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE task_assignees SET status = $1, due_at = $2 WHERE task = $3");
     conn.exec(&sql.arg(status).arg(due_at).arg(task)).map(drop)
 }
 
 /// The filters `assignees` of a list.
-pub struct Assigned {
+pub struct AssigneeFilters {
     /// The condition on `tasks t`.
     pub condition: Sql,
     /// Whether what is assigned to the caller is asked for, and nobody else's.
@@ -162,7 +164,7 @@ pub fn is_filter(name: &str) -> bool {
 }
 
 /// The filters `assignees` of a list; `None`: there are none.
-pub fn filter(request: &Request) -> Result<Option<Assigned>, Refusal> {
+pub fn filter(request: &Request) -> Result<Option<AssigneeFilters>, Refusal> {
     const NAMES: [&str; 6] = [
         "assignees",
         "assignees__exact",
@@ -194,7 +196,7 @@ pub fn filter(request: &Request) -> Result<Option<Assigned>, Refusal> {
         is_mine &= includes_me && ids.is_empty() && !is_complement;
         condition.push(if condition.text().is_empty() { "" } else { " AND " });
         condition.push(if is_complement { "t.id NOT IN (" } else { "t.id IN (" });
-        condition.push("SELECT a.task FROM task_assignees a WHERE a.principal").any(ids);
+        condition.push("SELECT a.task FROM task_assignees a WHERE a.principal").push_any(ids);
         if includes_me {
             tokens(condition.push(" OR a.principal IN "), PRINCIPALS, &[("{caller}", caller)]);
         }
@@ -203,7 +205,7 @@ pub fn filter(request: &Request) -> Result<Option<Assigned>, Refusal> {
     errors.refuse()?;
     Ok(match condition.text().is_empty() {
         true => None,
-        false => Some(Assigned { condition, is_mine, query: request.query.without(&NAMES) }),
+        false => Some(AssigneeFilters { condition, is_mine, query: request.query.without_parameters(&NAMES) }),
     })
 }
 
@@ -218,22 +220,25 @@ pub static UNASSIGN: JobKind =
 
 /// Has the assignments of a user removed who is deleted or anonymized.
 pub const ON_USER_LEAVING: Reaction =
-    Reaction { resource: "users", when: When::Leaving, run: |request, conn, id| leave(request, conn, id) };
+    Reaction { resource: "users", when: ReactionTime::Leaving, run: |request, conn, id| leave(request, conn, id) };
 
 /// Has the assignments of a group removed that is deleted.
-pub const ON_GROUP_LEAVING: Reaction =
-    Reaction { resource: "user_groups", when: When::Leaving, run: |request, conn, id| leave(request, conn, -id) };
+pub const ON_GROUP_LEAVING: Reaction = Reaction {
+    resource: "user_groups",
+    when: ReactionTime::Leaving,
+    run: |request, conn, id| leave(request, conn, -id),
+};
 
 fn leave(request: &Request, conn: &mut Conn, principal: i64) -> Result<(), Refusal> {
     if principal > 0 {
         one_time::delete_all_of(conn, principal)?;
     }
     let sql = Sql::new("SELECT 1 FROM task_assignees WHERE principal = $1 LIMIT 1").arg(principal);
-    if conn.opt(&sql, |_| Ok(()))?.is_some() {
+    if conn.query_optional(&sql, |_| Ok(()))?.is_some() {
         let key = principal.to_string();
         let payload = json!({"principal": principal});
         let job = NewJob { kind: &UNASSIGN, payload, key: Some(&key), not_before: request.now };
-        jobs::put(request, conn, &job)?;
+        jobs::enqueue(request, conn, &job)?;
     }
     Ok(())
 }
@@ -246,10 +251,10 @@ async fn unassign(_: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure>
                 "SELECT t.id FROM tasks t WHERE t.id IN (SELECT a.task FROM task_assignees a WHERE a.principal = $1 \
                  ORDER BY a.task LIMIT $2) ORDER BY t.id FOR UPDATE",
             );
-            let tasks = conn.all(&sql.arg(principal).arg(PAGE), |row| row.int(0))?;
+            let tasks = conn.query_all(&sql.arg(principal).arg(PAGE), |row| row.int(0))?;
             remove_from(conn, principal, &tasks).map(|()| tasks.is_empty())
         };
-        match build.db.write::<_, Error>(remove).await {
+        match build.db.write::<_, StoreError>(remove).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(error) => return Err(JobFailure::new(error.to_string())),
@@ -257,20 +262,20 @@ async fn unassign(_: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure>
     }
 }
 
-fn remove_from(conn: &mut Conn, principal: i64, tasks: &[i64]) -> Result<(), Error> {
+fn remove_from(conn: &mut Conn, principal: i64, tasks: &[i64]) -> Result<(), StoreError> {
     counts::remove(conn, tasks)?;
     let mut sql = Sql::new("DELETE FROM task_assignees WHERE principal = ");
-    conn.exec(sql.bind(principal).push(" AND task").any(tasks))?;
+    conn.exec(sql.bind(principal).push(" AND task").push_any(tasks))?;
     let mut left: BTreeMap<i64, BTreeSet<i64>> = tasks.iter().map(|task| (*task, BTreeSet::new())).collect();
     let mut sql = Sql::new("SELECT task, principal FROM task_assignees WHERE task");
-    conn.each(sql.any(tasks), |row| {
+    conn.for_each_row(sql.push_any(tasks), |row| {
         left.entry(row.int(0)?).or_default().insert(row.int(1)?);
         Ok(())
     })?;
     counts::store_audiences(conn, left.values())?;
     let names: Vec<(i64, String)> =
         left.iter().map(|(task, principals)| (*task, counts::audience(principals))).collect();
-    let rows = names.iter().map(|(task, name)| [Value::Text(name), Value::Int(*task)]);
+    let rows = names.iter().map(|(task, name)| [BorrowedArgument::Text(name), BorrowedArgument::Int(*task)]);
     conn.exec_each("UPDATE tasks SET audience = $1 WHERE id = $2", rows, |_| {})?;
     counts::add(conn, tasks)
 }

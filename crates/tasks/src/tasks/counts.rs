@@ -7,7 +7,7 @@ use super::held::PRINCIPALS;
 use kit::rows::sql::tokens;
 use records::visible_records::slot;
 use std::collections::{BTreeMap, BTreeSet};
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
 /// Longer names of audiences are hashed.
@@ -20,18 +20,23 @@ pub fn audience(principals: &BTreeSet<i64>) -> String {
 }
 
 /// Stores who belongs to an audience.
-pub fn store_audiences<'a>(conn: &mut Conn, audiences: impl Iterator<Item = &'a BTreeSet<i64>>) -> Result<(), Error> {
+pub fn store_audiences<'a>(
+    conn: &mut Conn,
+    audiences: impl Iterator<Item = &'a BTreeSet<i64>>,
+) -> Result<(), StoreError> {
     let audiences: BTreeMap<String, &BTreeSet<i64>> =
         audiences.map(|principals| (audience(principals), principals)).collect();
     let mut rows = Vec::new();
     for (name, principals) in &audiences {
-        rows.extend(principals.iter().map(|principal| [Value::Int(*principal), Value::Text(name)]));
+        rows.extend(
+            principals.iter().map(|principal| [BorrowedArgument::Int(*principal), BorrowedArgument::Text(name)]),
+        );
     }
     conn.insert_rows("task_audiences", &["principal", "audience"], &rows, "ON CONFLICT DO NOTHING").map(drop)
 }
 
 /// How many tasks of a class and status there are.
-pub struct Count {
+pub struct TaskCount {
     /// 0: without a record.
     pub class: i64,
     pub status: String,
@@ -39,16 +44,16 @@ pub struct Count {
 }
 
 /// Counts tasks that were made or changed just now.
-pub fn add(conn: &mut Conn, tasks: &[i64]) -> Result<(), Error> {
+pub fn add(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
     write(conn, tasks, 1)
 }
 
 /// Takes tasks out of the counts before their status, their audience or they themselves change. Their rows are locked.
-pub fn remove(conn: &mut Conn, tasks: &[i64]) -> Result<(), Error> {
+pub fn remove(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
     write(conn, tasks, -1)
 }
 
-fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), Error> {
+fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), StoreError> {
     if tasks.is_empty() {
         return Ok(());
     }
@@ -59,9 +64,9 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), Error> {
         " AS BIGINT) * count(*) FROM (SELECT t.audience, COALESCE(t.class_id, 0) AS class_id, t.status FROM tasks t \
          WHERE t.audience <> '' AND t.id",
     );
-    sql.any(tasks).push(" UNION ALL SELECT '', COALESCE(t.class_id, 0), t.status FROM tasks t WHERE t.id");
+    sql.push_any(tasks).push(" UNION ALL SELECT '', COALESCE(t.class_id, 0), t.status FROM tasks t WHERE t.id");
     // In the order of the key, so that transactions seldom wait for each other in a circle.
-    sql.any(tasks).push(
+    sql.push_any(tasks).push(
         ") x GROUP BY x.audience, x.class_id, x.status ORDER BY x.audience, x.class_id, x.status \
          ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
     );
@@ -69,7 +74,7 @@ fn write(conn: &mut Conn, tasks: &[i64], sign: i64) -> Result<(), Error> {
 }
 
 /// The counts of what is assigned to a user, by himself or through a group.
-pub fn of_user(conn: &mut Conn, user: i64) -> Result<Vec<Count>, Error> {
+pub fn load_user_counts(conn: &mut Conn, user: i64) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience IN (SELECT m.audience FROM task_audiences m WHERE m.principal IN ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", user)]);
@@ -78,12 +83,12 @@ pub fn of_user(conn: &mut Conn, user: i64) -> Result<Vec<Count>, Error> {
 }
 
 /// The counts of all tasks of these classes; `None`: of all, without a record, too.
-pub fn of_classes(conn: &mut Conn, classes: Option<&[i64]>) -> Result<Vec<Count>, Error> {
+pub fn load_class_counts(conn: &mut Conn, classes: Option<&[i64]>) -> Result<Vec<TaskCount>, StoreError> {
     let mut sql = Sql::new(COUNTED);
     sql.push("c.audience = ''");
     match classes {
         Some([]) => return Ok(Vec::new()),
-        Some(classes) => drop(sql.push(" AND c.class_id").any(classes)),
+        Some(classes) => drop(sql.push(" AND c.class_id").push_any(classes)),
         None => {}
     }
     read(conn, sql)
@@ -91,13 +96,13 @@ pub fn of_classes(conn: &mut Conn, classes: Option<&[i64]>) -> Result<Vec<Count>
 
 const COUNTED: &str = "SELECT c.class_id, c.status, CAST(sum(c.n) AS BIGINT) FROM task_counts c WHERE ";
 
-fn read(conn: &mut Conn, mut sql: Sql) -> Result<Vec<Count>, Error> {
+fn read(conn: &mut Conn, mut sql: Sql) -> Result<Vec<TaskCount>, StoreError> {
     sql.push(" GROUP BY c.class_id, c.status HAVING sum(c.n) <> 0");
-    conn.all(&sql, |row| Ok(Count { class: row.int(0)?, status: row.text(1)?.to_owned(), n: row.int(2)? }))
+    conn.query_all(&sql, |row| Ok(TaskCount { class: row.int(0)?, status: row.text(1)?.to_owned(), n: row.int(2)? }))
 }
 
 /// The sum of those in these states.
-pub fn sum<'a>(counts: impl IntoIterator<Item = &'a Count>, states: &[&str]) -> i64 {
+pub fn sum<'a>(counts: impl IntoIterator<Item = &'a TaskCount>, states: &[&str]) -> i64 {
     counts.into_iter().filter(|count| states.contains(&count.status.as_str())).map(|count| count.n).sum()
 }
 

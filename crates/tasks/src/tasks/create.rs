@@ -1,15 +1,15 @@
 //! Makes tasks: one that somebody asks for, those of automatic templates for new records, and renewals.
 
-use super::assignees::{self, Sent};
+use super::assignees::{self, AssigneeChange};
 use super::counts;
-use super::held::{ALL_ACTIONS, HeldTask};
-use super::log::{self, Source};
+use super::held::{ALL_ACTIONS, TaskAccess};
+use super::log::{self, ActorKind};
 use super::per_record;
 use super::task::{self, NAME, OBJECT_RECORD, OPEN, TASK, TASK_TEMPLATE};
 use crate::moments::{Expiry, due_at, expires_at};
 use crate::one_time;
 use crate::schedule;
-use crate::task_templates::template::{Template, count_tasks};
+use crate::task_templates::template::{TaskTemplate, count_tasks};
 use http::StatusCode;
 use kit::answer::Outcome;
 use kit::refusal::Refusal;
@@ -17,16 +17,16 @@ use kit::request::Request;
 use kit::rows;
 use records::classes::Class;
 use records::rights::{EDIT, TASKS_ASSIGN, TASKS_CREATE};
-use records::single_records::{Made, for_change};
+use records::single_records::{CreatedRecord, for_change};
 use records::tables;
-use resource::{Errors, fold, message, pk};
+use resource::{Errors, fold, message, parse_id};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeSet, HashMap};
-use store::{Arg, Conn, Error, Sql, Value};
+use store::{Argument, BorrowedArgument, Conn, Sql, StoreError};
 
 /// A record for which a task is made.
 #[derive(Clone, Copy)]
-pub struct OfRecord {
+pub struct TaskRecord {
     pub id: i64,
     pub class: i64,
     /// Its number within the class.
@@ -34,77 +34,77 @@ pub struct OfRecord {
 }
 
 /// A task that is to be made.
-pub struct New {
-    pub record: Option<OfRecord>,
+pub struct NewTask {
+    pub record: Option<TaskRecord>,
     pub name: Option<String>,
     pub principals: BTreeSet<i64>,
     pub created_by: Option<i64>,
 }
 
 pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
-    let body = request.object()?.only(|name| {
+    let body = request.object()?.filter_members(|name| {
         let taken =
             [NAME.name(), TASK_TEMPLATE.name(), OBJECT_RECORD.name(), task::ASSIGNEES.name(), task::GROUPS.name()];
         taken.contains(&name)
     });
     let caller = request.caller()?;
     // The record's row is locked before others, and rights on it are looked at behind the lock.
-    let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(pk) {
+    let record = match body.get(OBJECT_RECORD.name()).filter(|sent| !sent.is_null()).map(parse_id) {
         Some(Ok(id)) => Some((id, for_change(request, conn, id)?)),
         Some(Err(_)) => Some((0, None)),
         None => None,
     };
     match &record {
-        Some((_, Some(held))) => held.needs(TASKS_CREATE)?,
+        Some((_, Some(held))) => held.require(TASKS_CREATE)?,
         Some((_, None)) => {}
-        None => caller.needs("task_templates", "view")?,
+        None => caller.require_permission("task_templates", "view")?,
     }
-    let (body, too_many) = Sent::bounded(conn, body)?;
-    let mut accepted = rows::accepted(conn, &TASK, &body, None)?;
+    let (body, too_many) = AssigneeChange::bounded(conn, body)?;
+    let mut accepted = rows::check_body(conn, &TASK, &body, None)?;
     accepted.errors.merge(too_many);
     let errors = &mut accepted.errors;
     if let Some((id, None)) = &record
-        && !errors.has(OBJECT_RECORD.name())
+        && !errors.has_field(OBJECT_RECORD.name())
     {
-        errors.add(OBJECT_RECORD.name(), message::pk(id));
+        errors.add(OBJECT_RECORD.name(), message::invalid_id_message(id));
     }
-    let sent = Sent::take(request, conn, &mut accepted.changes, &BTreeSet::new(), errors)?;
+    let sent = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &BTreeSet::new(), errors)?;
     let template = match accepted.changes.get(&TASK_TEMPLATE) {
-        Some(id) => Template::load(conn, id)?,
+        Some(id) => TaskTemplate::load(conn, id)?,
         None => None,
     };
     let held = record.and_then(|(_, held)| held);
     if let Some(held) = &held {
-        let changes_record = template.as_ref().is_some_and(Template::is_update);
-        let may = (!sent.names_any() || held.may(TASKS_ASSIGN)) && (!changes_record || held.may(EDIT));
+        let changes_record = template.as_ref().is_some_and(TaskTemplate::is_update);
+        let may = (!sent.names_any() || held.allows(TASKS_ASSIGN)) && (!changes_record || held.allows(EDIT));
         if !may {
             return Err(Refusal::forbidden());
         }
     }
     accepted.errors.refuse()?;
     let template = template.ok_or_else(Refusal::not_found)?;
-    let of = held.as_ref().map(|held| OfRecord { id: held.id, class: held.class.id, n: held.n });
-    of_the_class(&template, of)?;
-    let new = New {
+    let of = held.as_ref().map(|held| TaskRecord { id: held.id, class: held.class.id, n: held.n });
+    check_template_class(&template, of)?;
+    let new = NewTask {
         record: of,
         name: accepted.changes.get(&NAME),
-        principals: sent.after(&BTreeSet::new()),
+        principals: sent.apply_to(&BTreeSet::new()),
         created_by: Some(caller.user),
     };
-    let ids = make(request, conn, &template, &[new], Source::Caller)?;
+    let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
     let id = ids.first().copied().ok_or_else(Refusal::not_found)?;
-    let actions = super::held::look_up(request, conn, id)?.map_or(0, |held: HeldTask| held.actions);
+    let actions = super::held::load(request, conn, id)?.map_or(0, |held: TaskAccess| held.actions);
     task::answer(request, conn, StatusCode::CREATED, id, actions & ALL_ACTIONS)
 }
 
 /// Refuses a template of tasks that change records without a record of its class.
-fn of_the_class(template: &Template, record: Option<OfRecord>) -> Result<(), Refusal> {
+fn check_template_class(template: &TaskTemplate, record: Option<TaskRecord>) -> Result<(), Refusal> {
     let errors = match (template.class, record) {
         (None, _) => return Ok(()),
         (Some(class), Some(record)) if class == record.class => return Ok(()),
-        (Some(_), None) => Errors::of(OBJECT_RECORD.name(), message::REQUIRED),
+        (Some(_), None) => Errors::single(OBJECT_RECORD.name(), message::REQUIRED),
         (Some(_), Some(_)) => {
-            Errors::of("non_field_errors", "Record and task template must belong to the same object class.")
+            Errors::single("non_field_errors", "Record and task template must belong to the same object class.")
         }
     };
     Err(errors.into())
@@ -134,9 +134,9 @@ const COLUMNS: [&str; 17] = [
 pub fn make(
     request: &Request,
     conn: &mut Conn,
-    template: &Template,
-    new: &[New],
-    source: Source,
+    template: &TaskTemplate,
+    new: &[NewTask],
+    source: ActorKind,
 ) -> Result<Vec<i64>, Refusal> {
     let expires = template.expiry.and_then(|expiry| expires_at(expiry, request.now));
     make_expiring(request, conn, template, new, source, expires)
@@ -145,15 +145,15 @@ pub fn make(
 fn make_expiring(
     request: &Request,
     conn: &mut Conn,
-    template: &Template,
-    new: &[New],
-    source: Source,
+    template: &TaskTemplate,
+    new: &[NewTask],
+    source: ActorKind,
     expires: Option<i64>,
 ) -> Result<Vec<i64>, Refusal> {
     let now = request.now;
     let due = Some(due_at(template.complete_by, now));
-    let plan = serde_json::to_string(&template.plan).map_err(|error| Error::Db(error.to_string()))?;
-    let row = |new: &New| -> Vec<Arg> {
+    let plan = serde_json::to_string(&template.plan).map_err(|error| StoreError::Db(error.to_string()))?;
+    let row = |new: &NewTask| -> Vec<Argument> {
         let name = new.name.as_ref().unwrap_or(&template.name);
         vec![
             name.into(),
@@ -175,30 +175,41 @@ fn make_expiring(
             new.created_by.into(),
         ]
     };
-    let rows: Vec<Vec<Arg>> = new.iter().map(row).collect();
+    let rows: Vec<Vec<Argument>> = new.iter().map(row).collect();
     let ids = tables::insert(conn, "tasks", &COLUMNS, &rows, "RETURNING id")?;
-    let mut assigned: Vec<[Value<'_>; 6]> = Vec::new();
+    let mut assigned: Vec<[BorrowedArgument<'_>; 6]> = Vec::new();
     for (id, new) in ids.iter().zip(new) {
-        let due = due.map_or(Value::Null, Value::Int);
+        let due = due.map_or(BorrowedArgument::Null, BorrowedArgument::Int);
         let place = [new.record.map(|record| record.class), new.record.map(|record| record.n)];
-        let [class, n] = place.map(|number| number.map_or(Value::Null, Value::Int));
-        let row = |of: &i64| [Value::Int(*id), Value::Int(*of), Value::Text(OPEN), due, class, n];
+        let [class, n] = place.map(|number| number.map_or(BorrowedArgument::Null, BorrowedArgument::Int));
+        let row = |of: &i64| {
+            [BorrowedArgument::Int(*id), BorrowedArgument::Int(*of), BorrowedArgument::Text(OPEN), due, class, n]
+        };
         assigned.extend(new.principals.iter().map(row));
     }
     conn.insert_rows("task_assignees", &assignees::COLUMNS, &assigned, "")?;
     counts::store_audiences(conn, new.iter().map(|new| &new.principals))?;
-    let logged: Vec<_> = ids.iter().zip(new).map(|(id, new)| (*id, created(template, new, due, expires))).collect();
+    let logged: Vec<_> =
+        ids.iter().zip(new).map(|(id, new)| (*id, creation_log_entry(template, new, due, expires))).collect();
     log::write_many(request, conn, source, "create", logged)?;
     schedule::begin(request, conn, &ids, &template.plan, due, expires)?;
     let assigned = ids.iter().zip(new).flat_map(|(id, new)| new.principals.iter().map(|of| (*id, *of)));
     one_time::invite(request, conn, assigned.collect())?;
     count_tasks(conn, template.id, new.len() as i64, now)?;
     counts::add(conn, &ids)?;
-    per_record::changed(conn, new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)))?;
+    per_record::raise_block_versions(
+        conn,
+        new.iter().filter_map(|new| new.record).map(|record| (record.class, record.n)),
+    )?;
     Ok(ids)
 }
 
-fn created(template: &Template, new: &New, due: Option<i64>, expires: Option<i64>) -> Map<String, Json> {
+fn creation_log_entry(
+    template: &TaskTemplate,
+    new: &NewTask,
+    due: Option<i64>,
+    expires: Option<i64>,
+) -> Map<String, Json> {
     let moment = |at: Option<i64>| at.map(resource::time::show);
     let values = [
         ("name", json!(new.name.as_ref().unwrap_or(&template.name))),
@@ -215,22 +226,27 @@ fn created(template: &Template, new: &New, due: Option<i64>, expires: Option<i64
 }
 
 /// Makes the tasks of the automatic templates of a class for its new records, each assigned to the owner.
-pub fn for_new_records(request: &Request, conn: &mut Conn, class: &Class, records: &[Made]) -> Result<(), Refusal> {
+pub fn for_new_records(
+    request: &Request,
+    conn: &mut Conn,
+    class: &Class,
+    records: &[CreatedRecord],
+) -> Result<(), Refusal> {
     if !class.makes_tasks {
         return Ok(());
     }
-    for template in &Template::automatic_of(conn, class.id)? {
+    for template in &TaskTemplate::automatic_of(conn, class.id)? {
         let created_by = request.caller.as_ref().map(|caller| caller.user);
-        let new: Vec<New> = records
+        let new: Vec<NewTask> = records
             .iter()
-            .map(|record| New {
-                record: Some(OfRecord { id: record.id, class: class.id, n: record.n }),
+            .map(|record| NewTask {
+                record: Some(TaskRecord { id: record.id, class: class.id, n: record.n }),
                 name: None,
                 principals: record.owner.into_iter().collect(),
                 created_by,
             })
             .collect();
-        make(request, conn, template, &new, Source::System)?;
+        make(request, conn, template, &new, ActorKind::System)?;
     }
     Ok(())
 }
@@ -238,25 +254,26 @@ pub fn for_new_records(request: &Request, conn: &mut Conn, class: &Class, record
 /// Renews a task: makes another one of its template for the same record, assigned to the same principals, whose day of a month
 /// or a year is the next one behind the expiry of this task. `None`: the template is gone, another one would last no longer, or
 /// one is open already, for the record or, without one, for the same principals.
-pub fn renew(request: &Request, conn: &mut Conn, task: &HeldTask) -> Result<Option<i64>, Refusal> {
+pub fn renew(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<Option<i64>, Refusal> {
     let mut open = Sql::new("SELECT 1 FROM tasks WHERE template = ");
     open.bind(task.template).push(" AND status IN ('open', 'in_approval') AND record");
     let place =
         Sql::new("SELECT record, class_id, record_n FROM tasks WHERE id = $1 AND record IS NOT NULL").arg(task.id);
-    let record = conn.opt(&place, |row| Ok(OfRecord { id: row.int(0)?, class: row.int(1)?, n: row.int(2)? }))?;
-    let principals = assignees::of_task(conn, task.id)?;
+    let record =
+        conn.query_optional(&place, |row| Ok(TaskRecord { id: row.int(0)?, class: row.int(1)?, n: row.int(2)? }))?;
+    let principals = assignees::load_task_principals(conn, task.id)?;
     let principals = still_there(conn, principals)?;
     match record {
         Some(record) => drop(open.push(" = ").bind(record.id)),
         None => {
             // Whoever renews another such task at the same time waits here; with a record he has waited for its lock.
             let sql = Sql::new("SELECT 1 FROM task_templates WHERE id = $1 FOR NO KEY UPDATE").arg(task.template);
-            conn.opt(&sql, |_| Ok(()))?;
+            conn.query_optional(&sql, |_| Ok(()))?;
             open.push(" IS NULL AND audience = ").bind(counts::audience(&principals));
         }
     }
-    let Some(template) = Template::load(conn, task.template)? else { return Ok(None) };
-    if conn.opt(open.push(" LIMIT 1"), |_| Ok(()))?.is_some() {
+    let Some(template) = TaskTemplate::load(conn, task.template)? else { return Ok(None) };
+    if conn.query_optional(open.push(" LIMIT 1"), |_| Ok(()))?.is_some() {
         return Ok(None);
     }
     let expires = template.expiry.and_then(|expiry| match (expiry, task.expires_at) {
@@ -266,19 +283,19 @@ pub fn renew(request: &Request, conn: &mut Conn, task: &HeldTask) -> Result<Opti
     if expires.is_some() && expires <= task.expires_at {
         return Ok(None);
     }
-    let new = New { record, name: Some(task.name.clone()), principals, created_by: task.created_by };
-    Ok(make_expiring(request, conn, &template, &[new], Source::System, expires)?.first().copied())
+    let new = NewTask { record, name: Some(task.name.clone()), principals, created_by: task.created_by };
+    Ok(make_expiring(request, conn, &template, &[new], ActorKind::System, expires)?.first().copied())
 }
 
 /// Leaves out accounts that are deleted or anonymized, and groups that are deleted.
-fn still_there(conn: &mut Conn, principals: BTreeSet<i64>) -> Result<BTreeSet<i64>, Error> {
+fn still_there(conn: &mut Conn, principals: BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
     let mut there: HashMap<i64, ()> = HashMap::new();
     let mut users = Sql::new("SELECT id FROM users WHERE is_deleted = 0 AND status <> 'anonymized' AND id");
-    users.any(assignees::ids(&principals, true));
+    users.push_any(assignees::ids(&principals, true));
     let mut groups = Sql::new("SELECT -id FROM user_groups WHERE id");
-    groups.any(assignees::ids(&principals, false));
+    groups.push_any(assignees::ids(&principals, false));
     for sql in [users, groups] {
-        conn.each(&sql, |row| {
+        conn.for_each_row(&sql, |row| {
             there.insert(row.int(0)?, ());
             Ok(())
         })?;

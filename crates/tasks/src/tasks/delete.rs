@@ -7,13 +7,13 @@ use super::per_record;
 use super::task;
 use crate::one_time;
 use crate::task_templates::form::remove_unused;
-use files::held::{Ending, release};
+use files::held::{EndedReferences, release};
 use kit::answer::{Answer, Outcome};
 use kit::log;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::rights::TASKS_DELETE;
-use resource::{Field, Kind, Resource, time};
+use resource::{Field, FieldKind, Resource, time};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -21,25 +21,25 @@ use store::{Conn, Sql};
 
 /// A deleted task as the administration log names it.
 static DELETED: LazyLock<Resource> =
-    LazyLock::new(|| Resource::new("tasks", "Task", "tasks", [Field::new("name", Kind::text(100))]));
+    LazyLock::new(|| Resource::new("tasks", "Task", "tasks", [Field::new("name", FieldKind::text(100))]));
 
 pub fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let (task, _) = held::for_change(request, conn, request.id())?;
-    task.needs(TASKS_DELETE)?;
+    task.require(TASKS_DELETE)?;
     task::check_if_match(request, conn, task.id, task.actions)?;
     remove(request, conn, vec![task.id])?;
     Ok(Answer::empty())
 }
 
 /// Deletes the tasks of records that are deleted.
-pub fn of_deleted_records(request: &Request, conn: &mut Conn, records: &[i64]) -> Result<(), Refusal> {
+pub fn delete_tasks_of_records(request: &Request, conn: &mut Conn, records: &[i64]) -> Result<(), Refusal> {
     // Who makes a task for one of them waits, or was waited for: then its task is seen.
     let mut sql = Sql::new("SELECT id FROM records WHERE id");
-    sql.any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
-    conn.each(&sql, |_| Ok(()))?;
+    sql.push_any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
+    conn.for_each_row(&sql, |_| Ok(()))?;
     let mut sql = Sql::new("SELECT id FROM tasks WHERE record");
-    sql.any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
-    let tasks = conn.all(&sql, |row| row.int(0))?;
+    sql.push_any(records.to_vec()).push(" ORDER BY id FOR UPDATE");
+    let tasks = conn.query_all(&sql, |row| row.int(0))?;
     tasks.chunks(1_000).try_for_each(|some| remove(request, conn, some.to_vec()))
 }
 
@@ -49,8 +49,8 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
         return Ok(());
     }
     let mut sql = Sql::new("SELECT id, name, record, status, completed_at, completed_by, form FROM tasks WHERE id");
-    sql.any(tasks.as_slice()).push(" ORDER BY id");
-    let found = conn.all(&sql, |row| {
+    sql.push_any(tasks.as_slice()).push(" ORDER BY id");
+    let found = conn.query_all(&sql, |row| {
         let completion = (row.opt_int(4)?, row.opt_int(5)?);
         Ok((row.int(0)?, row.text(1)?.to_owned(), row.opt_int(2)?, row.text(3)?.to_owned(), completion, row.int(6)?))
     })?;
@@ -74,9 +74,9 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
         forms.insert(form);
     }
     log::write_many(request, conn, "delete", &DELETED, &entries)?;
-    release(request, conn, Ending::OfTasks(tasks.clone()))?;
+    release(request, conn, EndedReferences::OfTasks(tasks.clone()))?;
     let mut sql = Sql::new("SELECT class_id, record_n FROM tasks WHERE class_id IS NOT NULL AND id");
-    let records = conn.all(sql.any(tasks.clone()), |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let records = conn.query_all(sql.push_any(tasks.clone()), |row| Ok((row.int(0)?, row.int(1)?)))?;
     counts::remove(conn, &tasks)?;
     one_time::end(request, conn, &tasks, None)?;
     for text in [
@@ -86,8 +86,8 @@ fn remove(request: &Request, conn: &mut Conn, tasks: Vec<i64>) -> Result<(), Ref
         "DELETE FROM tasks WHERE id",
     ] {
         let mut sql = Sql::new(text);
-        conn.exec(sql.any(tasks.as_slice()))?;
+        conn.exec(sql.push_any(tasks.as_slice()))?;
     }
-    per_record::changed(conn, records.into_iter())?;
+    per_record::raise_block_versions(conn, records.into_iter())?;
     Ok(remove_unused(conn, forms.into_iter().collect())?)
 }

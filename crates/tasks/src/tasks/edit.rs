@@ -1,65 +1,65 @@
 //! Changes of tasks: PATCH, and new links for one-time accounts (`docs/reference/tasks.md`).
 
-use super::acting::is_in;
-use super::assignees::{self, Sent};
-use super::held::{self, HeldTask};
-use super::log::{self, Source};
-use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, Shown, TASK, shape};
+use super::acting::require_state;
+use super::assignees::{self, AssigneeChange};
+use super::held::{self, TaskAccess};
+use super::log::{self, ActorKind};
+use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, TASK, TaskLabels, shape};
 use crate::one_time;
 use crate::schedule;
-use crate::task_templates::form::Form;
+use crate::task_templates::form::TemplateForm;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows;
 use records::rights::{EDIT, TASKS_ASSIGN, TASKS_EDIT};
-use resource::Object;
+use resource::SentObject;
 use serde_json::{Map, json};
 use std::collections::BTreeSet;
 use store::{Conn, Sql};
 
 pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let has_any = |names: &[&str]| {
-        let has_any = |body: Object<'_>| names.iter().any(|name| body.contains_key(name));
+        let has_any = |body: SentObject<'_>| names.iter().any(|name| body.contains_key(name));
         request.object().is_ok_and(has_any)
     };
     let assigns = has_any(&[task::ASSIGNEES.name(), task::GROUPS.name()]);
     let edits = !assigns || has_any(&[NAME.name(), DESCRIPTION, DUE_AT.name(), EXPIRES_AT.name()]);
     let (mut task, _) = held::for_change(request, conn, request.id())?;
     if assigns {
-        task.needs(TASKS_ASSIGN)?;
+        task.require(TASKS_ASSIGN)?;
     }
     if edits {
-        task.needs(TASKS_EDIT)?;
+        task.require(TASKS_EDIT)?;
     }
     let body = request.object()?;
     task::check_if_match(request, conn, task.id, task.actions)?;
-    is_in(&task, &[OPEN, IN_APPROVAL])?;
-    let (body, too_many) = Sent::bounded(conn, body)?;
-    let mut accepted = rows::accepted(conn, &TASK, &body, Some(task.id))?;
+    require_state(&task, &[OPEN, IN_APPROVAL])?;
+    let (body, too_many) = AssigneeChange::bounded(conn, body)?;
+    let mut accepted = rows::check_body(conn, &TASK, &body, Some(task.id))?;
     accepted.errors.merge(too_many);
-    let before = assignees::of_task(conn, task.id)?;
-    let sent = Sent::take(request, conn, &mut accepted.changes, &before, &mut accepted.errors)?;
-    let after = sent.after(&before);
+    let before = assignees::load_task_principals(conn, task.id)?;
+    let sent = AssigneeChange::extract_from(request, conn, &mut accepted.changes, &before, &mut accepted.errors)?;
+    let after = sent.apply_to(&before);
     if !after.is_subset(&before) {
-        may_assign(conn, &task)?;
+        require_assign(conn, &task)?;
     }
     accepted.errors.refuse()?;
     let changes = accepted.changes;
-    let stored = rows::load(conn, &shape(Shown::default()), task.id)?.ok_or_else(Refusal::not_found)?;
+    let stored = rows::load(conn, &shape(TaskLabels::default()), task.id)?.ok_or_else(Refusal::not_found)?;
     rows::update(request, conn, &TASK, task.id, &stored, &changes, &[])?;
-    let told = kit::log::changed(&TASK, &stored, &changes);
+    let told = kit::log::diff_of_edit(&TASK, &stored, &changes);
     if !told.is_empty() {
-        log::write(request, conn, task.id, Source::Caller, "edit", told)?;
+        log::write(request, conn, task.id, ActorKind::Caller, "edit", told)?;
     }
-    if changes.has(&DUE_AT) {
+    if changes.contains(&DUE_AT) {
         task.due_at = changes.get(&DUE_AT);
     }
-    if changes.has(&EXPIRES_AT) {
+    if changes.contains(&EXPIRES_AT) {
         task.expires_at = changes.get(&EXPIRES_AT);
     }
-    if changes.has(&DUE_AT) || changes.has(&EXPIRES_AT) {
+    if changes.contains(&DUE_AT) || changes.contains(&EXPIRES_AT) {
         assignees::repeat(conn, task.id, &task.status, task.due_at)?;
         schedule::reset(request, conn, &task)?;
     }
@@ -68,14 +68,14 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         assignees::set(request, conn, task.id, (&task.status, task.due_at), [&before, &after])?;
     }
     // Whoever takes himself off a task may not view it any more.
-    let actions = held::look_up(request, conn, task.id)?.map_or(0, |task| task.actions);
+    let actions = held::load(request, conn, task.id)?.map_or(0, |task| task.actions);
     task::answer(request, conn, StatusCode::OK, task.id, actions)
 }
 
 /// 403 unless the caller may let somebody answer the task: what changes the record needs the right to edit it.
-fn may_assign(conn: &mut Conn, task: &HeldTask) -> Result<(), Refusal> {
-    let changes_record = Form::load(conn, task.form)?.is_update();
-    if changes_record && !task.may(EDIT) { Err(Refusal::forbidden()) } else { Ok(()) }
+fn require_assign(conn: &mut Conn, task: &TaskAccess) -> Result<(), Refusal> {
+    let changes_record = TemplateForm::load(conn, task.form)?.is_update();
+    if changes_record && !task.allows(EDIT) { Err(Refusal::forbidden()) } else { Ok(()) }
 }
 
 fn log_assignees(
@@ -91,7 +91,7 @@ fn log_assignees(
             changes.insert(name.to_owned(), json!([old, new]));
         }
     }
-    log::write(request, conn, task, Source::Caller, "assign", changes)
+    log::write(request, conn, task, ActorKind::Caller, "assign", changes)
 }
 
 /// The shortest time between two `send-link/` of a task, in microseconds.
@@ -100,15 +100,15 @@ const LINK_PAUSE_US: i64 = 60_000_000;
 /// Sends a new link to each one-time account among the assignees. The former links end.
 pub fn send_link(request: &Request, conn: &mut Conn) -> Outcome {
     let (task, _) = held::for_change(request, conn, request.id())?;
-    task.needs(TASKS_ASSIGN)?;
-    is_in(&task, &[OPEN, IN_APPROVAL])?;
+    task.require(TASKS_ASSIGN)?;
+    require_state(&task, &[OPEN, IN_APPROVAL])?;
     let sql = Sql::new(
         "UPDATE tasks SET links_sent_at = $1 WHERE id = $2 AND (links_sent_at IS NULL OR links_sent_at NOT BETWEEN $3 AND $1)",
     );
     if conn.exec(&sql.arg(request.now).arg(task.id).arg(request.now - LINK_PAUSE_US + 1))? == 0 {
-        return Err(Refusal::bad("A link was sent less than a minute ago."));
+        return Err(Refusal::bad_request("A link was sent less than a minute ago."));
     }
-    let assigned = assignees::of_task(conn, task.id)?;
+    let assigned = assignees::load_task_principals(conn, task.id)?;
     one_time::end(request, conn, &[task.id], None)?;
     one_time::invite(request, conn, assigned.into_iter().map(|principal| (task.id, principal)).collect())?;
     Ok(Answer::empty())

@@ -1,10 +1,10 @@
 //! The files that responses name: `/api/files/response/file/{uuid}/` (`docs/reference/tasks.md`).
 
 use super::held;
-use files::held::{FILE_COLUMNS, File};
+use files::held::{FILE_COLUMNS, StoredFile};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Pending, Route};
+use kit::route::{HandlerFuture, Route};
 use kit::snapshot;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -13,7 +13,7 @@ pub fn routes() -> Vec<Route> {
     vec![Route::download("/api/files/response/file/{uuid}/", download).instance("tasks.view").for_narrowed()]
 }
 
-fn download(request: Arc<Request>) -> Pending {
+fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let file = snapshot::read(&request, find).await?;
         files::send(&request, &file).await
@@ -21,11 +21,12 @@ fn download(request: Arc<Request>) -> Pending {
 }
 
 /// The file of the path; 404 unless the caller may view its task.
-fn find(request: &Request, conn: &mut Conn) -> Result<File, Refusal> {
+fn find(request: &Request, conn: &mut Conn) -> Result<StoredFile, Refusal> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.task FROM files f WHERE f.task IS NOT NULL AND f.uuid = ");
-    let found = conn.opt(sql.bind(request.uuid().to_string()), |row| Ok((File::read(row, 0)?, row.int(4)?)))?;
+    let found =
+        conn.query_optional(sql.bind(request.uuid().to_string()), |row| Ok((StoredFile::read(row, 0)?, row.int(4)?)))?;
     let (file, task) = found.ok_or_else(Refusal::not_found)?;
-    held::look_up(request, conn, task)?.ok_or_else(Refusal::not_found)?;
+    held::load(request, conn, task)?.ok_or_else(Refusal::not_found)?;
     Ok(file)
 }

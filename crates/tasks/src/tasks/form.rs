@@ -1,11 +1,11 @@
 //! What a task shows to its completer: the form of its template, and for updates what the record holds now.
 
-use crate::task_templates::form::Form;
+use crate::task_templates::form::TemplateForm;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::Class;
-use records::single_records::{look_up, shown_values};
-use resource::json::Writer;
+use records::single_records::{load, shown_values};
+use resource::json::JsonWriter;
 use resource::options::{self, BriefEntries};
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -14,10 +14,10 @@ use store::{Conn, Sql};
 pub struct FormJson {
     /// What stands before the entries of the fields; without fields, all of it.
     before: Vec<u8>,
-    fields: Option<Fields>,
+    fields: Option<FormFields>,
 }
 
-struct Fields {
+struct FormFields {
     class: Arc<Class>,
     /// Those that an update changes and that are there.
     aliases: Vec<String>,
@@ -30,9 +30,9 @@ struct Fields {
 /// Reads the form of a task. Whoever may view the task sees what the record holds, whether or not he may view the record.
 pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, Refusal> {
     let sql = Sql::new("SELECT form, record FROM tasks WHERE id = $1").arg(task);
-    let (form, record) = conn.one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
-    let form = Form::load(conn, form)?;
-    let mut out = Writer::with_capacity(512 + form.configuration.len());
+    let (form, record) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
+    let form = TemplateForm::load(conn, form)?;
+    let mut out = JsonWriter::with_capacity(512 + form.configuration.len());
     out.raw("{").name("task_type").text(&form.task_type).name("prompt").text(&form.prompt);
     out.name("allow_comment").bool(form.allow_comment).name("approval_required").bool(form.approval_required);
     out.name("approval_conditions").raw("[");
@@ -52,15 +52,20 @@ pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, R
 }
 
 /// The fields that an update changes, and what the record holds in them. A field that is gone is left out.
-fn fields_of(request: &Request, conn: &mut Conn, form: &Form, record: i64) -> Result<Option<Fields>, Refusal> {
-    let Some(held) = look_up(request, conn, record, false)? else { return Ok(None) };
+fn fields_of(
+    request: &Request,
+    conn: &mut Conn,
+    form: &TemplateForm,
+    record: i64,
+) -> Result<Option<FormFields>, Refusal> {
+    let Some(held) = load(request, conn, record, false)? else { return Ok(None) };
     let mut aliases = form.aliases();
     aliases.retain(|alias| held.class.field(alias).is_some());
     let (values, labels) = shown_values(request, conn, &held, &aliases)?;
-    let mut out = Writer::default();
+    let mut out = JsonWriter::default();
     out.raw("]").name("values").value(&values).name("labels").value(&labels).raw("}");
     let is_brief = request.caller()?.agent.is_some();
-    Ok(Some(Fields { class: held.class, aliases, after: out.into_bytes(), is_brief }))
+    Ok(Some(FormFields { class: held.class, aliases, after: out.into_bytes(), is_brief }))
 }
 
 impl FormJson {
@@ -73,13 +78,13 @@ impl FormJson {
     pub fn pieces(self) -> impl Iterator<Item = Vec<u8>> + Send {
         let FormJson { before, fields } = self;
         let (of, after) = match fields {
-            Some(Fields { class, aliases, after, is_brief }) => (Some((class, aliases, is_brief)), Some(after)),
+            Some(FormFields { class, aliases, after, is_brief }) => (Some((class, aliases, is_brief)), Some(after)),
             None => (None, None),
         };
         let entries = of.into_iter().flat_map(|(class, aliases, is_brief)| {
             let mut brief = is_brief.then(BriefEntries::default);
             aliases.into_iter().enumerate().filter_map(move |(n, alias)| {
-                let field = class.declared(&alias)?;
+                let field = class.resource_field(&alias)?;
                 let entry = match &mut brief {
                     Some(brief) => brief.entry(field).to_string(),
                     None => options::declared_schema(field).to_string(),

@@ -7,9 +7,9 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
 use records::rights::{EDIT, TASKS_ASSIGN, TASKS_COMPLETE, TASKS_CREATE, TASKS_DELETE, TASKS_EDIT, TASKS_VIEW};
-use records::single_records::{self, Held as HeldRecord, actions_on};
+use records::single_records::{self, RecordAccess as HeldRecord, actions_on};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// Every action on a task.
 pub const ALL_ACTIONS: i64 = TASKS_CREATE | TASKS_EDIT | TASKS_VIEW | TASKS_DELETE | TASKS_COMPLETE | TASKS_ASSIGN;
@@ -27,7 +27,7 @@ pub const SHOWN: [(&str, i64); 5] = [
 
 /// A task with what the caller may do.
 #[derive(Clone)]
-pub struct HeldTask {
+pub struct TaskAccess {
     pub id: i64,
     pub name: String,
     pub template: i64,
@@ -45,22 +45,22 @@ pub struct HeldTask {
     pub actions: i64,
 }
 
-impl HeldTask {
-    pub fn may(&self, action: i64) -> bool {
+impl TaskAccess {
+    pub fn allows(&self, action: i64) -> bool {
         self.actions & action == action
     }
 
     /// 403 without an action.
-    pub fn needs(&self, action: i64) -> Result<(), Refusal> {
-        if self.may(action) { Ok(()) } else { Err(Refusal::forbidden()) }
+    pub fn require(&self, action: i64) -> Result<(), Refusal> {
+        if self.allows(action) { Ok(()) } else { Err(Refusal::forbidden()) }
     }
 }
 
 const COLUMNS: &str = "t.id, t.name, t.template, t.form, t.record, t.status, t.due_at, t.expires_at, t.completed_at, \
     t.completed_by, t.created_by, t.plan, t.class_id";
 
-fn read(row: &store::Row<'_>) -> Result<(HeldTask, Option<i64>), Error> {
-    let held = HeldTask {
+fn read(row: &store::Row<'_>) -> Result<(TaskAccess, Option<i64>), StoreError> {
+    let held = TaskAccess {
         id: row.int(0)?,
         name: row.text(1)?.to_owned(),
         template: row.int(2)?,
@@ -79,16 +79,16 @@ fn read(row: &store::Row<'_>) -> Result<(HeldTask, Option<i64>), Error> {
 }
 
 /// Those of these tasks that nobody else has locked, whoever asks, with their rows locked.
-pub fn unlocked(conn: &mut Conn, ids: Vec<i64>) -> Result<BTreeMap<i64, HeldTask>, Error> {
+pub fn unlocked(conn: &mut Conn, ids: Vec<i64>) -> Result<BTreeMap<i64, TaskAccess>, StoreError> {
     let mut sql = Sql::new("SELECT ");
-    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id").any(ids).push(" ORDER BY t.id FOR UPDATE SKIP LOCKED");
-    let tasks = conn.all(&sql, read)?;
+    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id").push_any(ids).push(" ORDER BY t.id FOR UPDATE SKIP LOCKED");
+    let tasks = conn.query_all(&sql, read)?;
     Ok(tasks.into_iter().map(|(task, _)| (task.id, task)).collect())
 }
 
 /// The task of the path; 404 when there is none that the caller may view.
-pub fn of_path(request: &Request, conn: &mut Conn) -> Result<HeldTask, Refusal> {
-    look_up(request, conn, request.id())?.ok_or_else(Refusal::not_found)
+pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<TaskAccess, Refusal> {
+    load(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
 
 /// Locks the row of a task, and before it that of its record, as the deletion of a record does: so rights on it stay as they
@@ -99,12 +99,12 @@ pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldRe
         Some(caller) => from_task(&mut sql, caller, id),
         None => drop(sql.push(" FROM tasks t WHERE t.id = ").bind(id)),
     }
-    let Some(record) = conn.opt(&sql, |row| row.opt_int(0))? else { return Ok(None) };
+    let Some(record) = conn.query_optional(&sql, |row| row.opt_int(0))? else { return Ok(None) };
     let record = match record {
-        Some(record) => single_records::look_up(request, conn, record, true)?,
+        Some(record) => single_records::load(request, conn, record, true)?,
         None => None,
     };
-    conn.opt(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE").arg(id), |_| Ok(()))?;
+    conn.query_optional(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE").arg(id), |_| Ok(()))?;
     Ok(record)
 }
 
@@ -115,22 +115,22 @@ fn from_task(sql: &mut Sql, caller: &Caller, id: i64) {
 }
 
 /// A task for a change, with its record, if there is one, both locked; 404 when there is none that the caller may view.
-pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(HeldTask, Option<HeldRecord>), Refusal> {
+pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(TaskAccess, Option<HeldRecord>), Refusal> {
     request.caller()?.reaches(id)?;
     let record = lock(request, conn, id)?;
-    Ok((look_up(request, conn, id)?.ok_or_else(Refusal::not_found)?, record))
+    Ok((load(request, conn, id)?.ok_or_else(Refusal::not_found)?, record))
 }
 
 /// The task with this id, if the caller may view it; 403 when his session is narrowed to another task.
-pub fn look_up(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldTask>, Refusal> {
+pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<TaskAccess>, Refusal> {
     request.caller()?.reaches(id)?;
     let mut sql = Sql::new("SELECT ");
     sql.push(COLUMNS);
     from_task(&mut sql, request.caller()?, id);
-    let Some((mut held, class)) = conn.opt(&sql, read)? else { return Ok(None) };
+    let Some((mut held, class)) = conn.query_optional(&sql, read)? else { return Ok(None) };
     let of = TaskRef { id, record: held.record, class, created_by: held.created_by };
     held.actions = actions(conn, request.caller()?, &[of])?.remove(&id).unwrap_or(0);
-    Ok(Some(held).filter(|held| held.may(TASKS_VIEW)))
+    Ok(Some(held).filter(|held| held.allows(TASKS_VIEW)))
 }
 
 /// A task as far as rights on it go.
@@ -142,7 +142,7 @@ pub struct TaskRef {
 }
 
 /// What the caller may do with each of these tasks, and with their records.
-pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, Error> {
+pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, StoreError> {
     let records: Vec<(i64, i64)> = tasks.iter().filter_map(|task| task.class.zip(task.record)).collect();
     let on_records = actions_on(conn, caller, &records)?;
     let assigned = assigned(conn, caller, tasks.iter().map(|task| task.id).collect())?;
@@ -167,16 +167,16 @@ pub const PRINCIPALS: &str = "(SELECT CAST({caller} AS BIGINT) UNION ALL SELECT 
 pub fn principals(request: &Request, conn: &mut Conn) -> Result<Vec<i64>, Refusal> {
     let mut sql = Sql::new("SELECT x.* FROM ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", request.caller()?.user)]);
-    Ok(conn.all(sql.push(" x"), |row| row.int(0))?)
+    Ok(conn.query_all(sql.push(" x"), |row| row.int(0))?)
 }
 
 /// Those of these tasks that the caller is assigned to, by himself or through a group; that gives an agent nothing.
-fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<i64>) -> Result<HashSet<i64>, Error> {
+fn assigned(conn: &mut Conn, caller: &Caller, tasks: Vec<i64>) -> Result<HashSet<i64>, StoreError> {
     if tasks.is_empty() || caller.agent.is_some() {
         return Ok(HashSet::new());
     }
     let mut sql = Sql::new("SELECT a.task FROM task_assignees a WHERE a.task");
-    sql.any(tasks).push(" AND a.principal IN ");
+    sql.push_any(tasks).push(" AND a.principal IN ");
     tokens(&mut sql, PRINCIPALS, &[("{caller}", caller.user)]);
-    Ok(conn.all(&sql, |row| row.int(0))?.into_iter().collect())
+    Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
 }

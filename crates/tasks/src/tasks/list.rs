@@ -4,7 +4,7 @@ use super::assignees;
 use super::counts;
 use super::held::{self, TaskRef};
 use super::mine;
-use super::task::{STATES, Shown, TASK, labels_of_records, shape};
+use super::task::{STATES, TASK, TaskLabels, labels_of_records, shape};
 use super::visible::VisibleTasks;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
@@ -13,9 +13,9 @@ use kit::request::Request;
 use kit::rows::sql::{OWN, conditions, order};
 use kit::rows::{self, PageSize, Relations, Scope};
 use records::visible_records::read_first;
-use resource::json::Writer;
+use resource::json::JsonWriter;
 use resource::select::{self, bound_filters};
-use resource::{Filter, Predicate, Value};
+use resource::{CheckedFilter, CheckedValue, Predicate};
 use std::collections::HashMap;
 use store::{Conn, Sql};
 
@@ -29,7 +29,7 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let query = assigned.as_ref().map_or(&request.query, |assigned| &assigned.query);
     let select = select::select(&TASK, query)?;
     let is_mine = assigned.as_ref().is_some_and(|assigned| assigned.is_mine);
-    let visible = VisibleTasks::of(request, conn, is_mine)?;
+    let visible = VisibleTasks::load(request, conn, is_mine)?;
     // Everybody may view what is assigned to him, but an agent sees by the rights of its connector alone.
     let is_mine = is_mine && request.caller()?.agent.is_none();
     let all = STATES.map(|(name, _)| name);
@@ -55,17 +55,17 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
         sql.page(select.limit, select.offset);
         sql
     });
-    let page = conn.all(&sql, |row| {
+    let page = conn.query_all(&sql, |row| {
         Ok(TaskRef { id: row.int(0)?, record: row.opt_int(1)?, class: row.opt_int(2)?, created_by: row.opt_int(3)? })
     })?;
-    let results = written(request, conn, &page)?;
+    let results = tasks_json(request, conn, &page)?;
     let filtered = match &states {
         Some(states) if is_mine => counts::sum(&visible.assigned, states),
         Some(states) if assigned.is_none() && states.len() == all.len() => total,
         Some(states) if assigned.is_none() => visible.count(request, conn, states)?,
         _ => {
             let mut sql = Sql::new("SELECT count(*) FROM ");
-            conn.one(sql.append(&table).push(" WHERE ").append(&wanted), |row| row.int(0))?
+            conn.query_one(sql.append(&table).push(" WHERE ").append(&wanted), |row| row.int(0))?
         }
     };
     let body = rows::envelope(request, select.limit, select.offset, total, filtered, results);
@@ -75,33 +75,33 @@ pub fn list(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The states that are asked for; `None`: something else is filtered by, too.
-fn states(filters: &[Filter<'_>]) -> Option<Vec<&'static str>> {
+fn states(filters: &[CheckedFilter<'_>]) -> Option<Vec<&'static str>> {
     let mut states = STATES.map(|(name, _)| name).to_vec();
     for filter in filters {
-        let is_known = filter.via().is_none()
+        let is_known = filter.relation_field().is_none()
             && filter.field().name == "status"
             && matches!(filter.predicate(), Predicate::Exact | Predicate::In);
         if !is_known {
             return None;
         }
-        let is_named = |state: &str| filter.operands().iter().any(|wanted| *wanted == Value::from(state));
+        let is_named = |state: &str| filter.operands().iter().any(|wanted| *wanted == CheckedValue::from(state));
         states.retain(|state| is_named(state) != filter.is_complement());
     }
     Some(states)
 }
 
 /// The JSON array of these tasks, in their order.
-fn written(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
+fn tasks_json(request: &Request, conn: &mut Conn, page: &[TaskRef]) -> Result<Vec<u8>, Refusal> {
     let actions = held::actions(conn, request.caller()?, page)?;
     let labels = labels_of_records(request, conn, page.iter().filter_map(|task| task.class.zip(task.record)))?;
-    let shape = shape(Shown { actions, labels: Some(labels) });
-    let mut out = Writer::with_capacity(1024 + 900 * page.len().min(100));
+    let shape = shape(TaskLabels { actions, labels: Some(labels) });
+    let mut out = JsonWriter::with_capacity(1024 + 900 * page.len().min(100));
     out.raw("[");
     for some in page.chunks(AT_ONCE) {
         let mut condition = Sql::new("t.id");
-        condition.any(some.iter().map(|task| task.id).collect::<Vec<_>>());
+        condition.push_any(some.iter().map(|task| task.id).collect::<Vec<_>>());
         let items: HashMap<i64, Vec<u8>> =
-            rows::items(request, conn, &shape, "id", &Scope::of(condition))?.into_iter().collect();
+            rows::items(request, conn, &shape, "id", &Scope::matching(condition))?.into_iter().collect();
         for item in some.iter().filter_map(|task| items.get(&task.id)) {
             out.comma().raw_bytes(item);
             PageSize { items: page.len(), bytes: out.bytes().len() }.check(request)?;

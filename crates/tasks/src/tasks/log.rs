@@ -5,12 +5,12 @@ use kit::answer::{Answer, Outcome};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::Route;
-use kit::rows::{self, Declaration, Scope, Shape};
-use resource::{Field, Kind, Resource, options};
+use kit::rows::{self, Declaration, RowShape, Scope};
+use resource::{Field, FieldKind, Resource, options};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 const ACTIONS: [(&str, &str); 9] = [
     ("create", "Create"),
@@ -27,38 +27,38 @@ const SOURCES: [(&str, &str); 3] = [("user", "User"), ("system", "System"), ("mc
 
 static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
-        Field::new("id", Kind::Integer { min: 1, max: i64::MAX }).read_only(),
-        Field::new("at", Kind::DateTime).read_only(),
-        Field::new("by", Kind::User).column("by_user").read_only().nullable(),
-        Field::new("source_type", Kind::choices(&SOURCES)).read_only(),
-        Field::new("action", Kind::choices(&ACTIONS)).read_only(),
-        Field::new("changes", Kind::Object).read_only(),
+        Field::new("id", FieldKind::Integer { min: 1, max: i64::MAX }).read_only(),
+        Field::new("at", FieldKind::DateTime).read_only(),
+        Field::new("by", FieldKind::User).column("by_user").read_only().nullable(),
+        Field::new("source_type", FieldKind::choices(&SOURCES)).read_only(),
+        Field::new("action", FieldKind::choices(&ACTIONS)).read_only(),
+        Field::new("changes", FieldKind::Object).read_only(),
     ];
     Resource::new("task_log", "TaskLogEntry", "task_log", fields).newest_first().unselectable()
 });
-static SHAPE: Shape = Shape::plain(Declaration::Static(&ENTRY));
+static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&ENTRY));
 
 pub fn routes() -> Vec<Route> {
     let path = "/api/tasks/{task_id}/log/";
     vec![
         Route::list(path, &ENTRY, list).instance("tasks.view"),
-        Route::options_below(path, document).reads(document).instance("tasks.view"),
+        Route::options_below(path, document).with_read(document).instance("tasks.view"),
     ]
 }
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
-    let task = held::of_path(request, conn)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.task = $1").arg(task.id)))
+    let task = held::load_from_path(request, conn)?;
+    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.task = $1").arg(task.id)))
 }
 
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
-    held::of_path(request, conn)?;
+    held::load_from_path(request, conn)?;
     Ok(Answer::value(&options::document(&ENTRY)))
 }
 
 /// Who is told to have done something.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Source {
+pub enum ActorKind {
     /// The caller of the request.
     Caller,
     /// Nobody: it happened in time, or followed from something else that the caller did.
@@ -70,7 +70,7 @@ pub fn write(
     request: &Request,
     conn: &mut Conn,
     task: i64,
-    source: Source,
+    source: ActorKind,
     action: &str,
     changes: Map<String, Json>,
 ) -> Result<(), Refusal> {
@@ -81,13 +81,13 @@ pub fn write(
 pub fn write_many(
     request: &Request,
     conn: &mut Conn,
-    source: Source,
+    source: ActorKind,
     action: &str,
     entries: Vec<(i64, Map<String, Json>)>,
 ) -> Result<(), Refusal> {
-    let by = request.caller.as_ref().map_or(Value::Null, |caller| Value::Int(caller.user));
+    let by = request.caller.as_ref().map_or(BorrowedArgument::Null, |caller| BorrowedArgument::Int(caller.user));
     let source = match &request.caller {
-        Some(caller) if source == Source::Caller => {
+        Some(caller) if source == ActorKind::Caller => {
             if caller.agent.is_some() {
                 "mcp"
             } else {
@@ -98,18 +98,29 @@ pub fn write_many(
     };
     let changes: Vec<(i64, String)> =
         entries.into_iter().map(|(task, changes)| (task, Json::Object(changes).to_string())).collect();
-    let row = |(task, changes)| [task, Value::Int(request.now), by, Value::Text(source), Value::Text(action), changes];
-    let rows: Vec<_> =
-        changes.iter().map(|(task, changes)| row((Value::Int(*task), Value::Text(changes.as_str())))).collect();
+    let row = |(task, changes)| {
+        [
+            task,
+            BorrowedArgument::Int(request.now),
+            by,
+            BorrowedArgument::Text(source),
+            BorrowedArgument::Text(action),
+            changes,
+        ]
+    };
+    let rows: Vec<_> = changes
+        .iter()
+        .map(|(task, changes)| row((BorrowedArgument::Int(*task), BorrowedArgument::Text(changes.as_str()))))
+        .collect();
     let columns = ["task", "at", "by_user", "source_type", "action", "changes"];
     Ok(conn.insert_rows("task_log", &columns, &rows, "").map(drop)?)
 }
 
 /// When each of these tasks was completed for the last time, and by whom.
-pub fn last_completions(conn: &mut Conn, tasks: &[i64]) -> Result<HashMap<i64, (i64, Option<i64>)>, Error> {
+pub fn last_completions(conn: &mut Conn, tasks: &[i64]) -> Result<HashMap<i64, (i64, Option<i64>)>, StoreError> {
     let mut sql = Sql::new(
         "SELECT l.task, l.at, l.by_user FROM task_log l JOIN (SELECT max(id) AS id FROM task_log WHERE action = 'complete' AND task",
     );
-    sql.any(tasks).push(" GROUP BY task) x ON x.id = l.id");
-    Ok(conn.all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.opt_int(2)?))))?.into_iter().collect())
+    sql.push_any(tasks).push(" GROUP BY task) x ON x.id = l.id");
+    Ok(conn.query_all(&sql, |row| Ok((row.int(0)?, (row.int(1)?, row.opt_int(2)?))))?.into_iter().collect())
 }

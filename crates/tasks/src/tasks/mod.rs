@@ -17,7 +17,7 @@ pub mod response;
 pub mod task;
 mod visible;
 
-pub use delete::of_deleted_records;
+pub use delete::delete_tasks_of_records;
 
 use held::ALL_ACTIONS;
 use http::StatusCode;
@@ -34,7 +34,7 @@ pub fn routes() -> Vec<Route> {
         Route::list(all, &TASK, list::list).parameters(task::parameters),
         Route::create(all, &TASK, create::create).instance("tasks.create, or task_templates.view without a record"),
         Route::options_below(all, document),
-        Route::view(one, &TASK, view).reads(view).instance("tasks.view").for_narrowed(),
+        Route::view(one, &TASK, view).with_read(view).instance("tasks.view").for_narrowed(),
         Route::edit(one, &TASK, edit::edit).instance("tasks.edit, tasks.assign for assignees"),
         Route::delete(one, delete::delete).instance("tasks.delete"),
         Route::post("/api/tasks/{task_id}/send-link/", "Send new links", Handler::Write(edit::send_link))
@@ -51,6 +51,6 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::of_path(request, conn)?;
+    let held = held::load_from_path(request, conn)?;
     task::answer(request, conn, StatusCode::OK, held.id, held.actions & ALL_ACTIONS)
 }

@@ -5,10 +5,10 @@
 use kit::refusal::Refusal;
 use kit::request::Request;
 use quick_cache::sync::Cache;
-use records::visible_records::{Visible, slot};
+use records::visible_records::{VisibleRecords, slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 /// How many records a block has.
 const BLOCK: i64 = 4_096;
@@ -16,10 +16,10 @@ const BLOCK: i64 = 4_096;
 const MAX_BLOCKS: usize = 2_000;
 
 /// The uid of a build, a class, and a block of its records.
-type Key = (String, i64, i64);
+type BlockKey = (String, i64, i64);
 
 /// The blocks that a process keeps of all builds, each with its version.
-pub struct KnownBlocks(Cache<Key, (i64, Arc<[u32]>)>);
+pub struct KnownBlocks(Cache<BlockKey, (i64, Arc<[u32]>)>);
 
 impl Default for KnownBlocks {
     fn default() -> KnownBlocks {
@@ -29,20 +29,21 @@ impl Default for KnownBlocks {
 
 /// Notes that records have other tasks now: their classes and numbers. It comes last, since others wait for these rows until the
 /// commit.
-pub fn changed(conn: &mut Conn, records: impl Iterator<Item = (i64, i64)>) -> Result<(), Error> {
+pub fn raise_block_versions(conn: &mut Conn, records: impl Iterator<Item = (i64, i64)>) -> Result<(), StoreError> {
     let blocks: BTreeSet<(i64, i64)> = records.map(|(class, n)| (class, n / BLOCK)).collect();
     let slot = slot(conn);
-    let rows: Vec<_> = blocks.into_iter().map(|(class, block)| [class, block, slot, 1].map(Value::Int)).collect();
+    let rows: Vec<_> =
+        blocks.into_iter().map(|(class, block)| [class, block, slot, 1].map(BorrowedArgument::Int)).collect();
     let then = "ON CONFLICT (class_id, block, slot) DO UPDATE SET version = task_blocks.version + 1";
     conn.insert_rows("task_blocks", &["class_id", "block", "slot", "version"], &rows, then).map(drop)
 }
 
 /// How many tasks these records of classes have together.
-pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &Visible)]) -> Result<i64, Refusal> {
+pub fn count(request: &Request, conn: &mut Conn, classes: &[(i64, &VisibleRecords)]) -> Result<i64, Refusal> {
     let mut sql = Sql::new("SELECT class_id, block, CAST(sum(version) AS BIGINT) FROM task_blocks WHERE class_id");
-    sql.any(classes.iter().map(|(class, _)| *class).collect::<Vec<_>>()).push(" GROUP BY class_id, block");
+    sql.push_any(classes.iter().map(|(class, _)| *class).collect::<Vec<_>>()).push(" GROUP BY class_id, block");
     let mut versions = BTreeMap::new();
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         versions.insert((row.int(0)?, row.int(1)?), row.int(2)?);
         Ok(())
     })?;
@@ -73,7 +74,7 @@ fn blocks(request: &Request, conn: &mut Conn, class: i64, versions: &[i64]) -> R
         let sql = Sql::new(
             "SELECT record_n, count(*) FROM tasks WHERE class_id = $1 AND record_n >= $2 AND record_n < $3 GROUP BY record_n",
         );
-        conn.each(&sql.arg(class).arg(first as i64 * BLOCK).arg((last + 1) as i64 * BLOCK), |row| {
+        conn.for_each_row(&sql.arg(class).arg(first as i64 * BLOCK).arg((last + 1) as i64 * BLOCK), |row| {
             let (number, tasks) = (row.int(0)?, row.int(1)?);
             let block = found.get_mut((number / BLOCK) as usize - first);
             if let Some(place) = block.and_then(|block| block.get_mut((number % BLOCK) as usize)) {

@@ -1,16 +1,16 @@
 //! Answers to tasks (`docs/reference/tasks.md`): any JSON, in which `{"file": token}` stands for an upload;
 //! of an update the values of a record, which are checked as if the completer wrote them.
 
-use super::held::HeldTask;
-use crate::task_templates::form::Form;
-use files::held::{Ending, FILE_COLUMNS, File, Holder, hold, release};
-use files::uploads::{invalid_token, of_tokens};
+use super::held::TaskAccess;
+use crate::task_templates::form::TemplateForm;
+use files::held::{EndedReferences, FILE_COLUMNS, FileReference, StoredFile, add_reference, release};
+use files::uploads::{invalid_token, load_by_tokens};
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::field_type::FieldType;
-use records::single_records::{Change, Held as HeldRecord, check_values};
-use resource::{Body, Errors, Field, Kind, Object, Sent, Value, check_value, message};
+use records::single_records::{RecordAccess as HeldRecord, RecordChange, check_values};
+use resource::{CheckedValue, Errors, Field, FieldKind, JsonBody, JsonValue, SentObject, check_value, message};
 use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -30,30 +30,31 @@ const FIELDS: &str = "fields";
 /// How many characters the strings of an update have at most.
 pub static STRING_LENGTH: Limit = Limit { name: "api_task_string_type_length_limit", default: 255, ..Limit::EMPTY };
 
-static ANY: LazyLock<Field> = LazyLock::new(|| Field::new(RESPONSE, Kind::Json { max_bytes: 1 << 20, max_depth: 64 }));
+static ANY: LazyLock<Field> =
+    LazyLock::new(|| Field::new(RESPONSE, FieldKind::Json { max_bytes: 1 << 20, max_depth: 64 }));
 
 /// An answer that is right.
-pub struct Accepted {
+pub struct CheckedResponse {
     /// The answer as it is kept: JSON in which files stand by their uuids.
     pub text: String,
     /// The files that it names.
-    files: Vec<File>,
+    files: Vec<StoredFile>,
     /// The change of the record.
-    pub change: Option<Change>,
+    pub change: Option<RecordChange>,
 }
 
 /// An answer that is right, or what is wrong with it.
-pub type Checked = Result<Result<Accepted, Errors>, Refusal>;
+pub type CheckOutcome = Result<Result<CheckedResponse, Errors>, Refusal>;
 
 /// Reads the answer of a body: JSON text.
-pub fn read(sent: Option<Sent<'_>>) -> Result<String, Errors> {
-    let wrong = |text: &str| Errors::of(RESPONSE, text);
+pub fn read(sent: Option<JsonValue<'_>>) -> Result<String, Errors> {
+    let wrong = |text: &str| Errors::single(RESPONSE, text);
     let sent = sent.ok_or_else(|| wrong(message::REQUIRED))?;
     if sent.is_null() {
         return Err(wrong(message::NULL));
     }
     match check_value(&ANY, sent) {
-        Ok(Value::JsonText(text)) => Ok(text),
+        Ok(CheckedValue::JsonText(text)) => Ok(text),
         Ok(_) => Err(wrong(message::VALUE)),
         Err(messages) => {
             let mut errors = Errors::new();
@@ -64,7 +65,7 @@ pub fn read(sent: Option<Sent<'_>>) -> Result<String, Errors> {
 }
 
 /// Checks the answer to a form: its files are uploads of the caller, or those that the task has already.
-pub fn check_form(request: &Request, conn: &mut Conn, task: &HeldTask, text: &str) -> Checked {
+pub fn check_form(request: &Request, conn: &mut Conn, task: &TaskAccess, text: &str) -> CheckOutcome {
     let files = files_of(request, conn, task.id, pieces(text).filter_map(|piece| piece.file))?;
     let (mut errors, mut wrong) = (Errors::new(), 0);
     let mut kept = String::with_capacity(text.len());
@@ -80,10 +81,10 @@ pub fn check_form(request: &Request, conn: &mut Conn, task: &HeldTask, text: &st
             None => {}
         }
     }
-    Ok(errors.refuse().map(|()| Accepted { text: kept, files: all(files), change: None }))
+    Ok(errors.refuse().map(|()| CheckedResponse { text: kept, files: into_files(files), change: None }))
 }
 
-fn all(files: HashMap<String, TaskFile>) -> Vec<File> {
+fn into_files(files: HashMap<String, TaskFile>) -> Vec<StoredFile> {
     files.into_values().map(|found| found.file).collect()
 }
 
@@ -92,14 +93,14 @@ fn file_json(uuid: &str) -> String {
 }
 
 /// A part of an answer, and the file that stands behind it.
-struct Piece<'a> {
+struct AnswerPart<'a> {
     text: &'a str,
     file: Option<&'a str>,
 }
 
 /// Divides JSON in its canonical spelling at each `{"file": "…"}`. Within a string its quotes would stand behind backslashes,
 /// so it is such an object wherever it stands.
-fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(text: &str) -> impl Iterator<Item = AnswerPart<'_>> {
     const BEGIN: &str = r#"{"file":""#;
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -110,19 +111,19 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
             let end = name.find(['"', '\\']).unwrap_or(name.len());
             if name[end..].starts_with("\"}") {
                 rest = Some(&name[end + 2..]);
-                return Some(Piece { text: &all[..at], file: Some(&name[..end]) });
+                return Some(AnswerPart { text: &all[..at], file: Some(&name[..end]) });
             }
             from = at + BEGIN.len();
         }
         rest = None;
-        Some(Piece { text: all, file: None })
+        Some(AnswerPart { text: all, file: None })
     })
 }
 
 /// A file that an answer may name.
 #[derive(Clone)]
 pub struct TaskFile {
-    pub file: File,
+    pub file: StoredFile,
     /// The field of a record that holds it, too.
     field: Option<i64>,
 }
@@ -134,7 +135,7 @@ fn files_of<'a>(
     task: i64,
     names: impl Iterator<Item = &'a str>,
 ) -> Result<HashMap<String, TaskFile>, Refusal> {
-    let (held, mut files, mut tokens) = (of_task(conn, task)?, HashMap::new(), BTreeSet::new());
+    let (held, mut files, mut tokens) = (load_task_files(conn, task)?, HashMap::new(), BTreeSet::new());
     for name in names {
         match held.get(name) {
             Some(file) => drop(files.insert(name.to_owned(), file.clone())),
@@ -142,16 +143,16 @@ fn files_of<'a>(
             None => {}
         }
     }
-    let unspent = of_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
+    let unspent = load_by_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
     files.extend(unspent.into_iter().map(|(token, file)| (token, TaskFile { file, field: None })));
     Ok(files)
 }
 
 /// The files of a task by their uuids.
-pub fn of_task(conn: &mut Conn, task: i64) -> Result<HashMap<String, TaskFile>, store::Error> {
+pub fn load_task_files(conn: &mut Conn, task: i64) -> Result<HashMap<String, TaskFile>, store::StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(", f.field FROM files f WHERE f.task = ").bind(task);
-    let files = conn.all(&sql, |row| Ok(TaskFile { file: File::read(row, 0)?, field: row.opt_int(4)? }))?;
+    let files = conn.query_all(&sql, |row| Ok(TaskFile { file: StoredFile::read(row, 0)?, field: row.opt_int(4)? }))?;
     Ok(files.into_iter().map(|held| (held.file.uuid.clone(), held)).collect())
 }
 
@@ -159,12 +160,12 @@ pub fn of_task(conn: &mut Conn, task: i64) -> Result<HashMap<String, TaskFile>, 
 pub fn check_update(
     request: &Request,
     conn: &mut Conn,
-    task: &HeldTask,
-    form: &Form,
+    task: &TaskAccess,
+    form: &TemplateForm,
     record: &HeldRecord,
     text: &str,
-) -> Checked {
-    let body = Body::of_text(text.to_owned());
+) -> CheckOutcome {
+    let body = JsonBody::from_checked_text(text.to_owned());
     let aliases = form.aliases();
     let field_of = |alias: &str| record.class.field(alias).filter(|_| aliases.iter().any(|known| known == alias));
     let unknown = RefCell::new(Vec::<String>::new());
@@ -185,7 +186,8 @@ pub fn check_update(
         most.and_then(|most| usize::try_from(most).ok()).unwrap_or(1)
     };
     let mut refused: Vec<(&str, String)> = Vec::new();
-    let (mut names, mut sent_values): (HashSet<String>, BTreeMap<&str, Sent<'_>>) = (HashSet::new(), BTreeMap::new());
+    let (mut names, mut sent_values): (HashSet<String>, BTreeMap<&str, JsonValue<'_>>) =
+        (HashSet::new(), BTreeMap::new());
     for (alias, value) in values.iter() {
         let kind = field_of(alias).map(|field| field.kind);
         let is_too_long = || value.as_str().is_some_and(|text| text.trim().chars().count() > longest);
@@ -218,8 +220,10 @@ pub fn check_update(
         to_check.push(format!(r#""{alias}":{checked}"#));
         kept.push(format!(r#""{alias}":{text}"#));
     }
-    let body = Body::of_text(format!(r#"{{"fields":{{{}}}}}"#, to_check.join(",")));
-    let Some(object) = body.sent().as_object(|_| true) else { return Ok(Err(Errors::of(RESPONSE, message::VALUE))) };
+    let body = JsonBody::from_checked_text(format!(r#"{{"fields":{{{}}}}}"#, to_check.join(",")));
+    let Some(object) = body.as_value().as_object(|_| true) else {
+        return Ok(Err(Errors::single(RESPONSE, message::VALUE)));
+    };
     let ids: Vec<i64> = files.values().map(|file| file.file.id).collect();
     let checked = check_values(request, conn, record, object, &ids)?;
     let mut all = Errors::new();
@@ -240,7 +244,7 @@ pub fn check_update(
         return Ok(Err(nested(all)));
     }
     let text = format!(r#"{{"fields":{{{}}}}}"#, kept.join(","));
-    Ok(Ok(Accepted { text, files: self::all(files), change }))
+    Ok(Ok(CheckedResponse { text, files: self::into_files(files), change }))
 }
 
 fn nested(errors: Errors) -> Errors {
@@ -250,22 +254,22 @@ fn nested(errors: Errors) -> Errors {
 }
 
 /// The values in the answer to an update: those of the fields that are known.
-fn values_of(body: &Body, is_known: impl Fn(&str) -> bool) -> Result<Object<'_>, Errors> {
-    let not_an_object = |sent: Sent<'_>| message::not_an_object(sent.type_name());
-    let sent = body.sent();
-    let object = sent.as_object(|name| name == FIELDS).ok_or_else(|| Errors::of(RESPONSE, not_an_object(sent)))?;
-    let fields = object.get(FIELDS).ok_or_else(|| nested(Errors::of(FIELDS, message::REQUIRED)))?;
-    fields.as_object(is_known).ok_or_else(|| nested(Errors::of(FIELDS, not_an_object(fields))))
+fn values_of(body: &JsonBody, is_known: impl Fn(&str) -> bool) -> Result<SentObject<'_>, Errors> {
+    let not_an_object = |sent: JsonValue<'_>| message::not_an_object(sent.type_name());
+    let sent = body.as_value();
+    let object = sent.as_object(|name| name == FIELDS).ok_or_else(|| Errors::single(RESPONSE, not_an_object(sent)))?;
+    let fields = object.get(FIELDS).ok_or_else(|| nested(Errors::single(FIELDS, message::REQUIRED)))?;
+    fields.as_object(is_known).ok_or_else(|| nested(Errors::single(FIELDS, not_an_object(fields))))
 }
 
 /// The items of a list of files; none where a field may not have so many, which the check of the record tells.
-fn items(value: Sent<'_>, most: usize) -> Vec<Sent<'_>> {
+fn items(value: JsonValue<'_>, most: usize) -> Vec<JsonValue<'_>> {
     let (items, count) = value.as_list(most).unwrap_or_default();
     if count > most { Vec::new() } else { items }
 }
 
 /// The name that an item of a list of files has: a token, or a token or uuid as `{"file": …}`.
-fn name_of_file(item: Sent<'_>) -> Option<String> {
+fn name_of_file(item: JsonValue<'_>) -> Option<String> {
     let name = match item.as_object(|name| name == "file") {
         Some(file) => file.get("file")?.as_str(),
         None => item.as_str(),
@@ -276,8 +280,8 @@ fn name_of_file(item: Sent<'_>) -> Option<String> {
 /// A list of files as records check it, by ids, and as it is kept, by uuids. What names no file stays as it is, so that the
 /// check tells what is wrong with it.
 fn documents<'f>(
-    items: Vec<Sent<'_>>,
-    value: Sent<'_>,
+    items: Vec<JsonValue<'_>>,
+    value: JsonValue<'_>,
     find: impl Fn(&str) -> Option<&'f TaskFile>,
 ) -> (String, String) {
     if items.is_empty() {
@@ -304,16 +308,21 @@ fn documents<'f>(
 }
 
 /// Has the task hold the files of its answer, and gives up those of an earlier one.
-pub fn keep(request: &Request, conn: &mut Conn, task: i64, accepted: &Accepted) -> Result<(), Refusal> {
-    let before = of_task(conn, task)?;
+pub fn update_references(
+    request: &Request,
+    conn: &mut Conn,
+    task: i64,
+    accepted: &CheckedResponse,
+) -> Result<(), Refusal> {
+    let before = load_task_files(conn, task)?;
     for file in accepted.files.iter().filter(|file| !before.contains_key(&file.uuid)) {
-        hold(conn, file.id, Holder::Task(task))?;
+        add_reference(conn, file.id, FileReference::Task(task))?;
     }
     let is_kept = |uuid: &str| accepted.files.iter().any(|file| file.uuid == uuid);
     let files: Vec<i64> =
         before.values().map(|held| &held.file).filter(|file| !is_kept(&file.uuid)).map(|file| file.id).collect();
     if !files.is_empty() {
-        release(request, conn, Ending::OfTask { task, files })?;
+        release(request, conn, EndedReferences::OfTask { task, files })?;
     }
     Ok(())
 }

@@ -10,15 +10,15 @@ use kit::caller::Caller;
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::rows::{self, Cell, Declaration, Shape, write_permissions};
+use kit::rows::{self, Declaration, RowCells, RowShape, write_permissions};
 use records::record_values::labels_of_related;
 use records::rights::TASKS_CREATE;
-use resource::json::{Cells, USER_REFERENCE, UserCells, Writer, write_user};
-use resource::{Field, Key, Kind, Resource, UNDIRECTED, openapi};
+use resource::json::{Cells, JsonWriter, USER_REFERENCE, UserCells, write_user};
+use resource::{Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many users a task may be assigned to.
 pub static ASSIGNEES_LIMIT: Limit = Limit {
@@ -56,24 +56,25 @@ pub const STATES: [(&str, &str); 6] = [
 ];
 
 pub const DESCRIPTION: &str = "description";
-pub static NAME: Key<String> = Key::new("name");
-pub static TASK_TEMPLATE: Key<i64> = Key::new("task_template");
-pub static OBJECT_RECORD: Key<i64> = Key::new("object_record");
-pub static DUE_AT: Key<i64> = Key::new("due_at");
-pub static EXPIRES_AT: Key<i64> = Key::new("expires_at");
-pub static ASSIGNEES: Key<Vec<i64>> = Key::new("assignees");
-pub static GROUPS: Key<Vec<i64>> = Key::new("assignee_groups");
+pub static NAME: FieldKey<String> = FieldKey::new("name");
+pub static TASK_TEMPLATE: FieldKey<i64> = FieldKey::new("task_template");
+pub static OBJECT_RECORD: FieldKey<i64> = FieldKey::new("object_record");
+pub static DUE_AT: FieldKey<i64> = FieldKey::new("due_at");
+pub static EXPIRES_AT: FieldKey<i64> = FieldKey::new("expires_at");
+pub static ASSIGNEES: FieldKey<Vec<i64>> = FieldKey::new("assignees");
+pub static GROUPS: FieldKey<Vec<i64>> = FieldKey::new("assignee_groups");
 
 pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, modified_at, modified_by] = Field::audit().map(|mut field| {
         field.filter = field.name == "created_at";
         field
     });
-    let id_of =
-        |table: &'static str| Kind::Reference { target: resource::Target { table: table.into(), autocomplete: None } };
-    let ids_of = |key: &Key<Vec<i64>>, table: &'static str, autocomplete: &'static str| {
-        let target = resource::Target { table: table.into(), autocomplete: Some(autocomplete.into()) };
-        key.is(Kind::References { target, max_items: MAX_ASSIGNEES })
+    let id_of = |table: &'static str| FieldKind::Reference {
+        target: resource::ReferenceTarget { table: table.into(), autocomplete: None },
+    };
+    let ids_of = |key: &FieldKey<Vec<i64>>, table: &'static str, autocomplete: &'static str| {
+        let target = resource::ReferenceTarget { table: table.into(), autocomplete: Some(autocomplete.into()) };
+        key.declare(FieldKind::References { target, max_items: MAX_ASSIGNEES })
     };
     Resource::new(
         "tasks",
@@ -82,30 +83,40 @@ pub static TASK: LazyLock<Resource> = LazyLock::new(|| {
         [
             Field::id(),
             NAME.text(100).charset(UNDIRECTED).example("Check the contract").not_blank().folded().filter().sort(),
-            Field::new(DESCRIPTION, Kind::text(500)),
-            Field::new("instructions", Kind::text(MAX_INSTRUCTIONS)).sql(INSTRUCTIONS_OF_FORM).read_only(),
-            TASK_TEMPLATE.is(id_of("task_templates")).column("template").required().create_only().filter().also_in(),
-            OBJECT_RECORD.is(id_of("records")).column("record").nullable().create_only().filter().also_in(),
-            Field::new("status", Kind::choices(&STATES)).read_only().filter().sort(),
+            Field::new(DESCRIPTION, FieldKind::text(500)),
+            Field::new("instructions", FieldKind::text(MAX_INSTRUCTIONS)).sql(INSTRUCTIONS_OF_FORM).read_only(),
+            TASK_TEMPLATE
+                .declare(id_of("task_templates"))
+                .column("template")
+                .required()
+                .create_only()
+                .filter()
+                .also_in(),
+            OBJECT_RECORD.declare(id_of("records")).column("record").nullable().create_only().filter().also_in(),
+            Field::new("status", FieldKind::choices(&STATES)).read_only().filter().sort(),
             ids_of(&ASSIGNEES, "users", "/api/users/autocomplete/?text__icontains="),
             ids_of(&GROUPS, "user_groups", "/api/user-groups/autocomplete/?text__icontains="),
             DUE_AT.datetime().nullable().filter().sort().isnull(),
             EXPIRES_AT.datetime().nullable(),
-            Field::new("completed_at", Kind::DateTime).read_only().nullable(),
-            Field::new("completed_by", Kind::User).read_only().nullable(),
-            Field::new("response", Kind::Json { max_bytes: 1 << 20, max_depth: 64 }).read_only().nullable(),
-            Field::new("comment", Kind::text(4_000)).read_only().nullable(),
-            Field::new("approval", Kind::Object).read_only().nullable().schema(approval_schema).stored_by_resource(),
+            Field::new("completed_at", FieldKind::DateTime).read_only().nullable(),
+            Field::new("completed_by", FieldKind::User).read_only().nullable(),
+            Field::new("response", FieldKind::Json { max_bytes: 1 << 20, max_depth: 64 }).read_only().nullable(),
+            Field::new("comment", FieldKind::text(4_000)).read_only().nullable(),
+            Field::new("approval", FieldKind::Object)
+                .read_only()
+                .nullable()
+                .schema(approval_schema)
+                .stored_by_resource(),
             created_at.sort(),
             created_by,
             modified_at,
             modified_by,
-            Field::new("form", Kind::Object).read_only().detail_only().schema(form_schema).stored_by_resource(),
+            Field::new("form", FieldKind::Object).read_only().detail_only().schema(form_schema).stored_by_resource(),
         ],
     )
     .complements()
     .unlogged()
-    .shows(|_| {
+    .with_extra_schemas(|_| {
         let group = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
         vec![
             (ASSIGNEES.name(), json!({"type": "array", "items": openapi::user_reference()})),
@@ -163,7 +174,7 @@ fn form_schema() -> Json {
 }
 
 /// The documents of OPTIONS, with the limits of the build.
-pub fn document(conn: &mut Conn) -> Result<Json, Error> {
+pub fn document(conn: &mut Conn) -> Result<Json, StoreError> {
     let [users, groups] = limits::values(conn, [&ASSIGNEES_LIMIT, &GROUPS_LIMIT])?;
     let mut document = resource::options::document(&TASK);
     for entry in document["details"]["schema"].as_array_mut().into_iter().flatten() {
@@ -207,7 +218,7 @@ const ASSIGNED_GROUPS: &str = ", (SELECT string_agg(x.item, ',') FROM (SELECT CA
 
 /// What the caller may do with tasks, and what they are called in answers.
 #[derive(Default)]
-pub struct Shown {
+pub struct TaskLabels {
     /// The actions, by task.
     pub actions: HashMap<i64, i64>,
     /// The labels of records that the caller may view, by record. `None`: the tasks are shown without labels.
@@ -215,7 +226,7 @@ pub struct Shown {
 }
 
 /// How tasks are shown to the caller.
-pub fn shape(shown: Shown) -> Shape {
+pub fn shape(shown: TaskLabels) -> RowShape {
     let user = |sql: &mut Sql, before: &'static str| {
         sql.push(before);
         for (n, shown) in USER_REFERENCE.iter().enumerate() {
@@ -227,7 +238,7 @@ pub fn shape(shown: Shown) -> Shape {
     extra.push(") AS TEXT) FROM users u WHERE u.id = t.approval_by)");
     user(&mut extra, ", (SELECT string_agg(x.item, ',') FROM (SELECT CAST(json_build_array(");
     extra.push(ASSIGNED_USERS).push(ASSIGNED_GROUPS).push(", t.record, ").push(TEMPLATE_NAME);
-    Shape::owned(Declaration::Static(&TASK), extra, move |out, _, row, at, request| {
+    RowShape::with_declaration(Declaration::Static(&TASK), extra, move |out, _, row, at, request| {
         write_users(out.name("assignees"), row.text(at + 5)?)?;
         write_groups(out.name("assignee_groups"), row.text(at + 6)?)?;
         write_approval(out.name("approval"), row, at)?;
@@ -246,12 +257,13 @@ pub fn shape(shown: Shown) -> Shape {
 /// Whether a caller who may do this with a task sees the name of its template: with a right on templates, or the right to
 /// make tasks, which lists their names.
 fn may_name_template(request: &Request, actions: i64) -> bool {
-    let by_right = |caller: &Caller| ["list", "view"].iter().any(|action| caller.may(PERMISSIONS.name, action));
+    let by_right =
+        |caller: &Caller| ["list", "view"].iter().any(|action| caller.has_permission(PERMISSIONS.name, action));
     actions & TASKS_CREATE != 0 || request.caller.as_deref().is_some_and(by_right)
 }
 
 /// Writes the member `labels` of `_meta`.
-fn write_labels(out: &mut Writer, record: Option<&str>, template: Option<&str>) {
+fn write_labels(out: &mut JsonWriter, record: Option<&str>, template: Option<&str>) {
     out.name("labels").raw("{").name(OBJECT_RECORD.name()).opt_text(record);
     out.name(TASK_TEMPLATE.name()).opt_text(template).raw("}");
 }
@@ -269,37 +281,37 @@ pub fn labels_of_records(
     labels_of_related(request, conn, by_class)
 }
 
-fn parsed<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| Error::Db(error.to_string()))
+fn parse_json<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Db(error.to_string()))
 }
 
-fn write_users(out: &mut Writer, items: Option<&str>) -> Result<(), Error> {
+fn write_users(out: &mut JsonWriter, items: Option<&str>) -> Result<(), StoreError> {
     let items = format!("[{}]", items.unwrap_or(""));
     out.raw("[");
-    for user in parsed::<Vec<UserCells<'_>>>(&items)? {
+    for user in parse_json::<Vec<UserCells<'_>>>(&items)? {
         write_user(out.comma(), Some(user));
     }
     out.raw("]");
     Ok(())
 }
 
-fn write_groups(out: &mut Writer, items: Option<&str>) -> Result<(), Error> {
+fn write_groups(out: &mut JsonWriter, items: Option<&str>) -> Result<(), StoreError> {
     let items = format!("[{}]", items.unwrap_or(""));
     out.raw("[");
-    for (id, name) in parsed::<Vec<(i64, String)>>(&items)? {
+    for (id, name) in parse_json::<Vec<(i64, String)>>(&items)? {
         out.comma().raw("{").name("id").int(id).name("name").text(&name).raw("}");
     }
     out.raw("]");
     Ok(())
 }
 
-fn write_approval(out: &mut Writer, row: &Cell<'_>, at: usize) -> Result<(), Error> {
+fn write_approval(out: &mut JsonWriter, row: &RowCells<'_>, at: usize) -> Result<(), StoreError> {
     let Some(approved_at) = row.int(at + 1)? else {
         out.raw("null");
         return Ok(());
     };
     write_user(out.raw("{").name("by"), row.user(at + 4)?);
-    out.name("at").moment(Some(approved_at)).name("condition").opt_text(row.text(at + 2)?);
+    out.name("at").datetime(Some(approved_at)).name("condition").opt_text(row.text(at + 2)?);
     out.name("comment").opt_text(row.text(at + 3)?).raw("}");
     Ok(())
 }
@@ -337,10 +349,10 @@ fn labels(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<V
     let mut sql = Sql::new("SELECT t.class_id, t.record, ");
     sql.push(TEMPLATE_NAME).push(" FROM tasks t WHERE t.id = ").bind(id);
     let (record, template) =
-        conn.one(&sql, |row| Ok((row.opt_int(0)?.zip(row.opt_int(1)?), row.opt_text(2)?.map(str::to_owned))))?;
+        conn.query_one(&sql, |row| Ok((row.opt_int(0)?.zip(row.opt_int(1)?), row.opt_text(2)?.map(str::to_owned))))?;
     let labels = labels_of_records(request, conn, record.into_iter())?;
     let label = record.and_then(|(_, record)| labels.get(&record));
-    let mut out = Writer::with_capacity(256);
+    let mut out = JsonWriter::with_capacity(256);
     let template = template.as_deref().filter(|_| may_name_template(request, actions));
     write_labels(&mut out, label.map(String::as_str), template);
     Ok(out.into_bytes())
@@ -353,5 +365,5 @@ pub fn check_if_match(request: &Request, conn: &mut Conn, id: i64, actions: i64)
 
 fn instance(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Instance, Refusal> {
     let actions = HashMap::from([(id, actions & ALL_ACTIONS)]);
-    rows::view_id(request, conn, &shape(Shown { actions, labels: None }), id)
+    rows::view_id(request, conn, &shape(TaskLabels { actions, labels: None }), id)
 }

@@ -1,15 +1,15 @@
 //! Which tasks a caller may view (`docs/reference/tasks.md`): those that are assigned to him, by himself or through a group, those
 //! that he made without a record, and those of records whose tasks he may view.
 
-use super::counts::{self, Count};
+use super::counts::{self, TaskCount};
 use super::held::PRINCIPALS;
 use super::per_record;
 use super::task::STATES;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::sql::tokens;
-use records::visible_records::{Visible, visible_tasks};
-use store::{Conn, Error, Sql};
+use records::visible_records::{VisibleRecords, visible_tasks};
+use store::{Conn, Sql, StoreError};
 
 /// Up to so many records of a class are looked at one by one; how many tasks more of them have is known.
 const MANY_RECORDS: i64 = 500;
@@ -26,27 +26,27 @@ pub struct VisibleTasks {
     /// The classes of which he may view the tasks of all records.
     whole: Vec<i64>,
     /// Other classes, with the records whose tasks he may view.
-    some: Vec<(i64, Visible)>,
+    some: Vec<(i64, VisibleRecords)>,
     /// How many are assigned to him, by himself or through a group.
-    pub assigned: Vec<Count>,
+    pub assigned: Vec<TaskCount>,
 }
 
 impl VisibleTasks {
     /// Those of the caller of a request. What is assigned to a super admin is counted only where that is asked for.
-    pub fn of(request: &Request, conn: &mut Conn, is_mine: bool) -> Result<VisibleTasks, Refusal> {
+    pub fn load(request: &Request, conn: &mut Conn, is_mine: bool) -> Result<VisibleTasks, Refusal> {
         let caller = request.caller()?;
         let is_agent = caller.agent.is_some();
         let are_counted = !is_agent && (is_mine || !caller.is_super());
         let classes = if caller.is_super() { Vec::new() } else { visible_tasks(request, conn)? };
         let (whole, some): (Vec<_>, Vec<_>) =
-            classes.into_iter().partition(|(_, records)| matches!(records, Visible::All));
+            classes.into_iter().partition(|(_, records)| matches!(records, VisibleRecords::All));
         Ok(VisibleTasks {
             user: caller.user,
             is_super: caller.is_super(),
             is_agent,
             whole: whole.into_iter().map(|(class, _)| class).collect(),
             some,
-            assigned: if are_counted { counts::of_user(conn, caller.user)? } else { Vec::new() },
+            assigned: if are_counted { counts::load_user_counts(conn, caller.user)? } else { Vec::new() },
         })
     }
 
@@ -70,7 +70,7 @@ impl VisibleTasks {
         self.push_principals(&mut sql);
         sql.push(") OR (t.record IS NULL AND t.created_by = ").bind(self.user).push(")");
         if !self.whole.is_empty() {
-            sql.push(" OR t.class_id").any(self.whole.as_slice());
+            sql.push(" OR t.class_id").push_any(self.whole.as_slice());
         }
         self.push_records(sql.push(" OR "), ["t.class_id", "t.record_n"]);
         sql.push(")");
@@ -95,7 +95,7 @@ impl VisibleTasks {
     /// How many there are in these states: of each kind those that are of none before it.
     pub fn count(&self, request: &Request, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Refusal> {
         let classes = if self.is_super { None } else { Some(self.whole.as_slice()) };
-        let whole = counts::sum(&counts::of_classes(conn, classes)?, states);
+        let whole = counts::sum(&counts::load_class_counts(conn, classes)?, states);
         if self.is_super {
             return Ok(whole);
         }
@@ -110,51 +110,52 @@ impl VisibleTasks {
 
     fn count_of_records(&self, request: &Request, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Refusal> {
         // Where a state is asked for, many are looked at one by one, too.
-        let are_many = |records: &Visible| records.count().is_some_and(|count| count > MANY_RECORDS);
-        let is_known = |records: &Visible| are_many(records) && states.len() == STATES.len();
+        let are_many = |records: &VisibleRecords| records.count().is_some_and(|count| count > MANY_RECORDS);
+        let is_known = |records: &VisibleRecords| are_many(records) && states.len() == STATES.len();
         let (known, listed): (Vec<_>, Vec<_>) =
             self.some.iter().map(|(class, records)| (*class, records)).partition(|(_, records)| is_known(records));
         let mut count = if known.is_empty() { 0 } else { per_record::count(request, conn, &known)? };
         if !listed.is_empty() {
             let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.class_id");
-            sql.any(listed.into_iter().map(|(class, _)| class).collect::<Vec<_>>());
-            in_states(&mut sql, "t.status", states);
+            sql.push_any(listed.into_iter().map(|(class, _)| class).collect::<Vec<_>>());
+            push_states_condition(&mut sql, "t.status", states);
             self.push_records(sql.push(" AND "), ["t.class_id", "t.record_n"]);
-            count += conn.one(&sql, |row| row.int(0))?;
+            count += conn.query_one(&sql, |row| row.int(0))?;
         }
         Ok(count)
     }
 
     /// Those that are assigned to the caller and of no record whose tasks he may view.
-    fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Error> {
+    fn count_assigned(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let some: Vec<i64> = self.some.iter().map(|(class, _)| *class).collect();
         let elsewhere = self.assigned.iter().filter(|count| !self.whole.contains(&count.class));
-        let (of_some, others): (Vec<&Count>, Vec<&Count>) = elsewhere.partition(|count| some.contains(&count.class));
+        let (of_some, others): (Vec<&TaskCount>, Vec<&TaskCount>) =
+            elsewhere.partition(|count| some.contains(&count.class));
         let others = counts::sum(others, states);
         if counts::sum(of_some, states) == 0 {
             return Ok(others);
         }
         let mut sql = Sql::new("SELECT count(DISTINCT a.task) FROM task_assignees a WHERE a.principal IN ");
         self.push_principals(&mut sql);
-        in_states(sql.push(" AND a.class_id").any(some), "a.status", states);
+        push_states_condition(sql.push(" AND a.class_id").push_any(some), "a.status", states);
         self.push_records(sql.push(" AND NOT "), ["a.class_id", "a.record_n"]);
-        Ok(others + conn.one(&sql, |row| row.int(0))?)
+        Ok(others + conn.query_one(&sql, |row| row.int(0))?)
     }
 
     /// Those that the caller made without a record, and that are not assigned to him.
-    fn count_created(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, Error> {
+    fn count_created(&self, conn: &mut Conn, states: &[&'static str]) -> Result<i64, StoreError> {
         let mut sql = Sql::new("SELECT count(*) FROM tasks t WHERE t.record IS NULL AND t.created_by = ");
-        in_states(sql.bind(self.user), "t.status", states);
+        push_states_condition(sql.bind(self.user), "t.status", states);
         self.push_principals(
             sql.push(" AND NOT EXISTS (SELECT 1 FROM task_assignees a WHERE a.task = t.id AND a.principal IN "),
         );
         sql.push(")");
-        conn.one(&sql, |row| row.int(0))
+        conn.query_one(&sql, |row| row.int(0))
     }
 }
 
 /// Appends the condition that a column has one of these states; all of them need none.
-fn in_states(sql: &mut Sql, column: &'static str, states: &[&'static str]) {
+fn push_states_condition(sql: &mut Sql, column: &'static str, states: &[&'static str]) {
     if states.len() == STATES.len() {
         return;
     }

@@ -23,14 +23,14 @@ mod tasks_story;
 struct Api;
 
 impl testkit::Api for Api {
-    const DOMAINS: &'static [&'static kit::domain::Domain] = &[
-        &events::DOMAIN,
-        &files::DOMAIN,
-        &administration::DOMAIN,
-        &identity::DOMAIN,
-        &records::DOMAIN,
-        &::tasks::DOMAIN,
+    const MODULES: &'static [&'static kit::domain::Module] = &[
+        &events::MODULE,
+        &files::MODULE,
+        &administration::MODULE,
+        &identity::MODULE,
+        &records::MODULE,
+        &::tasks::MODULE,
     ];
 }
 
-type Server = testkit::Server<Api>;
+type TestServer = testkit::TestServer<Api>;

@@ -1,20 +1,20 @@
 //! Forms of several parts as browsers send them.
 
-use testkit::{Client, Reply};
+use testkit::{ApiClient, Reply};
 
 pub const BOUNDARY: &str = "----WebKitFormBoundaryx7Q2kE0pYlZ3mC1d";
 pub const CONTENT_TYPE: &str = "multipart/form-data; boundary=----WebKitFormBoundaryx7Q2kE0pYlZ3mC1d";
 
 /// A part of a form.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct TestPart {
     name: String,
     file: Option<String>,
     content: Vec<u8>,
 }
 
-impl Part {
-    pub fn is(&self, name: &str) -> bool {
+impl TestPart {
+    pub fn has_name(&self, name: &str) -> bool {
         self.name == name
     }
     pub fn is_file(&self) -> bool {
@@ -22,16 +22,16 @@ impl Part {
     }
 }
 
-pub fn text(name: &str, content: &str) -> Part {
-    Part { name: name.to_owned(), file: None, content: content.as_bytes().to_vec() }
+pub fn text(name: &str, content: &str) -> TestPart {
+    TestPart { name: name.to_owned(), file: None, content: content.as_bytes().to_vec() }
 }
 
-pub fn file(name: &str, file: &str, content: impl Into<Vec<u8>>) -> Part {
-    Part { name: name.to_owned(), file: Some(file.to_owned()), content: content.into() }
+pub fn file(name: &str, file: &str, content: impl Into<Vec<u8>>) -> TestPart {
+    TestPart { name: name.to_owned(), file: Some(file.to_owned()), content: content.into() }
 }
 
 /// The bytes of a form.
-pub fn body(parts: &[Part]) -> Vec<u8> {
+pub fn body(parts: &[TestPart]) -> Vec<u8> {
     let mut body = Vec::new();
     for part in parts {
         body.extend_from_slice(
@@ -50,6 +50,6 @@ pub fn body(parts: &[Part]) -> Vec<u8> {
 }
 
 /// Sends a form to the page of a link.
-pub async fn send(client: &Client, parts: &[Part]) -> Reply {
+pub async fn send(client: &ApiClient, parts: &[TestPart]) -> Reply {
     client.call("POST", "/task/").body(CONTENT_TYPE, body(parts)).send().await
 }

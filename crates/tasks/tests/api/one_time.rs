@@ -1,61 +1,67 @@
 //! The links by which one-time accounts come to their tasks, and the sessions of these links (`docs/reference/task-links.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template, record, update_template};
 use serde_json::{Value, json};
-use testkit::{ADMIN, Client, Mail, PASSWORD, Reply, SECOND, eventually, message};
+use testkit::{ADMIN, ApiClient, MailFile, PASSWORD, Reply, SECOND, eventually, message};
 
 pub const TASKS: &str = "/api/tasks/";
 
 /// A one-time account; its id and username.
-pub async fn once(server: &Server, api: &Client) -> (i64, String) {
+pub async fn create_one_time_account(server: &TestServer, api: &ApiClient) -> (i64, String) {
     let username = server.account("one_time_completion").await;
     (api.get(&format!("/api/users/?username={username}")).await.ids()[0], username)
 }
 
 /// A task without a record, assigned to this user; its id.
-pub async fn task(api: &Client, template: i64, assignee: i64) -> i64 {
+pub async fn task(api: &ApiClient, template: i64, assignee: i64) -> i64 {
     api.post(TASKS, json!({"task_template": template, "assignees": [assignee]})).await.id()
 }
 
-pub fn one(task: i64) -> String {
+pub fn task_path(task: i64) -> String {
     format!("{TASKS}{task}/")
 }
 
-pub async fn act(api: &Client, task: i64, action: &str, body: Value) -> Reply {
+pub async fn call_action(api: &ApiClient, task: i64, action: &str, body: Value) -> Reply {
     api.post(&format!("{TASKS}{task}/{action}/"), body).await
 }
 
 /// Exchanges the token of a link.
-pub async fn exchange(client: &Client, token: &str) -> Reply {
+pub async fn exchange(client: &ApiClient, token: &str) -> Reply {
     client.post("/api/auth/task/", json!({"token": token})).await
 }
 
 /// A client with the session of a link.
-pub async fn session(client: &Client, token: &str) -> Client {
+pub async fn session(client: &ApiClient, token: &str) -> ApiClient {
     let pair = exchange(client, token).await.ok();
     client.anonymous().with_pair("", &pair)
 }
 
 /// The tokens of the links that were mailed to an address, in order.
-pub async fn links(server: &Server, to: &str) -> Vec<String> {
-    server.mails().await.iter().filter(|mail| mail.to == to && mail.text.contains("/task/")).map(Mail::token).collect()
+pub async fn links(server: &TestServer, to: &str) -> Vec<String> {
+    server
+        .mails()
+        .await
+        .iter()
+        .filter(|mail| mail.to == to && mail.text.contains("/task/"))
+        .map(MailFile::token)
+        .collect()
 }
 
 fn invalid() -> (u16, Value) {
     (400, json!({"token": ["Invalid token."]}))
 }
 
-async fn refresh(client: &Client) -> Reply {
+async fn refresh(client: &ApiClient) -> Reply {
     client.post("/api/auth/refresh/", json!({"refresh_token": client.refresh_token})).await
 }
 
 #[tokio::test]
 async fn a_link_from_its_mail_to_the_end_of_its_task() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let task = task(&api, template, user).await;
     let mail = server.mail_to(&address).await;
     assert_eq!(mail.subject, "A task for you: Survey");
@@ -71,7 +77,7 @@ async fn a_link_from_its_mail_to_the_end_of_its_task() {
     assert!(reply.header("content-encoding").is_empty());
     let first = anonymous.with_pair("", &reply.json);
     assert_eq!(first.id, user);
-    let seen = first.get(&one(task)).await.ok();
+    let seen = first.get(&task_path(task)).await.ok();
     let may = json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
     assert_eq!((&seen["status"], &seen["_meta"]["permissions"]), (&json!("open"), &may));
 
@@ -80,61 +86,61 @@ async fn a_link_from_its_mail_to_the_end_of_its_task() {
     let refreshed = refresh(&second).await.ok();
     assert_eq!(refreshed.get("task"), None);
     let second = anonymous.with_pair("", &refreshed);
-    assert_eq!(act(&second, task, "cancel", json!({})).await, (403, message::forbidden()));
+    assert_eq!(call_action(&second, task, "cancel", json!({})).await, (403, message::forbidden()));
     let file = second.upload("answer.csv", "a;b").await;
     let body = json!({"response": {"q": {"file": file}}, "comment": "Done."});
-    let done = act(&second, task, "complete", body).await.ok();
+    let done = call_action(&second, task, "complete", body).await.ok();
     assert_eq!(
         (&done["status"], &done["completed_by"]["id"], &done["comment"]),
         (&json!("completed"), &json!(user), &json!("Done."))
     );
-    assert_eq!(api.get(&one(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().len(), 36);
+    assert_eq!(api.get(&task_path(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().len(), 36);
 
     // The task has ended, and with it everything by which the account came to it.
     for client in [&first, &second] {
-        assert_eq!(client.get(&one(task)).await, (401, message::bad_token()));
+        assert_eq!(client.get(&task_path(task)).await, (401, message::bad_token()));
         assert_eq!(refresh(client).await, (401, message::bad_token()));
     }
     assert_eq!(exchange(&anonymous, &token).await, invalid());
 
     // Opened again, it sends another link.
-    act(&api, task, "reopen", json!({})).await.ok();
+    call_action(&api, task, "reopen", json!({})).await.ok();
     let all = links(&server, &address).await;
     assert_eq!(all.len(), 2);
     assert_eq!(exchange(&anonymous, &token).await, invalid());
     let again = session(&anonymous, &all[1]).await;
-    let uuid = again.get(&one(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().to_owned();
+    let uuid = again.get(&task_path(task)).await.ok()["response"]["q"]["file"].as_str().unwrap().to_owned();
     let file = again.get(&format!("/api/files/response/file/{uuid}/")).await;
     assert_eq!((file.status, file.text.as_str()), (200, "a;b"));
     let kept = json!({"response": {"q": {"file": uuid}}});
-    act(&again, task, "complete", kept).await.ok();
-    assert_eq!(again.get(&one(task)).await, (401, message::bad_token()));
+    call_action(&again, task, "complete", kept).await.ok();
+    assert_eq!(again.get(&task_path(task)).await, (401, message::bad_token()));
 }
 
 #[tokio::test]
 async fn nobody_but_one_time_accounts_that_are_assigned_themselves_get_links() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
     let (internal, external) = (server.as_type("internal").await, server.as_type("external").await);
     let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([internal.id])).await.created();
-    let (user, address) = once(&server, &api).await;
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([internal.id])).await.expect_created();
+    let (user, address) = create_one_time_account(&server, &api).await;
     let body = json!({
         "task_template": template, "assignees": [internal.id, external.id, user], "assignee_groups": [group],
     });
     let task = api.post(TASKS, body).await.id();
     let mails: Vec<_> = server.mails().await.into_iter().filter(|mail| mail.text.contains("/task/")).collect();
     assert_eq!(mails.iter().map(|mail| mail.to.as_str()).collect::<Vec<_>>(), [address.as_str()]);
-    assert_eq!(session(&server.anonymous(), &mails[0].token()).await.get(&one(task)).await.status, 200);
+    assert_eq!(session(&server.anonymous(), &mails[0].token()).await.get(&task_path(task)).await.status, 200);
     // An assignee who is one already gets no second one.
-    api.patch(&one(task), json!({"assignees": [user]})).await.ok();
+    api.patch(&task_path(task), json!({"assignees": [user]})).await.ok();
     assert_eq!(links(&server, &address).await.len(), 1);
 }
 
 #[tokio::test]
 async fn each_end_of_a_task_ends_its_links_and_their_sessions() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = class(&api, "Contracts").await;
     let approved = json!({
@@ -143,7 +149,7 @@ async fn each_end_of_a_task_ends_its_links_and_their_sessions() {
     });
     let approved = api.post(TEMPLATES, approved).await.id();
     let record = record(&api, class).await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let anonymous = server.anonymous();
     for end in ["cancel", "reject", "approve", "expire", "delete", "unassign", "send-link", "delete the record"] {
         let body = json!({"task_template": approved, "object_record": record, "assignees": [user]});
@@ -151,64 +157,68 @@ async fn each_end_of_a_task_ends_its_links_and_their_sessions() {
         let token = links(&server, &address).await.pop().unwrap();
         let client = session(&anonymous, &token).await;
         if ["reject", "approve"].contains(&end) {
-            act(&client, task, "complete", json!({"response": {}})).await.ok();
+            call_action(&client, task, "complete", json!({"response": {}})).await.ok();
             // A task in approval has not ended, but is completed once.
-            assert_eq!(client.get(&one(task)).await.ok()["status"], "in_approval");
+            assert_eq!(client.get(&task_path(task)).await.ok()["status"], "in_approval");
             session(&anonymous, &token).await;
-            act(&client, task, "complete", json!({"response": {}}))
+            call_action(&client, task, "complete", json!({"response": {}}))
                 .await
-                .is(400, message::detail("Action is not available."));
+                .expect_reply(400, message::detail("Action is not available."));
         }
         match end {
-            "cancel" | "reject" | "approve" => drop(act(&api, task, end, json!({})).await.ok()),
+            "cancel" | "reject" | "approve" => drop(call_action(&api, task, end, json!({})).await.ok()),
             "expire" => {
-                api.patch(&one(task), json!({"expires_at": "2026-01-31T09:30:05Z"})).await.ok();
+                api.patch(&task_path(task), json!({"expires_at": "2026-01-31T09:30:05Z"})).await.ok();
                 server.advance(10 * SECOND);
-                eventually(async || api.get(&one(task)).await.ok()["status"] == "expired").await;
+                eventually(async || api.get(&task_path(task)).await.ok()["status"] == "expired").await;
             }
-            "delete" => api.delete(&one(task)).await.is_empty(),
-            "unassign" => drop(api.patch(&one(task), json!({"assignees": []})).await.ok()),
-            "send-link" => act(&api, task, end, json!({})).await.is_empty(),
-            _ => api.delete(&format!("/api/object-records/{record}/")).await.is_empty(),
+            "delete" => api.delete(&task_path(task)).await.expect_empty(),
+            "unassign" => drop(api.patch(&task_path(task), json!({"assignees": []})).await.ok()),
+            "send-link" => call_action(&api, task, end, json!({})).await.expect_empty(),
+            _ => api.delete(&format!("/api/object-records/{record}/")).await.expect_empty(),
         }
-        assert_eq!(client.get(&one(task)).await, (401, message::bad_token()), "{end}");
+        assert_eq!(client.get(&task_path(task)).await, (401, message::bad_token()), "{end}");
         assert_eq!(refresh(&client).await, (401, message::bad_token()), "{end}");
         assert_eq!(exchange(&anonymous, &token).await, invalid(), "{end}");
         if end == "send-link" {
             let new = links(&server, &address).await.pop().unwrap();
             assert_ne!(new, token);
-            session(&anonymous, &new).await.get(&one(task)).await.ok();
+            session(&anonymous, &new).await.get(&task_path(task)).await.ok();
         }
     }
 }
 
 #[tokio::test]
 async fn new_links_are_sent_once_a_minute() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let [first, second] = [task(&api, template, user).await, task(&api, template, user).await];
     assert_eq!(links(&server, &address).await.len(), 2);
     // The links by assignment do not count.
-    act(&api, first, "send-link", json!({})).await.is_empty();
-    act(&api, first, "send-link", json!({})).await.refuses(message::detail("A link was sent less than a minute ago."));
-    act(&api, second, "send-link", json!({})).await.is_empty();
+    call_action(&api, first, "send-link", json!({})).await.expect_empty();
+    call_action(&api, first, "send-link", json!({}))
+        .await
+        .refuses(message::detail("A link was sent less than a minute ago."));
+    call_action(&api, second, "send-link", json!({})).await.expect_empty();
     assert_eq!(links(&server, &address).await.len(), 4);
     server.advance(60 * SECOND - 1);
-    act(&api, first, "send-link", json!({})).await.refuses(message::detail("A link was sent less than a minute ago."));
+    call_action(&api, first, "send-link", json!({}))
+        .await
+        .refuses(message::detail("A link was sent less than a minute ago."));
     server.advance(1);
-    act(&api, first, "send-link", json!({})).await.is_empty();
+    call_action(&api, first, "send-link", json!({})).await.expect_empty();
     assert_eq!(links(&server, &address).await.len(), 5);
 }
 
 #[tokio::test]
 async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
-    let (other, other_address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
+    let (other, other_address) = create_one_time_account(&server, &api).await;
     let mut tasks = Vec::new();
     for _ in 0..23 {
         tasks.push(task(&api, template, user).await);
@@ -226,14 +236,14 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
     sent(&other_address, 1).await;
     sent(&address, 20).await;
     // The link of a task that ends is not sent any more, and leaves its turn to another.
-    act(&api, tasks[20], "cancel", json!({})).await.ok();
+    call_action(&api, tasks[20], "cancel", json!({})).await.ok();
     server.advance(3_599 * SECOND);
     let api = server.admin().await;
     sent(&address, 20).await;
     server.advance(SECOND);
     let links = sent(&address, 22).await;
     let anonymous = server.anonymous();
-    session(&anonymous, &links[21]).await.get(&one(tasks[22])).await.ok();
+    session(&anonymous, &links[21]).await.get(&task_path(tasks[22])).await.ok();
     for _ in 0..19 {
         task(&api, template, user).await;
     }
@@ -243,25 +253,25 @@ async fn an_address_gets_twenty_links_an_hour_and_the_others_later() {
 }
 
 /// The tokens of the links that have been mailed to an address so far, in order.
-fn all_links(server: &Server, to: &str) -> Vec<String> {
-    let mails = Mail::all(server.data(), testkit::DOMAIN);
-    mails.iter().filter(|mail| mail.to == to && mail.text.contains("/task/")).map(Mail::token).collect()
+fn all_links(server: &TestServer, to: &str) -> Vec<String> {
+    let mails = MailFile::read_all(server.data(), testkit::DOMAIN);
+    mails.iter().filter(|mail| mail.to == to && mail.text.contains("/task/")).map(MailFile::token).collect()
 }
 
 #[tokio::test]
 async fn an_account_that_may_not_come_any_more_has_no_link() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
     let anonymous = server.anonymous();
     for end in ["deactivate", "rename", "restrict", "anonymize", "delete"] {
-        let (user, address) = once(&server, &api).await;
+        let (user, address) = create_one_time_account(&server, &api).await;
         let task = task(&api, template, user).await;
         let token = server.mail_to(&address).await.token();
         let client = session(&anonymous, &token).await;
         let path = format!("/api/users/{user}/");
         match end {
-            "delete" => api.delete(&path).await.is_empty(),
+            "delete" => api.delete(&path).await.expect_empty(),
             "rename" => drop(api.patch(&path, json!({"username": "new@example.com"})).await.ok()),
             "restrict" => {
                 let ranges = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["192.0.2.0/24"]});
@@ -269,7 +279,7 @@ async fn an_account_that_may_not_come_any_more_has_no_link() {
             }
             _ => drop(api.post(&format!("{path}{end}/"), json!({})).await.ok()),
         }
-        let refused = client.get(&one(task)).await;
+        let refused = client.get(&task_path(task)).await;
         match end {
             "restrict" => assert_eq!(refused, (403, message::detail("Access from this address is not allowed."))),
             _ => assert_eq!(refused, (401, message::bad_token()), "{end}"),
@@ -280,13 +290,13 @@ async fn an_account_that_may_not_come_any_more_has_no_link() {
             // It may come again, by the same link; a session that has ended stays so.
             "deactivate" => {
                 api.post(&format!("{path}reactivate/"), json!({})).await.ok();
-                session(&anonymous, &token).await.get(&one(task)).await.ok();
-                assert_eq!(client.get(&one(task)).await, (401, message::bad_token()));
+                session(&anonymous, &token).await.get(&task_path(task)).await.ok();
+                assert_eq!(client.get(&task_path(task)).await, (401, message::bad_token()));
             }
             "rename" => {
-                act(&api, task, "send-link", json!({})).await.is_empty();
+                call_action(&api, task, "send-link", json!({})).await.expect_empty();
                 let new = server.mail_to("new@example.com").await.token();
-                session(&anonymous, &new).await.get(&one(task)).await.ok();
+                session(&anonymous, &new).await.get(&task_path(task)).await.ok();
             }
             _ => {}
         }
@@ -296,10 +306,10 @@ async fn an_account_that_may_not_come_any_more_has_no_link() {
 #[tokio::test]
 async fn a_refresh_asks_again_whether_the_link_would_still_work() {
     // As if the end of the sessions had been missed.
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     for missed in
         ["UPDATE tasks SET status = 'canceled'", "DELETE FROM task_assignees", "DELETE FROM tasks WHERE id = 3"]
     {
@@ -308,7 +318,7 @@ async fn a_refresh_asks_again_whether_the_link_would_still_work() {
         let client = session(&server.anonymous(), &token).await;
         let first = server.anonymous().with_pair("", &refresh(&client).await.ok());
         let run = move |conn: &mut store::Conn| conn.exec(&store::Sql::new(missed)).map(drop);
-        server.build.db.write::<(), store::Error>(run).await.unwrap();
+        server.build.db.write::<(), store::StoreError>(run).await.unwrap();
         assert_eq!(exchange(&server.anonymous(), &token).await, invalid(), "{missed}");
         assert_eq!(refresh(&first).await, (401, message::bad_token()), "{missed}");
         // The session has ended.
@@ -318,10 +328,10 @@ async fn a_refresh_asks_again_whether_the_link_would_still_work() {
 
 #[tokio::test]
 async fn wrong_tokens_count_towards_the_attempts_of_their_address() {
-    let server = Server::with(|config| config.identity.address_attempts = 3).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     task(&api, template, user).await;
     let token = server.mail_to(&address).await.token();
     let anonymous = server.anonymous();
@@ -348,7 +358,7 @@ async fn wrong_tokens_count_towards_the_attempts_of_their_address() {
 
 #[tokio::test]
 async fn the_pages_of_other_sites_cannot_use_a_link() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"token": "x"});
     for (name, value) in [("origin", "https://other.example"), ("sec-fetch-site", "cross-site")] {
         let reply = server.anonymous().with_header(name, value).post("/api/auth/task/", body.clone()).await;
@@ -360,34 +370,35 @@ async fn the_pages_of_other_sites_cannot_use_a_link() {
 
 #[tokio::test]
 async fn a_task_that_changes_a_record_needs_no_right_to_view_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = class(&api, "Contracts").await;
     let record = record(&api, class).await;
     let template = update_template(&api, "Title", class, "manual").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let body = json!({"task_template": template, "object_record": record, "assignees": [user]});
     let task = api.post(TASKS, body).await.id();
     let client = session(&server.anonymous(), &server.mail_to(&address).await.token()).await;
-    assert_eq!(client.get(&one(task)).await.ok()["form"]["values"], json!({"title": null}));
-    let wrong = act(&client, task, "complete", json!({"response": {"fields": {"title": 5, "amount": "1"}}})).await;
+    assert_eq!(client.get(&task_path(task)).await.ok()["form"]["values"], json!({"title": null}));
+    let wrong =
+        call_action(&client, task, "complete", json!({"response": {"fields": {"title": 5, "amount": "1"}}})).await;
     let errors = json!({"title": ["Not a valid string."], "amount": ["This field does not exist."]});
     wrong.refuses(json!({"response": {"fields": errors}}));
-    act(&client, task, "complete", json!({"response": {"fields": {"title": "New"}}})).await.ok();
+    call_action(&client, task, "complete", json!({"response": {"fields": {"title": "New"}}})).await.ok();
     assert_eq!(api.get(&format!("/api/object-records/{record}/")).await.ok()["fields"]["title"], "New");
 }
 
 #[tokio::test]
 async fn a_link_is_of_its_build_alone_and_no_other_token_is_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (api, other) = (server.admin().await, server.build("b.example").await);
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     task(&api, template, user).await;
     let token = server.mail_to(&address).await.token();
     assert_eq!(exchange(&other.anonymous(), &token).await, invalid());
     let new = json!({"username": "new@example.com", "account_type": "internal", "first_name": "N", "last_name": "N"});
-    api.post("/api/users/", new).await.created();
+    api.post("/api/users/", new).await.expect_created();
     let activation = server.mail_to("new@example.com").await.token();
     let client = session(&server.anonymous(), &token).await;
     for foreign in [&activation, &client.token, &client.refresh_token, "unsent-1", "unsent-2"] {
@@ -403,10 +414,10 @@ async fn a_link_is_of_its_build_alone_and_no_other_token_is_one() {
 
 #[tokio::test]
 async fn a_link_has_twenty_sessions_at_a_time_which_end_together() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let task = task(&api, template, user).await;
     let token = links(&server, &address).await.pop().unwrap();
     let mut sessions = Vec::new();
@@ -416,13 +427,13 @@ async fn a_link_has_twenty_sessions_at_a_time_which_end_together() {
     let statuses = async || {
         let mut statuses = Vec::new();
         for session in &sessions {
-            statuses.push(session.get(&one(task)).await.status);
+            statuses.push(session.get(&task_path(task)).await.status);
         }
         statuses
     };
     let mut expected = vec![200; 22];
     expected[..2].fill(401);
     assert_eq!(statuses().await, expected);
-    act(&api, task, "cancel", json!({})).await.ok();
+    call_action(&api, task, "cancel", json!({})).await.ok();
     assert_eq!(statuses().await, [401; 22]);
 }

@@ -1,30 +1,30 @@
 //! Forms that no page of ours sends, and bodies that stop, for `POST /task/`.
 
-use crate::Server;
-use crate::multipart::{BOUNDARY, CONTENT_TYPE, Part, body, file, send, text};
-use crate::one_time::{links, once, one, task};
+use crate::TestServer;
+use crate::multipart::{BOUNDARY, CONTENT_TYPE, TestPart, body, file, send, text};
+use crate::one_time::{create_one_time_account, links, task, task_path};
 use crate::set_up::{TEMPLATES, number, wait_for};
 use serde_json::json;
 use std::time::{Duration, Instant};
-use testkit::{Client, Reply, eventually};
+use testkit::{ApiClient, Reply, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A server with a task that asks for a text and two files, and the token of its link.
-async fn started() -> (Server, Client, i64, String) {
-    let server = Server::start().await;
+async fn started() -> (TestServer, ApiClient, i64, String) {
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let questions = json!([{"name": "a"}, {"name": "f", "type": "file"}, {"name": "g", "type": "file"}]);
     let config = json!({"task_type": "tt_form", "configuration": {"questions": questions}});
     let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": config});
     let template = api.post(TEMPLATES, template).await.id();
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let task = task(&api, template, user).await;
     let token = links(&server, &address).await.pop().unwrap();
     (server, api, task, token)
 }
 
-async fn send_bytes(client: &Client, content_type: &str, bytes: Vec<u8>) -> Reply {
+async fn send_bytes(client: &ApiClient, content_type: &str, bytes: Vec<u8>) -> Reply {
     client.call("POST", "/task/").body(content_type, bytes).send().await
 }
 
@@ -65,7 +65,7 @@ async fn other_bodies_are_no_form() {
     // The type is read as others are: ignoring case, with a boundary in quotation marks.
     let kind = format!("Multipart/Form-Data; charset=utf-8; boundary=\"{BOUNDARY}\"");
     assert_eq!(send_bytes(&client, &kind, right).await.status, 200);
-    assert_eq!(api.get(&one(task)).await.ok()["response"], json!({"a": "x", "f": null, "g": null}));
+    assert_eq!(api.get(&task_path(task)).await.ok()["response"], json!({"a": "x", "f": null, "g": null}));
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn the_token_comes_first_and_counts_once() {
         assert_eq!(reply.status, 400, "{parts:?}");
         assert!(alert(&reply).starts_with("This link does not work."), "{parts:?}: {}", reply.text);
     }
-    assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
+    assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     // A second token is no token, and what the page does not ask for is left out.
     let parts = [
         text("token", &token),
@@ -97,7 +97,7 @@ async fn the_token_comes_first_and_counts_once() {
         file("q0", "a.csv", "b"),
     ];
     assert_eq!(send(&client, &parts).await.status, 200);
-    assert_eq!(api.get(&one(task)).await.ok()["response"], json!({"a": "x", "f": null, "g": null}));
+    assert_eq!(api.get(&task_path(task)).await.ok()["response"], json!({"a": "x", "f": null, "g": null}));
     assert_eq!(number(&server, "SELECT count(*) FROM files").await, 0);
 }
 
@@ -133,7 +133,7 @@ async fn before_the_token_is_good_no_more_is_read_than_of_other_public_bodies() 
 async fn texts_files_and_parts_are_bounded() {
     let (server, api, task, token) = started().await;
     let client = server.anonymous();
-    let with = |parts: Vec<Part>| [vec![text("token", &token)], parts].concat();
+    let with = |parts: Vec<TestPart>| [vec![text("token", &token)], parts].concat();
     for parts in [
         with(vec![text("q0", &"x".repeat(1_100_000))]),
         with((0..11).map(|n| text(&format!("q{n}"), &"x".repeat(100_000))).collect()),
@@ -144,14 +144,14 @@ async fn texts_files_and_parts_are_bounded() {
         let reply = send(&client, &parts).await;
         assert_eq!((reply.status, alert(&reply)), (413, "Request body is too large.".to_owned()));
     }
-    let many: Vec<Part> = (0..26).map(|n| file("q1", &format!("{n}.csv"), "x")).collect();
+    let many: Vec<TestPart> = (0..26).map(|n| file("q1", &format!("{n}.csv"), "x")).collect();
     let reply = send(&client, &with(many)).await;
     assert!(reply.status == 400 && reply.text.contains("Up to 25 items allowed."), "{}", reply.text);
     let large = vec![b'x'; 50 * 1024 * 1024 + 1];
     let reply = send(&client, &with(vec![file("q1", "large.csv", large), text("q0", "kept")])).await;
     assert!(reply.status == 400 && reply.text.contains("Max file size is 50.0 MB."), "{}", reply.text);
     assert!(reply.text.contains("value=\"kept\""));
-    assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
+    assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     wait_for(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)", 0).await;
     // What is just within the bounds is accepted.
     let just = with(vec![file("q1", "a.csv", vec![b'x'; 50 * 1024 * 1024]), text("q0", &"x".repeat(1_000_000))]);
@@ -191,24 +191,24 @@ async fn broken_forms_are_refused_and_leave_nothing() {
         let reply = send_bytes(&client, CONTENT_TYPE, (first.clone() + &broken).into_bytes()).await;
         assert_eq!(reply.status, status, "{broken:?}: {}", reply.text);
         if status == 200 {
-            crate::one_time::act(&api, task, "reopen", json!({})).await.ok();
+            crate::one_time::call_action(&api, task, "reopen", json!({})).await.ok();
             let token_now = server.mails().await.last().unwrap().token();
             // The next round needs its link.
             return_link(&server, &token_now, &token).await;
         }
     }
-    assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
+    assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     wait_for(&server, "SELECT count(*) FROM files", 0).await;
 }
 
 /// Gives the link of one token another one, which is known already.
-async fn return_link(server: &Server, token: &str, known: &str) {
+async fn return_link(server: &TestServer, token: &str, known: &str) {
     let (old, new) = (web::clock::sha256_hex(token), web::clock::sha256_hex(known));
     let run = move |conn: &mut store::Conn| {
         let sql = store::Sql::new("UPDATE task_links SET hash = $1 WHERE hash = $2");
         conn.exec(&sql.arg(new.as_str()).arg(old.as_str())).map(drop)
     };
-    server.build.db.write::<(), store::Error>(run).await.unwrap();
+    server.build.db.write::<(), store::StoreError>(run).await.unwrap();
 }
 
 #[tokio::test]
@@ -228,15 +228,15 @@ async fn a_link_that_ends_while_its_form_arrives_completes_nothing() {
         // The first file has arrived.
         eventually(async || number(&server, "SELECT count(*) FROM files WHERE token IS NOT NULL").await > 0).await;
         if is_file_left {
-            crate::one_time::act(&api, task, "send-link", json!({})).await.is_empty();
+            crate::one_time::call_action(&api, task, "send-link", json!({})).await.expect_empty();
         } else {
-            api.patch(&one(task), json!({"assignees": []})).await.ok();
+            api.patch(&task_path(task), json!({"assignees": []})).await.ok();
         }
         stream.write_all(&whole[at..]).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("This link does not work."), "{answer}");
-        assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
+        assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
         let new = server.mails().await.last().unwrap().token();
         return_link(&server, &new, &token).await;
     }

@@ -1,14 +1,14 @@
 //! `/task/`, the page of a link (`docs/reference/task-links.md`).
 
-use crate::Server;
-use crate::multipart::{Part, file, send, text};
-use crate::one_time::{TASKS, act, links, once, one, task};
+use crate::TestServer;
+use crate::multipart::{TestPart, file, send, text};
+use crate::one_time::{TASKS, call_action, create_one_time_account, links, task, task_path};
 use crate::set_up::{TEMPLATES, form_template, number, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, Reply};
+use testkit::{ApiClient, Reply};
 
 /// A template whose form has these questions; its id.
-async fn with_questions(api: &Client, questions: Value) -> i64 {
+async fn with_questions(api: &ApiClient, questions: Value) -> i64 {
     let config = json!({
         "task_type": "tt_form", "prompt": "Please <answer>.", "configuration": {"instructions": "First line\nsecond line", "questions": questions},
     });
@@ -20,13 +20,13 @@ async fn with_questions(api: &Client, questions: Value) -> i64 {
 }
 
 /// A task of a template for a new account, and the token of its link.
-async fn linked(server: &Server, api: &Client, template: i64) -> (i64, String) {
-    let (user, address) = once(server, api).await;
+async fn linked(server: &TestServer, api: &ApiClient, template: i64) -> (i64, String) {
+    let (user, address) = create_one_time_account(server, api).await;
     let task = task(api, template, user).await;
     (task, links(server, &address).await.pop().unwrap())
 }
 
-async fn page(server: &Server, token: &str) -> Reply {
+async fn page(server: &TestServer, token: &str) -> Reply {
     server.anonymous().get(&format!("/task/?token={token}")).await
 }
 
@@ -51,7 +51,7 @@ fn alerts(page: &Reply) -> Vec<String> {
 
 #[tokio::test]
 async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let questions = json!([
         {"name": "city", "label": "Your city", "required": true, "help": "Where you live"},
@@ -116,7 +116,7 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
     let reply = send(&anonymous, &parts).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
     assert!(reply.text.contains("Thank you. The task is completed.") && reply.header("set-cookie").is_empty());
-    let done = api.get(&one(task)).await.ok();
+    let done = api.get(&task_path(task)).await.ok();
     let uuid = done["response"]["proof"]["file"].as_str().unwrap().to_owned();
     let response = json!({
         "city": "Basel", "why": "Be\ncause", "many": 3, "much": "1.50", "really": true, "day": "2026-02-28",
@@ -137,7 +137,7 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
         assert!(!reply.text.contains("Survey"));
     }
     // Opened again, the page shows what was answered.
-    act(&api, task, "reopen", json!({})).await.ok();
+    call_action(&api, task, "reopen", json!({})).await.ok();
     let token = server.mails().await.last().unwrap().token();
     let again = page(&server, &token).await.text;
     for shown in [
@@ -153,13 +153,13 @@ async fn a_task_is_shown_and_completed_without_scripts_or_cookies() {
     }
     let kept = [text("token", &token), text("q0", "Bern"), text("q9", &uuid)];
     assert_eq!(send(&anonymous, &kept).await.status, 200);
-    let done = api.get(&one(task)).await.ok();
+    let done = api.get(&task_path(task)).await.ok();
     assert_eq!((&done["response"]["city"], &done["response"]["proof"]), (&json!("Bern"), &json!({"file": uuid})));
 }
 
 #[tokio::test]
 async fn what_is_wrong_stands_beside_its_input_and_what_was_typed_is_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let questions = json!([
         {"name": "city", "required": true}, {"name": "many", "type": "integer"}, {"name": "proof", "type": "file"},
@@ -201,16 +201,16 @@ async fn what_is_wrong_stands_beside_its_input_and_what_was_typed_is_kept() {
         assert!(reply.text.contains("value=\"Basel\""));
     }
     // Files of a form that is refused are given up at once, with their bytes.
-    assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
+    assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     wait_for(&server, "SELECT (SELECT count(*) FROM files) + (SELECT count(*) FROM removed_files)", 0).await;
     let parts = [text("token", &token), text("q0", "Basel"), file("q2", "", "")];
     assert_eq!(send(&anonymous, &parts).await.status, 200);
-    assert_eq!(api.get(&one(task)).await.ok()["response"], json!({"city": "Basel", "many": null, "proof": null}));
+    assert_eq!(api.get(&task_path(task)).await.ok()["response"], json!({"city": "Basel", "many": null, "proof": null}));
 }
 
 #[tokio::test]
 async fn a_form_without_questions_takes_a_text() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Plain").await;
     let (task, token) = linked(&server, &api, template).await;
@@ -222,12 +222,12 @@ async fn a_form_without_questions_takes_a_text() {
     );
     let reply = send(&server.anonymous(), &[text("token", &token), text("q0", "Yes.")]).await;
     assert_eq!(reply.status, 200);
-    assert_eq!(api.get(&one(task)).await.ok()["response"], json!({"text": "Yes."}));
+    assert_eq!(api.get(&task_path(task)).await.ok()["response"], json!({"text": "Yes."}));
 }
 
 #[tokio::test]
 async fn an_answer_that_needs_approval_is_shown_as_waiting() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let config = json!({"task_type": "tt_form", "approval_required": true, "allow_comment": false});
     let body = json!({"name": "Approved", "complete_by": "asap", "plugin_config": config});
@@ -239,13 +239,13 @@ async fn an_answer_that_needs_approval_is_shown_as_waiting() {
     let parts = [text("token", &token), text("q0", "a"), text("comment", "b")];
     let reply = send(&server.anonymous(), &parts).await;
     assert!(reply.status == 200 && reply.text.contains("waits for somebody to approve it"), "{}", reply.text);
-    assert_eq!(api.get(&one(task)).await.ok()["comment"], Value::Null);
+    assert_eq!(api.get(&task_path(task)).await.ok()["comment"], Value::Null);
     let (shown, sent) = (page(&server, &token).await, send(&server.anonymous(), &parts).await);
     assert_eq!((shown.status, sent.status), (200, 400));
     for reply in [shown, sent] {
         assert!(reply.text.contains("waits for somebody") && !reply.text.contains("<form"), "{}", reply.text);
     }
-    act(&api, task, "reject", json!({})).await.ok();
+    call_action(&api, task, "reject", json!({})).await.ok();
     assert_eq!(page(&server, &token).await.status, 400);
 }
 
@@ -264,23 +264,25 @@ fn every_field() -> Vec<Value> {
 
 #[tokio::test]
 async fn the_fields_of_a_record_are_inputs_by_their_types() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let class = api.post("/api/object-classes/", json!({"name": "Contracts"})).await.id();
     let mut aliases = Vec::new();
     for field in every_field() {
-        let made = api.post(&format!("/api/object-classes/{class}/fields/"), field).await.created();
+        let made = api.post(&format!("/api/object-classes/{class}/fields/"), field).await.expect_created();
         aliases.push(made["alias"].clone());
     }
     let relation = json!({"label": "My relation", "type": "relation", "related_object_class": class});
-    aliases.push(api.post(&format!("/api/object-classes/{class}/fields/"), relation).await.created()["alias"].clone());
+    aliases.push(
+        api.post(&format!("/api/object-classes/{class}/fields/"), relation).await.expect_created()["alias"].clone(),
+    );
     let record = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id();
     let parent = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id();
     let configuration = json!({"object_class": class, "fields": aliases, "instructions": "Fill in."});
     let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
     let body = json!({"name": "All", "complete_by": "asap", "plugin_config": config});
     let template = api.post(TEMPLATES, body).await.id();
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let body = json!({"task_template": template, "object_record": record, "assignees": [user]});
     let task = api.post(TASKS, body).await.id();
     let fields = json!({
@@ -309,8 +311,10 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
     let anonymous = server.anonymous();
     let mut parts = vec![text("token", &token)];
     parts.extend(inputs_of(&shown.text));
-    let wrong: Vec<Part> =
-        parts.iter().map(|part| if part.is("f.my_email") { text("f.my_email", "x") } else { part.clone() }).collect();
+    let wrong: Vec<TestPart> = parts
+        .iter()
+        .map(|part| if part.has_name("f.my_email") { text("f.my_email", "x") } else { part.clone() })
+        .collect();
     let reply = send(&anonymous, &wrong).await;
     assert_eq!(
         (reply.status, alerts(&reply)),
@@ -330,7 +334,7 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
         for (name, value) in
             [("f.my_email", "a@b.example"), ("f.my_integer", "7"), ("f.my_decimal", "1.5"), ("f.my_boolean", "false")]
         {
-            if part.is(name) {
+            if part.has_name(name) {
                 *part = text(name, value);
             }
         }
@@ -339,7 +343,7 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
     let reply = send(&anonymous, &right).await;
     assert_eq!(reply.status, 400);
     // A document takes one file, unless it says otherwise: the box of the old one is to be cleared.
-    right.retain(|part| !part.is("f.my_document") || part.is_file());
+    right.retain(|part| !part.has_name("f.my_document") || part.is_file());
     assert_eq!(send(&anonymous, &right).await.status, 200);
     let mut after = api.get(&format!("/api/object-records/{record}/")).await.ok()["fields"].clone();
     assert_ne!(after["my_document"], before["my_document"]);
@@ -356,11 +360,11 @@ async fn the_fields_of_a_record_are_inputs_by_their_types() {
     expected["my_document"] = after["my_document"].take();
     after["my_document"] = expected["my_document"].clone();
     assert_eq!(after, expected);
-    assert_eq!(api.get(&one(task)).await.ok()["status"], "completed");
+    assert_eq!(api.get(&task_path(task)).await.ok()["status"], "completed");
 }
 
 /// The parts that a browser sends of the inputs of a page, without its files and its token.
-fn inputs_of(html: &str) -> Vec<Part> {
+fn inputs_of(html: &str) -> Vec<TestPart> {
     let attribute = |tag: &str, name: &str| {
         let (_, rest) = tag.split_once(&format!("{name}=\""))?;
         Some(unescape(rest.split('"').next()?))
@@ -395,7 +399,7 @@ fn unescape(text: &str) -> String {
 
 #[tokio::test]
 async fn nothing_that_a_page_shows_becomes_html() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let evil = "</textarea></title>\"'><script>alert(1)</script>&amp;";
     let options = json!([{"value": evil, "text": evil}]);
@@ -422,13 +426,13 @@ async fn nothing_that_a_page_shows_becomes_html() {
         file("q5", &name.replace('"', "%22"), "a"),
         text("comment", evil),
     ];
-    let wrong: Vec<Part> =
-        parts.iter().map(|part| if part.is("q4") { text("q4", evil) } else { part.clone() }).collect();
+    let wrong: Vec<TestPart> =
+        parts.iter().map(|part| if part.has_name("q4") { text("q4", evil) } else { part.clone() }).collect();
     let shown = page(&server, &token).await;
     let refused = send(&server.anonymous(), &wrong).await;
     assert_eq!((refused.status, alerts(&refused).len()), (400, 2));
     assert_eq!(send(&server.anonymous(), &parts).await.status, 200);
-    act(&api, task, "reopen", json!({})).await.ok();
+    call_action(&api, task, "reopen", json!({})).await.ok();
     let again = page(&server, &server.mails().await.last().unwrap().token()).await;
     assert!(again.text.contains("Keep &quot;&gt;&lt;script&gt;x.csv"), "{}", again.text);
     for reply in [shown, refused, again] {
@@ -440,7 +444,7 @@ async fn nothing_that_a_page_shows_becomes_html() {
 
 #[tokio::test]
 async fn the_page_tells_nothing_of_what_its_link_does_not_open() {
-    let server = Server::with(|config| config.identity.address_attempts = 4).await;
+    let server = TestServer::start_with(|config| config.identity.address_attempts = 4).await;
     let anonymous = server.anonymous();
     let open = anonymous.get("/task/").await;
     assert!(open.status == 200 && open.text.contains("Open the link from your mail."));
@@ -463,7 +467,7 @@ async fn the_page_tells_nothing_of_what_its_link_does_not_open() {
 
 #[tokio::test]
 async fn a_task_that_is_too_large_for_a_page_says_so() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let options = |count: usize| (0..count).collect::<Vec<_>>();
     let choices = |name: &str, count: usize| json!({"name": name, "type": "choices", "options": options(count)});
@@ -479,23 +483,23 @@ async fn a_task_that_is_too_large_for_a_page_says_so() {
             assert_eq!(reply.status, 400);
             assert_eq!(alerts(&reply), ["This task is too large for this page. Ask whoever sent you the link."]);
         }
-        assert_eq!(api.get(&one(task)).await.ok()["status"], "open");
+        assert_eq!(api.get(&task_path(task)).await.ok()["status"], "open");
     }
 }
 
 #[tokio::test]
 async fn the_page_shows_the_day_of_a_task() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let body = json!({
         "name": "Survey", "complete_by": "date", "complete_by_date": "2026-12-31", "plugin_config": {"task_type": "tt_form"},
     });
     let template = api.post(TEMPLATES, body).await.id();
     let (task, token) = linked(&server, &api, template).await;
-    assert_eq!(api.get(&one(task)).await.ok()["due_at"], "2026-12-31T23:59:59.999999Z");
+    assert_eq!(api.get(&task_path(task)).await.ok()["due_at"], "2026-12-31T23:59:59.999999Z");
     let shown = page(&server, &token).await;
     assert!(shown.text.contains("<p>Due: 2026-12-31</p>"), "{}", shown.text);
-    api.patch(&one(task), json!({"due_at": "2026-12-31T23:59:59Z"})).await.ok();
+    api.patch(&task_path(task), json!({"due_at": "2026-12-31T23:59:59Z"})).await.ok();
     let shown = page(&server, &token).await;
     assert!(shown.text.contains("<p>Due: 2026-12-31 23:59 UTC</p>"), "{}", shown.text);
 }

@@ -1,13 +1,13 @@
 //! What the session of a link may call: its own task, and nothing else of the whole table of routes.
 
-use crate::Server;
-use crate::one_time::{TASKS, act, once, one, session, task};
+use crate::TestServer;
+use crate::one_time::{TASKS, call_action, create_one_time_account, session, task, task_path};
 use crate::set_up::{form_template, number};
 use http::Method;
-use kit::caller::Access;
+use kit::caller::RouteAccess;
 use kit::route::{Route, Schema};
 use serde_json::json;
-use testkit::{Client, DOMAIN, Reply, UUID, message};
+use testkit::{ApiClient, DOMAIN, Reply, UUID, message};
 
 /// The routes that the sessions of links may call.
 const ALLOWED: [(&str, &str); 4] = [
@@ -32,7 +32,7 @@ fn path(of: &str, id: i64, uuid: &str) -> String {
     of.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-async fn call(client: &Client, route: &Route, path: &str) -> Reply {
+async fn call(client: &ApiClient, route: &Route, path: &str) -> Reply {
     let call = client.call(route.method.as_str(), path);
     match route.body {
         Schema::Nothing => call.send().await,
@@ -47,10 +47,10 @@ async fn call(client: &Client, route: &Route, path: &str) -> Reply {
 
 #[tokio::test]
 async fn the_session_of_a_link_may_call_nothing_but_its_task() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     // The first task is of somebody else; the account has both others, each by a link of its own.
     task(&api, template, 1).await;
     let other = task(&api, template, user).await;
@@ -59,11 +59,11 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
     let client = session(&server.anonymous(), &server.mail_to(&address).await.token()).await;
     let unknown = UUID.to_owned();
     let mut allowed = Vec::new();
-    for route in Server::table().routes() {
+    for route in TestServer::table().routes() {
         let what = format!("{} {}", route.method, route.path);
         match route.access {
-            Access::Public if !route.optional_sign_in => continue,
-            Access::ApiKey => continue,
+            RouteAccess::Public if !route.optional_sign_in => continue,
+            RouteAccess::ApiKey => continue,
             // Agents have tokens of their own.
             _ if route.own_admission.is_some() => {
                 client
@@ -95,15 +95,15 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
 
     // Of the allowed ones, other tasks are refused as unknown ones are.
     for id in [1, other.0, 999, 0] {
-        assert_eq!(client.get(&one(id)).await, (403, message::forbidden()), "{id}");
+        assert_eq!(client.get(&task_path(id)).await, (403, message::forbidden()), "{id}");
         for body in [json!({"response": {}}), json!({}), json!([])] {
-            assert_eq!(act(&client, id, "complete", body).await, (403, message::forbidden()), "{id}");
+            assert_eq!(call_action(&client, id, "complete", body).await, (403, message::forbidden()), "{id}");
         }
     }
-    client.get(&one(own)).await.ok();
-    other.1.get(&one(other.0)).await.ok();
-    assert_eq!(client.call("HEAD", &one(own)).send().await.status, 200);
-    assert_eq!(client.call("HEAD", &one(other.0)).send().await.status, 403);
+    client.get(&task_path(own)).await.ok();
+    other.1.get(&task_path(other.0)).await.ok();
+    assert_eq!(client.call("HEAD", &task_path(own)).send().await.status, 200);
+    assert_eq!(client.call("HEAD", &task_path(other.0)).send().await.status, 403);
     client.get(&format!("/api/files/response/file/{UUID}/")).await.expect(404);
     // Nothing was changed by all that.
     assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 3);
@@ -114,19 +114,19 @@ async fn the_session_of_a_link_may_call_nothing_but_its_task() {
 
 #[tokio::test]
 async fn the_file_of_another_task_is_not_shown_to_the_session_of_a_link() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let mut uuids = Vec::new();
     let mut clients = Vec::new();
     for _ in 0..2 {
         let task = task(&api, template, user).await;
         let file = api.upload("a.csv", "a;b").await;
-        act(&api, task, "complete", json!({"response": {"file": file}})).await.ok();
-        act(&api, task, "reopen", json!({})).await.ok();
+        call_action(&api, task, "complete", json!({"response": {"file": file}})).await.ok();
+        call_action(&api, task, "reopen", json!({})).await.ok();
         clients.push(session(&server.anonymous(), &server.mail_to(&address).await.token()).await);
-        uuids.push(api.get(&one(task)).await.ok()["response"]["file"].as_str().unwrap().to_owned());
+        uuids.push(api.get(&task_path(task)).await.ok()["response"]["file"].as_str().unwrap().to_owned());
     }
     for (n, client) in clients.iter().enumerate() {
         for (m, uuid) in uuids.iter().enumerate() {
@@ -138,18 +138,18 @@ async fn the_file_of_another_task_is_not_shown_to_the_session_of_a_link() {
 
 #[tokio::test]
 async fn what_a_session_uploads_belongs_to_its_account() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let template = form_template(&api, "Survey").await;
-    let (user, address) = once(&server, &api).await;
+    let (user, address) = create_one_time_account(&server, &api).await;
     let own = task(&api, template, user).await;
     let client = session(&server.anonymous(), &server.mail_to(&address).await.token()).await;
     let (mine, foreign) = (client.upload("a.csv", "a;b").await, api.upload("b.csv", "c").await);
-    act(&client, own, "complete", json!({"response": {"file": foreign}}))
+    call_action(&client, own, "complete", json!({"response": {"file": foreign}}))
         .await
         .refuses(json!({"response": [format!("Invalid token {foreign}.")]}));
-    act(&api, own, "complete", json!({"response": {"file": mine}}))
+    call_action(&api, own, "complete", json!({"response": {"file": mine}}))
         .await
         .refuses(json!({"response": [format!("Invalid token {mine}.")]}));
-    act(&client, own, "complete", json!({"response": {"file": mine}})).await.ok();
+    call_action(&client, own, "complete", json!({"response": {"file": mine}})).await.ok();
 }

@@ -1,11 +1,11 @@
 //! Random tasks whose states and moments change while the clock goes forward and back: what happens to them by itself is what a
 //! plain model says. Kills of real servers are in `crates/chancery/tests/server/tasks_crash.rs`.
 
-use crate::Server;
-use crate::set_up::{Random, TEMPLATES, class, nothing_is_due, record, wait_for};
+use crate::TestServer;
+use crate::set_up::{SeededRandom, TEMPLATES, class, nothing_is_due, record, wait_for};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Client, Mail, NOW, rounds};
+use testkit::{ApiClient, MailFile, NOW, rounds};
 
 const TASKS: &str = "/api/tasks/";
 const DAY: i64 = 86_400_000_000;
@@ -13,7 +13,7 @@ const STEPS: usize = 80;
 
 /// What happens at a moment, in the order in which it does where moments are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum MomentKind {
     Renew,
     Remind,
     Expire,
@@ -21,7 +21,7 @@ enum Kind {
 
 /// The rules of a template, in days.
 #[derive(Clone, Debug)]
-struct Rules {
+struct TemplateRules {
     expires_after: Option<i64>,
     is_approved: bool,
     reminders: Vec<(&'static str, i64)>,
@@ -29,7 +29,7 @@ struct Rules {
 }
 
 #[derive(Clone, Debug)]
-struct Task {
+struct ModelTask {
     id: i64,
     template: usize,
     name: String,
@@ -42,20 +42,20 @@ struct Task {
     due_at: Option<i64>,
     expires_at: Option<i64>,
     /// Each moment that was or will be, and whether it is over.
-    moments: BTreeMap<(Kind, usize), (i64, bool)>,
+    moments: BTreeMap<(MomentKind, usize), (i64, bool)>,
 }
 
 /// What is to be, said plainly.
 #[derive(Default)]
-struct Model {
-    templates: Vec<Rules>,
-    tasks: Vec<Task>,
+struct ScheduleModel {
+    templates: Vec<TemplateRules>,
+    tasks: Vec<ModelTask>,
     /// Who is reminded of tasks of this name how often.
     mails: BTreeMap<(String, i64), usize>,
 }
 
-impl Task {
-    fn wanted(&self, rules: &Rules) -> BTreeMap<(Kind, usize), i64> {
+impl ModelTask {
+    fn expected_moments(&self, rules: &TemplateRules) -> BTreeMap<(MomentKind, usize), i64> {
         let mut wanted = BTreeMap::new();
         for (n, (notice, days)) in rules.reminders.iter().enumerate() {
             let at = match (*notice, self.status) {
@@ -66,15 +66,15 @@ impl Task {
             };
             // Two at the same moment are one.
             let is_new = |at: &i64| !wanted.values().any(|other| other == at);
-            wanted.extend(at.filter(is_new).map(|at| ((Kind::Remind, n), at)));
+            wanted.extend(at.filter(is_new).map(|at| ((MomentKind::Remind, n), at)));
         }
         if let Some(expires) = self.expires_at {
             if ["open", "in_approval", "completed"].contains(&self.status) {
-                wanted.insert((Kind::Expire, 0), expires);
+                wanted.insert((MomentKind::Expire, 0), expires);
             }
             if self.status == "completed" {
                 wanted.extend(
-                    rules.renewals.iter().enumerate().map(|(n, days)| ((Kind::Renew, n), expires - days * DAY)),
+                    rules.renewals.iter().enumerate().map(|(n, days)| ((MomentKind::Renew, n), expires - days * DAY)),
                 );
             }
         }
@@ -83,30 +83,30 @@ impl Task {
 
     /// What has happened for a moment that stays does not happen again, but that a task expires; a reminder that would come too
     /// late does not come.
-    fn changed(&mut self, rules: &Rules, now: i64) {
-        let wanted = self.wanted(rules);
+    fn mark_past_moments(&mut self, rules: &TemplateRules, now: i64) {
+        let wanted = self.expected_moments(rules);
         self.moments.retain(|key, (at, is_over)| {
-            wanted.get(key).map_or(*is_over, |wanted| wanted == at && !(key.0 == Kind::Expire && *is_over))
+            wanted.get(key).map_or(*is_over, |wanted| wanted == at && !(key.0 == MomentKind::Expire && *is_over))
         });
         for (key, at) in wanted {
-            if key.0 != Kind::Remind || at >= now {
+            if key.0 != MomentKind::Remind || at >= now {
                 self.moments.entry(key).or_insert((at, false));
             }
         }
     }
 }
 
-impl Model {
-    fn change(&mut self, at: usize, now: i64, change: impl FnOnce(&mut Task)) {
+impl ScheduleModel {
+    fn change(&mut self, at: usize, now: i64, change: impl FnOnce(&mut ModelTask)) {
         let task = &mut self.tasks[at];
         change(task);
-        task.changed(&self.templates[task.template], now);
+        task.mark_past_moments(&self.templates[task.template], now);
     }
 
     /// All that is due happens. Mails are sent behind it, for what has not ended then.
-    fn pass(&mut self, now: i64) {
+    fn advance_to(&mut self, now: i64) {
         let mut reminded = Vec::new();
-        self.happen(now, &mut reminded);
+        self.apply_due_moments(now, &mut reminded);
         for (place, n) in reminded {
             let task = &self.tasks[place];
             let of_expiry = self.templates[task.template].reminders[n].0 == "before_expiry";
@@ -118,7 +118,7 @@ impl Model {
         }
     }
 
-    fn happen(&mut self, now: i64, reminded: &mut Vec<(usize, usize)>) {
+    fn apply_due_moments(&mut self, now: i64, reminded: &mut Vec<(usize, usize)>) {
         loop {
             let mut due = Vec::new();
             for (place, task) in self.tasks.iter().enumerate() {
@@ -136,15 +136,15 @@ impl Model {
                 *is_over = true;
                 let task = &self.tasks[place];
                 match kind {
-                    Kind::Renew => self.renew(place, now),
-                    Kind::Remind => {
+                    MomentKind::Renew => self.renew(place, now),
+                    MomentKind::Remind => {
                         let is_before = self.templates[task.template].reminders[n].0 == "before_due";
                         let is_late = is_before && task.due_at.is_some_and(|due| at < due && due <= now);
                         if !is_late {
                             latest.insert(place, n);
                         }
                     }
-                    Kind::Expire if ["open", "in_approval", "completed"].contains(&task.status) => {
+                    MomentKind::Expire if ["open", "in_approval", "completed"].contains(&task.status) => {
                         self.change(place, now, |task| task.status = "expired");
                     }
                     _ => {}
@@ -156,7 +156,7 @@ impl Model {
 
     fn renew(&mut self, place: usize, now: i64) {
         let former = self.tasks[place].clone();
-        let is_open = |task: &Task| {
+        let is_open = |task: &ModelTask| {
             (task.template, task.record) == (former.template, former.record)
                 && (task.record.is_some() || task.assigned == former.assigned)
                 && ["open", "in_approval"].contains(&task.status)
@@ -164,7 +164,7 @@ impl Model {
         let expires_at = self.templates[former.template].expires_after.map(|days| now + days * DAY);
         let lasts_longer = expires_at.is_none() || expires_at > former.expires_at;
         if former.status == "completed" && lasts_longer && !self.tasks.iter().any(is_open) {
-            self.tasks.push(Task {
+            self.tasks.push(ModelTask {
                 id: 0,
                 status: "open",
                 due_at: Some(now),
@@ -177,22 +177,22 @@ impl Model {
     }
 }
 
-struct Walk {
-    server: Server,
-    api: Client,
-    random: Random,
-    model: Model,
+struct ScheduleWalk {
+    server: TestServer,
+    api: ApiClient,
+    random: SeededRandom,
+    model: ScheduleModel,
     people: Vec<i64>,
     group: i64,
 }
 
-impl Walk {
-    async fn begin(seed: u64) -> Walk {
-        let years = |settings: &mut testkit::Settings| {
+impl ScheduleWalk {
+    async fn begin(seed: u64) -> ScheduleWalk {
+        let years = |settings: &mut testkit::TestSettings| {
             let identity = &mut settings.identity;
             (identity.access_token_seconds, identity.refresh_token_seconds) = (1 << 32, 1 << 32);
         };
-        let server = Server::with(years).await;
+        let server = TestServer::start_with(years).await;
         let api = server.admin().await;
         class(&api, "Order").await;
         record(&api, 1).await;
@@ -202,30 +202,31 @@ impl Walk {
             people.push(server.as_type("internal").await.id);
         }
         let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-        api.post(&format!("/api/user-groups/{group}/members/users/"), json!(people[..2])).await.created();
-        let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut walk = Walk { server, api, random, model: Model::default(), people, group };
+        api.post(&format!("/api/user-groups/{group}/members/users/"), json!(people[..2])).await.expect_created();
+        let random = SeededRandom(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut walk = ScheduleWalk { server, api, random, model: ScheduleModel::default(), people, group };
         for _ in 0..4 {
             walk.make_template().await;
         }
         walk
     }
 
-    fn now(&self) -> i64 {
+    fn current_time(&self) -> i64 {
         self.server.clock.now()
     }
 
     async fn make_template(&mut self) {
         let random = &mut self.random;
         let mut reminders = Vec::new();
-        for _ in 0..random.below(4) {
-            reminders.push((random.pick(&["before_due", "after_due", "before_expiry"]), random.below(5) as i64));
+        for _ in 0..random.number_below(4) {
+            reminders
+                .push((random.choose(&["before_due", "after_due", "before_expiry"]), random.number_below(5) as i64));
         }
-        let rules = Rules {
-            expires_after: (random.below(3) > 0).then_some(3 + random.below(9) as i64),
-            is_approved: random.below(4) == 0,
+        let rules = TemplateRules {
+            expires_after: (random.number_below(3) > 0).then_some(3 + random.number_below(9) as i64),
+            is_approved: random.number_below(4) == 0,
             reminders,
-            renewals: (0..random.below(3)).map(|_| random.below(4) as i64).collect(),
+            renewals: (0..random.number_below(3)).map(|_| random.number_below(4) as i64).collect(),
         };
         let reminder =
             |(notice, days): &(&str, i64)| json!({"notice_type": notice, "time_unit": "days", "time_value": days});
@@ -240,27 +241,27 @@ impl Walk {
             (body["expiry"], body["expiry_time_unit"]) = (json!("time_frame"), json!("days"));
             (body["expiry_time_value"], body["expiry_time_rel_to"]) = (json!(days), json!("assigned"));
         }
-        self.api.post(TEMPLATES, body).await.created();
+        self.api.post(TEMPLATES, body).await.expect_created();
         self.model.templates.push(rules);
     }
 
     async fn make(&mut self) {
-        let template = self.random.below(self.model.templates.len());
+        let template = self.random.number_below(self.model.templates.len());
         let name = format!("Task {}", self.model.tasks.len());
-        let mut principals: BTreeSet<i64> = self.random.some(&self.people).into_iter().collect();
-        let record = self.random.pick(&[None, None, Some(1), Some(2)]);
+        let mut principals: BTreeSet<i64> = self.random.sample(&self.people).into_iter().collect();
+        let record = self.random.choose(&[None, None, Some(1), Some(2)]);
         let mut body =
             json!({"task_template": template + 1, "name": name, "object_record": record, "assignees": principals});
-        let assigned = (principals.clone(), self.random.below(3) == 0);
+        let assigned = (principals.clone(), self.random.number_below(3) == 0);
         if assigned.1 {
             body["assignee_groups"] = json!([self.group]);
             principals.extend(&self.people[..2]);
         }
         let id = self.api.post(TASKS, body).await.id();
-        let now = self.now();
+        let now = self.current_time();
         let expires_at = self.model.templates[template].expires_after.map(|days| now + days * DAY);
         let moments = BTreeMap::new();
-        let task = Task {
+        let task = ModelTask {
             id,
             template,
             name,
@@ -278,9 +279,10 @@ impl Walk {
 
     /// Sets a moment of a task, at another second each time.
     async fn postpone(&mut self, place: usize, now: i64) {
-        let at = now + (self.random.below(20) as i64 - 3) * DAY + self.random.below(80_000) as i64 * 1_000_000;
-        let at = (self.random.below(6) > 0).then_some(at);
-        let (field, is_due) = self.random.pick(&[("due_at", true), ("expires_at", false)]);
+        let at =
+            now + (self.random.number_below(20) as i64 - 3) * DAY + self.random.number_below(80_000) as i64 * 1_000_000;
+        let at = (self.random.number_below(6) > 0).then_some(at);
+        let (field, is_due) = self.random.choose(&[("due_at", true), ("expires_at", false)]);
         let shown = at.map(resource::time::show);
         let path = format!("{TASKS}{}/", self.model.tasks[place].id);
         let is_allowed = ["open", "in_approval"].contains(&self.model.tasks[place].status);
@@ -294,8 +296,8 @@ impl Walk {
         }
     }
 
-    async fn act(&mut self, place: usize, now: i64) {
-        let (action, body) = self.random.pick(&[
+    async fn run_random_step(&mut self, place: usize, now: i64) {
+        let (action, body) = self.random.choose(&[
             ("complete", json!({"response": 1})),
             ("complete", json!({"response": 1})),
             ("complete", json!({"response": 1})),
@@ -323,11 +325,11 @@ impl Walk {
     }
 
     /// Moves the clock, and waits until everything has happened that is due.
-    async fn pass(&mut self, micros: i64) {
+    async fn advance_to(&mut self, micros: i64) {
         self.server.advance(micros);
         kit::jobs::wake(&self.server.app, &self.server.build);
-        let now = self.now();
-        self.model.pass(now);
+        let now = self.current_time();
+        self.model.advance_to(now);
         nothing_is_due(&self.server, now).await;
         wait_for(&self.server, "SELECT count(*) FROM jobs", 0).await;
         self.compare().await;
@@ -357,33 +359,34 @@ impl Walk {
                 json!(["id", "name", "status", "due_at", "expires_at", "object_record"].map(|name| &task[name]))
             })
             .collect();
-        assert_eq!(found, expected, "at {}", resource::time::show(self.now()));
+        assert_eq!(found, expected, "at {}", resource::time::show(self.current_time()));
     }
 
     async fn step(&mut self) {
-        let now = self.now();
-        let place = self.random.below(self.model.tasks.len().max(1));
-        let (back, on) = (self.random.below(2 * DAY as usize) as i64, self.random.below(5 * DAY as usize) as i64);
-        match self.random.below(12) {
+        let now = self.current_time();
+        let place = self.random.number_below(self.model.tasks.len().max(1));
+        let (back, on) =
+            (self.random.number_below(2 * DAY as usize) as i64, self.random.number_below(5 * DAY as usize) as i64);
+        match self.random.number_below(12) {
             0..3 => self.make().await,
             _ if self.model.tasks.is_empty() => {}
             3..5 => self.postpone(place, now).await,
-            5..8 => self.act(place, now).await,
+            5..8 => self.run_random_step(place, now).await,
             // Not to before the sign-in.
-            8 => self.pass(-back.min(now - NOW)).await,
-            _ => self.pass(on).await,
+            8 => self.advance_to(-back.min(now - NOW)).await,
+            _ => self.advance_to(on).await,
         }
         // What is due at once happens at once, or by the next step.
         if !self.model.tasks.is_empty() {
-            self.pass(0).await;
+            self.advance_to(0).await;
         }
     }
 
     async fn end(mut self) {
-        self.pass(NOW + 1000 * DAY - self.now()).await;
+        self.advance_to(NOW + 1000 * DAY - self.current_time()).await;
         wait_for(&self.server, "SELECT count(*) FROM jobs", 0).await;
         let mut mails: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for mail in Mail::all(self.server.data(), testkit::DOMAIN) {
+        for mail in MailFile::read_all(self.server.data(), testkit::DOMAIN) {
             if let Some(task) = mail.subject.strip_prefix("Reminder: ") {
                 *mails.entry((task.to_owned(), mail.to)).or_default() += 1;
             }
@@ -406,7 +409,7 @@ impl Walk {
 async fn what_happens_in_time_is_what_a_plain_model_says() {
     for seed in 1..=rounds(2) as u64 {
         println!("seed {seed}");
-        let mut walk = Walk::begin(seed).await;
+        let mut walk = ScheduleWalk::begin(seed).await;
         for _ in 0..STEPS {
             walk.step().await;
         }

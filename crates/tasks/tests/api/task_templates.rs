@@ -1,13 +1,13 @@
 //! `/api/task-templates/` (`docs/reference/task-templates.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template, number, sql, update_template};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page, user};
-use testkit::{SECOND, at_once, message, one_wins, statuses};
+use testkit::{SECOND, message, one_wins, send_concurrently, statuses};
 
 /// Template 1, as [`form_template`] makes it.
-fn shown() -> Value {
+fn template_json() -> Value {
     json!({
         "id": 1, "name": "Survey", "description": "", "instructions": "", "task_creation": "manual",
         "complete_by": "asap", "complete_by_date": null, "complete_by_time_unit": null, "complete_by_time_value": null,
@@ -25,24 +25,24 @@ fn shown() -> Value {
 
 #[tokio::test]
 async fn a_template_from_its_creation_to_its_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
-    api.get(TEMPLATES).await.is(200, page(json!([])));
+    api.get(TEMPLATES).await.expect_reply(200, page(json!([])));
     let body = json!({"name": " Survey ", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
-    api.post(TEMPLATES, body).await.is(201, shown());
+    api.post(TEMPLATES, body).await.expect_reply(201, template_json());
     let one = format!("{TEMPLATES}1/");
-    api.get(&one).await.is(200, shown());
+    api.get(&one).await.expect_reply(200, template_json());
     let listed = json!({
         "id": 1, "name": "Survey", "description": "", "task_type": "tt_form", "task_creation": "manual",
-        "plugin_config": shown()["plugin_config"], "num_of_tasks_created": 0, "last_task_created": null,
+        "plugin_config": template_json()["plugin_config"], "num_of_tasks_created": 0, "last_task_created": null,
         "created_at": START, "created_by": admin(), "modified_at": START, "modified_by": admin(),
-        "_meta": shown()["_meta"],
+        "_meta": template_json()["_meta"],
     });
-    api.get(TEMPLATES).await.is(200, page(json!([listed])));
+    api.get(TEMPLATES).await.expect_reply(200, page(json!([listed])));
 
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
-    let mut changed = shown();
+    let mut changed = template_json();
     for (name, value) in [
         ("name", json!("Poll")),
         ("description", json!("Of customers")),
@@ -72,17 +72,17 @@ async fn a_template_from_its_creation_to_its_end() {
     }
     changed["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     changed["modified_by"] = user(&second, "super_admin");
-    second.patch(&one, body).await.is(200, changed.clone());
+    second.patch(&one, body).await.expect_reply(200, changed.clone());
     second.patch(&one, json!({"expiry": null, "renewals": []})).await.ok();
     changed["expiry"] = Value::Null;
     changed["renewals"] = json!([]);
-    api.get(&one).await.is(200, changed);
+    api.get(&one).await.expect_reply(200, changed);
 
-    api.delete(&one).await.is_empty();
+    api.delete(&one).await.expect_empty();
     for reply in [api.get(&one).await, api.delete(&one).await, api.patch(&one, json!({})).await] {
-        reply.is(404, message::not_found());
+        reply.expect_reply(404, message::not_found());
     }
-    api.get(TEMPLATES).await.is(200, page(json!([])));
+    api.get(TEMPLATES).await.expect_reply(200, page(json!([])));
     assert_eq!(number(&server, "SELECT count(*) FROM task_forms").await, 0);
     // Its number is not given again.
     assert_eq!(form_template(&api, "Next").await, 2);
@@ -90,7 +90,7 @@ async fn a_template_from_its_creation_to_its_end() {
 
 #[tokio::test]
 async fn all_that_can_be_said_is_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     let config = json!({
@@ -111,7 +111,7 @@ async fn all_that_can_be_said_is_kept() {
         "renewals": [{}, {"renewal_time_unit": "weeks", "renewal_time_value": 3}, {"renewal_time_value": 4}],
         "plugin_config": config,
     });
-    let mut shown = shown();
+    let mut shown = template_json();
     for (name, value) in body.as_object().unwrap() {
         shown[name] = value.clone();
     }
@@ -128,13 +128,13 @@ async fn all_that_can_be_said_is_kept() {
         "prompt": "Is it right?", "allow_comment": false, "approval_required": true,
         "_meta": {"labels": {"task_type": "Object Record update"}},
     });
-    api.post(TEMPLATES, body).await.is(201, shown.clone());
-    api.get(&format!("{TEMPLATES}1/")).await.is(200, shown);
+    api.post(TEMPLATES, body).await.expect_reply(201, shown.clone());
+    api.get(&format!("{TEMPLATES}1/")).await.expect_reply(200, shown);
 }
 
 #[tokio::test]
 async fn lists_are_sorted_and_filtered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     form_template(&api, "b").await;
@@ -200,7 +200,7 @@ async fn lists_are_sorted_and_filtered() {
 
 #[tokio::test]
 async fn a_permission_opens_what_it_names() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     form_template(&api, "Survey").await;
@@ -216,15 +216,15 @@ async fn a_permission_opens_what_it_names() {
             client.patch(&one, json!({"name": null})).await,
             client.delete(&one).await,
         ] {
-            reply.is(403, message::forbidden());
+            reply.expect_reply(403, message::forbidden());
         }
         client.options(TEMPLATES).await.ok();
     }
     let service = server.as_type("service_internal").await;
-    service.post(TEMPLATES, body()).await.created();
+    service.post(TEMPLATES, body()).await.expect_created();
     let anonymous = server.anonymous();
     for reply in [anonymous.get(TEMPLATES).await, anonymous.options(TEMPLATES).await, anonymous.get(&one).await] {
-        reply.is(401, message::unauthenticated());
+        reply.expect_reply(401, message::unauthenticated());
     }
     for (actions, works) in [
         (json!(["list"]), [true, false, false, false, false]),
@@ -258,8 +258,8 @@ async fn a_permission_opens_what_it_names() {
             let unknown = json!({"object_class": ["Invalid pk 1 - object does not exist."]});
             let unknown = json!({"plugin_config": {"configuration": unknown}});
             client.post(TEMPLATES, body.clone()).await.refuses(unknown);
-            api.post("/api/object-classes/1/owners/", json!([client.id])).await.created();
-            client.post(TEMPLATES, body).await.created();
+            api.post("/api/object-classes/1/owners/", json!([client.id])).await.expect_created();
+            client.post(TEMPLATES, body).await.expect_created();
         }
     }
     let permissions = api.get("/api/users/permissions/").await.ok();
@@ -269,16 +269,16 @@ async fn a_permission_opens_what_it_names() {
 
 #[tokio::test]
 async fn the_limit_is_exact() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     server.set_limit("task_templates", 3).await;
     let body = json!({"name": "T", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     for _ in 0..2 {
-        api.post(TEMPLATES, body.clone()).await.created();
+        api.post(TEMPLATES, body.clone()).await.expect_created();
     }
     let calls = (0..60).map(|_| api.call("POST", TEMPLATES).json(&body));
-    let exceeded = message::exceeded("3 Task Templates");
-    one_wins(&at_once(calls).await, 201, &exceeded);
+    let exceeded = message::limit_exceeded("3 Task Templates");
+    one_wins(&send_concurrently(calls).await, 201, &exceeded);
     assert_eq!(api.options(TEMPLATES).await.ok()["restrictions"], json!({"limit_items": 3}));
     assert_eq!(number(&server, "SELECT count(*) FROM task_forms").await, 3);
     let limits = api.get("/api/limits/").await.ok();
@@ -287,14 +287,14 @@ async fn the_limit_is_exact() {
     api.post(TEMPLATES, json!({"name": "T", "complete_by": "asap"}))
         .await
         .refuses(json!({"plugin_config": ["This field is required."]}));
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
-    api.post(TEMPLATES, body.clone()).await.created();
-    api.post(TEMPLATES, body).await.is(400, exceeded);
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
+    api.post(TEMPLATES, body.clone()).await.expect_created();
+    api.post(TEMPLATES, body).await.expect_reply(400, exceeded);
 }
 
 #[tokio::test]
 async fn ten_templates_of_a_class_are_automatic() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     class(&api, "Invoice").await;
@@ -308,20 +308,20 @@ async fn ten_templates_of_a_class_are_automatic() {
     let body = json!({"name": "T", "complete_by": "asap", "task_creation": "automatic", "plugin_config": config});
     let calls = (0..60).map(|_| api.call("POST", TEMPLATES).json(&body));
     let exceeded = json!({"task_creation": ["Limit of 10 automatic templates has been exceeded."]});
-    one_wins(&at_once(calls).await, 201, &exceeded);
+    one_wins(&send_concurrently(calls).await, 201, &exceeded);
     // Those that are made by hand, and of other classes, do not count.
     update_template(&api, "By hand", 1, "manual").await;
     update_template(&api, "Elsewhere", 2, "automatic").await;
     assert_eq!(number(&server, version).await, before + 10);
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
     assert_eq!(number(&server, version).await, before + 11);
-    api.post(TEMPLATES, body.clone()).await.created();
+    api.post(TEMPLATES, body.clone()).await.expect_created();
     api.post(TEMPLATES, body).await.refuses(exceeded);
 }
 
 #[tokio::test]
 async fn a_change_of_another_state_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     form_template(&api, "Survey").await;
     let one = format!("{TEMPLATES}1/");
@@ -336,25 +336,25 @@ async fn a_change_of_another_state_is_refused() {
     assert_eq!(api.get(&one).await.header("etag"), changed.header("etag"));
     assert_ne!(changed.header("etag"), tag);
     let outdated = message::detail("Object has been changed.");
-    call("PATCH", &tag).json(&json!({"name": null})).send().await.is(412, outdated.clone());
-    call("DELETE", &tag).send().await.is(412, outdated);
-    call("DELETE", changed.header("etag")).send().await.is_empty();
+    call("PATCH", &tag).json(&json!({"name": null})).send().await.expect_reply(412, outdated.clone());
+    call("DELETE", &tag).send().await.expect_reply(412, outdated);
+    call("DELETE", changed.header("etag")).send().await.expect_empty();
 }
 
 #[tokio::test]
 async fn the_log_tells_what_was_done() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     let config = json!({"task_type": "tt_form", "configuration": {"questions": ["Why?"]}, "prompt": "Please"});
     let body = json!({"name": "Survey", "complete_by": "asap", "plugin_config": config});
-    api.post(TEMPLATES, body).await.created();
+    api.post(TEMPLATES, body).await.expect_created();
     update_template(&api, "Update", 1, "manual").await;
     let reminders = json!([{"notice_type": "before_due", "time_unit": "days", "time_value": 1}]);
     let body = json!({"name": "Poll", "complete_by": "asap", "reminders": reminders, "renewals": []});
     api.patch(&format!("{TEMPLATES}1/"), body).await.ok();
     api.patch(&format!("{TEMPLATES}1/"), json!({"reminders": reminders})).await.ok();
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
     let log = api.get("/api/administration/log/?resource=task_templates&ordering=id").await;
     assert_eq!(log.column("action"), ["create", "create", "edit", "delete"]);
     assert_eq!(log.column("object_id"), [1, 2, 1, 1]);
@@ -382,7 +382,7 @@ async fn the_log_tells_what_was_done() {
 
 #[tokio::test]
 async fn templates_go_with_their_class() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     class(&api, "Invoice").await;
@@ -392,7 +392,7 @@ async fn templates_go_with_their_class() {
     form_template(&api, "D").await;
     sql(&server, &["INSERT INTO task_template_counts(template, slot, n, last_at) VALUES (1, 0, 2, 5), (2, 0, 3, 5)"])
         .await;
-    api.delete("/api/object-classes/1/").await.is_empty();
+    api.delete("/api/object-classes/1/").await.expect_empty();
     assert_eq!(api.get(TEMPLATES).await.column("name"), ["B", "D"]);
     let limits = api.get("/api/limits/").await.ok();
     assert_eq!(limits["task_templates"], json!({"limit": 500, "count": 2}));
@@ -405,22 +405,22 @@ async fn templates_go_with_their_class() {
 
 #[tokio::test]
 async fn a_form_stays_while_a_task_has_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     form_template(&api, "Survey").await;
     form_template(&api, "Poll").await;
-    api.post("/api/tasks/", json!({"task_template": 1})).await.created();
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
-    api.delete(&format!("{TEMPLATES}2/")).await.is_empty();
+    api.post("/api/tasks/", json!({"task_template": 1})).await.expect_created();
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
+    api.delete(&format!("{TEMPLATES}2/")).await.expect_empty();
     assert_eq!(number(&server, "SELECT CAST(sum(id) AS BIGINT) FROM task_forms").await, 1);
     assert_eq!(api.get("/api/tasks/1/").await.ok()["form"]["task_type"], "tt_form");
-    api.delete("/api/tasks/1/").await.is_empty();
+    api.delete("/api/tasks/1/").await.expect_empty();
     assert_eq!(number(&server, "SELECT count(*) FROM task_forms").await, 0);
 }
 
 #[tokio::test]
 async fn a_template_and_its_class_leave_together() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 1..9 {
         class(&api, &format!("Class {n}")).await;
@@ -430,9 +430,9 @@ async fn a_template_and_its_class_leave_together() {
         let config =
             json!({"task_type": "tt_object_record_update", "configuration": {"object_class": n, "fields": []}});
         let body = json!({"name": "B", "complete_by": "asap", "task_creation": "automatic", "plugin_config": config});
-        let replies = at_once([api.call("DELETE", &class), api.call("DELETE", &template)]).await;
+        let replies = send_concurrently([api.call("DELETE", &class), api.call("DELETE", &template)]).await;
         assert!([204, 404].contains(&replies[1].status), "{replies:?}");
-        replies[0].is_empty();
+        replies[0].expect_empty();
         // The class is gone: nothing is made of it.
         let unknown = json!({"object_class": [format!("Invalid pk {n} - object does not exist.")]});
         api.post(TEMPLATES, body).await.refuses(json!({"plugin_config": {"configuration": unknown}}));
@@ -444,7 +444,7 @@ async fn a_template_and_its_class_leave_together() {
 
 #[tokio::test]
 async fn nothing_is_made_of_a_class_that_leaves_meanwhile() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     for n in 1..9 {
         class(&api, &format!("Class {n}")).await;
@@ -452,7 +452,7 @@ async fn nothing_is_made_of_a_class_that_leaves_meanwhile() {
             json!({"task_type": "tt_object_record_update", "configuration": {"object_class": n, "fields": ["title"]}});
         let body = json!({"name": "A", "complete_by": "asap", "task_creation": "automatic", "plugin_config": config});
         let calls = [api.call("DELETE", &format!("/api/object-classes/{n}/")), api.call("POST", TEMPLATES).json(&body)];
-        let replies = at_once(calls).await;
+        let replies = send_concurrently(calls).await;
         assert!([vec![201, 204], vec![204, 400]].contains(&statuses(&replies)), "{replies:?}");
     }
     assert_eq!(number(&server, "SELECT count(*) FROM task_templates").await, 0);
@@ -462,13 +462,13 @@ async fn nothing_is_made_of_a_class_that_leaves_meanwhile() {
 
 #[tokio::test]
 async fn a_page_of_large_templates_is_bounded() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let large = "x".repeat(1024 * 1024 - 2);
     let config = json!({"task_type": "tt_form", "configuration": large});
     let body = json!({"name": "Large", "complete_by": "asap", "plugin_config": config});
     for _ in 0..33 {
-        api.post(TEMPLATES, body.clone()).await.created();
+        api.post(TEMPLATES, body.clone()).await.expect_created();
     }
     let refused = json!({"limit": ["Ensure that the page has at most 32 MiB."]});
     api.get(&format!("{TEMPLATES}?limit=40")).await.refuses(refused);

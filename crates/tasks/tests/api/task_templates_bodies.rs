@@ -1,9 +1,9 @@
 //! What bodies of `/api/task-templates/` may hold (`docs/reference/task-templates.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template};
 use serde_json::{Value, json};
-use testkit::Client;
+use testkit::ApiClient;
 
 const REQUIRED: &str = "This field is required.";
 const NULL: &str = "This field may not be null.";
@@ -19,7 +19,7 @@ fn body(changed: Value) -> Value {
 }
 
 /// Sends bodies and compares what is wrong with them; then nothing was made.
-async fn refuse(api: &Client, cases: Vec<(Value, Value)>) {
+async fn refuse(api: &ApiClient, cases: Vec<(Value, Value)>) {
     for (changed, errors) in cases {
         let reply = api.post(TEMPLATES, body(changed.clone())).await;
         assert_eq!(reply, (400, errors), "{changed}");
@@ -29,7 +29,7 @@ async fn refuse(api: &Client, cases: Vec<(Value, Value)>) {
 
 #[tokio::test]
 async fn single_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     api.post(TEMPLATES, json!({}))
         .await
@@ -98,14 +98,14 @@ async fn single_fields() {
         "expiry_periodic_month",
     ];
     let nulls: serde_json::Map<String, Value> = optional.iter().map(|name| ((*name).to_owned(), Value::Null)).collect();
-    api.post(TEMPLATES, body(Value::Object(nulls))).await.created();
+    api.post(TEMPLATES, body(Value::Object(nulls))).await.expect_created();
     // Names need not be unique.
     form_template(&api, "Survey").await;
 }
 
 #[tokio::test]
 async fn choices_need_their_fields() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let past = "Date must be in the future.";
     refuse(
@@ -150,7 +150,7 @@ async fn choices_need_their_fields() {
     )
     .await;
     let made = body(json!({"complete_by": "date", "complete_by_date": "2026-02-01", "expiry_day": 5}));
-    api.post(TEMPLATES, made).await.created();
+    api.post(TEMPLATES, made).await.expect_created();
     let one = format!("{TEMPLATES}1/");
     // A PATCH is judged by what the template will be.
     for (body, errors) in [
@@ -178,7 +178,7 @@ async fn choices_need_their_fields() {
 
 #[tokio::test]
 async fn reminders_and_renewals() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let item =
         |notice: &str, unit: &str, value: i64| json!({"notice_type": notice, "time_unit": unit, "time_value": value});
@@ -224,7 +224,7 @@ async fn reminders_and_renewals() {
     )
     .await;
     let ten = json!({"reminders": vec![good; 10], "renewals": vec![json!({}); 10]});
-    api.post(TEMPLATES, body(ten)).await.created();
+    api.post(TEMPLATES, body(ten)).await.expect_created();
     let changed =
         api.patch(&format!("{TEMPLATES}1/"), json!({"reminders": [item("after_due", "weeks", 0)]})).await.ok();
     assert_eq!(changed["reminders"], json!([item("after_due", "weeks", 0)]));
@@ -234,7 +234,7 @@ async fn reminders_and_renewals() {
 
 #[tokio::test]
 async fn the_plugin_config() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     let of = |config: Value, errors: Value| (json!({"plugin_config": config}), json!({"plugin_config": errors}));
@@ -334,11 +334,11 @@ async fn the_plugin_config() {
         [nested(64), json!("x".repeat(1024 * 1024 - 2)), json!(0), json!([]), json!({"q": [{"a": null}]})]
     {
         let config = form(json!({"configuration": configuration}));
-        let made = api.post(TEMPLATES, body(json!({"plugin_config": config}))).await.created();
+        let made = api.post(TEMPLATES, body(json!({"plugin_config": config}))).await.expect_created();
         assert_eq!(made["plugin_config"]["configuration"], configuration);
     }
     let config = update(json!({"object_class": 1, "fields": []}));
-    let made = api.post(TEMPLATES, body(json!({"plugin_config": config}))).await.created();
+    let made = api.post(TEMPLATES, body(json!({"plugin_config": config}))).await.expect_created();
     let stored = json!({"object_class": 1, "fields": [], "instructions": ""});
     assert_eq!(made["plugin_config"]["configuration"], stored);
 }
@@ -350,7 +350,7 @@ fn nested(levels: usize) -> Value {
 
 #[tokio::test]
 async fn the_schema_document_says_so() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = server.as_type("external").await.options(TEMPLATES).await.ok();
     let columns = document["list"]["columns"].as_array().unwrap();
     let sorted: Vec<(&str, bool)> =

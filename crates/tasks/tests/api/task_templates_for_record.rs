@@ -1,24 +1,24 @@
 //! `/api/object-records/{id}/task-templates/` (`docs/reference/task-templates.md`).
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, form_template, record, update_template};
 use serde_json::{Value, json};
 use testkit::shown::page;
-use testkit::{Client, message};
+use testkit::{ApiClient, message};
 
 const HERE: &str = "/api/object-records/1/task-templates/";
 
 /// Gives somebody actions on record 1 by a record permission set of his own.
-async fn give(api: &Client, user: i64, permissions: Value) {
+async fn grant_on_record(api: &ApiClient, user: i64, permissions: Value) {
     let body = json!({"name": format!("Of {user}"), "permissions": permissions});
     let set = api.post("/api/object-classes/1/record-permission-sets/", body).await.id();
     let assignees = format!("/api/object-records/1/permission-sets/{set}/assignees/");
-    api.post(&assignees, json!([user])).await.created();
+    api.post(&assignees, json!([user])).await.expect_created();
 }
 
 #[tokio::test]
 async fn whoever_may_create_tasks_sees_what_they_are_made_of() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     class(&api, "Invoice").await;
@@ -33,37 +33,37 @@ async fn whoever_may_create_tasks_sees_what_they_are_made_of() {
     survey["description"] = json!("Of customers");
     let update = "tt_object_record_update";
     let all = page(json!([survey, item(2, "Change", update), item(4, "Always", update)]));
-    api.get(HERE).await.is(200, all.clone());
+    api.get(HERE).await.expect_reply(200, all.clone());
 
     // Without the right to change the record, none that changes it.
     let clerk = server.as_type("external").await;
-    give(&api, clerk.id, json!({"tasks": ["create"]})).await;
-    clerk.get(HERE).await.is(200, page(json!([survey])));
+    grant_on_record(&api, clerk.id, json!({"tasks": ["create"]})).await;
+    clerk.get(HERE).await.expect_reply(200, page(json!([survey])));
     let editor = server.as_type("internal").await;
-    give(&api, editor.id, json!({"object_records": ["edit"], "tasks": ["create"]})).await;
-    editor.get(HERE).await.is(200, all.clone());
+    grant_on_record(&api, editor.id, json!({"object_records": ["edit"], "tasks": ["create"]})).await;
+    editor.get(HERE).await.expect_reply(200, all.clone());
     let owner = server.as_type("internal").await;
     api.patch("/api/object-records/1/", json!({"owner": owner.id})).await.ok();
-    owner.get(HERE).await.is(200, all);
-    clerk.get(TEMPLATES).await.is(403, message::forbidden());
+    owner.get(HERE).await.expect_reply(200, all);
+    clerk.get(TEMPLATES).await.expect_reply(403, message::forbidden());
 
     // Whoever may only view the record, or may view it not.
     let viewer = server.as_type("internal").await;
-    give(&api, viewer.id, json!({"object_records": ["edit"], "tasks": ["view"]})).await;
-    viewer.get(HERE).await.is(403, message::forbidden());
+    grant_on_record(&api, viewer.id, json!({"object_records": ["edit"], "tasks": ["view"]})).await;
+    viewer.get(HERE).await.expect_reply(403, message::forbidden());
     viewer.options(HERE).await.ok();
     let stranger = server.with_role(json!({"task_templates": ["list", "view", "edit"]})).await;
     for reply in [stranger.get(HERE).await, stranger.options(HERE).await] {
-        reply.is(404, message::not_found());
+        reply.expect_reply(404, message::not_found());
     }
-    api.get("/api/object-records/9/task-templates/").await.is(404, message::not_found());
-    server.anonymous().get(HERE).await.is(401, message::unauthenticated());
-    server.anonymous().options(HERE).await.is(401, message::unauthenticated());
+    api.get("/api/object-records/9/task-templates/").await.expect_reply(404, message::not_found());
+    server.anonymous().get(HERE).await.expect_reply(401, message::unauthenticated());
+    server.anonymous().options(HERE).await.expect_reply(401, message::unauthenticated());
 }
 
 #[tokio::test]
 async fn they_are_sorted_and_filtered() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;

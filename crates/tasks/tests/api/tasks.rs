@@ -1,15 +1,15 @@
 //! `/api/tasks/` (`docs/reference/tasks.md`): what tasks are made of, lists, changes, and their end.
 
-use crate::Server;
-use crate::set_up::{TEMPLATES, class, form_template, give, record, update_template};
+use crate::TestServer;
+use crate::set_up::{TEMPLATES, class, form_template, grant_on_record, record, update_template};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page};
-use testkit::{Client, UUID, message};
+use testkit::{ApiClient, UUID, message};
 
 const TASKS: &str = "/api/tasks/";
 
 /// A task without a record, as its creator sees it.
-fn shown(id: i64, name: &str) -> Value {
+fn task_json(id: i64, name: &str) -> Value {
     json!({
         "id": id, "name": name, "description": "", "instructions": "", "task_template": 1, "object_record": null,
         "status": "open", "assignees": [], "assignee_groups": [], "due_at": START, "expires_at": null,
@@ -31,15 +31,15 @@ fn with_form(mut task: Value) -> Value {
 }
 
 /// Makes a task; its id.
-async fn made(api: &Client, body: Value) -> i64 {
+async fn create_task(api: &ApiClient, body: Value) -> i64 {
     let task = api.post(TASKS, body).await;
-    task.created();
+    task.expect_created();
     task.id()
 }
 
 #[tokio::test]
 async fn a_task_without_a_record_is_made_listed_changed_and_deleted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     form_template(&api, "Survey").await;
     api.post(
@@ -47,24 +47,24 @@ async fn a_task_without_a_record_is_made_listed_changed_and_deleted() {
         json!({"task_template": 1, "due_at": START, "description": "ignored", "id": 7, "status": "completed"}),
     )
     .await
-    .is(201, with_form(shown(1, "Survey")));
-    made(&api, json!({"task_template": 1, "name": "  Another "})).await;
-    api.get(TASKS).await.is(200, page(json!([shown(1, "Survey"), shown(2, "Another")])));
-    api.get("/api/tasks/2/").await.is(200, with_form(shown(2, "Another")));
+    .expect_reply(201, with_form(task_json(1, "Survey")));
+    create_task(&api, json!({"task_template": 1, "name": "  Another "})).await;
+    api.get(TASKS).await.expect_reply(200, page(json!([task_json(1, "Survey"), task_json(2, "Another")])));
+    api.get("/api/tasks/2/").await.expect_reply(200, with_form(task_json(2, "Another")));
 
     server.advance(1_000_000);
     let body = json!({
         "name": "Later", "description": "When there is time", "due_at": "2026-03-01T00:00:00+01:00",
         "expires_at": "2027-01-01", "task_template": 9, "object_record": 9, "status": "canceled", "response": 1,
     });
-    let mut changed = shown(2, "Later");
+    let mut changed = task_json(2, "Later");
     changed["description"] = json!("When there is time");
     changed["due_at"] = json!("2026-02-28T23:00:00.000000Z");
     changed["expires_at"] = json!("2027-01-01T00:00:00.000000Z");
     changed["modified_at"] = json!("2026-01-31T09:30:01.000000Z");
     let reply = api.patch("/api/tasks/2/", body).await;
-    reply.is(200, with_form(changed.clone()));
-    api.get("/api/tasks/2/").await.is(200, with_form(changed));
+    reply.expect_reply(200, with_form(changed.clone()));
+    api.get("/api/tasks/2/").await.expect_reply(200, with_form(changed));
     let entries = api.get("/api/tasks/2/log/").await.ok()["results"].clone();
     assert_eq!(
         entries[0]["changes"],
@@ -84,12 +84,12 @@ async fn a_task_without_a_record_is_made_listed_changed_and_deleted() {
         .json(&json!({"name": "x"}))
         .send()
         .await
-        .is(412, stale.clone());
-    api.call("DELETE", "/api/tasks/2/").header("if-match", &tag).send().await.is(412, stale);
-    api.delete("/api/tasks/2/").await.is_empty();
+        .expect_reply(412, stale.clone());
+    api.call("DELETE", "/api/tasks/2/").header("if-match", &tag).send().await.expect_reply(412, stale);
+    api.delete("/api/tasks/2/").await.expect_empty();
     for reply in [api.get("/api/tasks/2/").await, api.delete("/api/tasks/2/").await, api.get("/api/tasks/2/log/").await]
     {
-        reply.is(404, message::not_found());
+        reply.expect_reply(404, message::not_found());
     }
     let template = api.get(&format!("{TEMPLATES}1/")).await.ok();
     assert_eq!((&template["num_of_tasks_created"], &template["last_task_created"]), (&json!(2), &json!(START)));
@@ -97,7 +97,7 @@ async fn a_task_without_a_record_is_made_listed_changed_and_deleted() {
 
 #[tokio::test]
 async fn labels_name_what_the_caller_may_see() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     api.patch("/api/object-classes/1/", json!({"label_field": "title"})).await.ok();
@@ -110,10 +110,10 @@ async fn labels_name_what_the_caller_may_see() {
     let [clerk, viewer, maker] =
         [server.as_type("internal").await, server.as_type("internal").await, server.as_type("internal").await];
     let reader = server.with_role(json!({"task_templates": ["list"]})).await;
-    give(&api, viewer.id, json!({"object_records": ["view"], "tasks": ["view"]})).await;
-    give(&api, maker.id, json!({"tasks": ["view", "create"]})).await;
-    made(&api, json!({"task_template": 1, "object_record": 1, "assignees": [clerk.id, reader.id]})).await;
-    let labels = async |caller: &Client| {
+    grant_on_record(&api, viewer.id, json!({"object_records": ["view"], "tasks": ["view"]})).await;
+    grant_on_record(&api, maker.id, json!({"tasks": ["view", "create"]})).await;
+    create_task(&api, json!({"task_template": 1, "object_record": 1, "assignees": [clerk.id, reader.id]})).await;
+    let labels = async |caller: &ApiClient| {
         let (one, list) = (caller.get("/api/tasks/1/").await, caller.get(TASKS).await);
         assert_eq!(one.ok()["_meta"]["labels"], list.ok()["results"][0]["_meta"]["labels"], "{}", caller.username);
         let labels = one["_meta"]["labels"].clone();
@@ -135,13 +135,13 @@ async fn labels_name_what_the_caller_may_see() {
     assert_eq!(labels(&api).await, (json!("Order 18"), json!("Survey")));
     let change = api.call("PATCH", "/api/tasks/1/").header("if-match", &tag).json(&json!({"name": "Again"}));
     assert_eq!(change.send().await.ok()["_meta"]["labels"]["object_record"], "Order 18");
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
     assert_eq!(labels(&api).await, (json!("Order 18"), json!(null)));
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_a_new_task_is_told_together() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     class(&api, "Invoice").await;
@@ -192,16 +192,17 @@ async fn what_is_wrong_with_a_new_task_is_told_together() {
     ] {
         api.post(TASKS, body).await.refuses(errors);
     }
-    made(&api, json!({"task_template": 2, "object_record": order, "assignees": [1, 1], "assignee_groups": []})).await;
+    create_task(&api, json!({"task_template": 2, "object_record": order, "assignees": [1, 1], "assignee_groups": []}))
+        .await;
     assert_eq!(api.get(TASKS).await.ids(), [1]);
     for path in ["/api/tasks/9/", &format!("/api/tasks/{UUID}/")] {
-        api.get(path).await.is(404, message::not_found());
+        api.get(path).await.expect_reply(404, message::not_found());
     }
 }
 
 #[tokio::test]
 async fn lists_are_filtered_sorted_and_counted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     form_template(&api, "Survey").await;
@@ -209,7 +210,7 @@ async fn lists_are_filtered_sorted_and_counted() {
     let order = record(&api, 1).await;
     let ann = server.as_type("internal").await;
     let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann.id])).await.created();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann.id])).await.expect_created();
     for (template, name, body) in [
         (1, "b", json!({"assignees": [1]})),
         (1, "a", json!({"assignees": [1, ann.id]})),
@@ -219,7 +220,7 @@ async fn lists_are_filtered_sorted_and_counted() {
         server.advance(60_000_000);
         let mut body = body;
         (body["task_template"], body["name"]) = (json!(template), json!(name));
-        made(&api, body).await;
+        create_task(&api, body).await;
     }
     api.post("/api/tasks/1/cancel/", json!({})).await.ok();
     api.patch("/api/tasks/2/", json!({"due_at": null})).await.ok();
@@ -276,20 +277,20 @@ async fn lists_are_filtered_sorted_and_counted() {
 
 #[tokio::test]
 async fn assignees_are_users_and_groups_whom_the_caller_may_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
     form_template(&api, "Survey").await;
     let external = server.as_type("external").await;
-    give(&api, external.id, json!({"tasks": ["create", "assign"]})).await;
+    grant_on_record(&api, external.id, json!({"tasks": ["create", "assign"]})).await;
     let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
     let pk = |id: i64| json!([format!("Invalid pk {id} - object does not exist.")]);
     let body = json!({"task_template": 1, "object_record": 1, "assignees": [1], "assignee_groups": [group]});
     external.post(TASKS, body).await.refuses(json!({"assignees": pk(1), "assignee_groups": pk(group)}));
     let body =
         json!({"task_template": 1, "object_record": 1, "assignees": [1, external.id], "assignee_groups": [group]});
-    let task = made(&api, body).await;
+    let task = create_task(&api, body).await;
     let path = format!("/api/tasks/{task}/");
     // Those who are assigned already stay, whether or not he may list them.
     let reply = external.patch(&path, json!({"assignees": [1], "name": "Survey of orders"})).await.ok();
@@ -305,9 +306,9 @@ async fn assignees_are_users_and_groups_whom_the_caller_may_list() {
     // Whoever is gone is assigned to nothing.
     let gone = server.as_type("internal").await;
     api.patch(&path, json!({"assignees": [gone.id]})).await.ok();
-    api.delete(&format!("/api/users/{}/", gone.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/", gone.id)).await.expect_empty();
     assert_eq!(api.get(&path).await.ok()["assignees"], json!([]));
-    api.delete(&format!("/api/user-groups/{group}/")).await.is_empty();
+    api.delete(&format!("/api/user-groups/{group}/")).await.expect_empty();
     assert_eq!(api.get(&path).await.ok()["assignee_groups"], json!([]));
     crate::set_up::wait_for(&server, "SELECT count(*) FROM task_assignees", 0).await;
 }

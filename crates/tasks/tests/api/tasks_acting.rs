@@ -1,9 +1,9 @@
 //! `/api/tasks/{id}/complete/`, `approve/`, `reject/`, `cancel/`, `reopen/` (`docs/reference/tasks.md`).
 
-use crate::Server;
-use crate::set_up::{TEMPLATES, class, form_template, give, record};
+use crate::TestServer;
+use crate::set_up::{TEMPLATES, class, form_template, grant_on_record, record};
 use serde_json::{Value, json};
-use testkit::{Client, message};
+use testkit::{ApiClient, message};
 
 const TASKS: &str = "/api/tasks/";
 
@@ -12,34 +12,34 @@ fn not_available() -> Value {
 }
 
 /// A template of forms with this in its `plugin_config`; its id.
-async fn template(api: &Client, config: Value) -> i64 {
+async fn template(api: &ApiClient, config: Value) -> i64 {
     let mut config = config;
     config["task_type"] = json!("tt_form");
     let body = json!({"name": "Survey", "complete_by": "asap", "plugin_config": config});
     let made = api.post(TEMPLATES, body).await;
-    made.created();
+    made.expect_created();
     made.id()
 }
 
-async fn task(api: &Client, body: Value) -> i64 {
+async fn task(api: &ApiClient, body: Value) -> i64 {
     let made = api.post(TASKS, body).await;
-    made.created();
+    made.expect_created();
     made.id()
 }
 
 /// The status of a task.
-async fn status(api: &Client, id: i64) -> Value {
+async fn status(api: &ApiClient, id: i64) -> Value {
     api.get(&format!("/api/tasks/{id}/")).await.ok()["status"].clone()
 }
 
-async fn act(api: &Client, id: i64, action: &str) -> testkit::Reply {
+async fn call_action(api: &ApiClient, id: i64, action: &str) -> testkit::Reply {
     let body = if action == "complete" { json!({"response": 1}) } else { json!({}) };
     api.post(&format!("/api/tasks/{id}/{action}/"), body).await
 }
 
 #[tokio::test]
 async fn each_action_is_available_in_its_states_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let other = server.as_type("super_admin").await;
     template(&api, json!({"approval_required": true})).await;
@@ -54,30 +54,30 @@ async fn each_action_is_available_in_its_states_alone() {
         for action in actions {
             let id = task(&api, json!({"task_template": 1})).await;
             for step in way {
-                act(if *step == "complete" { &other } else { &api }, id, step).await.ok();
+                call_action(if *step == "complete" { &other } else { &api }, id, step).await.ok();
             }
             assert_eq!(status(&api, id).await, state);
-            let reply = act(&api, id, action).await;
+            let reply = call_action(&api, id, action).await;
             match available.contains(&action) {
                 true => drop(reply.ok()),
-                false => reply.is(400, not_available()),
+                false => reply.expect_reply(400, not_available()),
             }
         }
         let id = task(&api, json!({"task_template": 1})).await;
         for step in way {
-            act(if *step == "complete" { &other } else { &api }, id, step).await.ok();
+            call_action(if *step == "complete" { &other } else { &api }, id, step).await.ok();
         }
         let reply = api.patch(&format!("/api/tasks/{id}/"), json!({"name": "x"})).await;
         match ["open", "in_approval"].contains(&state) {
             true => drop(reply.ok()),
-            false => reply.is(400, not_available()),
+            false => reply.expect_reply(400, not_available()),
         }
     }
 }
 
 #[tokio::test]
 async fn without_approval_a_task_is_completed_at_once_and_may_be_reopened() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     form_template(&api, "Survey").await;
     let id = task(&api, json!({"task_template": 1})).await;
@@ -105,7 +105,7 @@ async fn without_approval_a_task_is_completed_at_once_and_may_be_reopened() {
 
 #[tokio::test]
 async fn what_is_wrong_with_an_answer_is_told() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     template(
         &api,
@@ -157,7 +157,10 @@ async fn what_is_wrong_with_an_answer_is_told() {
             api.post(&format!("/api/tasks/{id}/{action}/"), body.clone()).await.refuses(errors.clone());
         }
     }
-    other.post(&format!("/api/tasks/{id}/approve/"), json!({"condition": "Yes"})).await.is(403, message::forbidden());
+    other
+        .post(&format!("/api/tasks/{id}/approve/"), json!({"condition": "Yes"}))
+        .await
+        .expect_reply(403, message::forbidden());
     let rejected = api.post(&format!("/api/tasks/{id}/reject/"), json!({"condition": "Yes"})).await.ok();
     assert_eq!((&rejected["status"], &rejected["approval"]["condition"]), (&json!("rejected"), &json!("Yes")));
 
@@ -173,7 +176,7 @@ async fn what_is_wrong_with_an_answer_is_told() {
 
 #[tokio::test]
 async fn the_answer_of_an_account_that_is_not_active_is_not_approved() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     template(&api, json!({"approval_required": true})).await;
     for end in ["deactivate", "anonymize", "delete"] {
@@ -182,7 +185,7 @@ async fn the_answer_of_an_account_that_is_not_active_is_not_approved() {
         clerk.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
         let user = format!("/api/users/{}/", clerk.id);
         match end {
-            "delete" => api.delete(&user).await.is_empty(),
+            "delete" => api.delete(&user).await.expect_empty(),
             _ => drop(api.post(&format!("{user}{end}/"), json!({})).await.ok()),
         }
         let approve = format!("/api/tasks/{id}/approve/");
@@ -203,7 +206,7 @@ async fn the_answer_of_an_account_that_is_not_active_is_not_approved() {
 
 #[tokio::test]
 async fn files_of_an_answer_are_kept_with_the_task() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
@@ -231,13 +234,13 @@ async fn files_of_an_answer_are_kept_with_the_task() {
         assert_eq!(file.header("content-security-policy"), "sandbox");
     }
     let stranger = server.as_type("internal").await;
-    stranger.get(&path).await.is(404, message::not_found());
-    server.anonymous().get(&path).await.is(401, message::unauthenticated());
+    stranger.get(&path).await.expect_reply(404, message::not_found());
+    server.anonymous().get(&path).await.expect_reply(401, message::unauthenticated());
     // Those of records and others are not to be had here.
-    give(&api, stranger.id, json!({"tasks": ["view"]})).await;
+    grant_on_record(&api, stranger.id, json!({"tasks": ["view"]})).await;
     assert_eq!(stranger.get(&path).await.status, 200);
-    api.get(&format!("/api/files/public-storage/{uuid}/")).await.is(404, message::not_found());
-    api.get(&format!("/api/object-records/1/files/{uuid}/")).await.is(404, message::not_found());
+    api.get(&format!("/api/files/public-storage/{uuid}/")).await.expect_reply(404, message::not_found());
+    api.get(&format!("/api/object-records/1/files/{uuid}/")).await.expect_reply(404, message::not_found());
 
     // A later answer may name it again; what no answer names is removed.
     api.post(&format!("/api/tasks/{id}/reopen/"), json!({})).await.ok();
@@ -246,13 +249,13 @@ async fn files_of_an_answer_are_kept_with_the_task() {
     assert_eq!(clerk.get(&path).await.status, 200);
     api.post(&format!("/api/tasks/{id}/reopen/"), json!({})).await.ok();
     clerk.post(&complete, json!({"response": []})).await.ok();
-    clerk.get(&path).await.is(404, message::not_found());
+    clerk.get(&path).await.expect_reply(404, message::not_found());
     crate::set_up::wait_for(&server, "SELECT count(*) FROM files WHERE token IS NULL", 0).await;
 }
 
 #[tokio::test]
 async fn an_answer_that_names_a_thousand_wrong_things_is_told_of_a_hundred() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;

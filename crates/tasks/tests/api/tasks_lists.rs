@@ -1,9 +1,9 @@
 //! Lists of tasks that are read from kept counts and from the indexes of principals show what a plain list shows, whoever asks.
 
-use crate::Server;
-use crate::set_up::{Random, class, form_template, number, record, sql, wait_for};
+use crate::TestServer;
+use crate::set_up::{SeededRandom, class, form_template, number, record, sql, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, rounds};
+use testkit::{ApiClient, rounds};
 
 const TASKS: &str = "/api/tasks/";
 /// A filter that each task fulfils, and for which no counts are kept.
@@ -31,7 +31,7 @@ const WRONG_COUNTS: &str = "SELECT count(*) FROM (SELECT x.audience FROM (SELECT
 const WRONG_ASSIGNEES: &str = "SELECT count(*) FROM task_assignees a JOIN tasks t ON t.id = a.task WHERE a.status <> t.status \
     OR NOT EXISTS (SELECT 1 FROM task_audiences m WHERE m.principal = a.principal AND m.audience = t.audience)";
 
-async fn compare(server: &Server, callers: &[&Client]) {
+async fn compare(server: &TestServer, callers: &[&ApiClient]) {
     for caller in callers {
         let counted = async |query: &str| {
             let page = caller.get(&format!("{TASKS}?{query}")).await;
@@ -49,16 +49,16 @@ async fn compare(server: &Server, callers: &[&Client]) {
 }
 
 /// A server with two classes and people who see tasks in different ways.
-struct Office {
-    server: Server,
-    admin: Client,
-    people: Vec<Client>,
+struct TaskScene {
+    server: TestServer,
+    admin: ApiClient,
+    people: Vec<ApiClient>,
     groups: Vec<i64>,
     records: Vec<i64>,
 }
 
-async fn office() -> Office {
-    let server = Server::start().await;
+async fn start_scene() -> TaskScene {
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let mut records = Vec::new();
     for name in ["Order", "Invoice"] {
@@ -76,35 +76,35 @@ async fn office() -> Office {
     for (name, members) in [("a", vec![0, 1]), ("b", vec![0]), ("c", vec![1, 2])] {
         let group = admin.post("/api/user-groups/", json!({"name": name})).await.id();
         let members: Vec<i64> = members.into_iter().map(|member: usize| people[member].id).collect();
-        admin.post(&format!("/api/user-groups/{group}/members/users/"), json!(members)).await.created();
+        admin.post(&format!("/api/user-groups/{group}/members/users/"), json!(members)).await.expect_created();
         groups.push(group);
     }
     // The second one owns a class, and the third one sees the tasks of some records through a group.
-    admin.post("/api/object-classes/2/owners/", json!([people[1].id])).await.created();
+    admin.post("/api/object-classes/2/owners/", json!([people[1].id])).await.expect_created();
     for class in [1, 2] {
         let set = json!({"name": "Tasks", "permissions": {"tasks": ["view"]}});
         let set = admin.post(&format!("/api/object-classes/{class}/record-permission-sets/"), set).await.id();
         for record in records.iter().skip(5 * (class - 1)).take(5).step_by(2) {
             let assignees = format!("/api/object-records/{record}/permission-sets/{set}/assignees/");
-            admin.post(&assignees, json!([people[2].id, people[0].id])).await.created();
+            admin.post(&assignees, json!([people[2].id, people[0].id])).await.expect_created();
         }
     }
-    Office { server, admin, people, groups, records }
+    TaskScene { server, admin, people, groups, records }
 }
 
-impl Office {
+impl TaskScene {
     /// Changes something at random.
-    async fn step(&mut self, random: &mut Random, tasks: &mut Vec<i64>) {
+    async fn step(&mut self, random: &mut SeededRandom, tasks: &mut Vec<i64>) {
         let due = [Value::Null, json!("2026-03-01T00:00:00Z"), json!("2026-04-01T00:00:00Z")];
-        let (due, one) = (random.pick(&due), random.pick(tasks));
-        let some: Vec<i64> = random.some(&self.people).into_iter().map(|client| client.id).collect();
+        let (due, one) = (random.choose(&due), random.choose(tasks));
+        let some: Vec<i64> = random.sample(&self.people).into_iter().map(|client| client.id).collect();
         let path = format!("{TASKS}{one}/");
-        match random.below(10) {
+        match random.number_below(10) {
             0..4 => {
                 let mut body =
-                    json!({"task_template": 1, "assignees": some, "assignee_groups": random.some(&self.groups)});
-                if random.below(3) > 0 {
-                    body["object_record"] = json!(random.pick(&self.records));
+                    json!({"task_template": 1, "assignees": some, "assignee_groups": random.sample(&self.groups)});
+                if random.number_below(3) > 0 {
+                    body["object_record"] = json!(random.choose(&self.records));
                 }
                 let creator = if body.get("object_record").is_none() { &self.people[4] } else { &self.admin };
                 let made = creator.post(TASKS, body).await;
@@ -115,9 +115,9 @@ impl Office {
             4 => drop(self.admin.patch(&path, json!({"due_at": due})).await),
             5 => drop(self.admin.patch(&path, json!({"assignees": some})).await),
             6 => drop(
-                self.admin.patch(&path, json!({"assignee_groups": random.some(&self.groups), "due_at": due})).await,
+                self.admin.patch(&path, json!({"assignee_groups": random.sample(&self.groups), "due_at": due})).await,
             ),
-            7 => drop(self.admin.post(&format!("{path}{}/", random.pick(&["cancel", "reopen"])), json!({})).await),
+            7 => drop(self.admin.post(&format!("{path}{}/", random.choose(&["cancel", "reopen"])), json!({})).await),
             8 => drop(self.admin.post(&format!("{path}complete/"), json!({"response": 1})).await),
             _ => drop(self.admin.delete(&path).await),
         }
@@ -127,37 +127,37 @@ impl Office {
 #[tokio::test]
 async fn each_list_shows_what_a_plain_one_shows() {
     for seed in 1..=rounds(1) as u64 {
-        let mut office = office().await;
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut office = start_scene().await;
+        let mut random = SeededRandom(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut tasks = vec![1];
         for step in 0..60 {
             office.step(&mut random, &mut tasks).await;
             if step % 20 == 19 {
-                let callers: Vec<&Client> = office.people.iter().chain([&office.admin]).collect();
+                let callers: Vec<&ApiClient> = office.people.iter().chain([&office.admin]).collect();
                 compare(&office.server, &callers).await;
             }
         }
         // What goes with a record, an account and a group.
-        let Office { server, admin, people, groups, records } = &office;
-        admin.delete(&format!("/api/object-records/{}/", records[0])).await.is_empty();
-        admin.delete(&format!("/api/users/{}/", people[3].id)).await.is_empty();
-        admin.delete(&format!("/api/user-groups/{}/", groups[0])).await.is_empty();
+        let TaskScene { server, admin, people, groups, records } = &office;
+        admin.delete(&format!("/api/object-records/{}/", records[0])).await.expect_empty();
+        admin.delete(&format!("/api/users/{}/", people[3].id)).await.expect_empty();
+        admin.delete(&format!("/api/user-groups/{}/", groups[0])).await.expect_empty();
         wait_for(server, "SELECT count(*) FROM jobs WHERE kind = 'task_assignees'", 0).await;
-        let callers: Vec<&Client> = people.iter().filter(|client| client.id != people[3].id).collect();
+        let callers: Vec<&ApiClient> = people.iter().filter(|client| client.id != people[3].id).collect();
         compare(server, &callers).await;
     }
 }
 
 #[tokio::test]
 async fn the_filter_of_assignees_counts_as_any_other() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     let repeated = |name: &str, count: usize| vec![format!("{name}=1"); count].join("&");
     let list = |query: String| format!("/api/tasks/?{query}");
     api.get(&list(format!("{}&{}", repeated("assignees", 25), repeated("id", 25)))).await.ok();
     let too_many = json!({"detail": "Limit of 50 filters has been exceeded."});
     for query in [repeated("assignees", 51), format!("{}&{}", repeated("assignees__in", 25), repeated("id", 26))] {
-        api.get(&list(query)).await.is(400, too_many.clone());
+        api.get(&list(query)).await.expect_reply(400, too_many.clone());
     }
     for (query, wrong) in [
         ("assignees=me,5", json!({"assignees": ["Select a valid choice. me,5 is not one of the available choices."]})),
@@ -180,32 +180,33 @@ async fn the_filter_of_assignees_counts_as_any_other() {
 
 #[tokio::test]
 async fn the_tasks_of_many_records_are_counted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let admin = server.admin().await;
     let ann = server.as_type("internal").await;
     class(&admin, "Order").await;
     form_template(&admin, "Survey").await;
     let items: Vec<Value> = (0..1_000).map(|_| json!({})).collect();
-    let records = admin.post("/api/object-classes/1/object-records/batch/", json!({"items": items})).await.created();
+    let records =
+        admin.post("/api/object-classes/1/object-records/batch/", json!({"items": items})).await.expect_created();
     let records: Vec<i64> = records["ids"].as_array().unwrap().iter().filter_map(Value::as_i64).collect();
     let set = json!({"name": "Tasks", "permissions": {"tasks": ["view"]}});
-    admin.post("/api/object-classes/1/record-permission-sets/", set).await.created();
+    admin.post("/api/object-classes/1/record-permission-sets/", set).await.expect_created();
     assert_eq!(ann.id, 2);
     let assigned = [
         "INSERT INTO record_assignees(record, n, permission_set, principal, created_at) SELECT id, n, 1, 2, 0 FROM r1 WHERE n % 3 > 0",
         "INSERT INTO record_viewers(principal, class_id, slot, version, owned) VALUES (2, 1, 0, 1, 0)",
     ];
     sql(&server, Box::leak(Box::new(assigned))).await;
-    let mut random = Random(7);
+    let mut random = SeededRandom(7);
     for at in 0..30 {
-        let record = random.pick(&records);
-        let assignees: Vec<i64> = random.some(&[1, 2]);
+        let record = random.choose(&records);
+        let assignees: Vec<i64> = random.sample(&[1, 2]);
         let made =
             admin.post(TASKS, json!({"task_template": 1, "object_record": record, "assignees": assignees})).await;
         let task = made.id();
         match at % 10 {
-            3 => admin.delete(&format!("{TASKS}{task}/")).await.is_empty(),
-            6 => admin.delete(&format!("/api/object-records/{record}/")).await.is_empty(),
+            3 => admin.delete(&format!("{TASKS}{task}/")).await.expect_empty(),
+            6 => admin.delete(&format!("/api/object-records/{record}/")).await.expect_empty(),
             9 => compare(&server, &[&admin, &ann]).await,
             _ => {}
         }
@@ -214,12 +215,12 @@ async fn the_tasks_of_many_records_are_counted() {
 
 #[tokio::test]
 async fn a_filter_and_its_complement_make_the_whole_list() {
-    let mut office = office().await;
-    let (mut random, mut tasks) = (Random(7), vec![1]);
+    let mut office = start_scene().await;
+    let (mut random, mut tasks) = (SeededRandom(7), vec![1]);
     for _ in 0..30 {
         office.step(&mut random, &mut tasks).await;
     }
-    let Office { people, admin, records, .. } = &office;
+    let TaskScene { people, admin, records, .. } = &office;
     let record = records[0];
     for caller in people.iter().chain([admin]) {
         let ids = async |query: &str| caller.get(&format!("{TASKS}?limit=1000&{query}")).await.ids();

@@ -1,30 +1,30 @@
 //! Tasks of records (`docs/reference/tasks.md`): who may do what with them, answers that change a record, automatic tasks, and
 //! what goes with a record.
 
-use crate::Server;
-use crate::set_up::{class, form_template, give, number, record, update_template};
+use crate::TestServer;
+use crate::set_up::{class, form_template, grant_on_record, number, record, update_template};
 use serde_json::{Value, json};
-use testkit::{Client, at_once, message};
+use testkit::{ApiClient, message, send_concurrently};
 
 const TASKS: &str = "/api/tasks/";
 
-async fn task(api: &Client, body: Value) -> i64 {
+async fn task(api: &ApiClient, body: Value) -> i64 {
     let made = api.post(TASKS, body).await;
-    made.created();
+    made.expect_created();
     made.id()
 }
 
-async fn permissions(api: &Client, id: i64) -> Value {
+async fn permissions(api: &ApiClient, id: i64) -> Value {
     api.get(&format!("/api/tasks/{id}/")).await.ok()["_meta"]["permissions"].clone()
 }
 
-fn all(may: bool) -> Value {
+fn all_permissions(may: bool) -> Value {
     json!({"view": may, "edit": may, "delete": may, "complete": may, "assign": may})
 }
 
 #[tokio::test]
 async fn the_rights_of_a_record_are_those_of_its_tasks() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
@@ -34,22 +34,22 @@ async fn the_rights_of_a_record_are_those_of_its_tasks() {
     let path = format!("/api/tasks/{id}/");
 
     let class_owner = server.as_type("internal").await;
-    api.post("/api/object-classes/1/owners/", json!([class_owner.id])).await.created();
+    api.post("/api/object-classes/1/owners/", json!([class_owner.id])).await.expect_created();
     let by_class_set = server.as_type("external").await;
     let set = json!({"name": "All", "permissions": {"object_records": ["view"], "tasks": ["complete"]}});
     let set = api.post("/api/object-classes/1/permission-sets/", set).await.id();
     let assignees = format!("/api/object-classes/1/permission-sets/{set}/assignees/users/");
-    api.post(&assignees, json!([by_class_set.id])).await.created();
+    api.post(&assignees, json!([by_class_set.id])).await.expect_created();
     let by_role = server.with_role(json!({"object_records": ["list", "view", "edit", "delete"]})).await;
     let assignee = server.as_type("internal").await;
     api.patch(&path, json!({"assignees": [assignee.id]})).await.ok();
     let member = server.as_type("internal").await;
     let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member.id])).await.created();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([member.id])).await.expect_created();
     api.patch(&path, json!({"assignee_groups": [group]})).await.ok();
     let of_assignee = json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
     for (who, wanted) in [
-        (&class_owner, all(true)),
+        (&class_owner, all_permissions(true)),
         (&by_class_set, of_assignee.clone()),
         (&assignee, of_assignee.clone()),
         (&member, of_assignee),
@@ -57,11 +57,11 @@ async fn the_rights_of_a_record_are_those_of_its_tasks() {
         assert_eq!(permissions(who, id).await, wanted, "{}", who.username);
         assert_eq!(who.get(TASKS).await.ids(), [id], "{}", who.username);
         assert_eq!(who.get(TASKS).await.json["total_count"], 1);
-        who.get(&format!("/api/tasks/{hidden}/")).await.is(404, message::not_found());
+        who.get(&format!("/api/tasks/{hidden}/")).await.expect_reply(404, message::not_found());
     }
     let owner = server.as_type("internal").await;
     api.patch("/api/object-records/1/", json!({"owner": owner.id})).await.ok();
-    assert_eq!(permissions(&owner, id).await, all(true));
+    assert_eq!(permissions(&owner, id).await, all_permissions(true));
     assert_eq!(owner.get(TASKS).await.ids(), [id]);
 
     // Rights on records say nothing of tasks.
@@ -72,18 +72,18 @@ async fn the_rights_of_a_record_are_those_of_its_tasks() {
             who.delete(&path).await,
             who.get(&format!("{path}log/")).await,
         ] {
-            reply.is(404, message::not_found());
+            reply.expect_reply(404, message::not_found());
         }
         for action in ["complete", "approve", "reject", "cancel", "reopen", "send-link"] {
-            who.post(&format!("{path}{action}/"), json!({})).await.is(404, message::not_found());
+            who.post(&format!("{path}{action}/"), json!({})).await.expect_reply(404, message::not_found());
         }
-        who.get(TASKS).await.is(200, testkit::shown::page(json!([])));
+        who.get(TASKS).await.expect_reply(200, testkit::shown::page(json!([])));
     }
 }
 
 #[tokio::test]
 async fn each_right_of_a_set_allows_what_it_says_and_no_more() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
@@ -97,7 +97,7 @@ async fn each_right_of_a_set_allows_what_it_says_and_no_more() {
         ("assign", vec!["view", "edit", "assign"]),
     ] {
         let who = server.as_type("internal").await;
-        give(&api, who.id, json!({"tasks": [action]})).await;
+        grant_on_record(&api, who.id, json!({"tasks": [action]})).await;
         let id = task(&api, json!({"task_template": 1, "object_record": 1})).await;
         let path = format!("/api/tasks/{id}/");
         let told = permissions(&who, id).await;
@@ -107,7 +107,7 @@ async fn each_right_of_a_set_allows_what_it_says_and_no_more() {
         }
         let expect = |is_allowed: bool, reply: testkit::Reply| match is_allowed {
             true => assert!(reply.status < 300, "{action}: {reply:?}"),
-            false => reply.is(403, message::forbidden()),
+            false => reply.expect_reply(403, message::forbidden()),
         };
         expect(may("edit"), who.patch(&path, json!({"name": "x"})).await);
         expect(may("edit"), who.patch(&path, json!({})).await);
@@ -128,7 +128,7 @@ async fn each_right_of_a_set_allows_what_it_says_and_no_more() {
 
 #[tokio::test]
 async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     class(&api, "Customer").await;
@@ -138,7 +138,7 @@ async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
         json!({"label": "Kind", "type": "enum", "options": [{"value": "a", "text": "An A"}]}),
         json!({"label": "Code", "type": "string", "max_length": 5, "is_required": true, "default": "none"}),
     ] {
-        api.post("/api/object-classes/1/fields/", field).await.created();
+        api.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
     let order = record(&api, 1).await;
     let customer = record(&api, 2).await;
@@ -146,7 +146,7 @@ async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
     let config =
         json!({"task_type": "tt_object_record_update", "configuration": {"object_class": 1, "fields": fields}});
     let body = json!({"name": "Change", "complete_by": "asap", "plugin_config": config});
-    api.post("/api/task-templates/", body).await.created();
+    api.post("/api/task-templates/", body).await.expect_created();
     let clerk = server.as_type("internal").await;
     let id = task(&api, json!({"task_template": 1, "object_record": order, "assignees": [clerk.id]})).await;
     let form = clerk.get(&format!("/api/tasks/{id}/")).await.ok()["form"].clone();
@@ -201,25 +201,25 @@ async fn an_answer_changes_the_record_as_if_the_completer_wrote_it() {
 
     // The record gives the file up, the task keeps it; then the other way round.
     api.patch(&format!("/api/object-records/{order}/"), json!({"fields": {"papers": null}})).await.ok();
-    api.get(&format!("/api/object-records/{order}/files/{uuid}/")).await.is(404, message::not_found());
+    api.get(&format!("/api/object-records/{order}/files/{uuid}/")).await.expect_reply(404, message::not_found());
     assert_eq!(clerk.get(&format!("/api/files/response/file/{uuid}/")).await.status, 200);
     api.post(&format!("/api/tasks/{id}/reopen/"), json!({})).await.ok();
     let again = json!({"fields": {"papers": [{"file": uuid}]}});
     clerk.post(&complete, json!({"response": again})).await.ok();
     let shown = api.get(&format!("/api/object-records/{order}/")).await.ok();
     assert_eq!(shown["fields"]["papers"], json!([file]));
-    api.delete(&format!("/api/tasks/{id}/")).await.is_empty();
-    clerk.get(&format!("/api/files/response/file/{uuid}/")).await.is(404, message::not_found());
+    api.delete(&format!("/api/tasks/{id}/")).await.expect_empty();
+    clerk.get(&format!("/api/files/response/file/{uuid}/")).await.expect_reply(404, message::not_found());
     assert_eq!(api.get(&format!("/api/object-records/{order}/files/{uuid}/")).await.status, 200);
 }
 
 #[tokio::test]
 async fn what_waits_for_approval_is_checked_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     let fields = json!({"label": "Papers", "type": "document"});
-    api.post("/api/object-classes/1/fields/", fields).await.created();
+    api.post("/api/object-classes/1/fields/", fields).await.expect_created();
     let code = json!({"label": "Code", "type": "string", "is_unique": true});
     let code = api.post("/api/object-classes/1/fields/", code).await.id();
     let order = record(&api, 1).await;
@@ -228,7 +228,7 @@ async fn what_waits_for_approval_is_checked_again() {
     let config =
         json!({"task_type": "tt_object_record_update", "configuration": configuration, "approval_required": true});
     let body = json!({"name": "Change", "complete_by": "asap", "plugin_config": config});
-    api.post("/api/task-templates/", body).await.created();
+    api.post("/api/task-templates/", body).await.expect_created();
     let clerk = server.as_type("internal").await;
     let id = task(&api, json!({"task_template": 1, "object_record": order, "assignees": [clerk.id]})).await;
     let token = clerk.upload("a.txt", "one").await;
@@ -251,7 +251,7 @@ async fn what_waits_for_approval_is_checked_again() {
     // A field that is gone meanwhile.
     let id = task(&api, json!({"task_template": 1, "object_record": order, "assignees": [clerk.id]})).await;
     clerk.post(&format!("/api/tasks/{id}/complete/"), json!({"response": {"fields": {"code": "B"}}})).await.ok();
-    api.delete(&format!("/api/object-classes/1/fields/{code}/")).await.is_empty();
+    api.delete(&format!("/api/object-classes/1/fields/{code}/")).await.expect_empty();
     api.post(&format!("/api/tasks/{id}/approve/"), json!({}))
         .await
         .refuses(json!({"response": {"fields": {"code": ["This field does not exist."]}}}));
@@ -260,26 +260,26 @@ async fn what_waits_for_approval_is_checked_again() {
 
 #[tokio::test]
 async fn who_may_not_edit_the_record_lets_nobody_else_change_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
     update_template(&api, "Change", 1, "manual").await;
     let manager = server.as_type("internal").await;
-    give(&api, manager.id, json!({"tasks": ["create", "assign"]})).await;
-    manager.post(TASKS, json!({"task_template": 1, "object_record": 1})).await.is(403, message::forbidden());
+    grant_on_record(&api, manager.id, json!({"tasks": ["create", "assign"]})).await;
+    manager.post(TASKS, json!({"task_template": 1, "object_record": 1})).await.expect_reply(403, message::forbidden());
     let id = task(&api, json!({"task_template": 1, "object_record": 1, "assignees": [1]})).await;
     let path = format!("/api/tasks/{id}/");
-    manager.patch(&path, json!({"assignees": [1, manager.id]})).await.is(403, message::forbidden());
+    manager.patch(&path, json!({"assignees": [1, manager.id]})).await.expect_reply(403, message::forbidden());
     manager.patch(&path, json!({"name": "Other", "assignees": []})).await.ok();
-    manager.post(&format!("{path}send-link/"), json!({})).await.is_empty();
+    manager.post(&format!("{path}send-link/"), json!({})).await.expect_empty();
     manager.post(&format!("{path}cancel/"), json!({})).await.ok();
-    manager.post(&format!("{path}reopen/"), json!({})).await.is(403, message::forbidden());
+    manager.post(&format!("{path}reopen/"), json!({})).await.expect_reply(403, message::forbidden());
 }
 
 #[tokio::test]
 async fn automatic_templates_make_a_task_for_each_new_record() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
@@ -287,9 +287,9 @@ async fn automatic_templates_make_a_task_for_each_new_record() {
     update_template(&api, "Manual", 1, "manual").await;
     let owner = server.as_type("internal").await;
     let records = "/api/object-classes/1/object-records/";
-    api.post(records, json!({"owner": owner.id})).await.created();
-    api.post(&format!("{records}batch/?dry_run=true"), json!({"items": [{}]})).await.created();
-    api.post(&format!("{records}batch/"), json!({"items": [{}, {"owner": null}]})).await.created();
+    api.post(records, json!({"owner": owner.id})).await.expect_created();
+    api.post(&format!("{records}batch/?dry_run=true"), json!({"items": [{}]})).await.expect_created();
+    api.post(&format!("{records}batch/"), json!({"items": [{}, {"owner": null}]})).await.expect_created();
     let tasks = api.get(&format!("{TASKS}?ordering=id")).await;
     let shown = |task: &Value| {
         json!([
@@ -310,8 +310,8 @@ async fn automatic_templates_make_a_task_for_each_new_record() {
     assert_eq!(api.get("/api/task-templates/1/").await.ok()["num_of_tasks_created"], 3);
 
     // They go with their records, and do not come again with them.
-    api.delete("/api/object-records/2/").await.is_empty();
-    api.delete_all(&format!("{records}batch/"), json!({"ids": [3, 4]})).await.is_empty();
+    api.delete("/api/object-records/2/").await.expect_empty();
+    api.delete_all(&format!("{records}batch/"), json!({"ids": [3, 4]})).await.expect_empty();
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, 0);
     for table in ["task_assignees", "task_log", "task_moments"] {
         let count = match table {
@@ -321,35 +321,35 @@ async fn automatic_templates_make_a_task_for_each_new_record() {
         };
         assert_eq!(count, 0, "{table}");
     }
-    api.post("/api/object-records/2/restore/", json!({})).await.created();
+    api.post("/api/object-records/2/restore/", json!({})).await.expect_created();
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, 0);
     let log = api.get("/api/administration/log/?resource=tasks&action=delete").await;
     assert_eq!(log.column("object_id").len(), 3);
 
     // One that is made, changed or deleted holds for the next record, in this process and others.
     api.patch("/api/task-templates/1/", json!({"name": "Look"})).await.ok();
-    api.post(records, json!({})).await.created();
+    api.post(records, json!({})).await.expect_created();
     assert_eq!(api.get(TASKS).await.column("name"), ["Look"]);
-    api.delete("/api/task-templates/1/").await.is_empty();
-    api.post(records, json!({})).await.created();
+    api.delete("/api/task-templates/1/").await.expect_empty();
+    api.post(records, json!({})).await.expect_created();
     assert_eq!(api.get(TASKS).await.ids().len(), 1);
     update_template(&api, "Anew", 1, "automatic").await;
-    api.post(records, json!({})).await.created();
+    api.post(records, json!({})).await.expect_created();
     assert_eq!(api.get(TASKS).await.column("name"), ["Look", "Anew"]);
 }
 
 #[tokio::test]
 async fn a_completion_and_a_change_of_the_record_at_once_are_both_or_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     let title = json!({"label": "Code", "type": "string", "is_unique": true});
-    api.post("/api/object-classes/1/fields/", title).await.created();
+    api.post("/api/object-classes/1/fields/", title).await.expect_created();
     let configuration = json!({"object_class": 1, "fields": ["code", "title"]});
     let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
     api.post("/api/task-templates/", json!({"name": "Change", "complete_by": "asap", "plugin_config": config}))
         .await
-        .created();
+        .expect_created();
     for round in 0..20 {
         let order = record(&api, 1).await;
         let id = task(&api, json!({"task_template": 1, "object_record": order})).await;
@@ -358,7 +358,7 @@ async fn a_completion_and_a_change_of_the_record_at_once_are_both_or_one() {
         let complete = || api.call("POST", &format!("/api/tasks/{id}/complete/")).json(&response);
         let record = format!("/api/object-records/{order}/");
         let patch = api.call("PATCH", &record).json(&json!({"fields": {"title": "by hand"}}));
-        let replies = at_once([complete(), complete(), patch, api.call("DELETE", &record)]).await;
+        let replies = send_concurrently([complete(), complete(), patch, api.call("DELETE", &record)]).await;
         let [done, again, patched, deleted] = [0, 1, 2, 3].map(|n| replies[n].status);
         assert!([done, again].iter().filter(|status| **status == 200).count() <= 1, "{replies:?}");
         assert_eq!(deleted, 204, "{replies:?}");
@@ -375,7 +375,7 @@ async fn a_completion_and_a_change_of_the_record_at_once_are_both_or_one() {
         let response = json!({"response": {"fields": {"title": "by the task"}}});
         let complete = api.call("POST", &format!("/api/tasks/{id}/complete/")).json(&response);
         let patch = api.call("PATCH", &format!("/api/object-records/{order}/")).json(&json!({"fields": {"amount": 7}}));
-        let replies = at_once([complete, patch]).await;
+        let replies = send_concurrently([complete, patch]).await;
         assert_eq!([replies[0].status, replies[1].status], [200, 200]);
         let shown = api.get(&format!("/api/object-records/{order}/")).await.ok();
         assert_eq!([&shown["fields"]["title"], &shown["fields"]["amount"]], [&json!("by the task"), &json!("7.00")]);
@@ -384,18 +384,18 @@ async fn a_completion_and_a_change_of_the_record_at_once_are_both_or_one() {
 
 #[tokio::test]
 async fn a_file_of_an_answer_serves_one_field() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     for label in ["Papers", "Picture"] {
         let field = json!({"label": label, "type": "document"});
-        api.post("/api/object-classes/1/fields/", field).await.created();
+        api.post("/api/object-classes/1/fields/", field).await.expect_created();
     }
     record(&api, 1).await;
     let configuration = json!({"object_class": 1, "fields": ["papers", "picture"]});
     let config = json!({"task_type": "tt_object_record_update", "configuration": configuration});
     let body = json!({"name": "Change", "complete_by": "asap", "plugin_config": config});
-    api.post("/api/task-templates/", body).await.created();
+    api.post("/api/task-templates/", body).await.expect_created();
     let id = task(&api, json!({"task_template": 1, "object_record": 1, "assignees": [1]})).await;
     let complete = format!("/api/tasks/{id}/complete/");
     let token = api.upload("a.txt", "one").await;
@@ -414,14 +414,14 @@ async fn a_file_of_an_answer_serves_one_field() {
 
 #[tokio::test]
 async fn a_change_answers_what_the_caller_may_do_after_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     record(&api, 1).await;
     form_template(&api, "Survey").await;
     let clerk = server.as_type("internal").await;
-    give(&api, clerk.id, json!({"tasks": ["assign", "view"]})).await;
-    api.post("/api/user-groups/", json!({"name": "Clerks"})).await.created();
+    grant_on_record(&api, clerk.id, json!({"tasks": ["assign", "view"]})).await;
+    api.post("/api/user-groups/", json!({"name": "Clerks"})).await.expect_created();
     let id = task(&api, json!({"task_template": 1, "object_record": 1, "assignees": [clerk.id]})).await;
     let mut may = json!({"view": true, "edit": true, "delete": false, "complete": true, "assign": true});
     assert_eq!(permissions(&clerk, id).await, may);
@@ -430,13 +430,13 @@ async fn a_change_answers_what_the_caller_may_do_after_it() {
     assert_eq!(changed["_meta"]["permissions"], may);
     // Rights are asked for before anything else.
     let reader = server.as_type("internal").await;
-    give(&api, reader.id, json!({"tasks": ["view"]})).await;
+    grant_on_record(&api, reader.id, json!({"tasks": ["view"]})).await;
     for status in ["open", "canceled"] {
         for body in [json!({"name": 1}), json!([]), json!({"name": "x"})] {
-            reader.patch(&format!("/api/tasks/{id}/"), body).await.is(403, message::forbidden());
+            reader.patch(&format!("/api/tasks/{id}/"), body).await.expect_reply(403, message::forbidden());
         }
         for action in ["complete", "approve", "reject", "cancel", "reopen", "send-link"] {
-            reader.post(&format!("/api/tasks/{id}/{action}/"), json!([])).await.is(403, message::forbidden());
+            reader.post(&format!("/api/tasks/{id}/{action}/"), json!([])).await.expect_reply(403, message::forbidden());
         }
         if status == "open" {
             api.post(&format!("/api/tasks/{id}/cancel/"), json!({})).await.ok();
@@ -446,7 +446,7 @@ async fn a_change_answers_what_the_caller_may_do_after_it() {
 
 #[tokio::test]
 async fn many_tasks_go_with_their_records_and_each_is_logged() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let api = server.admin().await;
     class(&api, "Order").await;
     form_template(&api, "Survey").await;
@@ -464,7 +464,7 @@ async fn many_tasks_go_with_their_records_and_each_is_logged() {
         }
     }
     let batch = "/api/object-classes/1/object-records/batch/";
-    api.delete_all(batch, json!({"ids": records})).await.is_empty();
+    api.delete_all(batch, json!({"ids": records})).await.expect_empty();
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, 0);
     let log = api.get("/api/administration/log/?resource=tasks&ordering=id&limit=100").await.ok();
     let entries = log["results"].as_array().unwrap();

@@ -1,10 +1,10 @@
 //! What happens to tasks by itself: they expire, remind and are renewed (`docs/reference/tasks.md`). The clock of the server is
 //! moved, so that years pass in milliseconds.
 
-use crate::Server;
+use crate::TestServer;
 use crate::set_up::{TEMPLATES, class, nothing_is_due, number, record, sql, wait_for};
 use serde_json::{Value, json};
-use testkit::{Client, Mail, NOW, eventually};
+use testkit::{ApiClient, MailFile, NOW, eventually};
 
 const TASKS: &str = "/api/tasks/";
 const HOUR: i64 = 3_600_000_000;
@@ -12,42 +12,42 @@ const DAY: i64 = 24 * HOUR;
 const NOTHING_DUE: &str = "SELECT count(*) FROM task_moments WHERE is_done = 0 AND at <= 0";
 
 /// A template of forms with these rules; its id.
-async fn template(api: &Client, rules: Value) -> i64 {
+async fn template(api: &ApiClient, rules: Value) -> i64 {
     let mut body = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
     for (name, value) in rules.as_object().unwrap() {
         body[name] = value.clone();
     }
     let made = api.post(TEMPLATES, body).await;
-    made.created();
+    made.expect_created();
     made.id()
 }
 
 /// A server whose tokens outlive the years of a test.
-async fn server() -> Server {
-    let years = |settings: &mut testkit::Settings| {
+async fn server() -> TestServer {
+    let years = |settings: &mut testkit::TestSettings| {
         let identity = &mut settings.identity;
         (identity.access_token_seconds, identity.refresh_token_seconds) = (1 << 32, 1 << 32);
     };
-    Server::with(years).await
+    TestServer::start_with(years).await
 }
 
-async fn task(api: &Client, body: Value) -> i64 {
+async fn task(api: &ApiClient, body: Value) -> i64 {
     let made = api.post(TASKS, body).await;
-    made.created();
+    made.expect_created();
     made.id()
 }
 
 /// Moves the clock to so long after the start, and waits until everything is done that is due.
-async fn pass(server: &Server, since_start: i64) {
+async fn advance_clock(server: &TestServer, since_start: i64) {
     server.advance(NOW + since_start - server.clock.now());
     kit::jobs::wake(&server.app, &server.build);
     nothing_is_due(server, server.clock.now()).await;
 }
 
 /// The mails of the build, when there are so many.
-async fn mails(server: &Server, count: usize) -> Vec<Mail> {
+async fn mails(server: &TestServer, count: usize) -> Vec<MailFile> {
     let mails = eventually(async || {
-        let mails = Mail::all(server.data(), testkit::DOMAIN);
+        let mails = MailFile::read_all(server.data(), testkit::DOMAIN);
         let is_complete = mails.len() >= count && number(server, "SELECT count(*) FROM jobs").await == 0;
         if is_complete { Ok(mails) } else { Err(mails) }
     });
@@ -56,7 +56,7 @@ async fn mails(server: &Server, count: usize) -> Vec<Mail> {
     mails
 }
 
-async fn field(api: &Client, id: i64, name: &str) -> Value {
+async fn field(api: &ApiClient, id: i64, name: &str) -> Value {
     api.get(&format!("/api/tasks/{id}/")).await.ok()[name].clone()
 }
 
@@ -81,9 +81,9 @@ async fn tasks_expire_at_their_moment() {
     api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
     api.post("/api/tasks/3/cancel/", json!({})).await.ok();
     api.post("/api/tasks/4/complete/", json!({"response": 1})).await.ok();
-    pass(&server, DAY - 1).await;
+    advance_clock(&server, DAY - 1).await;
     assert_eq!(api.get("/api/tasks/?status=expired").await.ids(), Vec::<i64>::new());
-    pass(&server, DAY).await;
+    advance_clock(&server, DAY).await;
     assert_eq!(api.get("/api/tasks/?status=expired").await.ids(), [1, 2, 4]);
     assert_eq!(field(&api, 3, "status").await, "canceled");
     let at = "2026-02-01T09:30:00.000000Z";
@@ -102,11 +102,11 @@ async fn tasks_expire_at_their_moment() {
     // A reopened task whose expiry has passed has none, until one is set.
     let open = api.post("/api/tasks/1/reopen/", json!({})).await.ok();
     assert_eq!((&open["status"], &open["expires_at"]), (&json!("open"), &Value::Null));
-    pass(&server, 2 * DAY).await;
+    advance_clock(&server, 2 * DAY).await;
     assert_eq!(field(&api, 1, "status").await, "open");
     // One in the past ends it at once.
     api.patch("/api/tasks/1/", json!({"expires_at": "2026-02-01T00:00:00Z"})).await.ok();
-    pass(&server, 2 * DAY).await;
+    advance_clock(&server, 2 * DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
 }
 
@@ -121,15 +121,15 @@ async fn an_expiry_may_count_from_the_completion() {
     });
     template(&api, rules).await;
     let id = task(&api, json!({"task_template": 1})).await;
-    pass(&server, 10 * DAY).await;
+    advance_clock(&server, 10 * DAY).await;
     api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
     assert_eq!(field(&api, id, "expires_at").await, Value::Null);
-    pass(&server, 28 * DAY).await;
+    advance_clock(&server, 28 * DAY).await;
     let approved = other.post(&format!("/api/tasks/{id}/approve/"), json!({})).await.ok();
     assert_eq!(approved["expires_at"], "2026-03-28T09:30:00.000000Z");
     let open = other.post(&format!("/api/tasks/{id}/reopen/"), json!({})).await.ok();
     assert_eq!(open["expires_at"], Value::Null);
-    pass(&server, 90 * DAY).await;
+    advance_clock(&server, 90 * DAY).await;
     assert_eq!(field(&api, id, "status").await, "open");
 }
 
@@ -151,15 +151,17 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
     let ben = server.as_type("external").await;
     let gone = server.as_type("internal").await;
     let group = api.post("/api/user-groups/", json!({"name": "Clerks"})).await.id();
-    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann.id, ben.id, gone.id])).await.created();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann.id, ben.id, gone.id]))
+        .await
+        .expect_created();
     api.post(&format!("/api/users/{}/deactivate/", gone.id), json!({})).await;
     let body =
         json!({"task_template": 1, "name": "Count\tthe stock", "assignees": [ann.id], "assignee_groups": [group]});
     task(&api, body).await;
-    pass(&server, 7 * DAY - 1).await;
+    advance_clock(&server, 7 * DAY - 1).await;
     assert_eq!(mails(&server, 0).await, []);
     // The one of a month before was over before the task was made.
-    pass(&server, 7 * DAY).await;
+    advance_clock(&server, 7 * DAY).await;
     let sent = mails(&server, 2).await;
     assert_eq!(sent[0].to, ann.username);
     assert_eq!(sent[0].subject, "Reminder: Count the stock");
@@ -168,13 +170,13 @@ async fn assignees_and_members_of_groups_are_reminded_once() {
         "{sent:?}"
     );
     assert_eq!(sent[1].to, ben.username);
-    pass(&server, 17 * DAY).await;
+    advance_clock(&server, 17 * DAY).await;
     mails(&server, 4).await;
     // A completed task reminds of its expiry alone.
     ann.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
-    pass(&server, 25 * DAY).await;
+    advance_clock(&server, 25 * DAY).await;
     mails(&server, 6).await;
-    pass(&server, 40 * DAY).await;
+    advance_clock(&server, 40 * DAY).await;
     mails(&server, 6).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
 }
@@ -198,16 +200,16 @@ async fn after_an_outage_each_person_gets_one_mail_for_a_task() {
     }
     let since = |days: i64| days * DAY;
     // 20 March: two have become due of each task, and the latest is sent.
-    pass(&server, since(48)).await;
+    advance_clock(&server, since(48)).await;
     assert_eq!(mails(&server, 4).await.iter().filter(|mail| mail.to == ann.username).count(), 2);
     // 11 April: the tasks have been due for days. The first template has no reminder after that.
-    pass(&server, since(70)).await;
+    advance_clock(&server, since(70)).await;
     let sent = mails(&server, 6).await;
     let late: Vec<_> = sent[4..].iter().map(|mail| (mail.subject.as_str(), &mail.to)).collect();
     assert_eq!(late, [("Reminder: Task 2", &ann.username), ("Reminder: Task 2", &ben.username)]);
     // The day of a task is a day, in no zone.
     assert!(sent[4].text.contains("\n\nDue: 2026-03-31\n"), "{}", sent[4].text);
-    pass(&server, since(400)).await;
+    advance_clock(&server, since(400)).await;
     mails(&server, 6).await;
 }
 
@@ -225,17 +227,17 @@ async fn a_task_that_is_due_later_reminds_again_and_an_ended_one_never() {
     }
     api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
     api.post("/api/tasks/3/cancel/", json!({})).await.ok();
-    pass(&server, 9 * DAY).await;
+    advance_clock(&server, 9 * DAY).await;
     mails(&server, 1).await;
     // Another name changes nothing; the same moment again neither.
     api.patch("/api/tasks/1/", json!({"name": "x"})).await.ok();
     api.patch("/api/tasks/1/", json!({"due_at": "2026-02-10T09:30:00Z"})).await.ok();
-    pass(&server, 9 * DAY + HOUR).await;
+    advance_clock(&server, 9 * DAY + HOUR).await;
     mails(&server, 1).await;
     api.patch("/api/tasks/1/", json!({"due_at": "2026-03-10T09:30:00Z"})).await.ok();
-    pass(&server, 37 * DAY).await;
+    advance_clock(&server, 37 * DAY).await;
     mails(&server, 2).await;
-    pass(&server, 60 * DAY).await;
+    advance_clock(&server, 60 * DAY).await;
     mails(&server, 2).await;
     assert_eq!(number(&server, NOTHING_DUE).await, 0);
 }
@@ -257,11 +259,11 @@ async fn a_completed_task_is_renewed_before_it_expires() {
     assert_eq!(field(&api, 1, "expires_at").await, "2026-12-31T23:59:59.999999Z");
     ann.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
     // 30 November is a month before; then the new one is open, and the second renewal makes no further one.
-    pass(&server, 300 * DAY).await;
+    advance_clock(&server, 300 * DAY).await;
     assert_eq!(api.get(TASKS).await.ids(), [1]);
-    pass(&server, 304 * DAY).await;
+    advance_clock(&server, 304 * DAY).await;
     assert_eq!(api.get(TASKS).await.ids(), [1, 2]);
-    pass(&server, 330 * DAY).await;
+    advance_clock(&server, 330 * DAY).await;
     assert_eq!(api.get(TASKS).await.ids(), [1, 2]);
     let renewed = api.get("/api/tasks/2/").await.ok();
     assert_eq!(
@@ -280,18 +282,18 @@ async fn a_completed_task_is_renewed_before_it_expires() {
         (&json!("create"), &json!("system"), &Value::Null)
     );
     assert_eq!(renewed["expires_at"], "2027-12-31T23:59:59.999999Z");
-    pass(&server, 335 * DAY).await;
+    advance_clock(&server, 335 * DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
     // One that is completed when its renewal is over is renewed at once.
-    pass(&server, 690 * DAY).await;
+    advance_clock(&server, 690 * DAY).await;
     ann.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
-    pass(&server, 690 * DAY).await;
+    advance_clock(&server, 690 * DAY).await;
     assert_eq!(api.get(TASKS).await.ids(), [1, 2, 3]);
     assert_eq!(field(&api, 3, "expires_at").await, "2028-12-31T23:59:59.999999Z");
     // Without its template none is made.
     ann.post("/api/tasks/3/complete/", json!({"response": 1})).await.ok();
-    api.delete(&format!("{TEMPLATES}1/")).await.is_empty();
-    pass(&server, 3_000 * DAY).await;
+    api.delete(&format!("{TEMPLATES}1/")).await.expect_empty();
+    advance_clock(&server, 3_000 * DAY).await;
     assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status <> 'expired'").await, 0);
     wait_for(&server, "SELECT count(*) FROM task_moments WHERE is_done = 0", 0).await;
 }
@@ -306,7 +308,7 @@ async fn what_would_last_no_longer_is_not_made_anew() {
     template(&api, rules).await;
     task(&api, json!({"task_template": 1})).await;
     api.post("/api/tasks/1/complete/", json!({"response": 1})).await.ok();
-    pass(&server, 400 * DAY).await;
+    advance_clock(&server, 400 * DAY).await;
     assert_eq!(api.get(TASKS).await.column("status"), ["expired"]);
     // At the moment of the expiry itself it is renewed first.
     let rules = json!({
@@ -316,9 +318,9 @@ async fn what_would_last_no_longer_is_not_made_anew() {
     template(&api, rules).await;
     task(&api, json!({"task_template": 2})).await;
     api.post("/api/tasks/2/complete/", json!({"response": 1})).await.ok();
-    pass(&server, 409 * DAY).await;
+    advance_clock(&server, 409 * DAY).await;
     assert_eq!(api.get(TASKS).await.column("status"), ["expired", "completed"]);
-    pass(&server, 410 * DAY).await;
+    advance_clock(&server, 410 * DAY).await;
     assert_eq!(api.get(TASKS).await.column("status"), ["expired", "expired", "open"]);
 }
 
@@ -341,19 +343,19 @@ async fn what_was_due_while_no_process_ran_is_done_late_and_once() {
     api.post("/api/tasks/3/cancel/", json!({})).await.ok();
     task(&api, json!({"task_template": 1, "object_record": null})).await;
     // A month at once: the completed one is renewed before it expires, and the open one expires.
-    pass(&server, 31 * DAY).await;
+    advance_clock(&server, 31 * DAY).await;
     let states = api.get(&format!("{TASKS}?ordering=id")).await.column("status");
     assert_eq!(states[..4], ["canceled", "expired", "canceled", "expired"]);
     // The clock goes back and forth: nothing happens twice.
     let tasks = number(&server, "SELECT count(*) FROM tasks").await;
     let done = number(&server, "SELECT count(*) FROM task_log").await;
-    let sent = Mail::all(server.data(), testkit::DOMAIN).len();
+    let sent = MailFile::read_all(server.data(), testkit::DOMAIN).len();
     for days in [5, 31, 0, 30] {
-        pass(&server, days * DAY).await;
+        advance_clock(&server, days * DAY).await;
     }
     assert_eq!(number(&server, "SELECT count(*) FROM tasks").await, tasks);
     assert_eq!(number(&server, "SELECT count(*) FROM task_log").await, done);
-    assert_eq!(Mail::all(server.data(), testkit::DOMAIN).len(), sent);
+    assert_eq!(MailFile::read_all(server.data(), testkit::DOMAIN).len(), sent);
 }
 
 #[tokio::test]
@@ -376,10 +378,10 @@ async fn a_reminder_to_very_many_is_put_into_the_queue_in_turns() {
         body["task_template"] = json!(1);
         task(&api, body).await;
     }
-    pass(&server, 2 * DAY).await;
+    advance_clock(&server, 2 * DAY).await;
     assert_eq!(number(&server, "SELECT count(*) FROM task_moments WHERE reminded_to > 0 AND is_done = 1").await, 1);
     wait_for(&server, "SELECT count(*) FROM jobs", 0).await;
-    let mut to: Vec<_> = Mail::all(server.data(), testkit::DOMAIN).into_iter().map(|mail| mail.to).collect();
+    let mut to: Vec<_> = MailFile::read_all(server.data(), testkit::DOMAIN).into_iter().map(|mail| mail.to).collect();
     assert_eq!(to.len(), 1_201);
     to.sort_unstable();
     to.dedup();
@@ -404,15 +406,15 @@ async fn an_opened_task_expires_again_at_the_same_moment() {
     task(&api, json!({"task_template": 1})).await;
     let expires_at = json!({"expires_at": "2026-02-01T09:30:00Z"});
     api.patch("/api/tasks/1/", expires_at.clone()).await.ok();
-    pass(&server, DAY).await;
+    advance_clock(&server, DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
     api.post("/api/tasks/1/reopen/", json!({})).await.ok();
     // The clock is put right, and the same expiry is set again.
-    pass(&server, 0).await;
+    advance_clock(&server, 0).await;
     api.patch("/api/tasks/1/", expires_at).await.ok();
-    pass(&server, DAY - 1).await;
+    advance_clock(&server, DAY - 1).await;
     assert_eq!(field(&api, 1, "status").await, "open");
-    pass(&server, DAY).await;
+    advance_clock(&server, DAY).await;
     assert_eq!(field(&api, 1, "status").await, "expired");
 }
 
@@ -431,7 +433,7 @@ async fn without_a_record_each_set_of_assignees_has_a_renewal_of_its_own() {
         let id = task(&api, json!({"task_template": 1, "assignees": assignees})).await;
         api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
     }
-    pass(&server, 8 * DAY).await;
+    advance_clock(&server, 8 * DAY).await;
     let renewed = api.get(&format!("{TASKS}?status=open&ordering=id")).await.ok();
     let assigned: Vec<_> =
         renewed["results"].as_array().unwrap().iter().map(|task| &task["assignees"][0]["id"]).collect();
@@ -455,7 +457,7 @@ async fn many_tasks_are_renewed_and_remind_whatever_else_is_due() {
         api.post(&format!("/api/tasks/{id}/complete/"), json!({"response": 1})).await.ok();
     }
     // No process has run for days, and more is due than is looked at together.
-    pass(&server, 16 * DAY).await;
+    advance_clock(&server, 16 * DAY).await;
     assert_eq!(number(&server, "SELECT count(*) FROM tasks WHERE status = 'open'").await, 60);
     assert_eq!(number(&server, "SELECT count(DISTINCT record) FROM tasks WHERE status = 'open'").await, 60);
 }
@@ -477,7 +479,7 @@ async fn what_has_ended_when_its_mail_is_sent_reminds_nobody() {
         task(&api, json!({"task_template": 1, "assignees": [1]})).await;
     }
     // No process has run until both had expired.
-    pass(&server, 6 * DAY).await;
+    advance_clock(&server, 6 * DAY).await;
     assert_eq!(api.get(TASKS).await.column("status"), ["expired", "expired"]);
     assert_eq!(mails(&server, 0).await, []);
 }

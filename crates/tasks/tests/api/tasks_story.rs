@@ -1,20 +1,20 @@
 //! The whole life of an approval, from its template to its log, as people go through it (`docs/reference/tasks.md`).
 
-use crate::Server;
-use crate::set_up::{class, give, record};
+use crate::TestServer;
+use crate::set_up::{class, grant_on_record, record};
 use serde_json::{Value, json};
 use testkit::shown::{START, admin, page, user};
-use testkit::{Client, NOW, message};
+use testkit::{ApiClient, NOW, message};
 
 const DAY: i64 = 86_400_000_000;
 
-async fn log_of(api: &Client, task: i64) -> Value {
+async fn log_of(api: &ApiClient, task: i64) -> Value {
     api.get(&format!("/api/tasks/{task}/log/")).await.ok()["results"].clone()
 }
 
 #[tokio::test]
 async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
-    let server = Server::with(|settings| settings.identity.access_token_seconds = 7 * 86_400).await;
+    let server = TestServer::start_with(|settings| settings.identity.access_token_seconds = 7 * 86_400).await;
     let admin_api = server.admin().await;
 
     // The administrator declares what invoices are, and how an amount is corrected.
@@ -31,10 +31,10 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
             "approval_conditions": [{"name": "Below 1,000"}, {"name": "The board agreed"}],
         },
     });
-    admin_api.post("/api/task-templates/", template).await.created();
+    admin_api.post("/api/task-templates/", template).await.expect_created();
     let record = record(&admin_api, class).await;
     let manager = server.as_type("internal").await;
-    give(&admin_api, manager.id, json!({"object_records": ["edit"], "tasks": ["create", "assign"]})).await;
+    grant_on_record(&admin_api, manager.id, json!({"object_records": ["edit"], "tasks": ["create", "assign"]})).await;
     let clerk = server.as_type("internal").await;
 
     // The manager gives the task to the clerk, who may not even view the record.
@@ -80,8 +80,8 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
             "labels": {"object_class": "Invoice", "fields": {}, "files": {}},
         },
     });
-    created.is(201, task.clone());
-    clerk.get(&format!("/api/object-records/{record}/")).await.is(404, message::not_found());
+    created.expect_reply(201, task.clone());
+    clerk.get(&format!("/api/object-records/{record}/")).await.expect_reply(404, message::not_found());
 
     // It is the clerk's one open task.
     let mine = clerk.get("/api/tasks/?assignees=me&status=open&ordering=due_at").await;
@@ -90,7 +90,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     listed["_meta"]["permissions"] =
         json!({"view": true, "edit": false, "delete": false, "complete": true, "assign": false});
     listed["_meta"]["labels"] = json!({"object_record": null, "task_template": null});
-    mine.is(200, page(json!([listed])));
+    mine.expect_reply(200, page(json!([listed])));
 
     // A day later she answers, and the record waits for the approval.
     server.advance(DAY);
@@ -108,7 +108,10 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
     assert_eq!(amount().await, Value::Null);
 
     // She may not approve it herself; the manager may, on a condition of the template.
-    clerk.post("/api/tasks/1/approve/", json!({"condition": "Below 1,000"})).await.is(403, message::forbidden());
+    clerk
+        .post("/api/tasks/1/approve/", json!({"condition": "Below 1,000"}))
+        .await
+        .expect_reply(403, message::forbidden());
     manager
         .post("/api/tasks/1/approve/", json!({"condition": "Always"}))
         .await
@@ -127,7 +130,7 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
 
     // The log tells all of it, the newest first.
     let at = "2026-02-01T09:30:00.000000Z";
-    let entry = |id: i64, at: &str, by: &Client, action: &str, changes: Value| {
+    let entry = |id: i64, at: &str, by: &ApiClient, action: &str, changes: Value| {
         json!({
             "id": id, "at": at, "by": user(by, "internal"), "source_type": "user", "action": action, "changes": changes,
         })
@@ -168,8 +171,8 @@ async fn an_amount_is_corrected_by_a_clerk_and_approved_by_her_manager() {
         ])
     );
     // When the record is deleted, the task goes with it, and the administration log has it.
-    admin_api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
-    manager.get("/api/tasks/1/").await.is(404, message::not_found());
+    admin_api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
+    manager.get("/api/tasks/1/").await.expect_reply(404, message::not_found());
     let entry = admin_api.get("/api/administration/log/?resource=tasks").await.ok()["results"][0].clone();
     assert_eq!(
         entry,

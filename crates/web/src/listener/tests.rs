@@ -25,23 +25,23 @@ fn limits() -> Limits {
     }
 }
 
-struct Server {
+struct TestListener {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
 }
 
-impl Server {
-    async fn start(limits: Limits) -> Server {
-        Server::start_with(limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).await
+impl TestListener {
+    async fn start(limits: Limits) -> TestListener {
+        TestListener::start_with(limits, Arc::new(AtomicUsize::new(HEADERS_TOGETHER))).await
     }
 
-    async fn start_with(limits: Limits, headers: Arc<AtomicUsize>) -> Server {
+    async fn start_with(limits: Limits, headers: Arc<AtomicUsize>) -> TestListener {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let served = tokio::spawn(super::Server::new(handle, limits, headers).serve(listener, stopped));
-        Server { address, stop, served }
+        let served = tokio::spawn(super::ListenerState::new(handle, limits, headers).serve(listener, stopped));
+        TestListener { address, stop, served }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -49,7 +49,7 @@ impl Server {
     }
 
     /// What a new connection reads until the server closes it.
-    async fn ask(&self, request: &str) -> String {
+    async fn fetch(&self, request: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.unwrap();
         read_all(&mut stream).await
@@ -88,25 +88,25 @@ fn post(length: &str, body: &str) -> String {
 
 #[tokio::test]
 async fn requests_are_answered_on_one_connection() {
-    let server = Server::start(limits()).await;
+    let server = TestListener::start(limits()).await;
     let twice = "GET /peer HTTP/1.1\r\nhost: a\r\n\r\nGET /peer HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    assert_eq!(server.ask(twice).await.matches("127.0.0.1").count(), 2);
+    assert_eq!(server.fetch(twice).await.matches("127.0.0.1").count(), 2);
 }
 
 #[tokio::test]
 async fn silent_half_sent_and_idle_connections_end() {
-    let server = Server::start(limits()).await;
+    let server = TestListener::start(limits()).await;
     let started = Instant::now();
-    assert_eq!(server.ask("").await, "");
-    assert_eq!(server.ask("GET / HTTP/1.1\r\nhost: a\r\nx-half").await, "");
-    assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.ends_with("0 bytes"));
+    assert_eq!(server.fetch("").await, "");
+    assert_eq!(server.fetch("GET / HTTP/1.1\r\nhost: a\r\nx-half").await, "");
+    assert!(server.fetch("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.ends_with("0 bytes"));
     let elapsed = started.elapsed();
     assert!(elapsed >= 3 * SHORT && elapsed < PATIENCE, "{elapsed:?}");
 }
 
 #[tokio::test]
 async fn an_idle_connection_has_more_time_than_a_header() {
-    let server = Server::start(Limits { idle: PATIENCE, ..limits() }).await;
+    let server = TestListener::start(Limits { idle: PATIENCE, ..limits() }).await;
     let mut stream = server.connect().await;
     for _ in 0..2 {
         stream.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -124,7 +124,7 @@ async fn an_idle_connection_has_more_time_than_a_header() {
 
 #[tokio::test]
 async fn a_connection_idles_after_an_answer_that_took_long() {
-    let server = Server::start(Limits { header: 10 * PATIENCE, ..limits() }).await;
+    let server = TestListener::start(Limits { header: 10 * PATIENCE, ..limits() }).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     assert!(read_all(&mut stream).await.ends_with("slow but done"));
@@ -135,7 +135,7 @@ async fn whoever_comes_when_all_idle_is_served() {
     for nobody_is_bounded in [true, false] {
         let speaks_for_many = SpeaksForMany::new(move |_| nobody_is_bounded);
         let patient = Limits { header: PATIENCE * 4, idle: PATIENCE * 4, ..limits() };
-        let server = Server::start(Limits { connections: 40, speaks_for_many, ..patient }).await;
+        let server = TestListener::start(Limits { connections: 40, speaks_for_many, ..patient }).await;
         let mut idle = Vec::new();
         // More than there are places, or than half of them: the first ones have left when the last ones come.
         for _ in 0..100 {
@@ -182,12 +182,12 @@ async fn a_connection_on_which_an_answer_is_still_made_is_not_idle() {
 
 #[tokio::test]
 async fn an_answer_that_is_still_read_is_not_cut_off_for_a_new_connection() {
-    let server = Server::start(Limits { connections: 1, write: PATIENCE, ..limits() }).await;
+    let server = TestListener::start(Limits { connections: 1, write: PATIENCE, ..limits() }).await;
     let mut slow = server.connect().await;
     slow.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
     slow.readable().await.unwrap();
     for _ in 0..3 {
-        assert!(server.ask("").await.starts_with("HTTP/1.1 503 "));
+        assert!(server.fetch("").await.starts_with("HTTP/1.1 503 "));
     }
     let answer = tokio::task::spawn(async move { read_all(&mut slow).await });
     assert!(answer.await.unwrap().len() > 64 * 1024 * 1024);
@@ -195,7 +195,7 @@ async fn an_answer_that_is_still_read_is_not_cut_off_for_a_new_connection() {
 
 #[tokio::test]
 async fn a_dripping_header_ends_as_well() {
-    let server = Server::start(limits()).await;
+    let server = TestListener::start(limits()).await;
     let mut stream = server.connect().await;
     let started = Instant::now();
     while stream.write_all(b"G").await.is_ok() {
@@ -207,30 +207,30 @@ async fn a_dripping_header_ends_as_well() {
 
 #[tokio::test]
 async fn bodies_are_read_within_their_limit() {
-    let server = Server::start(limits()).await;
-    assert!(server.ask(&post("content-length: 5", "hello")).await.ends_with("5 bytes"));
+    let server = TestListener::start(limits()).await;
+    assert!(server.fetch(&post("content-length: 5", "hello")).await.ends_with("5 bytes"));
     let chunked = "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
-    assert!(server.ask(&post("transfer-encoding: chunked", chunked)).await.ends_with("11 bytes"));
+    assert!(server.fetch(&post("transfer-encoding: chunked", chunked)).await.ends_with("11 bytes"));
     let large = format!("65\r\n{}\r\n0\r\n\r\n", "x".repeat(0x65));
-    assert!(server.ask(&post("transfer-encoding: chunked", &large)).await.ends_with("TooLarge"));
-    assert!(server.ask(&post("transfer-encoding: chunked", "x\r\n")).await.ends_with("Broken"));
+    assert!(server.fetch(&post("transfer-encoding: chunked", &large)).await.ends_with("TooLarge"));
+    assert!(server.fetch(&post("transfer-encoding: chunked", "x\r\n")).await.ends_with("Broken"));
     // Announced, not sent: the refusal does not wait for it.
-    assert!(server.ask(&post("content-length: 101", "")).await.ends_with("TooLarge"));
-    assert!(server.ask(&post("expect: 100-continue\r\ncontent-length: 101", "")).await.starts_with("HTTP/1.1 200"));
+    assert!(server.fetch(&post("content-length: 101", "")).await.ends_with("TooLarge"));
+    assert!(server.fetch(&post("expect: 100-continue\r\ncontent-length: 101", "")).await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
 async fn a_client_that_still_sends_reads_the_refusal() {
-    let server = Server::start(limits()).await;
+    let server = TestListener::start(limits()).await;
     let length = 20 * 1024 * 1024;
-    let answer = server.ask(&post(&format!("content-length: {length}"), &"x".repeat(length))).await;
+    let answer = server.fetch(&post(&format!("content-length: {length}"), &"x".repeat(length))).await;
     assert!(answer.ends_with("TooLarge"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_body_that_stalls_or_drips_ends() {
-    let server = Server::start(limits()).await;
-    assert!(server.ask(&post("content-length: 50", "half")).await.ends_with("Slow"));
+    let server = TestListener::start(limits()).await;
+    assert!(server.fetch(&post("content-length: 50", "half")).await.ends_with("Slow"));
 
     let mut stream = server.connect().await;
     stream.write_all(post("content-length: 100", "").as_bytes()).await.unwrap();
@@ -252,7 +252,7 @@ async fn a_body_that_stalls_or_drips_ends() {
 
 #[tokio::test]
 async fn a_body_that_keeps_its_pace_may_take_longer() {
-    let (sender, body) = Dripping::new();
+    let (sender, body) = DrippingBody::new();
     let timeout = Duration::from_millis(200);
     let reading = tokio::spawn(async move { read_body(body, 10_000, timeout).await });
     for _ in 0..8 {
@@ -267,7 +267,7 @@ async fn a_body_that_keeps_its_pace_may_take_longer() {
 #[tokio::test]
 async fn a_wait_that_is_not_the_clients_does_not_end_its_body() {
     for (extended, outcome) in [(true, Ok(Some(Bytes::from("late")))), (false, Err(BodyError::Slow))] {
-        let (sender, body) = Dripping::new();
+        let (sender, body) = DrippingBody::new();
         let timeout = Duration::from_millis(200);
         let mut reader = BodyReader::new(body, 100, timeout).unwrap();
         // The time limit passes before the body is read.
@@ -284,16 +284,16 @@ async fn a_wait_that_is_not_the_clients_does_not_end_its_body() {
     }
 }
 
-struct Dripping(tokio::sync::mpsc::UnboundedReceiver<Bytes>);
+struct DrippingBody(tokio::sync::mpsc::UnboundedReceiver<Bytes>);
 
-impl Dripping {
-    fn new() -> (tokio::sync::mpsc::UnboundedSender<Bytes>, Dripping) {
+impl DrippingBody {
+    fn new() -> (tokio::sync::mpsc::UnboundedSender<Bytes>, DrippingBody) {
         let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
-        (sender, Dripping(receiver))
+        (sender, DrippingBody(receiver))
     }
 }
 
-impl Body for Dripping {
+impl Body for DrippingBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -307,7 +307,7 @@ impl Body for Dripping {
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_ends() {
-    let server = Server::start(Limits { connections: 1, ..limits() }).await;
+    let server = TestListener::start(Limits { connections: 1, ..limits() }).await;
     let mut deaf = server.connect().await;
     deaf.write_all(b"GET /huge HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     // Its slot is free again although it never closes.
@@ -315,7 +315,7 @@ async fn an_answer_that_nobody_reads_ends() {
     loop {
         // The test kit depends on this crate, so this test polls by a loop of its own.
         tokio::time::sleep(SHORT / 4).await;
-        if server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes") {
+        if server.fetch("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes") {
             break;
         }
         assert!(started.elapsed() < PATIENCE, "the server gives up on the deaf client");
@@ -324,17 +324,17 @@ async fn an_answer_that_nobody_reads_ends() {
 
 #[tokio::test]
 async fn a_header_that_is_too_long_is_refused() {
-    let server = Server::start(limits()).await;
+    let server = TestListener::start(limits()).await;
     let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(200_000));
-    assert!(server.ask(&long).await.starts_with("HTTP/1.1 431"));
+    assert!(server.fetch(&long).await.starts_with("HTTP/1.1 431"));
 }
 
 #[tokio::test]
 async fn a_panic_is_answered_and_others_go_on() {
-    let server = Server::start(limits()).await;
+    let server = TestListener::start(limits()).await;
     let mut other = server.connect().await;
     other.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
-    let answer = server.ask("GET /panic HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+    let answer = server.fetch("GET /panic HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
     assert!(answer.ends_with(r#"{"detail":"A server error occurred."}"#), "{answer}");
     assert!(read_all(&mut other).await.ends_with("slow but done"));
@@ -343,7 +343,8 @@ async fn a_panic_is_answered_and_others_go_on() {
 #[tokio::test]
 async fn a_peer_leaves_half_of_the_connections_to_others() {
     let nobody = SpeaksForMany::new(|_| false);
-    let server = Server::start(Limits { connections: 4, speaks_for_many: nobody, header: PATIENCE, ..limits() }).await;
+    let server =
+        TestListener::start(Limits { connections: 4, speaks_for_many: nobody, header: PATIENCE, ..limits() }).await;
     let from = async |peer: &str| {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(format!("{peer}:0").parse().unwrap()).unwrap();
@@ -371,13 +372,13 @@ async fn a_peer_leaves_half_of_the_connections_to_others() {
 #[tokio::test]
 async fn long_headers_share_their_room_until_they_are_answered() {
     let left = Arc::new(AtomicUsize::new(1000));
-    let (one, other) = (Head::new(left.clone()), Head::new(left.clone()));
+    let (one, other) = (ConnectionState::new(left.clone()), ConnectionState::new(left.clone()));
     assert!(one.grow(USUAL_HEADER) && one.grow(400) && other.grow(USUAL_HEADER + 600));
     assert!(!one.grow(1) && other.bytes.load(Ordering::Relaxed) == USUAL_HEADER + 600);
-    other.is_complete();
+    other.mark_complete();
     assert!(other.grow(1_000_000), "a body is not a header");
     assert!(!one.grow(1), "it is held while the request is answered");
-    other.is_answered();
+    other.mark_answered();
     assert!(one.grow(1) && other.grow(USUAL_HEADER));
     drop((one, other));
     assert_eq!(left.load(Ordering::Relaxed), 1000);
@@ -387,7 +388,7 @@ async fn long_headers_share_their_room_until_they_are_answered() {
 async fn headers_that_have_no_room_are_closed_and_others_go_on() {
     let left = Arc::new(AtomicUsize::new(10_000));
     let server =
-        Server::start_with(Limits { header: PATIENCE, header_bytes: 32 * 1024, ..limits() }, left.clone()).await;
+        TestListener::start_with(Limits { header: PATIENCE, header_bytes: 32 * 1024, ..limits() }, left.clone()).await;
     let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}", "x".repeat(12_000));
     let mut half_sent = server.connect().await;
     half_sent.write_all(long.as_bytes()).await.unwrap();
@@ -401,18 +402,18 @@ async fn headers_that_have_no_room_are_closed_and_others_go_on() {
     let mut rest = Vec::new();
     let _ = tokio::time::timeout(PATIENCE, over.read_to_end(&mut rest)).await.expect("it is closed");
     assert!(rest.is_empty() && started.elapsed() < PATIENCE);
-    assert!(server.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes"));
+    assert!(server.fetch("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.ends_with("0 bytes"));
     half_sent.write_all(b"\r\nconnection: close\r\n\r\n").await.unwrap();
     assert!(read_all(&mut half_sent).await.ends_with("0 bytes"), "who had room is answered");
 }
 
 #[tokio::test]
 async fn connections_over_the_cap_are_closed() {
-    let server = Server::start(Limits { connections: 1, header: PATIENCE, ..limits() }).await;
+    let server = TestListener::start(Limits { connections: 1, header: PATIENCE, ..limits() }).await;
     let mut first = server.connect().await;
     first.write_all(BUSY.as_bytes()).await.unwrap();
     first.readable().await.unwrap();
-    let turned_away = server.ask("").await;
+    let turned_away = server.fetch("").await;
     assert!(turned_away.starts_with("HTTP/1.1 503 ") && turned_away.contains("retry-after: 1"), "{turned_away}");
     let (head, body) = turned_away.split_once("\r\n\r\n").unwrap();
     assert!(head.contains(&format!("content-length: {}", body.len())), "{turned_away}");
@@ -420,7 +421,7 @@ async fn connections_over_the_cap_are_closed() {
 
 #[tokio::test]
 async fn a_stop_finishes_what_is_in_flight_and_closes_what_idles() {
-    let server = Server::start(Limits { header: PATIENCE * 2, ..limits() }).await;
+    let server = TestListener::start(Limits { header: PATIENCE * 2, ..limits() }).await;
     let mut idle = server.connect().await;
     let mut slow = server.connect().await;
     slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -435,7 +436,7 @@ async fn a_stop_finishes_what_is_in_flight_and_closes_what_idles() {
 
 #[tokio::test]
 async fn a_stop_answers_one_more_request_of_an_open_connection() {
-    let server = Server::start(Limits { header: PATIENCE * 2, ..limits() }).await;
+    let server = TestListener::start(Limits { header: PATIENCE * 2, ..limits() }).await;
     let mut open = server.connect().await;
     open.write_all(b"GET /peer HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     let mut first = [0; 1024];
@@ -472,7 +473,7 @@ async fn a_stop_answers_who_is_connected_but_not_accepted_yet() {
 
 #[tokio::test]
 async fn a_stop_does_not_wait_for_ever() {
-    let server = Server::start(Limits { stop: SHORT / 8, ..limits() }).await;
+    let server = TestListener::start(Limits { stop: SHORT / 8, ..limits() }).await;
     let mut slow = server.connect().await;
     slow.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     // The request is being handled by then.

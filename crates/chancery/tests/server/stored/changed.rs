@@ -21,13 +21,13 @@ async fn warnings_of(process: &Process, text: &str, count: usize) -> Vec<Value> 
 }
 
 /// A version's data, which it alone has: later ones have it mended already.
-async fn of_0003() -> Stored {
-    Stored::restore("0003").await
+async fn open_0003() -> FormerData {
+    FormerData::restore("0003").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_vouches_for_what_its_last_changer_holds() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     let process = stored.installation.serve_api();
     let client = process.client("localhost");
     // By a super admin, by an administrator, by one who is deleted, by the command line.
@@ -41,7 +41,7 @@ async fn a_configuration_vouches_for_what_its_last_changer_holds() {
     ] {
         for (configuration, status) in CONFIGURATIONS.into_iter().zip(statuses) {
             let name = format!("{kind}.{configuration}");
-            let reply = through(&client, &stored.forger, configuration, &name).await;
+            let reply = start_sign_in(&client, &stored.forger, configuration, &name).await;
             assert_eq!(reply.status, status, "{name} through {configuration}: {reply:?}");
             if status == 401 {
                 let sql = "SELECT body FROM outbox ORDER BY n DESC LIMIT 1";
@@ -67,13 +67,13 @@ async fn a_configuration_vouches_for_what_its_last_changer_holds() {
     }
     // A super admin takes one over.
     api.patch("/api/single-sign-on/2/", json!({"is_enabled": true})).await.ok();
-    through(&client, &stored.forger, 2, "stronger.2").await.ok();
+    start_sign_in(&client, &stored.forger, 2, "stronger.2").await.ok();
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_who_was_anonymized() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     let before = format!("{:?}", stored.installation.sql("build_1", "SELECT * FROM administration_log"));
     assert!(before.to_lowercase().contains("zander"), "there is something to be blanked");
     let process = stored.installation.serve_api();
@@ -98,7 +98,7 @@ async fn nothing_is_left_of_who_was_anonymized() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_files_of_a_migrated_build_count_under_its_limit() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     let process = stored.installation.serve_api();
     let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
     let counters = "SELECT name, n FROM counters WHERE name IN ('storage_bytes', 'event_file_bytes', 'storage_count_due') ORDER BY name";
@@ -115,7 +115,7 @@ async fn the_files_of_a_migrated_build_count_under_its_limit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_that_were_stored_hold_and_file_extensions_can_be_changed() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     for (name, value) in [("authentication_objects", 7), ("user_group_permission_set", 3)] {
         stored.installation.sql("build_1", &format!("INSERT INTO limits(name, value) VALUES ('{name}', {value})"));
     }
@@ -142,14 +142,14 @@ async fn limits_that_were_stored_hold_and_file_extensions_can_be_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_configuration_that_is_disabled_ends_at_its_refresh() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     let process = stored.installation.serve_api();
     let client = process.client("localhost");
     let session = stored.sessions().find(|session| session["configuration"] == 5).unwrap();
     let refresh = json!({"refresh_token": session["refresh_token"]});
-    client.post("/api/auth/refresh/", refresh).await.is(401, crate::message::bad_token());
+    client.post("/api/auth/refresh/", refresh).await.expect_reply(401, crate::message::bad_token());
     let token = session["access_token"].as_str().unwrap();
-    client.with_token(token).get("/api/users/me/").await.is(401, crate::message::bad_token());
+    client.with_token(token).get("/api/users/me/").await.expect_reply(401, crate::message::bad_token());
     process.stop();
 }
 
@@ -157,7 +157,7 @@ async fn a_session_of_a_configuration_that_is_disabled_ends_at_its_refresh() {
 async fn mails_with_an_access_token_are_sent_with_tls_whatever_is_stored() {
     let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
     let root = authority.write_root(certificates.path());
-    let mut stored = of_0003().await;
+    let mut stored = open_0003().await;
     assert_eq!(stored.installation.sql("build_2", "SELECT tls FROM smtp_settings"), [[Some("0".to_owned())]]);
     let mail = MailServer::start(&authority, &MailOptions::default());
     stored.installation = stored.installation.set("SSL_CERT_FILE", root.to_str().unwrap());
@@ -173,7 +173,7 @@ async fn mails_with_an_access_token_are_sent_with_tls_whatever_is_stored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_on_a_short_key_warns_each_time_and_any_key_can_be_changed() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     // The embedded one was generated.
     let is_short = stored.known["secret_key"] == SHORT_KEY;
     for _ in 0..if is_short { 2 } else { 0 } {
@@ -188,18 +188,18 @@ async fn a_start_on_a_short_key_warns_each_time_and_any_key_can_be_changed() {
     let client = process.client("localhost");
     client.sign_in(ADMIN, PASSWORD).await;
     // The secrets of the configurations are open, and the sessions ended.
-    through(&client, &stored.forger, 1, "plain.1").await.ok();
+    start_sign_in(&client, &stored.forger, 1, "plain.1").await.ok();
     let refresh = json!({"refresh_token": stored.known["sessions"][0]["refresh_token"]});
-    client.post("/api/auth/refresh/", refresh).await.is(401, crate::message::bad_token());
+    client.post("/api/auth/refresh/", refresh).await.expect_reply(401, crate::message::bad_token());
     assert!(!process.stderr().contains("CHANCERY_SECRET_KEY"), "{}", process.stderr());
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_service_that_it_has_is_noted_as_its_own() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     let process = stored.installation.serve();
-    let history = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    let history = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     let id = history.get("/api/service").await.ok()["id"].as_str().unwrap().to_owned();
     let notes = "SELECT name, value FROM settings WHERE name LIKE 'history_%' ORDER BY name";
     let url = format!("http://{}", process.history());
@@ -208,25 +208,25 @@ async fn the_history_service_that_it_has_is_noted_as_its_own() {
     process.stop();
     // It is the same one after each start.
     let process = stored.installation.serve();
-    let history = Client::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
+    let history = ApiClient::new(process.history(), "history.example").with_header("x-api-key", HISTORY_KEY);
     assert_eq!(history.get("/api/service").await.ok()["id"], json!(id));
     process.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn classes_are_made_in_it_and_used_by_those_who_were_there() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let client = process.client("localhost");
         let api = client.sign_in(ADMIN, PASSWORD).await;
         let external = client.sign_in(&address("external"), PASSWORD).await;
         for caller in [&api, &external] {
-            caller.get("/api/object-classes/").await.is(200, page(json!([])));
+            caller.get("/api/object-classes/").await.expect_reply(200, page(json!([])));
         }
         let class =
             format!("/api/object-classes/{}/", api.post("/api/object-classes/", json!({"name": "Order"})).await.id());
         let field = json!({"label": "Title", "type": "string"});
-        api.post(&format!("{class}fields/"), field).await.created();
+        api.post(&format!("{class}fields/"), field).await.expect_created();
         let set = json!({"name": "Viewers", "permissions": {"object_records": ["view"]}});
         let set = api.post(&format!("{class}record-permission-sets/"), set).await.id();
         let body = json!({
@@ -240,29 +240,29 @@ async fn classes_are_made_in_it_and_used_by_those_who_were_there() {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         assert_eq!(api.get(&record).await.ok()["fields"], json!({"title": "first"}));
-        api.delete(&record).await.is_empty();
-        api.delete(&class).await.is_empty();
+        api.delete(&record).await.expect_empty();
+        api.delete(&class).await.expect_empty();
         process.stop();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_documents_are_made_in_it() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class =
             format!("/api/object-classes/{}/", api.post("/api/object-classes/", json!({"name": "Order"})).await.id());
         for field in [json!({"label": "Title", "type": "string"}), json!({"label": "Papers", "type": "document"})] {
-            api.post(&format!("{class}fields/"), field).await.created();
+            api.post(&format!("{class}fields/"), field).await.expect_created();
         }
         let public = json!({"token": api.upload("a.csv", "a;b").await});
-        let public = api.post("/api/files/public-storage/", public).await.created();
+        let public = api.post("/api/files/public-storage/", public).await.expect_created();
         let template = json!({"name": "Letter", "template_file": api.upload("a.docx", docx(["{{ title }}"])).await});
         let template = api.post(&format!("{class}document-templates/"), template).await.id();
         let record = api.post(&format!("{class}object-records/"), json!({"fields": {"title": "first"}})).await.id();
         let body = json!({"object_record": record, "document_template": template, "object_record_field": "papers"});
-        api.post("/api/object-records/documents/", body).await.created();
+        api.post("/api/object-records/documents/", body).await.expect_created();
         process.stop();
         // It is made by this process or the next one, which has all that there was, with a copy in the history.
         let process = stored.installation.serve();
@@ -287,32 +287,32 @@ async fn files_and_documents_are_made_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forms_are_made_in_it() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
         let form = json!({"name": "New", "object_class": class, "type": "create", "configuration": {"rows": []}});
-        let form = api.post("/api/object-class-forms/", form).await.created();
+        let form = api.post("/api/object-class-forms/", form).await.expect_created();
         process.stop();
         // They are there after the next start, and go with their class.
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let form = format!("/api/object-class-forms/{}/configuration/", form["uuid"].as_str().unwrap());
-        api.get(&form).await.is(200, json!({"configuration": {"rows": []}}));
-        api.delete(&format!("/api/object-classes/{class}/")).await.is_empty();
-        api.get(&form).await.is(404, json!({"detail": "Not found."}));
+        api.get(&form).await.expect_reply(200, json!({"configuration": {"rows": []}}));
+        api.delete(&format!("/api/object-classes/{class}/")).await.expect_empty();
+        api.get(&form).await.expect_reply(404, json!({"detail": "Not found."}));
         process.stop();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_are_made_in_it() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
         let class = format!("/api/object-classes/{class}/");
-        api.post(&format!("{class}fields/"), json!({"label": "Title", "type": "string"})).await.created();
+        api.post(&format!("{class}fields/"), json!({"label": "Title", "type": "string"})).await.expect_created();
         let template = json!({"name": "Survey", "complete_by": "asap", "plugin_config": {"task_type": "tt_form"}});
         let template = api.post("/api/task-templates/", template).await.id();
         let record = api.post(&format!("{class}object-records/"), json!({})).await.id();
@@ -327,9 +327,9 @@ async fn tasks_are_made_in_it() {
         let file = format!("/api/files/response/file/{}/", done["response"]["file"].as_str().unwrap());
         assert_eq!(api.get(&file).await.bytes, "a;b");
         assert_eq!(api.get("/api/tasks/?assignees=me&status=completed").await.ids(), [task]);
-        api.delete(&format!("/api/object-records/{record}/")).await.is_empty();
+        api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
         for path in [file, format!("/api/tasks/{task}/")] {
-            api.get(&path).await.is(404, json!({"detail": "Not found."}));
+            api.get(&path).await.expect_reply(404, json!({"detail": "Not found."}));
         }
         process.stop();
     }
@@ -337,7 +337,7 @@ async fn tasks_are_made_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_are_made_in_it() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let receiver = testkit::Receiver::start().await;
         let installation = stored.installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8");
         let process = installation.serve_api();
@@ -347,15 +347,15 @@ async fn webhooks_are_made_in_it() {
             "type": "webhook", "name": "Orders", "object_class": class, "is_enabled": true, "url": receiver.url("/"),
             "secret": "sixteen letters!", "events": ["record_created"],
         });
-        let webhook = api.post("/api/integrations/", webhook).await.created();
+        let webhook = api.post("/api/integrations/", webhook).await.expect_created();
         process.stop();
         // It is there after the next start.
         let process = installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let record = api.post(&format!("/api/object-classes/{class}/object-records/"), json!({})).await.id();
-        assert_eq!(receiver.gets(1).await[0].json()["data"]["record_id"], record);
+        assert_eq!(receiver.wait_for_requests(1).await[0].json()["data"]["record_id"], record);
         let webhook = format!("/api/integrations/{}/", webhook["uuid"].as_str().unwrap());
-        api.delete(&webhook).await.is_empty();
+        api.delete(&webhook).await.expect_empty();
         process.stop();
     }
 }
@@ -367,7 +367,7 @@ async fn custom_components_are_imported_in_it() {
     let git = GitServer::start(&authority).await;
     let config = br#"{"version": "1", "publisher": "P"}"#;
     let commit = git.commit("map.git", &[("config.json", config), ("index.html", b"a map")]);
-    for mut stored in Stored::all().await {
+    for mut stored in FormerData::open_versions().await {
         stored.installation = stored.installation.set("SSL_CERT_FILE", root.to_str().unwrap());
         stored.installation = stored.installation.set("CHANCERY_OUTBOUND_ALLOW", "127.0.0.0/8");
         let process = stored.installation.serve_api();
@@ -398,7 +398,7 @@ async fn custom_components_are_imported_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_front_ends_keep_is_made_in_it() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
@@ -406,16 +406,16 @@ async fn what_front_ends_keep_is_made_in_it() {
         let field = api.post(&format!("/api/object-classes/{class}/fields/"), field).await.id();
         let uploads = json!([{"object_class": class, "class_field": field}]);
         let theme = json!({"content": "{}", "upload_component": uploads});
-        api.post("/ui-config/theme/", theme).await.created();
+        api.post("/ui-config/theme/", theme).await.expect_created();
         let preference = "/api/users/me/preferences/grid/";
-        api.call("PUT", preference).json(&json!({"value": [1]})).send().await.created();
+        api.call("PUT", preference).json(&json!({"value": [1]})).send().await.expect_created();
         process.stop();
         // They are there after the next start, and what is deleted leaves them.
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         assert_eq!(api.get(preference).await.ok()["value"], json!([1]));
         assert_eq!(api.anonymous().get("/ui-config/theme/").await.ok()["upload_component"], uploads);
-        api.delete(&format!("/api/object-classes/{class}/")).await.is_empty();
+        api.delete(&format!("/api/object-classes/{class}/")).await.expect_empty();
         assert_eq!(api.anonymous().get("/ui-config/theme/").await.ok()["upload_component"], json!([]));
         process.stop();
     }
@@ -423,7 +423,7 @@ async fn what_front_ends_keep_is_made_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connectors_are_made_in_it() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class = api.post("/api/object-classes/", json!({"name": "Order"})).await.id();
@@ -431,9 +431,9 @@ async fn connectors_are_made_in_it() {
             "type": "ai_mcp", "name": "Agents", "is_enabled": true, "object_class": class,
             "redirect_uris": ["https://agent.example/callback"],
         });
-        let agents = api.post("/api/integrations/", agents).await.created();
+        let agents = api.post("/api/integrations/", agents).await.expect_created();
         let body = json!({"name": "Assistant", "integration": agents["uuid"]});
-        let connector = api.post("/api/mcp/connectors/", body).await.created();
+        let connector = api.post("/api/mcp/connectors/", body).await.expect_created();
         process.stop();
         // It is there after the next start, with its secret and its class.
         let process = stored.installation.serve_api();
@@ -445,7 +445,7 @@ async fn connectors_are_made_in_it() {
         assert_eq!((reply.status, &reply.json["error"]), (400, &json!("invalid_grant")));
         let api = client.sign_in(ADMIN, PASSWORD).await;
         let sets = format!("/api/object-classes/{class}/record-permission-sets/");
-        let set = api.post(&sets, json!({"name": "Readers"})).await.created();
+        let set = api.post(&sets, json!({"name": "Readers"})).await.expect_created();
         assert_eq!(set["_meta"]["labels"]["connectors"], json!({"1": {"name": "Assistant"}}));
         // Nor has an agent done anything yet.
         let activity = api.get("/api/mcp/connectors/1/activity/").await.ok();
@@ -456,16 +456,16 @@ async fn connectors_are_made_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_from_before_has_the_tools_that_its_connector_had_then() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let agents = json!({
             "type": "ai_mcp", "name": "Agents", "is_enabled": true, "redirect_uris": ["https://agent.example/callback"],
         });
-        let agents = api.post("/api/integrations/", agents).await.created();
+        let agents = api.post("/api/integrations/", agents).await.expect_created();
         let body =
             json!({"name": "Assistant", "integration": agents["uuid"], "allowed_tools": ["get_record", "get_task"]});
-        let connector = api.post("/api/mcp/connectors/", body).await.created();
+        let connector = api.post("/api/mcp/connectors/", body).await.expect_created();
         process.stop();
         // A grant as the version before the migration stored it, and the migration.
         let sql = |statement: &str| stored.installation.sql("build_1", statement);
@@ -511,7 +511,7 @@ async fn a_grant_from_before_has_the_tools_that_its_connector_had_then() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let client = process.client("localhost").with_header("accept", "text/html");
         let form = [("username", ADMIN), ("password", PASSWORD)];
@@ -526,14 +526,14 @@ async fn browsers_sign_in_and_sessions_from_before_have_no_cookie() {
         let session =
             stored.sessions().find(|session| session["username"] == ADMIN).unwrap_or(&stored.known["sessions"][0]);
         let before = client.with_token(session["access_token"].as_str().unwrap());
-        before.post("/api/auth/logout/", json!({"refresh_token": session["refresh_token"]})).await.is_empty();
-        before.get("/api/users/me/").await.is(401, crate::message::bad_token());
+        before.post("/api/auth/logout/", json!({"refresh_token": session["refresh_token"]})).await.expect_empty();
+        before.get("/api/users/me/").await.expect_reply(401, crate::message::bad_token());
         process.stop();
     }
 }
 
 /// The rows that a statement reads of the first build, as one text, once they are these.
-async fn comes_to(stored: &Stored, statement: &str, expected: &str) {
+async fn comes_to(stored: &FormerData, statement: &str, expected: &str) {
     eventually(async || {
         let read = stored.installation.sql("build_1", statement);
         let rows = read.into_iter().flatten().flatten().collect::<Vec<_>>().join(",");
@@ -544,7 +544,7 @@ async fn comes_to(stored: &Stored, statement: &str, expected: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_compared_in_one_normal_form() {
-    let stored = of_0003().await;
+    let stored = open_0003().await;
     let sql = |statement: String| drop(stored.installation.sql("build_1", &statement));
     let roles = stored.installation.sql("build_1", "SELECT id FROM roles ORDER BY id LIMIT 2");
     let [first, second] = [0, 1].map(|at: usize| roles[at][0].clone().unwrap());
@@ -571,7 +571,7 @@ async fn names_are_compared_in_one_normal_form() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_compared_and_searched_in_one_normal_form() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let api = process.client("localhost").sign_in(ADMIN, PASSWORD).await;
         let class =
@@ -580,7 +580,7 @@ async fn records_are_compared_and_searched_in_one_normal_form() {
             json!({"label": "Code", "type": "string", "is_unique": true, "is_indexed": true}),
             json!({"label": "Name", "type": "string", "is_unique": true}),
         ] {
-            api.post(&format!("{class}fields/"), field).await.created();
+            api.post(&format!("{class}fields/"), field).await.expect_created();
         }
         let records = format!("{class}object-records/");
         let mut ids = Vec::new();

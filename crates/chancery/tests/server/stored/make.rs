@@ -1,7 +1,7 @@
 //! Makes the stored data of one version: `reliability/stored-data` runs this with that version's binary.
 
 use super::*;
-use testkit::{FakeServer, Mail, eventually};
+use testkit::{FakeServer, MailFile, eventually};
 
 /// Tokens, and the lock of an account, that hold for thirty years, so that what is kept is never too old.
 const THIRTY_YEARS: &str = "1000000000";
@@ -25,16 +25,16 @@ async fn make() {
     // Version 0003 took what later ones refuse.
     let is_lenient = version == "0003";
     // One with a key that was generated, the other with one of the operator's choice.
-    let embedded = Maker::new(with_settings(Installation::embedded(BINARY)), None, is_lenient).await;
+    let embedded = StoredDataWriter::new(with_settings(Installation::embedded(BINARY)), None, is_lenient).await;
     embedded.run(&stem(&version, "embedded")).await;
     if let Some(installation) = Installation::postgresql(BINARY) {
         let key = if is_lenient { SHORT_KEY } else { LONG_KEY };
         let installation = with_settings(installation).set("CHANCERY_SECRET_KEY", key);
-        Maker::new(installation, Some(key), is_lenient).await.run(&stem(&version, "postgresql")).await;
+        StoredDataWriter::new(installation, Some(key), is_lenient).await.run(&stem(&version, "postgresql")).await;
     }
 }
 
-struct Maker {
+struct StoredDataWriter {
     installation: Installation,
     forger: Forger,
     secret_key: Option<&'static str>,
@@ -44,8 +44,8 @@ struct Maker {
     sessions: Vec<Value>,
 }
 
-impl Maker {
-    async fn new(installation: Installation, secret_key: Option<&'static str>, is_lenient: bool) -> Maker {
+impl StoredDataWriter {
+    async fn new(installation: Installation, secret_key: Option<&'static str>, is_lenient: bool) -> StoredDataWriter {
         let forger = Forger::start().await;
         let nobody = format!("http://127.0.0.1:{}", FakeServer::closed_port().await);
         let installation = installation
@@ -53,7 +53,7 @@ impl Maker {
             .set("CHANCERY_HISTORY_URL", &nobody)
             .and_build();
         installation.succeeds(&["build", "create", "b.example"]);
-        Maker { installation, forger, secret_key, is_lenient, accounts: Vec::new(), sessions: Vec::new() }
+        StoredDataWriter { installation, forger, secret_key, is_lenient, accounts: Vec::new(), sessions: Vec::new() }
     }
 
     async fn run(mut self, stem: &Path) {
@@ -62,7 +62,7 @@ impl Maker {
         let is_embedded = self.installation.database_url().is_none();
         // Embedded, some of the events have arrived in the history beside it; on PostgreSQL all of them wait.
         let process = if is_embedded { self.installation.serve() } else { self.installation.serve_api() };
-        let mut known = self.fill(&process).await;
+        let mut known = self.fill_build(&process).await;
         if is_embedded {
             self.everything_is_delivered(&process).await;
         }
@@ -78,7 +78,7 @@ impl Maker {
         known["sessions"] = json!(self.sessions);
         known["secret_key"] = json!(self.secret_key);
         known["issuer"] = json!(self.forger.issuer());
-        self.installation.keep(stem);
+        self.installation.save_as(stem);
         std::fs::write(known_file(stem), format!("{known:#}\n")).unwrap();
         println!("{} is made", stem.display());
     }
@@ -127,7 +127,7 @@ impl Maker {
         }
     }
 
-    async fn fill(&mut self, process: &Process) -> Value {
+    async fn fill_build(&mut self, process: &Process) -> Value {
         let client = process.client("localhost");
         let api = self.session(&client, ADMIN).await;
         let security = json!({"systemconf": {"activation_link_valid_period": 0, "password_prevent_reuse": true}});
@@ -160,7 +160,7 @@ impl Maker {
         let set = api.post(&sets, set).await.id();
         let other = api.post("/api/user-groups/", json!({"name": "Other"})).await.id();
         let add = async |path: &str, ids: Value| {
-            api.post(&format!("/api/user-groups/{group}/{path}"), ids).await.created();
+            api.post(&format!("/api/user-groups/{group}/{path}"), ids).await.expect_created();
         };
         add("members/users/", json!([id("internal").await, id("external").await])).await;
         add(&format!("permission-sets/{set}/assignees/user-groups/"), json!([other])).await;
@@ -182,18 +182,18 @@ impl Maker {
             if name == "inactive" {
                 api.post(&format!("{path}deactivate/"), json!({})).await.ok();
             } else {
-                api.delete(&path).await.is_empty();
+                api.delete(&path).await.expect_empty();
             }
         }
         let mut known = json!({"anonymized": self.anonymized(&client, &api).await});
         // A link that stays open.
-        known["activation"] = json!({"username": address("invited"), "token": self.invited(&api, "invited").await});
+        known["activation"] = json!({"username": address("invited"), "token": self.invite_user(&api, "invited").await});
         self.accounts.push(json!({"username": address("invited"), "status": "invited"}));
-        let pending = with(&account("pending"), "delay_activation", json!(true));
-        api.post("/api/users/", pending).await.created();
+        let pending = with_field(&account("pending"), "delay_activation", json!(true));
+        api.post("/api/users/", pending).await.expect_created();
         self.accounts.push(json!({"username": address("pending"), "status": "pending"}));
-        let once = with(&account("once"), "account_type", json!("one_time_completion"));
-        api.post("/api/users/", once).await.created();
+        let once = with_field(&account("once"), "account_type", json!("one_time_completion"));
+        api.post("/api/users/", once).await.expect_created();
         for name in ["internal", "external", "full", "service.external"] {
             self.session(&client, &address(name)).await;
         }
@@ -201,10 +201,10 @@ impl Maker {
     }
 
     /// The configurations, each last changed by whom it is called after.
-    async fn configure(&mut self, client: &Client, api: &Client) {
+    async fn configure(&mut self, client: &ApiClient, api: &ApiClient) {
         let administrator = self.session(client, &address("administrator")).await;
         let former = client.sign_in(&address("former.administrator"), PASSWORD).await;
-        let make = async |by: &Client, name: &str| {
+        let make = async |by: &ApiClient, name: &str| {
             let body = json!({
                 "name": name, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "tenant_id": TENANT_ID,
                 "provider": "provider_b", "is_enabled": true,
@@ -229,7 +229,7 @@ impl Maker {
 
         let of_an_administrator = if self.is_lenient { 2 } else { 1 };
         for (name, configuration) in [("sso.session", 1), ("sso.disabled", 5), ("bound.before", of_an_administrator)] {
-            let pair = through(client, &self.forger, configuration, name).await.ok();
+            let pair = start_sign_in(client, &self.forger, configuration, name).await.ok();
             if name != "bound.before" {
                 self.keep_session(&address(name), &pair, Some(configuration));
             }
@@ -241,7 +241,7 @@ impl Maker {
     }
 
     /// Somebody of whom nothing may be left, and what tells of him.
-    async fn anonymized(&self, client: &Client, api: &Client) -> Value {
+    async fn anonymized(&self, client: &ApiClient, api: &ApiClient) -> Value {
         let mut body = account("zacharias.zander");
         for (field, value) in [
             ("first_name", "Zacharias"),
@@ -255,7 +255,7 @@ impl Maker {
         }
         let id = api.post("/api/users/", body).await.id();
         let token = token_in(&self.mail_to("zacharias.zander").await.text);
-        client.post("/api/auth/activate/", json!({"token": token, "password": PASSWORD})).await.is_empty();
+        client.post("/api/auth/activate/", json!({"token": token, "password": PASSWORD})).await.expect_empty();
         let browser =
             client.with_header("user-agent", "Zacharias's browser").with_header("x-forwarded-for", "203.0.113.77");
         let zacharias = browser.sign_in(&address("zacharias.zander"), PASSWORD).await;
@@ -268,21 +268,21 @@ impl Maker {
     }
 
     /// Invites somebody; the token of his link.
-    async fn invited(&self, api: &Client, name: &str) -> String {
-        api.post("/api/users/", account(name)).await.created();
+    async fn invite_user(&self, api: &ApiClient, name: &str) -> String {
+        api.post("/api/users/", account(name)).await.expect_created();
         token_in(&self.mail_to(name).await.text)
     }
 
-    async fn mail_to(&self, name: &str) -> Mail {
+    async fn mail_to(&self, name: &str) -> MailFile {
         eventually(async || {
-            let mails = Mail::all(&self.installation.data(), "localhost");
+            let mails = MailFile::read_all(&self.installation.data(), "localhost");
             mails.into_iter().rev().find(|mail| mail.to == address(name))
         })
         .await
     }
 
     /// Somebody signed in, whose tokens are kept.
-    async fn session(&mut self, client: &Client, username: &str) -> Client {
+    async fn session(&mut self, client: &ApiClient, username: &str) -> ApiClient {
         let pair = client.login(username, PASSWORD).await.ok();
         self.keep_session(username, &pair, None);
         client.with_pair(username, &pair)
@@ -316,11 +316,11 @@ impl Maker {
         });
         api.patch("/api/administration/smtp-settings/", settings.clone()).await.ok();
         for name in ["waiting.one", "waiting.two"] {
-            api.post("/api/users/", account(name)).await.created();
+            api.post("/api/users/", account(name)).await.expect_created();
             self.accounts.push(json!({"username": address(name), "status": "invited"}));
         }
         for name in ["internal", "external", "nobody"] {
-            client.post("/api/auth/password-reset/", json!({"username": address(name)})).await.is_empty();
+            client.post("/api/auth/password-reset/", json!({"username": address(name)})).await.expect_empty();
         }
         client.login(&address("internal"), "wrong").await.expect(401);
 
@@ -335,7 +335,7 @@ impl Maker {
         settings["authentication_object"] = json!(vendor);
         settings["tls"] = json!(!self.is_lenient);
         there.patch("/api/administration/smtp-settings/", settings).await.ok();
-        there.post("/api/users/", account("waiting.there")).await.created();
+        there.post("/api/users/", account("waiting.there")).await.expect_created();
 
         let here = ["waiting.one", "waiting.two", "internal", "external"].map(address);
         known["mails"] = json!({"localhost": here, "b.example": [address("waiting.there")]});
@@ -357,7 +357,7 @@ fn account(name: &str) -> Value {
     json!({"username": address(name), "account_type": "internal", "first_name": "Ann", "last_name": name})
 }
 
-fn with(body: &Value, field: &str, value: Value) -> Value {
+fn with_field(body: &Value, field: &str, value: Value) -> Value {
     let mut body = body.clone();
     body[field] = value;
     body

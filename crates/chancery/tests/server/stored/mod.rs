@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use testkit::{
-    ADMIN, Authority, CLIENT_ID, CLIENT_SECRET, Client, Forger, HISTORY_KEY, Installation, MAIL_PASSWORD,
+    ADMIN, ApiClient, Authority, CLIENT_ID, CLIENT_SECRET, Forger, HISTORY_KEY, Installation, MAIL_PASSWORD,
     MAIL_USERNAME, MailOptions, MailServer, PASSWORD, Process, Reply, TENANT_ID, eventually, parameters,
 };
 use web::clock::Clock;
@@ -43,24 +43,24 @@ fn address(name: &str) -> String {
 }
 
 /// A former version's data before this binary.
-struct Stored {
+struct FormerData {
     installation: Installation,
     forger: Forger,
     /// What `make.rs` wrote of it.
     known: Value,
 }
 
-impl Stored {
+impl FormerData {
     /// Each version's, on the engine that tests run on.
-    async fn all() -> Vec<Stored> {
+    async fn open_versions() -> Vec<FormerData> {
         let mut all = Vec::new();
         for version in VERSIONS {
-            all.push(Stored::restore(version).await);
+            all.push(FormerData::restore(version).await);
         }
         all
     }
 
-    async fn restore(version: &str) -> Stored {
+    async fn restore(version: &str) -> FormerData {
         let postgresql = Installation::postgresql(BINARY);
         let stem = stem(version, if postgresql.is_some() { "postgresql" } else { "embedded" });
         let text = std::fs::read_to_string(known_file(&stem)).unwrap();
@@ -82,7 +82,7 @@ impl Stored {
         // The provider is on another port now.
         let issuer = format!("UPDATE single_sign_on_identities SET issuer = '{}'", forger.issuer());
         installation.sql("build_1", &issuer);
-        Stored { installation, forger, known }
+        FormerData { installation, forger, known }
     }
 
     fn texts<'a>(&'a self, list: &'a Value) -> Vec<&'a str> {
@@ -115,12 +115,12 @@ impl Stored {
 }
 
 /// The start of a sign-in through a configuration, and the callback, as the person of this name.
-async fn through(client: &Client, forger: &Forger, configuration: i64, name: &str) -> Reply {
+async fn start_sign_in(client: &ApiClient, forger: &Forger, configuration: i64, name: &str) -> Reply {
     let begun = client.post("/api/single-sign-on/login/", json!({"id": configuration})).await;
     come_back(client, forger, configuration, &begun, name).await
 }
 
-async fn come_back(client: &Client, forger: &Forger, configuration: i64, begun: &Reply, name: &str) -> Reply {
+async fn come_back(client: &ApiClient, forger: &Forger, configuration: i64, begun: &Reply, name: &str) -> Reply {
     let authorization = begun.ok()["redirect_uri"].as_str().unwrap().to_owned();
     let cookie = begun.header("set-cookie").split(';').next().unwrap().to_owned();
     forger.state().claims = json!({"sub": format!("subject of {name}"), "email": address(name)});
@@ -137,7 +137,7 @@ fn token_in(text: &str) -> String {
 }
 
 /// What lists show that no time changes.
-async fn lists(api: &Client) -> Value {
+async fn lists(api: &ApiClient) -> Value {
     let mut lists = json!({});
     for (path, columns) in [
         ("/api/users/", &["id", "username", "account_type", "status", "roles", "first_name"][..]),
@@ -151,7 +151,7 @@ async fn lists(api: &Client) -> Value {
         ("/api/single-sign-on/", &["id", "name", "client_id", "tenant_id", "provider", "is_enabled"]),
     ] {
         let mut rows = Vec::new();
-        for row in crate::workload::all(api, path).await {
+        for row in crate::workload::fetch_all_pages(api, path).await {
             rows.push(columns.iter().map(|column| row[column].clone()).collect::<Vec<_>>());
         }
         rows.sort_by_key(|row| row[0].as_i64());
@@ -162,7 +162,7 @@ async fn lists(api: &Client) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_could_sign_in_still_can() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let client = process.client("localhost");
         let api = client.with_token(stored.sessions().next().unwrap()["access_token"].as_str().unwrap());
@@ -190,7 +190,7 @@ async fn whoever_could_sign_in_still_can() {
 
         let activation = &stored.known["activation"];
         let password = json!({"token": activation["token"], "password": "a new battery"});
-        client.post("/api/auth/activate/", password.clone()).await.is_empty();
+        client.post("/api/auth/activate/", password.clone()).await.expect_empty();
         client.post("/api/auth/activate/", password).await.refuses(json!({"token": ["Invalid token."]}));
         client.sign_in(activation["username"].as_str().unwrap(), "a new battery").await;
         process.stop();
@@ -199,11 +199,11 @@ async fn whoever_could_sign_in_still_can() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn single_sign_on_goes_on_with_each_secret_and_each_identity() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let process = stored.installation.serve_api();
         let client = process.client("localhost");
         let sign_in = async |configuration: i64, name: &str| {
-            let reply = through(&client, &stored.forger, configuration, name).await;
+            let reply = start_sign_in(&client, &stored.forger, configuration, name).await;
             assert_eq!(reply.status, 200, "{name} through {configuration}: {reply:?}");
             client.with_pair("", &reply.json).get("/api/users/me/").await.ok()["username"].clone()
         };
@@ -224,7 +224,7 @@ async fn single_sign_on_goes_on_with_each_secret_and_each_identity() {
 async fn mails_that_waited_arrive_once() {
     let (authority, certificates) = (Authority::new("Test CA"), tempfile::tempdir().unwrap());
     let root = authority.write_root(certificates.path());
-    for mut stored in Stored::all().await {
+    for mut stored in FormerData::open_versions().await {
         let mail = MailServer::start(&authority, &MailOptions::default());
         stored.installation = stored.installation.set("SSL_CERT_FILE", root.to_str().unwrap());
         stored.lead_mails_to(&mail);
@@ -257,7 +257,7 @@ async fn mails_that_waited_arrive_once() {
             let is_reset = text.contains("/password-reset/");
             let path = if is_reset { "/api/auth/password-reset/confirm/" } else { "/api/auth/activate/" };
             let client = process.client(host);
-            client.post(path, json!({"token": token, "password": "a new battery"})).await.is_empty();
+            client.post(path, json!({"token": token, "password": "a new battery"})).await.expect_empty();
             client.sign_in(&message.to[0], "a new battery").await;
         }
         process.stop();
@@ -266,7 +266,7 @@ async fn mails_that_waited_arrive_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_waited_arrive_once_beside_those_that_had() {
-    for stored in Stored::all().await {
+    for stored in FormerData::open_versions().await {
         let waiting = ["build_1", "build_2"].map(|build| stored.waiting_events(build));
         assert!(waiting.iter().all(|events| !events.is_empty()), "{waiting:?}");
         let process = stored.installation.serve();
@@ -275,7 +275,7 @@ async fn events_that_waited_arrive_once_beside_those_that_had() {
                 // The tenant may not be made yet.
                 let builds = stored.installation.succeeds(&["build", "list"]);
                 let line = builds.lines().find(|line| line.starts_with(&format!("{domain}\t"))).unwrap();
-                let history = Client::new(process.history(), "history.example")
+                let history = ApiClient::new(process.history(), "history.example")
                     .with_header("x-api-key", HISTORY_KEY)
                     .with_header("x-client-id", line.split('\t').nth(4).unwrap_or(""));
                 let page = history.get("/api/system-events?limit=1000").await;

@@ -17,7 +17,7 @@ pub fn apply(delta: &[u8], base: &[u8], most: u64) -> Result<Vec<u8>, GitError> 
     while let Some(op) = delta.next() {
         let bytes = match op {
             0 => return Err(GitError::Unreadable),
-            insert if insert < 0x80 => delta.take(usize::from(insert))?,
+            insert if insert < 0x80 => delta.read(usize::from(insert))?,
             copy => {
                 let (start, length) = (delta.number(copy, 4)?, delta.number(copy >> 4, 3)?);
                 let length = if length == 0 { 0x10000 } else { length };
@@ -41,7 +41,7 @@ impl<'a> Bytes<'a> {
         Some(*first)
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], GitError> {
+    fn read(&mut self, count: usize) -> Result<&'a [u8], GitError> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(GitError::Unreadable)?;
         self.0 = rest;
         Ok(taken)

@@ -36,25 +36,25 @@ pub async fn fetch(
         return Err(GitError::Unreachable);
     }
     let client = http_client_for(&base, allow).await.map_err(|_| GitError::Unreachable)?;
-    let server = Server { client, base: base.as_str().trim_end_matches('/').to_owned(), credentials };
+    let server = GitHttpServer { client, base: base.as_str().trim_end_matches('/').to_owned(), credentials };
     let is_shallow = server.advertised().await?;
     let Some(head) = server.head().await? else { return Ok(None) };
     server.pack(head, is_shallow, pack).await?;
     Ok(Some(head))
 }
 
-struct Server<'a> {
+struct GitHttpServer<'a> {
     client: Client,
     base: String,
     credentials: &'a Credentials,
 }
 
-impl Server<'_> {
+impl GitHttpServer<'_> {
     /// Asks what the server can do: whether it sends a commit without its history.
     async fn advertised(&self) -> Result<bool, GitError> {
         let url = format!("{}/info/refs?service=git-upload-pack", self.base);
         let response = self.send(self.client.get(url), "application/x-git-upload-pack-advertisement").await?;
-        let mut lines = Packets::of(response, MAX_OTHER);
+        let mut lines = Packets::new(response, MAX_OTHER);
         let mut is_version_2 = false;
         let mut is_shallow = None;
         loop {
@@ -80,7 +80,7 @@ impl Server<'_> {
     async fn head(&self) -> Result<Option<Id>, GitError> {
         let body =
             [line("command=ls-refs\n"), DELIMITER.to_owned(), line("ref-prefix HEAD\n"), END.to_owned()].concat();
-        let mut lines = self.ask(body, MAX_OTHER).await?;
+        let mut lines = self.post(body, MAX_OTHER).await?;
         let mut head = None;
         loop {
             match lines.next().await? {
@@ -105,7 +105,7 @@ impl Server<'_> {
             body += &line("deepen 1\n");
         }
         body += &[line(&format!("want {head}\n")), line("done\n"), END.to_owned()].concat();
-        let mut lines = self.ask(body, MAX_RECEIVED).await?;
+        let mut lines = self.post(body, MAX_RECEIVED).await?;
         loop {
             match lines.next().await? {
                 Packet::Data(line) if text(&line) == "packfile" => break,
@@ -134,10 +134,10 @@ impl Server<'_> {
         pack.write(&waiting).await.map_err(written)
     }
 
-    async fn ask(&self, body: String, most: u64) -> Result<Packets, GitError> {
+    async fn post(&self, body: String, most: u64) -> Result<Packets, GitError> {
         let post = self.client.post(format!("{}/git-upload-pack", self.base)).body(body);
         let post = post.header(header::CONTENT_TYPE, "application/x-git-upload-pack-request");
-        Ok(Packets::of(self.send(post, "application/x-git-upload-pack-result").await?, most))
+        Ok(Packets::new(self.send(post, "application/x-git-upload-pack-result").await?, most))
     }
 
     /// Sends a request. An answer of another status or type is none of git: redirects are not followed.
@@ -150,7 +150,7 @@ impl Server<'_> {
         let sent = tokio::time::timeout(PROGRESS_TIMEOUT, request.send()).await;
         let response = sent.map_err(|_| GitError::Unreachable)?.map_err(|error| {
             // It may be the server's certificate.
-            tracing::debug!(reason = outbound::in_words(error), "a repository was not reached");
+            tracing::debug!(reason = outbound::error_text(error), "a repository was not reached");
             GitError::Unreachable
         })?;
         if response.status() != StatusCode::OK {
@@ -196,18 +196,18 @@ struct Packets {
 }
 
 impl Packets {
-    fn of(response: Response, most: u64) -> Packets {
+    fn new(response: Response, most: u64) -> Packets {
         Packets { response, received: Vec::new(), progress: 0, patience: PROGRESS_TIMEOUT, at: 0, left: most }
     }
 
     async fn next(&mut self) -> Result<Packet, GitError> {
-        let length = self.take(4).await?;
+        let length = self.read_piece(4).await?;
         let length = text(&length);
         let is_hex = length.len() == 4 && length.bytes().all(|byte| byte.is_ascii_hexdigit());
         match usize::from_str_radix(length, 16) {
             Ok(0) => Ok(Packet::End),
             Ok(1) => Ok(Packet::Delimiter),
-            Ok(length) if is_hex && length >= 4 => match self.take(length - 4).await? {
+            Ok(length) if is_hex && length >= 4 => match self.read_piece(length - 4).await? {
                 refusal if refusal.starts_with(b"ERR ") => Err(GitError::Unreachable),
                 line => Ok(Packet::Data(line)),
             },
@@ -230,7 +230,7 @@ impl Packets {
     }
 
     /// The next bytes, at most 64 KiB.
-    async fn take(&mut self, count: usize) -> Result<Vec<u8>, GitError> {
+    async fn read_piece(&mut self, count: usize) -> Result<Vec<u8>, GitError> {
         while self.received.len() - self.at < count {
             self.received.drain(..self.at);
             self.at = 0;

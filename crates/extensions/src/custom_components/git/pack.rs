@@ -3,7 +3,7 @@
 //! once.
 
 use super::delta;
-use super::shared::{GitError, Id, MAX_ALL_OBJECTS, MAX_OBJECT, MAX_OBJECTS, in_time};
+use super::shared::{GitError, Id, MAX_ALL_OBJECTS, MAX_OBJECT, MAX_OBJECTS, check_deadline};
 use flate2::bufread::ZlibDecoder;
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;
@@ -18,28 +18,28 @@ const MAX_WORK: u64 = 512 * 1024 * 1024;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     Commit,
     Tree,
     Blob,
     Tag,
 }
 
-impl Kind {
+impl ObjectKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Commit => "commit",
-            Kind::Tree => "tree",
-            Kind::Blob => "blob",
-            Kind::Tag => "tag",
+            ObjectKind::Commit => "commit",
+            ObjectKind::Tree => "tree",
+            ObjectKind::Blob => "blob",
+            ObjectKind::Tag => "tag",
         }
     }
 }
 
 /// An object, and where its bytes are.
 #[derive(Clone, Copy, Debug)]
-pub struct Object {
-    pub kind: Kind,
+pub struct GitObject {
+    pub kind: ObjectKind,
     pub start: u64,
     pub size: u64,
 }
@@ -47,9 +47,9 @@ pub struct Object {
 /// The objects of a pack.
 pub struct Objects<'a> {
     file: &'a File,
-    by_id: HashMap<Id, Object>,
+    by_id: HashMap<Id, GitObject>,
     /// By where they begin in the pack.
-    by_place: HashMap<u64, Object>,
+    by_place: HashMap<u64, GitObject>,
     end: u64,
     work: u64,
 }
@@ -62,7 +62,7 @@ enum Base {
 }
 
 /// A delta whose base has not been read yet.
-struct Waiting {
+struct PendingDelta {
     /// Where it begins in the pack, and where its bytes do.
     place: u64,
     data: u64,
@@ -73,23 +73,23 @@ impl<'a> Objects<'a> {
     /// Reads the objects of a pack into an empty file.
     pub fn read(pack: &File, file: &'a File, deadline: Instant) -> Result<Objects<'a>, GitError> {
         let mut objects = Objects { file, by_id: HashMap::new(), by_place: HashMap::new(), end: 0, work: 0 };
-        let mut waiting: HashMap<Base, Vec<Waiting>> = HashMap::new();
-        let mut input = BufReader::new(At { file: pack, place: 0 });
+        let mut waiting: HashMap<Base, Vec<PendingDelta>> = HashMap::new();
+        let mut input = BufReader::new(FileReader { file: pack, place: 0 });
         let count = count(&mut input)?;
         for _ in 0..count {
-            in_time(deadline)?;
+            check_deadline(deadline)?;
             let place = place_of(&input);
-            let entry = Entry::read(&mut input, place)?;
+            let entry = PackEntry::read(&mut input, place)?;
             if entry.size > MAX_OBJECT {
                 return Err(GitError::TooLarge);
             }
             match entry.what {
-                What::Whole(kind) => {
+                EntryBase::Whole(kind) => {
                     let bytes = objects.inflate(&mut input, entry.size)?;
                     let id = objects.add(kind, &bytes, place)?;
                     objects.resolve(pack, &mut waiting, id, place, deadline)?;
                 }
-                What::Delta(base) => {
+                EntryBase::Delta(base) => {
                     let (data, size) = (place_of(&input), entry.size);
                     let delta = objects.inflate(&mut input, size)?;
                     match objects.base(base) {
@@ -97,7 +97,7 @@ impl<'a> Objects<'a> {
                             let id = objects.add_delta(&delta, object, place)?;
                             objects.resolve(pack, &mut waiting, id, place, deadline)?;
                         }
-                        None => waiting.entry(base).or_default().push(Waiting { place, data, size }),
+                        None => waiting.entry(base).or_default().push(PendingDelta { place, data, size }),
                     }
                 }
             }
@@ -106,18 +106,18 @@ impl<'a> Objects<'a> {
         Ok(objects)
     }
 
-    pub fn get(&self, id: &Id) -> Option<Object> {
+    pub fn get(&self, id: &Id) -> Option<GitObject> {
         self.by_id.get(id).copied()
     }
 
     /// The bytes of an object.
-    pub fn bytes(&self, object: Object) -> Result<Vec<u8>, GitError> {
+    pub fn bytes(&self, object: GitObject) -> Result<Vec<u8>, GitError> {
         let mut bytes = vec![0; object.size as usize];
         self.file.read_exact_at(&mut bytes, object.start).map_err(|_| GitError::Disk)?;
         Ok(bytes)
     }
 
-    fn base(&self, base: Base) -> Option<Object> {
+    fn base(&self, base: Base) -> Option<GitObject> {
         match base {
             Base::Place(place) => self.by_place.get(&place).copied(),
             Base::Object(id) => self.get(&id),
@@ -128,7 +128,7 @@ impl<'a> Objects<'a> {
     fn resolve(
         &mut self,
         pack: &File,
-        waiting: &mut HashMap<Base, Vec<Waiting>>,
+        waiting: &mut HashMap<Base, Vec<PendingDelta>>,
         id: Id,
         place: u64,
         deadline: Instant,
@@ -140,9 +140,9 @@ impl<'a> Objects<'a> {
             }
             for base in [Base::Object(id), Base::Place(place)] {
                 for delta in waiting.remove(&base).into_iter().flatten() {
-                    in_time(deadline)?;
+                    check_deadline(deadline)?;
                     let object = self.base(base).ok_or(GitError::Unreadable)?;
-                    let mut input = BufReader::new(At { file: pack, place: delta.data });
+                    let mut input = BufReader::new(FileReader { file: pack, place: delta.data });
                     let bytes = self.inflate(&mut input, delta.size)?;
                     made.push((self.add_delta(&bytes, object, delta.place)?, delta.place));
                 }
@@ -153,7 +153,7 @@ impl<'a> Objects<'a> {
 
     /// Inflates bytes whose size was told.
     fn inflate(&mut self, input: &mut impl BufRead, size: u64) -> Result<Vec<u8>, GitError> {
-        self.works(size)?;
+        self.count_work(size)?;
         let mut bytes = Vec::new();
         // One byte more shows that there are more, and has the end of the stream read.
         let read = ZlibDecoder::new(input).take(size + 1).read_to_end(&mut bytes);
@@ -163,19 +163,19 @@ impl<'a> Objects<'a> {
         }
     }
 
-    fn add_delta(&mut self, delta: &[u8], base: Object, place: u64) -> Result<Id, GitError> {
-        self.works(base.size)?;
+    fn add_delta(&mut self, delta: &[u8], base: GitObject, place: u64) -> Result<Id, GitError> {
+        self.count_work(base.size)?;
         let made = delta::apply(delta, &self.bytes(base)?, MAX_OBJECT)?;
         self.add(base.kind, &made, place)
     }
 
     /// Counts bytes that are read to make objects.
-    fn works(&mut self, bytes: u64) -> Result<(), GitError> {
+    fn count_work(&mut self, bytes: u64) -> Result<(), GitError> {
         self.work += bytes;
         if self.work > MAX_WORK { Err(GitError::TooLarge) } else { Ok(()) }
     }
 
-    fn add(&mut self, kind: Kind, bytes: &[u8], place: u64) -> Result<Id, GitError> {
+    fn add(&mut self, kind: ObjectKind, bytes: &[u8], place: u64) -> Result<Id, GitError> {
         let size = bytes.len() as u64;
         if self.end + size > MAX_ALL_OBJECTS {
             return Err(GitError::TooLarge);
@@ -185,7 +185,7 @@ impl<'a> Objects<'a> {
         hash.update(bytes);
         let id = Id(hash.finalize().into());
         self.file.write_all_at(bytes, self.end).map_err(|_| GitError::Disk)?;
-        let object = Object { kind, start: self.end, size };
+        let object = GitObject { kind, start: self.end, size };
         self.end += size;
         self.by_id.insert(id, object);
         self.by_place.insert(place, object);
@@ -194,12 +194,12 @@ impl<'a> Objects<'a> {
 }
 
 /// A file, read from a place on.
-struct At<'a> {
+struct FileReader<'a> {
     file: &'a File,
     place: u64,
 }
 
-impl Read for At<'_> {
+impl Read for FileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.place)?;
         self.place += read as u64;
@@ -208,29 +208,29 @@ impl Read for At<'_> {
 }
 
 /// Where the next byte of a buffered file is.
-fn place_of(input: &BufReader<At<'_>>) -> u64 {
+fn place_of(input: &BufReader<FileReader<'_>>) -> u64 {
     input.get_ref().place - input.buffer().len() as u64
 }
 
 /// The header of an entry.
-struct Entry {
-    what: What,
+struct PackEntry {
+    what: EntryBase,
     /// The bytes that its data inflates to.
     size: u64,
 }
 
-enum What {
-    Whole(Kind),
+enum EntryBase {
+    Whole(ObjectKind),
     Delta(Base),
 }
 
-impl Entry {
-    fn read(input: &mut impl Read, place: u64) -> Result<Entry, GitError> {
-        let mut byte = next(input)?;
+impl PackEntry {
+    fn read(input: &mut impl Read, place: u64) -> Result<PackEntry, GitError> {
+        let mut byte = read_byte(input)?;
         let kind = (byte >> 4) & 7;
         let (mut size, mut shift) = (u64::from(byte & 0xf), 4);
         while byte & 0x80 != 0 {
-            byte = next(input)?;
+            byte = read_byte(input)?;
             if shift > 56 {
                 return Err(GitError::Unreadable);
             }
@@ -238,28 +238,28 @@ impl Entry {
             shift += 7;
         }
         let what = match kind {
-            1 => What::Whole(Kind::Commit),
-            2 => What::Whole(Kind::Tree),
-            3 => What::Whole(Kind::Blob),
-            4 => What::Whole(Kind::Tag),
-            6 => What::Delta(Base::Place(place.checked_sub(distance(input)?).ok_or(GitError::Unreadable)?)),
+            1 => EntryBase::Whole(ObjectKind::Commit),
+            2 => EntryBase::Whole(ObjectKind::Tree),
+            3 => EntryBase::Whole(ObjectKind::Blob),
+            4 => EntryBase::Whole(ObjectKind::Tag),
+            6 => EntryBase::Delta(Base::Place(place.checked_sub(read_distance(input)?).ok_or(GitError::Unreadable)?)),
             7 => {
                 let mut id = [0; 20];
                 input.read_exact(&mut id).map_err(|_| GitError::Unreadable)?;
-                What::Delta(Base::Object(Id(id)))
+                EntryBase::Delta(Base::Object(Id(id)))
             }
             _ => return Err(GitError::Unreadable),
         };
-        Ok(Entry { what, size })
+        Ok(PackEntry { what, size })
     }
 }
 
 /// How far before an entry its base is.
-fn distance(input: &mut impl Read) -> Result<u64, GitError> {
-    let mut byte = next(input)?;
+fn read_distance(input: &mut impl Read) -> Result<u64, GitError> {
+    let mut byte = read_byte(input)?;
     let mut distance = u64::from(byte & 0x7f);
     while byte & 0x80 != 0 {
-        byte = next(input)?;
+        byte = read_byte(input)?;
         if distance >= 1 << 48 {
             return Err(GitError::Unreadable);
         }
@@ -268,7 +268,7 @@ fn distance(input: &mut impl Read) -> Result<u64, GitError> {
     Ok(distance)
 }
 
-fn next(input: &mut impl Read) -> Result<u8, GitError> {
+fn read_byte(input: &mut impl Read) -> Result<u8, GitError> {
     let mut byte = [0];
     input.read_exact(&mut byte).map_err(|_| GitError::Unreadable)?;
     Ok(byte[0])
@@ -311,17 +311,17 @@ mod tests {
         header
     }
 
-    fn whole(kind: u8, bytes: &[u8]) -> Vec<u8> {
+    fn full_entry(kind: u8, bytes: &[u8]) -> Vec<u8> {
         [header(kind, bytes.len() as u64), deflated(bytes)].concat()
     }
 
     /// A delta on an object.
-    fn on_id(base: Id, delta: &[u8]) -> Vec<u8> {
+    fn ref_delta(base: Id, delta: &[u8]) -> Vec<u8> {
         [header(7, delta.len() as u64), base.0.to_vec(), deflated(delta)].concat()
     }
 
     /// A delta on the entry so many bytes before.
-    fn on_place(distance: u8, delta: &[u8]) -> Vec<u8> {
+    fn offset_delta(distance: u8, delta: &[u8]) -> Vec<u8> {
         assert!(distance < 0x80);
         [header(6, delta.len() as u64), vec![distance], deflated(delta)].concat()
     }
@@ -351,16 +351,16 @@ mod tests {
     #[test]
     fn objects_and_deltas_are_found_by_their_ids_in_any_order() {
         let blob = id_of("blob", b"abc");
-        let entry = whole(3, b"abc");
+        let entry = full_entry(3, b"abc");
         assert_eq!(read(&pack(std::slice::from_ref(&entry)), blob), Ok(Some(b"abc".to_vec())));
         assert_eq!(blob.to_string(), "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f");
         let [second, third] = [&b"abcd"[..], b"abcde"].map(|bytes| id_of("blob", bytes));
         let distance = entry.len() as u8;
-        let behind = [entry.clone(), on_place(distance, &copy_and(3, b'd')), on_id(second, &copy_and(4, b'e'))];
+        let behind = [entry.clone(), offset_delta(distance, &copy_and(3, b'd')), ref_delta(second, &copy_and(4, b'e'))];
         assert_eq!(read(&pack(&behind), third), Ok(Some(b"abcde".to_vec())));
         // Both wait: for an object that comes last, and for the place of one that waits.
-        let first = on_id(blob, &copy_and(3, b'd'));
-        let before = [first.clone(), on_place(first.len() as u8, &copy_and(4, b'e')), entry];
+        let first = ref_delta(blob, &copy_and(3, b'd'));
+        let before = [first.clone(), offset_delta(first.len() as u8, &copy_and(4, b'e')), entry];
         assert_eq!(read(&pack(&before), third), Ok(Some(b"abcde".to_vec())));
         // A base that never comes.
         assert_eq!(read(&pack(&[first]), second), Ok(None));
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn what_is_no_pack_is_refused() {
         let none = id_of("blob", b"");
-        let good = pack(&[whole(3, b"abc")]);
+        let good = pack(&[full_entry(3, b"abc")]);
         for end in 0..good.len() - 1 {
             assert_eq!(read(&good[..end], none), Err(GitError::Unreadable), "{end}");
         }
@@ -381,14 +381,14 @@ mod tests {
             [header(0, 3), deflated(b"abc")].concat(),
             [header(5, 3), deflated(b"abc")].concat(),
             vec![0xbf; 40],
-            on_place(100, b"abc"),
+            offset_delta(100, b"abc"),
             [header(6, 3), vec![0xff; 40]].concat(),
         ] {
             assert_eq!(with(entry.clone()), Err(GitError::Unreadable), "{entry:?}");
         }
         assert_eq!(read(b"PACK\0\0\0\x03\0\0\0\0", none), Err(GitError::Unreadable));
         // A delta on its own place waits for ever.
-        assert_eq!(with(on_place(0, &copy_and(3, b'd'))), Ok(None));
+        assert_eq!(with(offset_delta(0, &copy_and(3, b'd'))), Ok(None));
     }
 
     #[test]
@@ -399,11 +399,11 @@ mod tests {
         assert_eq!(read(b"PACK\0\0\0\x02\xff\xff\xff\xff", none), Err(GitError::TooLarge));
         // One that says that it is large, and one that does not.
         let zeros = vec![0; MAX_OBJECT as usize + 1];
-        assert_eq!(read(&pack(&[whole(3, &zeros)]), none), Err(GitError::TooLarge));
+        assert_eq!(read(&pack(&[full_entry(3, &zeros)]), none), Err(GitError::TooLarge));
         assert_eq!(read(&pack(&[[header(3, 9), deflated(&zeros)].concat()]), none), Err(GitError::Unreadable));
         // Many that are not.
         let many: Vec<_> =
-            (0..=MAX_ALL_OBJECTS / MAX_OBJECT).map(|n| whole(3, &vec![n as u8; MAX_OBJECT as usize])).collect();
+            (0..=MAX_ALL_OBJECTS / MAX_OBJECT).map(|n| full_entry(3, &vec![n as u8; MAX_OBJECT as usize])).collect();
         assert_eq!(read(&pack(&many), none), Err(GitError::TooLarge));
         // A delta that repeats a small base.
         let base = vec![7; 0x10000];
@@ -419,7 +419,7 @@ mod tests {
             delta.extend(vec![0x80; count]);
             delta
         };
-        let of_base = |count| pack(&[whole(3, &base), on_id(id_of("blob", &base), &repeats(count))]);
+        let of_base = |count| pack(&[full_entry(3, &base), ref_delta(id_of("blob", &base), &repeats(count))]);
         let made = vec![7; 160 * 0x10000];
         assert_eq!(read(&of_base(160), id_of("blob", &made)), Ok(Some(made)));
         assert_eq!(read(&of_base(161), none), Err(GitError::TooLarge));
@@ -427,8 +427,8 @@ mod tests {
         let large = vec![1; MAX_OBJECT as usize];
         let small = [&[0x80, 0x80, 0x80, 0x05, 1, 1][..], b"x"].concat();
         let id = id_of("blob", &large);
-        let deltas = (0..5000).map(|_| on_id(id, &small));
-        let deltas: Vec<_> = [whole(3, &large)].into_iter().chain(deltas).collect();
+        let deltas = (0..5000).map(|_| ref_delta(id, &small));
+        let deltas: Vec<_> = [full_entry(3, &large)].into_iter().chain(deltas).collect();
         assert_eq!(read(&pack(&deltas), none), Err(GitError::TooLarge));
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn a_deadline_ends_it() {
         let (mut file, scratch) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-        file.write_all(&pack(&[whole(3, b"abc")])).unwrap();
+        file.write_all(&pack(&[full_entry(3, b"abc")])).unwrap();
         assert!(matches!(Objects::read(&file, &scratch, Instant::now()), Err(GitError::Unreachable)));
     }
 }

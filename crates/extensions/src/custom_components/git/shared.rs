@@ -66,6 +66,6 @@ impl fmt::Display for Id {
 }
 
 /// An error when a deadline is over.
-pub fn in_time(deadline: Instant) -> Result<(), GitError> {
+pub fn check_deadline(deadline: Instant) -> Result<(), GitError> {
     if Instant::now() < deadline { Ok(()) } else { Err(GitError::Unreachable) }
 }

@@ -1,8 +1,8 @@
 //! The files of a commit. What is no plain file is left out, and so is what could be taken for something else than a path
 //! below the repository.
 
-use super::pack::{Kind, Object, Objects};
-use super::shared::{GitError, Id, MAX_ALL_FILES, MAX_FILES, in_time};
+use super::pack::{GitObject, ObjectKind, Objects};
+use super::shared::{GitError, Id, MAX_ALL_FILES, MAX_FILES, check_deadline};
 use std::collections::HashSet;
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ const MAX_TREES: u64 = 16 * 1024 * 1024;
 pub struct ServedFile {
     pub path: String,
     pub id: Id,
-    pub object: Object,
+    pub object: GitObject,
 }
 
 /// The files of a commit.
@@ -27,8 +27,8 @@ pub fn files_of(objects: &Objects<'_>, commit: Id, deadline: Instant) -> Result<
     let (mut files, mut entries, mut read, mut size) = (Vec::new(), 0, 0, 0);
     let mut paths = HashSet::new();
     while let Some((directory, id)) = waiting.pop() {
-        in_time(deadline)?;
-        let tree = object(objects, id, Kind::Tree)?;
+        check_deadline(deadline)?;
+        let tree = object(objects, id, ObjectKind::Tree)?;
         read += tree.size;
         if read > MAX_TREES {
             return Err(GitError::TooLarge);
@@ -45,7 +45,7 @@ pub fn files_of(objects: &Objects<'_>, commit: Id, deadline: Instant) -> Result<
             match mode {
                 b"40000" => waiting.push((path + "/", id)),
                 b"100644" | b"100755" | b"100664" => {
-                    let object = object(objects, id, Kind::Blob)?;
+                    let object = object(objects, id, ObjectKind::Blob)?;
                     size += object.size;
                     if files.len() == MAX_FILES || size > MAX_ALL_FILES {
                         return Err(GitError::TooLarge);
@@ -63,13 +63,13 @@ pub fn files_of(objects: &Objects<'_>, commit: Id, deadline: Instant) -> Result<
     Ok(files)
 }
 
-fn object(objects: &Objects<'_>, id: Id, kind: Kind) -> Result<Object, GitError> {
+fn object(objects: &Objects<'_>, id: Id, kind: ObjectKind) -> Result<GitObject, GitError> {
     objects.get(&id).filter(|object| object.kind == kind).ok_or(GitError::Unreadable)
 }
 
 /// The tree of a commit.
 fn root_of(objects: &Objects<'_>, commit: Id) -> Result<Id, GitError> {
-    let bytes = objects.bytes(object(objects, commit, Kind::Commit)?)?;
+    let bytes = objects.bytes(object(objects, commit, ObjectKind::Commit)?)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let id = std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("tree "));
     id.and_then(Id::parse).ok_or(GitError::Unreadable)

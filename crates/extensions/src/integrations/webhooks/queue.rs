@@ -5,10 +5,10 @@
 //! The deliveries of a webhook are tried in the order of `next_at` and `id`: first those that were not tried yet, in the
 //! order of their events, then those to be tried again.
 
-use kit::jobs::growing;
+use kit::jobs::exponential_backoff;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
-use store::{Conn, Error, Sql, Value};
+use store::{BorrowedArgument, Conn, Sql, StoreError};
 
 const PENDING: &str = "pending";
 const DELIVERED: &str = "delivered";
@@ -56,20 +56,27 @@ impl NewDelivery {
 }
 
 /// Stores deliveries, and what they send by the ids of the events.
-pub fn put(conn: &mut Conn, bodies: &[(String, String)], deliveries: &[NewDelivery], now: i64) -> Result<(), Error> {
-    let events: Vec<_> =
-        bodies.iter().map(|(id, body)| [Value::Text(id), Value::Int(now), Value::Text(body)]).collect();
+pub fn enqueue_deliveries(
+    conn: &mut Conn,
+    bodies: &[(String, String)],
+    deliveries: &[NewDelivery],
+    now: i64,
+) -> Result<(), StoreError> {
+    let events: Vec<_> = bodies
+        .iter()
+        .map(|(id, body)| [BorrowedArgument::Text(id), BorrowedArgument::Int(now), BorrowedArgument::Text(body)])
+        .collect();
     conn.insert_rows("webhook_events", &["event_id", "created_at", "body"], &events, "")?;
     let rows: Vec<_> = deliveries
         .iter()
         .map(|delivery| {
             [
-                Value::Int(delivery.webhook),
-                Value::Text(&delivery.event_id),
-                Value::Text(delivery.event_type),
-                Value::Int(delivery.size),
-                Value::Int(delivery.created_at),
-                Value::Int(delivery.next_at),
+                BorrowedArgument::Int(delivery.webhook),
+                BorrowedArgument::Text(&delivery.event_id),
+                BorrowedArgument::Text(delivery.event_type),
+                BorrowedArgument::Int(delivery.size),
+                BorrowedArgument::Int(delivery.created_at),
+                BorrowedArgument::Int(delivery.next_at),
             ]
         })
         .collect();
@@ -78,12 +85,12 @@ pub fn put(conn: &mut Conn, bodies: &[(String, String)], deliveries: &[NewDelive
 }
 
 /// Makes the queue of a new webhook.
-pub fn make(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
+pub fn make(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("INSERT INTO webhook_queues(integration) VALUES ($1)").arg(webhook)).map(drop)
 }
 
 /// Ends the pause of a webhook, whose receiver may be another one now.
-pub fn hurry(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
+pub fn end_pause(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
     let sql =
         Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1 AND failures > 0");
     conn.exec(&sql.arg(webhook)).map(drop)
@@ -91,7 +98,7 @@ pub fn hurry(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
 
 /// Who works on the queues.
 #[derive(Clone)]
-pub struct Worker {
+pub struct QueueWorker {
     /// The id of the process.
     pub holder: String,
     /// Whether it is the only process.
@@ -99,14 +106,14 @@ pub struct Worker {
 }
 
 /// When the first delivery is due that this process may send; `None`: none waits.
-pub fn next(conn: &mut Conn, worker: &Worker, now: i64) -> Result<Option<i64>, Error> {
+pub fn next_due_time(conn: &mut Conn, worker: &QueueWorker, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT q.holder, q.held_until, q.not_before, t.is_enabled, (SELECT d.next_at FROM webhook_deliveries d \
          WHERE d.webhook = q.integration AND d.status = 'pending' ORDER BY d.next_at, d.id LIMIT 1) \
          FROM webhook_queues q JOIN integrations t ON t.id = q.integration",
     );
     let mut first: Option<i64> = None;
-    conn.each(&sql, |row| {
+    conn.for_each_row(&sql, |row| {
         let Some(next_at) = row.opt_int(4)?.filter(|next_at| *next_at == TEST || row.flag(3).unwrap_or(false)) else {
             return Ok(());
         };
@@ -122,25 +129,25 @@ pub fn next(conn: &mut Conn, worker: &Worker, now: i64) -> Result<Option<i64>, E
 }
 
 /// Whether a build has anything of webhooks.
-pub fn is_used(conn: &mut Conn) -> Result<bool, Error> {
+pub fn is_used(conn: &mut Conn) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM webhook_queues) OR EXISTS (SELECT 1 FROM webhook_deliveries) \
          THEN 1 ELSE 0 END",
     );
-    conn.one(&sql, |row| row.flag(0))
+    conn.query_one(&sql, |row| row.flag(0))
 }
 
 /// The deliveries of a webhook that a process has taken.
-pub struct Turn {
+pub struct WebhookTurn {
     pub webhook: i64,
     /// Whether the last attempt had no answer.
     pub is_doubtful: bool,
-    pub deliveries: Vec<Delivery>,
+    pub deliveries: Vec<DueDelivery>,
 }
 
 /// A delivery that is due.
 #[derive(Clone)]
-pub struct Delivery {
+pub struct DueDelivery {
     pub id: i64,
     pub event_id: String,
     pub size: i64,
@@ -151,15 +158,21 @@ pub struct Delivery {
 
 /// What became of a turn: of each delivery that was tried, the status of the answer, if there was one.
 #[derive(Clone)]
-pub struct Done {
+pub struct TurnResult {
     pub webhook: i64,
     /// Whether attempts had failed before it.
     pub was_doubtful: bool,
-    pub tried: Vec<(Delivery, Option<u16>)>,
+    pub tried: Vec<(DueDelivery, Option<u16>)>,
 }
 
 /// Takes the due deliveries of at most `most` webhooks, beside those that the process has.
-pub fn take(conn: &mut Conn, worker: &Worker, held: &HashSet<i64>, most: usize, now: i64) -> Result<Vec<Turn>, Error> {
+pub fn claim_due(
+    conn: &mut Conn,
+    worker: &QueueWorker,
+    held: &HashSet<i64>,
+    most: usize,
+    now: i64,
+) -> Result<Vec<WebhookTurn>, StoreError> {
     if most == 0 {
         return Ok(Vec::new());
     }
@@ -178,27 +191,27 @@ pub fn take(conn: &mut Conn, worker: &Worker, held: &HashSet<i64>, most: usize, 
     );
     sql.bind(now).push(" AS BIGINT) ELSE -1 END) ORDER BY q.held_until, q.integration LIMIT ").bind(most as i64);
     sql.push(" FOR UPDATE SKIP LOCKED");
-    let webhooks = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)? > 0)))?;
+    let webhooks = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)? > 0)))?;
     if webhooks.is_empty() {
         return Ok(Vec::new());
     }
     let mut sql = Sql::new("UPDATE webhook_queues SET holder = ");
     sql.bind(&worker.holder).push(", held_until = ").bind(now + LEASE_US).push(" WHERE integration");
-    conn.exec(sql.any(webhooks.iter().map(|(webhook, _)| *webhook).collect::<Vec<_>>()))?;
+    conn.exec(sql.push_any(webhooks.iter().map(|(webhook, _)| *webhook).collect::<Vec<_>>()))?;
     let mut turns = Vec::with_capacity(webhooks.len());
     for (webhook, is_doubtful) in webhooks {
-        turns.push(Turn { webhook, is_doubtful, deliveries: due(conn, webhook, now)? });
+        turns.push(WebhookTurn { webhook, is_doubtful, deliveries: load_due_deliveries(conn, webhook, now)? });
     }
     Ok(turns)
 }
 
-fn due(conn: &mut Conn, webhook: i64, now: i64) -> Result<Vec<Delivery>, Error> {
+fn load_due_deliveries(conn: &mut Conn, webhook: i64, now: i64) -> Result<Vec<DueDelivery>, StoreError> {
     let sql = Sql::new(
         "SELECT d.id, d.event_id, d.size, d.created_at, d.attempts, d.next_at FROM webhook_deliveries d \
          WHERE d.webhook = $1 AND d.status = 'pending' AND d.next_at <= $2 ORDER BY d.next_at, d.id LIMIT $3",
     );
-    conn.all(&sql.arg(webhook).arg(now).arg(TURN), |row| {
-        Ok(Delivery {
+    conn.query_all(&sql.arg(webhook).arg(now).arg(TURN), |row| {
+        Ok(DueDelivery {
             id: row.int(0)?,
             event_id: row.text(1)?.to_owned(),
             size: row.int(2)?,
@@ -210,7 +223,7 @@ fn due(conn: &mut Conn, webhook: i64, now: i64) -> Result<Vec<Delivery>, Error> 
 }
 
 /// Stores what became of turns, and gives up their queues.
-pub fn finish(conn: &mut Conn, worker: &Worker, done: &[Done], now: i64) -> Result<(), Error> {
+pub fn finish(conn: &mut Conn, worker: &QueueWorker, done: &[TurnResult], now: i64) -> Result<(), StoreError> {
     if done.is_empty() {
         return Ok(());
     }
@@ -232,7 +245,7 @@ pub fn finish(conn: &mut Conn, worker: &Worker, done: &[Done], now: i64) -> Resu
     for (status, ids) in delivered {
         let mut sql = Sql::new("UPDATE webhook_deliveries SET attempts = attempts + 1, last_attempt_at = ");
         sql.bind(now).push(", response_status = ").bind(i64::from(status)).push(", status = ").bind(DELIVERED);
-        conn.exec(sql.push(" WHERE status = 'pending' AND id").any(ids))?;
+        conn.exec(sql.push(" WHERE status = 'pending' AND id").push_any(ids))?;
     }
     remove_bodies(conn, &finished)?;
     for done in done {
@@ -240,24 +253,24 @@ pub fn finish(conn: &mut Conn, worker: &Worker, done: &[Done], now: i64) -> Resu
     }
     let mut sql = Sql::new("UPDATE webhook_queues SET holder = '', held_until = ");
     sql.bind(now).push(" WHERE holder = ").bind(&worker.holder).push(" AND integration");
-    conn.exec(sql.any(done.iter().map(|done| done.webhook).collect::<Vec<_>>())).map(drop)
+    conn.exec(sql.push_any(done.iter().map(|done| done.webhook).collect::<Vec<_>>())).map(drop)
 }
 
 /// When a delivery that failed is tried again; `None`: no more.
-fn retry_at(delivery: &Delivery, now: i64) -> Option<i64> {
+fn retry_at(delivery: &DueDelivery, now: i64) -> Option<i64> {
     let failures = u32::try_from(delivery.attempts).unwrap_or(u32::MAX).saturating_add(1);
-    let next_at = now + growing(FIRST_PAUSE, LONGEST_PAUSE, failures).as_micros() as i64;
+    let next_at = now + exponential_backoff(FIRST_PAUSE, LONGEST_PAUSE, failures).as_micros() as i64;
     (!delivery.is_test && next_at <= delivery.created_at + DAY_US).then_some(next_at)
 }
 
 fn note_attempt(
     conn: &mut Conn,
-    delivery: &Delivery,
+    delivery: &DueDelivery,
     answer: Option<u16>,
     status: &'static str,
     next_at: i64,
     now: i64,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE webhook_deliveries SET attempts = attempts + 1, last_attempt_at = $1, response_status = $2, status = $3, \
          next_at = $4 WHERE id = $5 AND status = 'pending'",
@@ -267,7 +280,7 @@ fn note_attempt(
 }
 
 /// A receiver that does not answer is left alone for a growing while, by all deliveries: so it costs few attempts.
-fn note_silence(conn: &mut Conn, done: &Done, now: i64) -> Result<(), Error> {
+fn note_silence(conn: &mut Conn, done: &TurnResult, now: i64) -> Result<(), StoreError> {
     let sql = match done.tried.last() {
         None => return Ok(()),
         Some((_, Some(_))) if !done.was_doubtful => return Ok(()),
@@ -278,9 +291,9 @@ fn note_silence(conn: &mut Conn, done: &Done, now: i64) -> Result<(), Error> {
         Some((delivery, None)) if delivery.is_test => return Ok(()),
         Some((_, None)) => {
             let sql = Sql::new("SELECT failures FROM webhook_queues WHERE integration = $1").arg(done.webhook);
-            let Some(failures) = conn.opt(&sql, |row| row.int(0))? else { return Ok(()) };
+            let Some(failures) = conn.query_optional(&sql, |row| row.int(0))? else { return Ok(()) };
             let failures = failures + 1;
-            let pause = growing(FIRST_PAUSE, LONGEST_SILENCE, u32::try_from(failures).unwrap_or(u32::MAX));
+            let pause = exponential_backoff(FIRST_PAUSE, LONGEST_SILENCE, u32::try_from(failures).unwrap_or(u32::MAX));
             let sql = Sql::new("UPDATE webhook_queues SET failures = $1, not_before = $2 WHERE integration = $3");
             sql.arg(failures).arg(now + pause.as_micros() as i64).arg(done.webhook)
         }
@@ -289,7 +302,7 @@ fn note_silence(conn: &mut Conn, done: &Done, now: i64) -> Result<(), Error> {
 }
 
 /// Removes what finished deliveries sent, unless another one waits that sends the same.
-fn remove_bodies(conn: &mut Conn, events: &[&str]) -> Result<(), Error> {
+fn remove_bodies(conn: &mut Conn, events: &[&str]) -> Result<(), StoreError> {
     // The lists of text have no placeholder of their own.
     for some in events.chunks(100) {
         let mut sql = Sql::new("DELETE FROM webhook_events WHERE event_id IN (");
@@ -306,7 +319,7 @@ const NO_DELIVERY: &str = "NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE 
                            AND d.status = 'pending')";
 
 /// Removes what hangs on a webhook that is deleted.
-pub fn forget(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
+pub fn delete_webhook_state(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
     for text in
         ["DELETE FROM webhook_queues WHERE integration = $1", "DELETE FROM webhook_deliveries WHERE webhook = $1"]
     {
@@ -318,13 +331,13 @@ pub fn forget(conn: &mut Conn, webhook: i64) -> Result<(), Error> {
 
 /// Gives up what waits for more than a day and what is beyond `most` waiting deliveries of a webhook, and removes finished
 /// ones that are no longer listed. A thorough sweep looks for what transactions left that ran at the same time.
-pub fn sweep(conn: &mut Conn, most: i64, now: i64, is_thorough: bool) -> Result<(), Error> {
+pub fn sweep(conn: &mut Conn, most: i64, now: i64, is_thorough: bool) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending' AND created_at <= $1");
     let mut given_up = conn.exec(&sql.arg(now - DAY_US))?;
-    let webhooks = conn.all(&Sql::new("SELECT integration FROM webhook_queues"), |row| row.int(0))?;
+    let webhooks = conn.query_all(&Sql::new("SELECT integration FROM webhook_queues"), |row| row.int(0))?;
     for webhook in webhooks {
         let mut sql = Sql::new("SELECT id FROM webhook_deliveries WHERE status = 'pending' AND webhook = ");
-        let nth = conn.opt(sql.bind(webhook).push(" ORDER BY id DESC").page(1, most), |row| row.int(0))?;
+        let nth = conn.query_optional(sql.bind(webhook).push(" ORDER BY id DESC").page(1, most), |row| row.int(0))?;
         if let Some(last) = nth {
             let sql = Sql::new(
                 "UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending' AND webhook = $1 AND id <= $2",
@@ -332,7 +345,7 @@ pub fn sweep(conn: &mut Conn, most: i64, now: i64, is_thorough: bool) -> Result<
             given_up += conn.exec(&sql.arg(webhook).arg(last))?;
         }
         let mut sql = Sql::new("SELECT id FROM webhook_deliveries WHERE webhook = ");
-        let nth = conn.opt(sql.bind(webhook).push(" ORDER BY id DESC").page(1, KEPT), |row| row.int(0))?;
+        let nth = conn.query_optional(sql.bind(webhook).push(" ORDER BY id DESC").page(1, KEPT), |row| row.int(0))?;
         if let Some(last) = nth {
             let sql =
                 Sql::new("DELETE FROM webhook_deliveries WHERE status <> 'pending' AND webhook = $1 AND id <= $2");

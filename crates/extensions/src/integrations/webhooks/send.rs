@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use url::Url;
-use web::shares::{Bounds, Holder, Permit, Shares};
+use web::shares::{Permit, PermitHolder, ShareBounds, Shares};
 
 /// How long an attempt may take until the head of the answer.
 const MAX_ATTEMPT: Duration = Duration::from_secs(10);
@@ -42,24 +42,24 @@ const IDLE_TIME: Duration = Duration::from_secs(15);
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The connections to receivers, and the bounds on attempts, of a process.
-pub struct Receivers {
-    idle: Mutex<HashMap<(String, i64), Connection>>,
+pub struct ReceiverConnections {
+    idle: Mutex<HashMap<(String, i64), ReceiverConnection>>,
     attempts: Shares,
     doubtful: Shares,
     bytes: Shares,
 }
 
-impl Default for Receivers {
-    fn default() -> Receivers {
+impl Default for ReceiverConnections {
+    fn default() -> ReceiverConnections {
         // A webhook has one attempt at a time, a build a quarter of all, and a quarter is for builds that have none.
-        let shares = |total| Shares::new(Bounds { total, build: total / 4, account: total / 8, kept: total / 4 });
+        let shares = |total| Shares::new(ShareBounds { total, build: total / 4, account: total / 8, kept: total / 4 });
         let [attempts, doubtful, bytes] = [MAX_ATTEMPTS, MAX_DOUBTFUL, MAX_BYTES].map(shares);
-        Receivers { idle: Mutex::default(), attempts, doubtful, bytes }
+        ReceiverConnections { idle: Mutex::default(), attempts, doubtful, bytes }
     }
 }
 
 /// What one delivery sends.
-pub struct Message<'a> {
+pub struct WebhookMessage<'a> {
     /// The uid of the build and the id of the webhook.
     pub of: (String, i64),
     pub url: &'a Url,
@@ -71,10 +71,10 @@ pub struct Message<'a> {
 }
 
 /// A permit to make one attempt.
-pub struct Place(#[expect(dead_code, reason = "they are held")] [Option<Permit>; 3]);
+pub struct AttemptPermit(#[expect(dead_code, reason = "they are held")] [Option<Permit>; 3]);
 
 /// A connection to a receiver, closed when it is dropped.
-struct Connection {
+struct ReceiverConnection {
     url: String,
     sender: SendRequest<Full<Bytes>>,
     driver: JoinHandle<()>,
@@ -82,34 +82,40 @@ struct Connection {
     used_at: Instant,
 }
 
-impl Drop for Connection {
+impl Drop for ReceiverConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Connection {
+impl ReceiverConnection {
     fn is_fresh(&self) -> bool {
         !self.sender.is_closed() && self.made_at.elapsed() < MAX_AGE && self.used_at.elapsed() < IDLE_TIME
     }
 }
 
-impl Receivers {
+impl ReceiverConnections {
     /// Waits for a permit to send so many bytes to a webhook; `None` where there is none in time.
-    pub async fn place(&self, webhook: &Holder, is_doubtful: bool, bytes: i64, max_wait: Duration) -> Option<Place> {
+    pub async fn acquire_permit(
+        &self,
+        webhook: &PermitHolder,
+        is_doubtful: bool,
+        bytes: i64,
+        max_wait: Duration,
+    ) -> Option<AttemptPermit> {
         let doubtful = match is_doubtful {
             true => Some(self.doubtful.acquire(webhook, 1, max_wait).await?),
             false => None,
         };
         let attempt = self.attempts.acquire(webhook, 1, max_wait).await?;
         let bytes = self.bytes.acquire(webhook, usize::try_from(bytes).unwrap_or(usize::MAX), max_wait).await?;
-        Some(Place([doubtful, Some(attempt), Some(bytes)]))
+        Some(AttemptPermit([doubtful, Some(attempt), Some(bytes)]))
     }
 
     /// Sends a message and returns the status of the answer; `None`: there was none in time.
-    pub async fn send(&self, message: &Message<'_>, allow: &Ranges) -> Option<u16> {
+    pub async fn send(&self, message: &WebhookMessage<'_>, allow: &Ranges) -> Option<u16> {
         let deadline = tokio::time::Instant::now() + MAX_ATTEMPT;
-        if let Some(connection) = self.take(message) {
+        if let Some(connection) = self.take_connection(message) {
             match tokio::time::timeout_at(deadline, post(connection, message)).await.ok()? {
                 Ok(answered) => return Some(self.finish(message, answered).await),
                 // The receiver has closed the connection meanwhile.
@@ -128,28 +134,28 @@ impl Receivers {
     /// Reads the body of an answer, and keeps the connection if it can be used again.
     async fn finish(
         &self,
-        message: &Message<'_>,
-        (mut connection, answer): (Connection, http::Response<Incoming>),
+        message: &WebhookMessage<'_>,
+        (mut connection, answer): (ReceiverConnection, http::Response<Incoming>),
     ) -> u16 {
         let status = answer.status().as_u16();
         let read = tokio::time::timeout(MAX_BODY, is_short(answer.into_body()));
         if read.await.unwrap_or(false) && connection.is_fresh() {
             connection.used_at = Instant::now();
-            self.keep(message.of.clone(), connection);
+            self.store_connection(message.of.clone(), connection);
         }
         status
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<(String, i64), Connection>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<(String, i64), ReceiverConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, message: &Message<'_>) -> Option<Connection> {
+    fn take_connection(&self, message: &WebhookMessage<'_>) -> Option<ReceiverConnection> {
         let connection = self.idle().remove(&message.of)?;
         (connection.url == message.url.as_str() && connection.is_fresh()).then_some(connection)
     }
 
-    fn keep(&self, of: (String, i64), connection: Connection) {
+    fn store_connection(&self, of: (String, i64), connection: ReceiverConnection) {
         let mut idle = self.idle();
         idle.retain(|_, connection| connection.is_fresh());
         if idle.len() < MAX_IDLE {
@@ -163,26 +169,26 @@ impl Receivers {
     }
 }
 
-async fn connect(url: &Url, allow: &Ranges) -> Option<Connection> {
+async fn connect(url: &Url, allow: &Ranges) -> Option<ReceiverConnection> {
     let stream = outbound::connect_to(url, allow).await.ok()?;
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MAX_HEAD_BYTES);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
     let driver = tokio::spawn(async move { drop(connection.await) });
     let now = Instant::now();
-    Some(Connection { url: url.as_str().to_owned(), sender, driver, made_at: now, used_at: now })
+    Some(ReceiverConnection { url: url.as_str().to_owned(), sender, driver, made_at: now, used_at: now })
 }
 
 async fn post(
-    mut connection: Connection,
-    message: &Message<'_>,
-) -> Result<(Connection, http::Response<Incoming>), hyper::Error> {
+    mut connection: ReceiverConnection,
+    message: &WebhookMessage<'_>,
+) -> Result<(ReceiverConnection, http::Response<Incoming>), hyper::Error> {
     connection.sender.ready().await?;
     let answer = connection.sender.send_request(request(message)).await?;
     Ok((connection, answer))
 }
 
-fn request(message: &Message<'_>) -> Request<Full<Bytes>> {
+fn request(message: &WebhookMessage<'_>) -> Request<Full<Bytes>> {
     let url = message.url;
     let host = match (url.host_str().unwrap_or(""), url.port()) {
         (host, Some(port)) => format!("{host}:{port}"),
@@ -220,24 +226,24 @@ async fn is_short(mut body: Incoming) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use web::shares::Account;
+    use web::shares::ShareAccount;
 
     #[tokio::test]
     async fn slow_receivers_of_a_build_leave_places_to_those_of_another() {
-        let (receivers, wait) = (Receivers::default(), Duration::from_millis(20));
-        let webhook = |build: &str, id: i64| Holder { build: build.into(), account: Account::Id(id) };
+        let (receivers, wait) = (ReceiverConnections::default(), Duration::from_millis(20));
+        let webhook = |build: &str, id: i64| PermitHolder { build: build.into(), account: ShareAccount::Id(id) };
         let largest = i64::try_from(MAX_BYTES).unwrap();
         let mut held = Vec::new();
         for id in 0.. {
-            let Some(place) = receivers.place(&webhook("a", id), true, largest, wait).await else { break };
+            let Some(place) = receivers.acquire_permit(&webhook("a", id), true, largest, wait).await else { break };
             held.push(place);
         }
         assert_eq!(held.len(), 2, "a delivery has an eighth of the bytes at most, a build a quarter");
         for id in 0.. {
-            let Some(place) = receivers.place(&webhook("b", id), false, 1000, wait).await else { break };
+            let Some(place) = receivers.acquire_permit(&webhook("b", id), false, 1000, wait).await else { break };
             held.push(place);
         }
         assert_eq!(held.len(), 2 + MAX_ATTEMPTS / 4);
-        assert!(receivers.place(&webhook("c", 1), true, 1000, wait).await.is_some());
+        assert!(receivers.acquire_permit(&webhook("c", 1), true, 1000, wait).await.is_some());
     }
 }

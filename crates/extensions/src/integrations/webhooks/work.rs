@@ -8,25 +8,25 @@
 //! A commit in this process wakes the job. Those of other processes wake theirs; a look every second finds what a process
 //! left that died.
 
-use super::queue::{self, Delivery, Done, Turn, Worker};
-use super::send::{Message, Receivers};
+use super::queue::{self, DueDelivery, QueueWorker, TurnResult, WebhookTurn};
+use super::send::{ReceiverConnections, WebhookMessage};
 use super::signature::sign;
 use crate::integrations::integration::{SECRET, Type, URL};
-use crate::settings::Settings;
+use crate::settings::ExtensionSettings;
 use kit::app::App;
 use kit::build::Build;
-use kit::jobs::{self, Pending, StandingJob};
+use kit::jobs::{self, JobFuture, StandingJob};
 use kit::rows;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use url::Url;
 use web::clock::unique_id;
-use web::shares::Account;
+use web::shares::ShareAccount;
 
 /// How many webhooks of a build are sent by a process at a time.
 const MAX_TURNS: usize = 32;
@@ -50,18 +50,18 @@ const MAX_LOOKS: u32 = 50;
 const SWEEP_US: i64 = 60_000_000;
 const THOROUGH_SWEEP_US: i64 = 3_600_000_000;
 
-pub static DELIVERY: StandingJob = StandingJob { name: "webhooks", at_a_time: 64, due, run };
+pub static DELIVERY: StandingJob = StandingJob { name: "webhooks", at_a_time: 64, due: next_delivery_time, run };
 
 /// What the work of a process on all webhooks shares.
 pub struct Webhooks {
     /// The id of this process in leases.
     holder: String,
-    receivers: Receivers,
+    receivers: ReceiverConnections,
 }
 
 impl Default for Webhooks {
     fn default() -> Webhooks {
-        Webhooks { holder: unique_id(), receivers: Receivers::default() }
+        Webhooks { holder: unique_id(), receivers: ReceiverConnections::default() }
     }
 }
 
@@ -73,17 +73,17 @@ pub struct WebhooksOfBuild {
     next_thorough_sweep: AtomicI64,
 }
 
-fn worker(app: &App) -> Worker {
-    Worker { holder: app.slot::<Webhooks>().holder.clone(), is_alone: app.store.is_embedded() }
+fn worker(app: &App) -> QueueWorker {
+    QueueWorker { holder: app.slot::<Webhooks>().holder.clone(), is_alone: app.store.is_embedded() }
 }
 
-fn of(build: &Build) -> &WebhooksOfBuild {
+fn for_build(build: &Build) -> &WebhooksOfBuild {
     build.slot()
 }
 
 /// Wakes the work for a build after deliveries were put.
 pub fn wake(app: &App, build: &Arc<Build>) {
-    of(build).waker.notify_one();
+    for_build(build).waker.notify_one();
     jobs::wake(app, build);
 }
 
@@ -97,7 +97,8 @@ pub fn start(app: &App) {
             for build in builds {
                 tokio::time::sleep(LOOK_INTERVAL / MAX_LOOKS).await;
                 let (worker, now) = (worker(&app), app.clock.now());
-                let next = build.db.read_short::<_, Error>(move |conn| queue::next(conn, &worker, now)).await;
+                let next =
+                    build.db.read_short::<_, StoreError>(move |conn| queue::next_due_time(conn, &worker, now)).await;
                 if next.is_ok_and(|next| next.is_some_and(|at| at <= now)) {
                     wake(&app, &build);
                 }
@@ -107,25 +108,26 @@ pub fn start(app: &App) {
     });
 }
 
-fn due(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, Error> {
-    let next = queue::next(conn, &worker(app), now)?;
-    let sweep = of(build).next_sweep.load(Ordering::Relaxed);
+fn next_delivery_time(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<Option<i64>, StoreError> {
+    let next = queue::next_due_time(conn, &worker(app), now)?;
+    let sweep = for_build(build).next_sweep.load(Ordering::Relaxed);
     if next.is_none() && !queue::is_used(conn)? {
         return Ok(None);
     }
     Ok(Some(next.map_or(sweep, |next| next.min(sweep))))
 }
 
-fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
+fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     Box::pin(async move {
         sweep(&app, &build).await?;
-        let mut work = Work { app, build, turns: JoinSet::new(), held: HashSet::new(), doubtful: HashSet::new() };
+        let mut work =
+            DeliveryWork { app, build, turns: JoinSet::new(), held: HashSet::new(), doubtful: HashSet::new() };
         let mut done = Vec::new();
         while jobs::is_on(&work.app) {
             let started = Instant::now();
             match work.round(&mut done).await {
                 Ok(()) => {}
-                Err(Error::Missing) => return Ok(()),
+                Err(StoreError::Missing) => return Ok(()),
                 Err(error) => {
                     tracing::error!(%error, build = work.build.domain, "deliveries were not stored");
                     tokio::time::sleep(ERROR_PAUSE).await;
@@ -137,7 +139,7 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
             }
             let ended = tokio::select! {
                 ended = work.turns.join_next() => ended,
-                () = of(&work.build).waker.notified() => None,
+                () = for_build(&work.build).waker.notified() => None,
             };
             tokio::time::sleep(ROUND_INTERVAL.saturating_sub(started.elapsed())).await;
             let mut ended = ended;
@@ -152,14 +154,14 @@ fn run(app: App, build: Arc<Build>) -> Pending<Result<(), Error>> {
 }
 
 /// Removes what is over, once in a while.
-async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
-    let (now, state) = (app.clock.now(), of(build));
+async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), StoreError> {
+    let (now, state) = (app.clock.now(), for_build(build));
     if state.next_sweep.load(Ordering::Relaxed) > now {
         return Ok(());
     }
-    let most = app.slot::<Settings>().waiting_deliveries;
+    let most = app.slot::<ExtensionSettings>().waiting_deliveries;
     let is_thorough = state.next_thorough_sweep.load(Ordering::Relaxed) <= now;
-    build.db.write::<_, Error>(move |conn| queue::sweep(conn, most, now, is_thorough)).await?;
+    build.db.write::<_, StoreError>(move |conn| queue::sweep(conn, most, now, is_thorough)).await?;
     if is_thorough {
         state.next_thorough_sweep.store(now + THOROUGH_SWEEP_US, Ordering::Relaxed);
     }
@@ -168,30 +170,30 @@ async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), Error> {
 }
 
 /// The deliveries of a build that this process sends.
-struct Work {
+struct DeliveryWork {
     app: App,
     build: Arc<Build>,
-    turns: JoinSet<Done>,
+    turns: JoinSet<TurnResult>,
     /// The webhooks whose deliveries are being sent.
     held: HashSet<i64>,
     /// Those of them whose receivers answered late or not at all.
     doubtful: HashSet<i64>,
 }
 
-impl Work {
+impl DeliveryWork {
     /// Stores what became of turns, which are dropped from `done`, and begins new ones.
-    async fn round(&mut self, done: &mut Vec<Done>) -> Result<(), Error> {
+    async fn round(&mut self, done: &mut Vec<TurnResult>) -> Result<(), StoreError> {
         let (worker, now) = (worker(&self.app), self.app.clock.now());
-        let ended: Arc<Vec<Done>> = Arc::new(std::mem::take(done));
+        let ended: Arc<Vec<TurnResult>> = Arc::new(std::mem::take(done));
         let mut held = self.held.clone();
         held.retain(|webhook| ended.iter().all(|done| done.webhook != *webhook));
         let (stored, busy) = (ended.clone(), held.clone());
         let most = MAX_TURNS.saturating_sub(held.len());
         let write = move |conn: &mut Conn| {
             queue::finish(conn, &worker, &stored, now)?;
-            queue::take(conn, &worker, &busy, most, now)
+            queue::claim_due(conn, &worker, &busy, most, now)
         };
-        let turns = match self.build.db.write::<_, Error>(write).await {
+        let turns = match self.build.db.write::<_, StoreError>(write).await {
             Ok(turns) => turns,
             Err(error) => {
                 done.extend(ended.iter().cloned());
@@ -213,32 +215,32 @@ impl Work {
 }
 
 /// Sends the deliveries of a webhook, one after the other, until one has no answer or the time of the turn is over.
-async fn send_turn(app: App, build: Arc<Build>, turn: Turn, is_crowded: bool) -> Done {
+async fn send_turn(app: App, build: Arc<Build>, turn: WebhookTurn, is_crowded: bool) -> TurnResult {
     let started = Instant::now();
-    let mut done = Done { webhook: turn.webhook, was_doubtful: turn.is_doubtful, tried: Vec::new() };
+    let mut done = TurnResult { webhook: turn.webhook, was_doubtful: turn.is_doubtful, tried: Vec::new() };
     if is_crowded && turn.is_doubtful {
         // So many receivers are away that others would wait for this one: it has its turn later.
         tokio::time::sleep(TURN_TIME).await;
         return done;
     }
     let receivers = &app.slot::<Webhooks>().receivers;
-    let holder = build.holder(Account::Id(turn.webhook));
+    let holder = build.holder(ShareAccount::Id(turn.webhook));
     let mut is_doubtful = turn.is_doubtful;
     for delivery in turn.deliveries {
         if started.elapsed() > TURN_TIME || !jobs::is_on(&app) {
             break;
         }
-        let place = receivers.place(&holder, is_doubtful, delivery.size, MAX_WAIT);
+        let place = receivers.acquire_permit(&holder, is_doubtful, delivery.size, MAX_WAIT);
         let Ok(Some(_place)) = tokio::time::timeout(MAX_WAIT, place).await else { break };
         let began = Instant::now();
         match send_one(&app, &build, receivers, turn.webhook, &delivery).await {
-            Sent::Nothing => {}
-            Sent::Stopped => break,
-            Sent::Answered(status) => {
+            AttemptResult::Nothing => {}
+            AttemptResult::Stopped => break,
+            AttemptResult::Answered(status) => {
                 is_doubtful = began.elapsed() > SLOW;
                 done.tried.push((delivery, Some(status)));
             }
-            Sent::Unanswered => {
+            AttemptResult::Unanswered => {
                 done.tried.push((delivery, None));
                 break;
             }
@@ -248,7 +250,7 @@ async fn send_turn(app: App, build: Arc<Build>, turn: Turn, is_crowded: bool) ->
 }
 
 /// What became of an attempt.
-enum Sent {
+enum AttemptResult {
     /// The delivery waits no longer.
     Nothing,
     /// The webhook was disabled, or the store failed.
@@ -258,7 +260,13 @@ enum Sent {
 }
 
 /// Sends a delivery, to the address and with the secret that the webhook has now.
-async fn send_one(app: &App, build: &Arc<Build>, receivers: &Receivers, webhook: i64, delivery: &Delivery) -> Sent {
+async fn send_one(
+    app: &App,
+    build: &Arc<Build>,
+    receivers: &ReceiverConnections,
+    webhook: i64,
+    delivery: &DueDelivery,
+) -> AttemptResult {
     let (with, of_build, id) = (app.clone(), build.clone(), delivery.id);
     let read = move |conn: &mut Conn| {
         let sql = Sql::new(
@@ -266,23 +274,23 @@ async fn send_one(app: &App, build: &Arc<Build>, receivers: &Receivers, webhook:
              JOIN integrations t ON t.id = d.webhook JOIN webhook_events e ON e.event_id = d.event_id \
              WHERE d.id = $1 AND d.status = 'pending'",
         );
-        conn.opt(&sql.arg(id), |row| {
+        conn.query_optional(&sql.arg(id), |row| {
             let secret = rows::open_secret(&with.keys, &of_build, Type::Webhook.declaration(), &SECRET, row, 1)?;
             let may_be_sent = row.flag(3)? || row.text(4)? == "test";
             Ok((row.text(0)?.to_owned(), secret, may_be_sent, row.text(5)?.to_owned()))
         })
     };
-    let (url, secret, body) = match build.db.read_short::<_, Error>(read).await {
+    let (url, secret, body) = match build.db.read_short::<_, StoreError>(read).await {
         Ok(Some((url, secret, true, body))) => (url, secret, body),
-        Ok(None) => return Sent::Nothing,
-        Ok(Some(_)) | Err(_) => return Sent::Stopped,
+        Ok(None) => return AttemptResult::Nothing,
+        Ok(Some(_)) | Err(_) => return AttemptResult::Stopped,
     };
     let (Ok(url), Some(secret)) = (Url::parse(&url), secret) else {
         tracing::error!(build = build.domain, webhook, field = URL.name(), "a webhook has no address or secret");
-        return Sent::Unanswered;
+        return AttemptResult::Unanswered;
     };
     let timestamp = app.clock.now().div_euclid(1_000_000);
-    let message = Message {
+    let message = WebhookMessage {
         of: (build.uid.clone(), webhook),
         url: &url,
         id: &delivery.event_id,
@@ -291,7 +299,7 @@ async fn send_one(app: &App, build: &Arc<Build>, receivers: &Receivers, webhook:
         body: body.into(),
     };
     match receivers.send(&message, &app.settings.outbound_allow).await {
-        Some(status) => Sent::Answered(status),
-        None => Sent::Unanswered,
+        Some(status) => AttemptResult::Answered(status),
+        None => AttemptResult::Unanswered,
     }
 }

@@ -13,10 +13,10 @@ const FIRST_CAPACITY: usize = 1 << 12;
 #[derive(Default)]
 pub(super) struct KnownIds {
     hasher: foldhash::fast::RandomState,
-    filters: Vec<Filter>,
+    filters: Vec<BloomFilter>,
 }
 
-struct Filter {
+struct BloomFilter {
     bits: Box<[u64]>,
     /// How many more ids it takes.
     left: usize,
@@ -34,7 +34,7 @@ impl KnownIds {
     pub(super) fn add(&mut self, id: Uuid) {
         if self.filters.last().is_none_or(|filter| filter.left == 0) {
             let capacity = FIRST_CAPACITY << self.filters.len().min(40);
-            self.filters.push(Filter { bits: vec![0; capacity * BITS_PER_ID / 64].into(), left: capacity });
+            self.filters.push(BloomFilter { bits: vec![0; capacity * BITS_PER_ID / 64].into(), left: capacity });
         }
         let hash = self.hasher.hash_one(id.as_u128());
         if let Some(filter) = self.filters.last_mut() {

@@ -15,52 +15,52 @@ mod tables;
 mod tenants;
 mod writer;
 
-use crate::engine::contract::{Error, Listed, MAX_PAGE_BYTES, Tenant};
+use crate::engine::contract::{EngineError, EngineList, MAX_PAGE_BYTES, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
-use crate::filter::Page;
-use server::Server;
+use crate::filter::PageRange;
+use server::ClickHouseClient;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tables::Event;
+use tables::EventTable;
 use tenants::Tenants;
 use uuid::Uuid;
-use writer::{Queued, Writer};
+use writer::{Queued, TenantWriter};
 
 /// How many bytes the known ids of all tenants may take.
 const MAX_KNOWN_IDS_BYTES: usize = 64 << 20;
 /// The database of the registry, if the address names none.
 const DEFAULT_REGISTRY: &str = "chancery_history";
-/// How long [`ClickHouse::close`] waits until all events are written.
+/// How long [`ClickHouseEngine::close`] waits until all events are written.
 const MAX_CLOSE_TIME: Duration = Duration::from_secs(25);
 
 /// The engine, with one database on the server for each tenant.
-pub struct ClickHouse {
-    server: Server,
+pub struct ClickHouseEngine {
+    server: ClickHouseClient,
     tenants: Tenants,
     /// The name of this process as a holder of sessions.
     holder: Arc<str>,
     /// By client id.
-    writers: Mutex<HashMap<Uuid, Arc<Writer>>>,
+    writers: Mutex<HashMap<Uuid, Arc<TenantWriter>>>,
     opened_at: Instant,
 }
 
-impl ClickHouse {
+impl ClickHouseEngine {
     /// Takes the address `http(s)://user:password@host:port/database`, whose database is that of the registry and need
     /// not exist. Nothing is asked of the server yet.
-    pub fn open(url: &str) -> Result<ClickHouse, Error> {
-        let server = Server::open(url)?;
+    pub fn open(url: &str) -> Result<ClickHouseEngine, EngineError> {
+        let server = ClickHouseClient::open(url)?;
         let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
         let registry = path.split(['?', '#']).next().unwrap_or("").trim_end_matches('/');
         let registry = if registry.is_empty() { DEFAULT_REGISTRY } else { registry };
         if !registry.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(Error::Failed(
+            return Err(EngineError::Failed(
                 "the name of the database in the address may only have ASCII letters, digits and underscores"
                     .to_owned(),
             ));
         }
-        Ok(ClickHouse {
+        Ok(ClickHouseEngine {
             tenants: Tenants { server: server.clone(), registry: registry.to_owned() },
             server,
             holder: Uuid::new_v4().simple().to_string().into(),
@@ -69,71 +69,79 @@ impl ClickHouse {
         })
     }
 
-    pub async fn ready(&self) -> Result<(), Error> {
+    pub async fn ready(&self) -> Result<(), EngineError> {
         Ok(self.server.rows_once::<u8>("SELECT 1").await.map(drop)?)
     }
 
-    pub async fn id(&self) -> Result<String, Error> {
+    pub async fn id(&self) -> Result<String, EngineError> {
         self.tenants.service_id().await
     }
 
-    pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         self.tenants.get(client_id).await
     }
 
-    pub async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
-        self.tenants.named(database_name).await
+    pub async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, EngineError> {
+        self.tenants.find_by_name(database_name).await
     }
 
-    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+    pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         self.tenants.list(behind, limit).await
     }
 
-    pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
+    pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
         self.tenants.initialize(tenant).await
     }
 
-    pub async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    pub async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         self.tenants.begin_delete(client_id).await
     }
 
-    pub async fn delete(&self, tenant: &Tenant) -> Result<(), Error> {
+    pub async fn delete(&self, tenant: &Tenant) -> Result<(), EngineError> {
         self.writers().remove(&tenant.client_id);
         self.tenants.delete(tenant).await
     }
 
-    pub async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, Error> {
+    pub async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, EngineError> {
         self.add(tenant, vec![event]).await.map(|count| count == 1)
     }
 
-    pub async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, Error> {
+    pub async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, EngineError> {
         if events.is_empty() { Ok(0) } else { self.add(tenant, events).await }
     }
 
-    pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, Error> {
+    pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, EngineError> {
         let (columns, table) = (HistoryEvent::READ, Self::table::<HistoryEvent>(tenant));
         let sql = format!("SELECT {columns} FROM {table} WHERE event_id = {} LIMIT 1", tables::ids(&[id]));
         let found: Vec<tables::HistoryRow> = self.server.rows(&sql).await?;
         Ok(found.into_iter().next().map(Into::into))
     }
 
-    pub async fn history_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<HistoryEvent>, Error> {
+    pub async fn history_events(
+        &self,
+        tenant: &Tenant,
+        page: PageRange,
+    ) -> Result<EngineList<HistoryEvent>, EngineError> {
         self.list(tenant, &page).await
     }
 
-    pub async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+    pub async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, EngineError> {
         let sql = tables::named_files(&Self::table::<HistoryEvent>(tenant), files);
         let named: Vec<String> = self.server.rows(&sql).await?;
         Ok(named.iter().filter_map(|file| Uuid::try_parse(file).ok()).collect())
     }
 
-    pub async fn system_events(&self, tenant: &Tenant, page: Page) -> Result<Listed<SystemEvent>, Error> {
+    pub async fn system_events(
+        &self,
+        tenant: &Tenant,
+        page: PageRange,
+    ) -> Result<EngineList<SystemEvent>, EngineError> {
         self.list(tenant, &page).await
     }
 
     /// Closes the sessions as soon as all accepted events are written.
     pub async fn close(&self) {
-        let writers: Vec<Arc<Writer>> = self.writers().values().cloned().collect();
+        let writers: Vec<Arc<TenantWriter>> = self.writers().values().cloned().collect();
         writers.iter().for_each(|writer| writer.stop_lingering());
         let until = Instant::now() + MAX_CLOSE_TIME;
         while !writers.iter().all(|writer| writer.is_idle()) && Instant::now() < until {
@@ -141,18 +149,18 @@ impl ClickHouse {
         }
     }
 
-    fn writers(&self) -> MutexGuard<'_, HashMap<Uuid, Arc<Writer>>> {
+    fn writers(&self) -> MutexGuard<'_, HashMap<Uuid, Arc<TenantWriter>>> {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table<E: Event>(tenant: &Tenant) -> String {
+    fn table<E: EventTable>(tenant: &Tenant) -> String {
         format!("{}.{}", tenants::database(tenant.client_id), E::TABLE)
     }
 
-    async fn add<E: Queued>(&self, tenant: &Tenant, events: Vec<E>) -> Result<u64, Error> {
+    async fn add<E: Queued>(&self, tenant: &Tenant, events: Vec<E>) -> Result<u64, EngineError> {
         let writer = self.writer(tenant.client_id);
         let added = writer.add(events).await;
-        if added == Err(Error::NoTenant) {
+        if added == Err(EngineError::NoTenant) {
             self.writers().remove(&tenant.client_id);
         }
         added
@@ -160,19 +168,19 @@ impl ClickHouse {
 
     /// The tenant's writer. When known ids take too much memory, those of the least recently used writers are
     /// forgotten.
-    fn writer(&self, client_id: Uuid) -> Arc<Writer> {
+    fn writer(&self, client_id: Uuid) -> Arc<TenantWriter> {
         let mut writers = self.writers();
         let new = || {
             let database = tenants::database(client_id);
-            Arc::new(Writer::new(self.server.clone(), database, self.holder.clone()))
+            Arc::new(TenantWriter::new(self.server.clone(), database, self.holder.clone()))
         };
         let writer = writers.entry(client_id).or_insert_with(new).clone();
         let now = usize::try_from(self.opened_at.elapsed().as_millis()).unwrap_or(usize::MAX);
         writer.used_at.store(now, Ordering::Relaxed);
-        let bytes = |writer: &Arc<Writer>| writer.known_ids_bytes.load(Ordering::Relaxed);
+        let bytes = |writer: &Arc<TenantWriter>| writer.known_ids_bytes.load(Ordering::Relaxed);
         let mut total: usize = writers.values().map(bytes).sum();
         if total > MAX_KNOWN_IDS_BYTES {
-            let mut oldest: Vec<&Arc<Writer>> = writers.values().filter(|other| bytes(other) > 0).collect();
+            let mut oldest: Vec<&Arc<TenantWriter>> = writers.values().filter(|other| bytes(other) > 0).collect();
             oldest.sort_by_key(|writer| writer.used_at.load(Ordering::Relaxed));
             for writer in oldest {
                 if total <= MAX_KNOWN_IDS_BYTES {
@@ -186,7 +194,7 @@ impl ClickHouse {
         writer
     }
 
-    async fn list<E: Event>(&self, tenant: &Tenant, page: &Page) -> Result<Listed<E>, Error>
+    async fn list<E: EventTable>(&self, tenant: &Tenant, page: &PageRange) -> Result<EngineList<E>, EngineError>
     where
         E::Read: Into<E>,
     {
@@ -212,6 +220,6 @@ impl ClickHouse {
         };
         let (total, filtered, rows) = tokio::try_join!(self.server.row::<i64>(&count), filtered, rows)?;
         let results = rows.into_iter().map(Into::into).collect();
-        Ok(Listed { total, filtered: filtered.unwrap_or(total), results })
+        Ok(EngineList { total, filtered: filtered.unwrap_or(total), results })
     }
 }

@@ -1,6 +1,6 @@
 //! A ClickHouse server: how statements are sent and retried, and what its errors mean.
 
-use crate::engine::contract::Error;
+use crate::engine::contract::EngineError;
 use bytes::Bytes;
 use clickhouse::insert_formatted::InsertFormatted;
 use clickhouse::{Client, Compression, RowOwned, RowRead};
@@ -56,7 +56,7 @@ const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
 
 /// Why a statement did not succeed.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum StatementFailure {
     /// The server refused it, with a code of its list of errors.
     Refused(u32, String),
     /// No answer came, or none that could be understood: the statement may have been executed or not.
@@ -65,60 +65,60 @@ pub(super) enum Fault {
     Client(String),
 }
 
-impl Fault {
+impl StatementFailure {
     /// Whether the database or a table does not exist.
     pub(super) fn is_missing(&self) -> bool {
-        matches!(self, Fault::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _))
+        matches!(self, StatementFailure::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _))
     }
 
     /// Whether the table exists already.
     pub(super) fn already_exists(&self) -> bool {
-        matches!(self, Fault::Refused(TABLE_ALREADY_EXISTS, _))
+        matches!(self, StatementFailure::Refused(TABLE_ALREADY_EXISTS, _))
     }
 
     /// Whether a retry may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            Fault::Refused(code, _) => TRANSIENT_CODES.contains(code),
-            Fault::NoAnswer(_) => true,
-            Fault::Client(_) => false,
+            StatementFailure::Refused(code, _) => TRANSIENT_CODES.contains(code),
+            StatementFailure::NoAnswer(_) => true,
+            StatementFailure::Client(_) => false,
         }
     }
 }
 
-impl From<clickhouse::error::Error> for Fault {
-    fn from(error: clickhouse::error::Error) -> Fault {
+impl From<clickhouse::error::Error> for StatementFailure {
+    fn from(error: clickhouse::error::Error) -> StatementFailure {
         use clickhouse::error::Error as ClientError;
         match error {
             ClientError::BadResponse(text) => {
                 let code = text.split("Code: ").nth(1).and_then(|rest| rest.split(['.', ' ']).next());
                 match code.and_then(|code| code.trim().parse().ok()) {
-                    Some(code) => Fault::Refused(code, text),
+                    Some(code) => StatementFailure::Refused(code, text),
                     // A proxy's page, for instance.
-                    None => Fault::NoAnswer(text),
+                    None => StatementFailure::NoAnswer(text),
                 }
             }
             ClientError::Network(_)
             | ClientError::TimedOut
             | ClientError::NotEnoughData
-            | ClientError::Decompression(_) => Fault::NoAnswer(error.to_string()),
-            _ => Fault::Client(error.to_string()),
+            | ClientError::Decompression(_) => StatementFailure::NoAnswer(error.to_string()),
+            _ => StatementFailure::Client(error.to_string()),
         }
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
+impl From<StatementFailure> for EngineError {
+    fn from(fault: StatementFailure) -> EngineError {
         let is_transient = fault.is_transient();
         match fault {
-            Fault::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _) => Error::NoTenant,
+            StatementFailure::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _) => EngineError::NoTenant,
             // Only pages are bounded in bytes.
-            Fault::Refused(TOO_MANY_ROWS_OR_BYTES, _) => Error::PageTooLarge,
-            Fault::Refused(_, text) | Fault::NoAnswer(text) | Fault::Client(text) => {
+            StatementFailure::Refused(TOO_MANY_ROWS_OR_BYTES, _) => EngineError::PageTooLarge,
+            StatementFailure::Refused(_, text) | StatementFailure::NoAnswer(text) | StatementFailure::Client(text) => {
                 if is_transient {
-                    Error::Unavailable(text)
+                    EngineError::Unavailable(text)
                 } else {
-                    Error::Failed(text)
+                    EngineError::Failed(text)
                 }
             }
         }
@@ -127,14 +127,14 @@ impl From<Fault> for Error {
 
 /// A client of a server. Clones share connections.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(super) struct ClickHouseClient {
     client: Arc<Client>,
 }
 
-impl Server {
+impl ClickHouseClient {
     /// Takes the address `http(s)://user:password@host:port/…`. Does not connect yet.
-    pub(super) fn open(url: &str) -> Result<Server, Error> {
-        let wrong = |why: &str| Error::Failed(format!("the address of the history database {why}"));
+    pub(super) fn open(url: &str) -> Result<ClickHouseClient, EngineError> {
+        let wrong = |why: &str| EngineError::Failed(format!("the address of the history database {why}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
         if !matches!(scheme, "http" | "https") {
             return Err(wrong("is neither http nor https"));
@@ -180,34 +180,39 @@ impl Server {
         if !password.is_empty() {
             client = client.with_password(decoded(password)?);
         }
-        Ok(Server { client: Arc::new(client) })
+        Ok(ClickHouseClient { client: Arc::new(client) })
     }
 
     /// Runs a statement that answers no rows, without retrying.
-    pub(super) async fn run(&self, sql: &str) -> Result<(), Fault> {
-        within(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).execute().await?) }).await
+    pub(super) async fn run(&self, sql: &str) -> Result<(), StatementFailure> {
+        with_timeout(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).execute().await?) }).await
     }
 
     /// The rows of a query, without retrying.
-    pub(super) async fn rows_once<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, Fault> {
-        within(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).fetch_all::<T>().await?) }).await
+    pub(super) async fn rows_once<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, StatementFailure> {
+        with_timeout(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).fetch_all::<T>().await?) }).await
     }
 
     /// The rows of a query, retried after transient failures.
-    pub(super) async fn rows<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, Fault> {
+    pub(super) async fn rows<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, StatementFailure> {
         retry(|| self.rows_once(sql)).await
     }
 
     /// The only row of a query, retried after transient failures.
-    pub(super) async fn row<T: RowOwned + RowRead>(&self, sql: &str) -> Result<T, Fault> {
+    pub(super) async fn row<T: RowOwned + RowRead>(&self, sql: &str) -> Result<T, StatementFailure> {
         let rows = self.rows(sql).await?;
-        rows.into_iter().next().ok_or_else(|| Fault::Client("the answer has no row".to_owned()))
+        rows.into_iter().next().ok_or_else(|| StatementFailure::Client("the answer has no row".to_owned()))
     }
 
     /// Hands over each id of a query's answer as it arrives, without retrying. A million are too many to be kept, or to
     /// be decoded as rows.
-    pub(super) async fn ids(&self, sql: &str, query_id: &str, mut take: impl FnMut(Uuid)) -> Result<(), Fault> {
-        within(STATEMENT_TIMEOUT, async {
+    pub(super) async fn ids(
+        &self,
+        sql: &str,
+        query_id: &str,
+        mut take: impl FnMut(Uuid),
+    ) -> Result<(), StatementFailure> {
+        with_timeout(STATEMENT_TIMEOUT, async {
             let mut cursor = self.client.query_raw(sql).with_setting("query_id", query_id).fetch_bytes("RowBinary")?;
             let (mut id, mut length) = ([0; 16], 0);
             while let Some(piece) = cursor.next().await? {
@@ -235,12 +240,14 @@ impl Server {
 }
 
 /// Sends a piece of an insert.
-pub(super) async fn send(insert: &mut InsertFormatted, piece: Vec<u8>) -> Result<(), Fault> {
+pub(super) async fn send(insert: &mut InsertFormatted, piece: Vec<u8>) -> Result<(), StatementFailure> {
     Ok(insert.send(Bytes::from(piece)).await?)
 }
 
 /// Runs a statement, and retries it after transient failures, five times.
-pub(super) async fn retry<T, F: Future<Output = Result<T, Fault>>>(statement: impl Fn() -> F) -> Result<T, Fault> {
+pub(super) async fn retry<T, F: Future<Output = Result<T, StatementFailure>>>(
+    statement: impl Fn() -> F,
+) -> Result<T, StatementFailure> {
     for delay in RETRY_DELAYS {
         match statement().await {
             Err(fault) if fault.is_transient() => tokio::time::sleep(delay).await,
@@ -250,17 +257,20 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, Fault>>>(statement: im
     statement().await
 }
 
-/// What the work answers in time, else [`Fault::NoAnswer`].
-pub(super) async fn within<T>(timeout: Duration, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let late = |_| Err(Fault::NoAnswer(format!("no answer within {} s", timeout.as_secs())));
+/// What the work answers in time, else [`StatementFailure::NoAnswer`].
+pub(super) async fn with_timeout<T>(
+    timeout: Duration,
+    work: impl Future<Output = Result<T, StatementFailure>>,
+) -> Result<T, StatementFailure> {
+    let late = |_| Err(StatementFailure::NoAnswer(format!("no answer within {} s", timeout.as_secs())));
     tokio::time::timeout(timeout, work).await.unwrap_or_else(late)
 }
 
 /// TLS that trusts the system's root certificates, which are loaded only if it is needed.
-fn tls(is_needed: bool) -> Result<rustls::ClientConfig, Error> {
+fn tls(is_needed: bool) -> Result<rustls::ClientConfig, EngineError> {
     let roots = if is_needed { tls::roots() } else { Arc::new(rustls::RootCertStore::empty()) };
     if is_needed && roots.is_empty() {
-        return Err(Error::Failed("the system has no root certificates that can be read".to_owned()));
+        return Err(EngineError::Failed("the system has no root certificates that can be read".to_owned()));
     }
     Ok(tls::client(roots))
 }

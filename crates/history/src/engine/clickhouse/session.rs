@@ -10,8 +10,8 @@
 //! waits until none of its inserts is running. So a process that was suspended while another one took over can do no
 //! harm: the waiting times below decide when to take over, not whether that is safe. See docs/decisions/0006.
 
-use super::server::{Fault, RETRY_DELAYS, Server, UNKNOWN_TABLE, retry};
-use crate::engine::contract::Error;
+use super::server::{ClickHouseClient, RETRY_DELAYS, StatementFailure, UNKNOWN_TABLE, retry};
+use crate::engine::contract::EngineError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,14 @@ pub(super) fn create_first(database: &str) -> String {
 
 /// The sessions of one tenant.
 pub(super) struct Sessions {
-    pub(super) server: Server,
+    pub(super) server: ClickHouseClient,
     pub(super) database: String,
     /// The name of this process, which no other process has.
     pub(super) holder: Arc<str>,
 }
 
 /// A session that this process holds.
-pub(super) struct Session {
+pub(super) struct WriterSession {
     pub(super) number: u64,
     /// How many history events were stored when the session was opened.
     pub(super) history_rows: u64,
@@ -67,12 +67,14 @@ impl Snapshot {
 }
 
 impl Sessions {
-    pub(super) async fn snapshot(&self) -> Result<Snapshot, Fault> {
+    pub(super) async fn snapshot(&self) -> Result<Snapshot, StatementFailure> {
         let sql = format!("SELECT name, comment, total_rows FROM system.tables WHERE database = '{}'", self.database);
         let tables: Vec<(String, String, Option<u64>)> = self.server.rows(&sql).await?;
         let rows = |table: &str| {
             let found = tables.iter().find(|(name, ..)| name == table).and_then(|(.., rows)| *rows);
-            found.ok_or_else(|| Fault::Refused(UNKNOWN_TABLE, format!("{}.{table} does not exist", self.database)))
+            found.ok_or_else(|| {
+                StatementFailure::Refused(UNKNOWN_TABLE, format!("{}.{table} does not exist", self.database))
+            })
         };
         let (history_rows, system_rows) = (rows("history_events")?, rows("system_events")?);
         let numbered =
@@ -85,7 +87,7 @@ impl Sessions {
     /// Opens a session as soon as no other process holds one. `next` is the next number if no other process wrote since
     /// this one did. The future may be dropped at any point: a session that it leaves open is taken over at once by
     /// this process, and after [`TAKEOVER_IF_QUIET`] by others.
-    pub(super) async fn open(&self, mut next: Option<u64>) -> Result<Session, Error> {
+    pub(super) async fn open(&self, mut next: Option<u64>) -> Result<WriterSession, EngineError> {
         // The open session of another process, and since when it was seen.
         let mut watched: Option<(u64, Instant)> = None;
         let mut retry_delays = RETRY_DELAYS.iter();
@@ -136,47 +138,47 @@ impl Sessions {
             let mut snapshot = self.snapshot().await?;
             if snapshot.highest() != number {
                 // The number was chosen by outdated knowledge: other processes have opened sessions since.
-                self.drop(number).await?;
+                self.drop_session_table(number).await?;
                 continue;
             }
             snapshot.sessions.pop();
             let mut previous: Vec<u64> = snapshot.sessions.iter().map(|(number, _)| *number).collect();
             if snapshot.sessions.iter().any(|(_, comment)| comment != CLOSED) {
                 for number in previous.drain(..) {
-                    self.drop(number).await?;
+                    self.drop_session_table(number).await?;
                 }
                 self.end_inserts_except_of(number).await?;
                 snapshot = self.snapshot().await?;
             }
             let (history_rows, system_rows) = (snapshot.history_rows, snapshot.system_rows);
-            return Ok(Session { number, history_rows, system_rows, opened_at: Instant::now(), previous });
+            return Ok(WriterSession { number, history_rows, system_rows, opened_at: Instant::now(), previous });
         }
     }
 
     /// Closes a session, so that another one can be opened. All its inserts must have been answered. A session with an
     /// insert that was not answered is left open, so that the next session begins by waiting for that insert.
-    pub(super) async fn close(&self, session: Session) -> Result<(), Fault> {
+    pub(super) async fn close(&self, session: WriterSession) -> Result<(), StatementFailure> {
         let number = session.number;
         let close = format!("ALTER TABLE {}.writer_{number} MODIFY COMMENT '{CLOSED}'", self.database);
         retry(|| self.server.run(&close)).await?;
         for number in session.previous {
-            self.drop(number).await?;
+            self.drop_session_table(number).await?;
         }
         Ok(())
     }
 
-    async fn drop(&self, number: u64) -> Result<(), Fault> {
+    async fn drop_session_table(&self, number: u64) -> Result<(), StatementFailure> {
         let drop = format!("DROP TABLE IF EXISTS {}.writer_{number} SYNC", self.database);
         retry(|| self.server.run(&drop)).await
     }
 
     /// How many statements of sessions are running on the server, without those of the session `except`.
-    async fn running_statements(&self, except: Option<u64>) -> Result<u64, Fault> {
-        self.server.row(&format!("SELECT count() FROM system.processes WHERE {}", self.is_statement(except))).await
+    async fn running_statements(&self, except: Option<u64>) -> Result<u64, StatementFailure> {
+        self.server.row(&format!("SELECT count() FROM system.processes WHERE {}", self.session_condition(except))).await
     }
 
     /// The condition on `system.processes` that a statement is one of a session, but not of the session `except`.
-    fn is_statement(&self, except: Option<u64>) -> String {
+    fn session_condition(&self, except: Option<u64>) -> String {
         let but_not = |number| format!(" AND NOT startsWith(query_id, '{}')", self.query_id_prefix(number));
         format!("startsWith(query_id, '{}/'){}", self.database, except.map_or(String::new(), but_not))
     }
@@ -187,16 +189,16 @@ impl Sessions {
     }
 
     /// Kills the inserts of all sessions but one, and waits until none is running.
-    async fn end_inserts_except_of(&self, number: u64) -> Result<(), Error> {
+    async fn end_inserts_except_of(&self, number: u64) -> Result<(), EngineError> {
         let until = Instant::now() + MAX_KILL_TIME;
         while self.running_statements(Some(number)).await? > 0 {
             // Without the right to kill them it only takes longer, since the time of each insert is bounded.
-            let kill = format!("KILL QUERY WHERE {} ASYNC", self.is_statement(Some(number)));
+            let kill = format!("KILL QUERY WHERE {} ASYNC", self.session_condition(Some(number)));
             if let Err(fault) = self.server.run(&kill).await {
                 tracing::warn!(database = self.database, ?fault, "killing an insert of another process failed");
             }
             if Instant::now() > until {
-                return Err(Error::Unavailable("an insert of another process does not end".to_owned()));
+                return Err(EngineError::Unavailable("an insert of another process does not end".to_owned()));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

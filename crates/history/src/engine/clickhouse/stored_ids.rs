@@ -1,9 +1,9 @@
 //! Which ids a tenant's table holds, as far as this process knows, and how that is brought up to date.
 
 use super::known_ids::KnownIds;
-use super::server::{Fault, RETRY_DELAYS, retry};
-use super::session::{Session, Sessions};
-use super::tables::{self, Event};
+use super::server::{RETRY_DELAYS, StatementFailure, retry};
+use super::session::{Sessions, WriterSession};
+use super::tables::{self, EventTable};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -38,13 +38,13 @@ impl StoredIds {
     }
 
     /// Reads the ids of all sessions below a number, which are about so many.
-    pub(super) async fn load<E: Event>(
+    pub(super) async fn load<E: EventTable>(
         &mut self,
         sessions: &Sessions,
         below: u64,
         rows: u64,
         query_id_prefix: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), StatementFailure> {
         *self = StoredIds { below, ..StoredIds::default() };
         if KnownIds::bytes_for(rows) <= MAX_KNOWN_IDS_BYTES {
             let mut known = KnownIds::default();
@@ -59,12 +59,12 @@ impl StoredIds {
 
     /// Reads the ids that other processes stored before a session was opened, when the table had `rows` events. Events
     /// are only removed together with their tenant, so equal numbers of events are the same events.
-    pub(super) async fn catch_up<E: Event>(
+    pub(super) async fn catch_up<E: EventTable>(
         &mut self,
         sessions: &Sessions,
-        session: &Session,
+        session: &WriterSession,
         rows: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), StatementFailure> {
         if self.session == Some(session.number) {
             return Ok(());
         }
@@ -89,11 +89,11 @@ impl StoredIds {
     }
 
     /// Which of these ids are stored. Only ids that may be known are asked for.
-    pub(super) async fn stored_of<E: Event>(
+    pub(super) async fn stored_of<E: EventTable>(
         &self,
         sessions: &Sessions,
         ids: impl Iterator<Item = Uuid>,
-    ) -> Result<HashSet<Uuid>, Fault> {
+    ) -> Result<HashSet<Uuid>, StatementFailure> {
         let suspects: Vec<Uuid> = match &self.known {
             Some(known) => ids.filter(|id| known.may_contain(*id)).collect(),
             None => ids.collect(),
@@ -134,12 +134,12 @@ impl StoredIds {
 }
 
 /// Adds the ids of stored events that meet a condition; returns how many they are.
-async fn read_ids<E: Event>(
+async fn read_ids<E: EventTable>(
     sessions: &Sessions,
     known: &mut KnownIds,
     condition: &str,
     query_id_prefix: &str,
-) -> Result<u64, Fault> {
+) -> Result<u64, StatementFailure> {
     let sql = format!("SELECT event_id FROM {}.{} WHERE {condition}", sessions.database, E::TABLE);
     let mut delays = RETRY_DELAYS.iter();
     loop {

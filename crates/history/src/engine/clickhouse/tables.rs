@@ -1,7 +1,7 @@
 //! The tables of a tenant's events: their statements, and their rows as they are written and read.
 
 use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent};
-use crate::filter::{Column, Condition, Test};
+use crate::filter::{Condition, FilterColumn, Test};
 use clickhouse::Row;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -24,17 +24,17 @@ const SETTINGS: &str = "SETTINGS non_replicated_deduplication_window = 1000, fsy
 const FIXED_ROW_BYTES: usize = 50;
 
 /// An event as a row of its table.
-pub(super) trait Event: Send + Sync + 'static {
+pub(super) trait EventTable: Send + Sync + 'static {
     const TABLE: &'static str;
-    /// The columns without those of the insert, with their types, in the order of [`Event::write`].
+    /// The columns without those of the insert, with their types, in the order of [`EventTable::write`].
     const COLUMNS: &'static str;
-    /// The names of [`Event::COLUMNS`].
+    /// The names of [`EventTable::COLUMNS`].
     const NAMES: &'static str;
     /// The columns by which rows are ordered.
     const ORDER: &'static str;
     /// Skip indexes that only this table has.
     const INDEXES: &'static str;
-    /// The columns of [`Event::Read`].
+    /// The columns of [`EventTable::Read`].
     const READ: &'static str;
     type Read: clickhouse::RowOwned + clickhouse::RowRead + serde::de::DeserializeOwned;
     fn id(&self) -> Uuid;
@@ -45,7 +45,7 @@ pub(super) trait Event: Send + Sync + 'static {
 }
 
 /// The statement that makes the table of these events.
-pub(super) fn create<E: Event>(database: &str) -> String {
+pub(super) fn create<E: EventTable>(database: &str) -> String {
     let columns = E::COLUMNS
         .split(", ")
         .map(|column| match column.split_once(' ') {
@@ -62,7 +62,7 @@ pub(super) fn create<E: Event>(database: &str) -> String {
     )
 }
 
-impl Event for HistoryEvent {
+impl EventTable for HistoryEvent {
     const TABLE: &'static str = "history_events";
     const COLUMNS: &'static str = "event_id FixedString(16), event_datetime DateTime64(6), rank UInt8, \
         event_type UInt8, record_id Int64, source_id Int64, source_type UInt8, source_name Nullable(String), \
@@ -103,7 +103,7 @@ impl Event for HistoryEvent {
     }
 }
 
-impl Event for SystemEvent {
+impl EventTable for SystemEvent {
     const TABLE: &'static str = "system_events";
     const COLUMNS: &'static str = "event_id FixedString(16), event_datetime DateTime64(6), category UInt8, \
         event_type UInt8, source_id Int64, source_type UInt8, source_info String, source_ip String, event_data String";
@@ -211,15 +211,15 @@ pub(super) fn condition(conditions: &[Condition]) -> String {
         sql.push_str(if sql.is_empty() { " WHERE " } else { " AND " });
         sql.push_str(if *is_excluded { "NOT (" } else { "(" });
         let name = match column {
-            Column::RecordId => "record_id",
-            Column::EventType => "event_type",
-            Column::Category => "category",
-            Column::SourceType => "source_type",
-            Column::SourceId => "source_id",
-            Column::At => "event_datetime",
+            FilterColumn::RecordId => "record_id",
+            FilterColumn::EventType => "event_type",
+            FilterColumn::Category => "category",
+            FilterColumn::SourceType => "source_type",
+            FilterColumn::SourceId => "source_id",
+            FilterColumn::At => "event_datetime",
         };
         let value = |number: i64| match column {
-            Column::At => moment(number),
+            FilterColumn::At => datetime_sql(number),
             _ => format!("toInt64({number})"),
         };
         let written = match test {
@@ -240,7 +240,7 @@ pub(super) fn condition(conditions: &[Condition]) -> String {
 }
 
 /// A moment as SQL, of the type of its column.
-fn moment(micros: i64) -> String {
+fn datetime_sql(micros: i64) -> String {
     format!("fromUnixTimestamp64Micro(toInt64({micros}), 'UTC')")
 }
 

@@ -11,9 +11,9 @@
 //! A tenant is made by renaming `pending_ID` to `client_ID`. A tenant whose process died before that is removed by
 //! dropping `pending_ID`. Only one of both can succeed.
 
-use super::server::{Fault, Server, retry};
+use super::server::{ClickHouseClient, StatementFailure, retry};
 use super::{session, tables};
-use crate::engine::contract::{Error, Tenant};
+use crate::engine::contract::{EngineError, Tenant};
 use crate::event::{HistoryEvent, SystemEvent};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -38,7 +38,7 @@ struct Comment {
 
 /// The registry of tenants on a server.
 pub(super) struct Tenants {
-    pub(super) server: Server,
+    pub(super) server: ClickHouseClient,
     /// The database that holds the registry.
     pub(super) registry: String,
 }
@@ -50,7 +50,7 @@ pub(super) fn database(client_id: Uuid) -> String {
 
 impl Tenants {
     /// The id of the service to which these tenants belong; made when it is first asked for.
-    pub(super) async fn service_id(&self) -> Result<String, Error> {
+    pub(super) async fn service_id(&self) -> Result<String, EngineError> {
         if let Some(id) = self.comment(SERVICE).await? {
             return Ok(id);
         }
@@ -60,22 +60,22 @@ impl Tenants {
             Err(fault) if fault.already_exists() => {}
             made => made?,
         }
-        let missing = || Error::Unavailable("the id of the service is being made".to_owned());
+        let missing = || EngineError::Unavailable("the id of the service is being made".to_owned());
         self.comment(SERVICE).await?.ok_or_else(missing)
     }
 
     /// The tenant with a client id.
-    pub(super) async fn get(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    pub(super) async fn get(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         self.read("client", client_id).await
     }
 
-    async fn read(&self, state: &str, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    async fn read(&self, state: &str, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         let comment = self.comment(&format!("{state}_{}", client_id.simple())).await?;
         comment.map(|comment| parse(client_id, &comment)).transpose()
     }
 
     /// The tenant with a database name.
-    pub(super) async fn named(&self, database_name: &str) -> Result<Option<Tenant>, Error> {
+    pub(super) async fn find_by_name(&self, database_name: &str) -> Result<Option<Tenant>, EngineError> {
         let Some(id) = self.comment(&name_table(database_name)).await? else { return Ok(None) };
         match Uuid::try_parse(&id) {
             Ok(client_id) => self.get(client_id).await,
@@ -84,7 +84,7 @@ impl Tenants {
     }
 
     /// The first tenants behind a client id, or of all.
-    pub(super) async fn list(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, Error> {
+    pub(super) async fn list(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         let behind = behind.map_or_else(String::new, |id| id.simple().to_string());
         let sql = format!(
             "SELECT substring(name, length('client_') + 1) AS id, comment FROM system.tables \
@@ -96,7 +96,7 @@ impl Tenants {
         known.map(|(client_id, comment)| parse(client_id, comment)).collect()
     }
 
-    pub(super) async fn initialize(&self, tenant: &Tenant) -> Result<bool, Error> {
+    pub(super) async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
         let (registry, id) = (&self.registry, tenant.client_id.simple());
         self.run(&format!("CREATE DATABASE IF NOT EXISTS {registry}")).await?;
         self.sweep().await?;
@@ -105,7 +105,7 @@ impl Tenants {
             database_name: tenant.database_name.clone(),
             client_label: tenant.client_label.clone(),
         };
-        let comment = serde_json::to_vec(&comment).map_err(|error| Error::Failed(error.to_string()))?;
+        let comment = serde_json::to_vec(&comment).map_err(|error| EngineError::Failed(error.to_string()))?;
         match self.make(&format!("pending_{id}"), &hexadecimal(&comment)).await {
             // Made by this call, whose first answer was lost: no other tenant has this id.
             Err(fault) if fault.already_exists() => {}
@@ -114,7 +114,7 @@ impl Tenants {
         for (kind, table) in claims(tenant) {
             if !self.claim(kind, &table, tenant.client_id).await? {
                 // In this order: the name is released only when this tenant can no longer be completed.
-                self.drop(&format!("pending_{id}")).await?;
+                self.drop_table(&format!("pending_{id}")).await?;
                 if kind == "label" {
                     self.release("name", &name_table(&tenant.database_name), tenant.client_id).await?;
                 }
@@ -132,13 +132,13 @@ impl Tenants {
             // Either the first answer was lost, or another process removed a tenant that was pending for so long.
             Err(fault) if fault.is_missing() || fault.already_exists() => match self.get(tenant.client_id).await? {
                 Some(_) => Ok(true),
-                None => Err(Error::Unavailable("making the tenant took too long".to_owned())),
+                None => Err(EngineError::Unavailable("making the tenant took too long".to_owned())),
             },
             Err(fault) => Err(fault.into()),
         }
     }
 
-    pub(super) async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, Error> {
+    pub(super) async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         let (registry, id) = (&self.registry, client_id.simple());
         match self.run(&format!("RENAME TABLE {registry}.client_{id} TO {registry}.deleting_{id}")).await {
             Ok(()) => {}
@@ -148,16 +148,16 @@ impl Tenants {
         self.read("deleting", client_id).await
     }
 
-    pub(super) async fn delete(&self, tenant: &Tenant) -> Result<(), Error> {
+    pub(super) async fn delete(&self, tenant: &Tenant) -> Result<(), EngineError> {
         self.drop_database(tenant.client_id).await?;
         for (kind, table) in claims(tenant) {
             self.release(kind, &table, tenant.client_id).await?;
         }
-        Ok(self.drop(&format!("deleting_{}", tenant.client_id.simple())).await?)
+        Ok(self.drop_table(&format!("deleting_{}", tenant.client_id.simple())).await?)
     }
 
     /// Takes a name or label for a tenant, also from a tenant that was left behind; `false` if another one has it.
-    async fn claim(&self, kind: &str, table: &str, client_id: Uuid) -> Result<bool, Error> {
+    async fn claim(&self, kind: &str, table: &str, client_id: Uuid) -> Result<bool, EngineError> {
         for _ in 0..MAX_CLAIM_ATTEMPTS {
             match self.make(table, &client_id.simple().to_string()).await {
                 Ok(()) => return Ok(true),
@@ -176,7 +176,7 @@ impl Tenants {
             self.drop_database(owner).await?;
             self.release(kind, table, owner).await?;
         }
-        Err(Error::Unavailable("the name or label is being released".to_owned()))
+        Err(EngineError::Unavailable("the name or label is being released".to_owned()))
     }
 
     /// Whether a tenant exists or may still be completed; `false` is final.
@@ -184,17 +184,17 @@ impl Tenants {
     /// Its table is looked for in the order in which it is renamed, one name after the other, so that a renaming
     /// meanwhile cannot hide it. One query of `system.tables` could miss it, since the server lists the names first and
     /// reads the tables afterwards.
-    async fn is_alive(&self, client_id: Uuid) -> Result<bool, Error> {
+    async fn is_alive(&self, client_id: Uuid) -> Result<bool, EngineError> {
         let id = client_id.simple();
-        if self.exists(&format!("pending_{id}")).await? {
+        if self.has_table(&format!("pending_{id}")).await? {
             return self.is_pending(client_id).await;
         }
-        Ok(self.exists(&format!("client_{id}")).await? || self.exists(&format!("deleting_{id}")).await?)
+        Ok(self.has_table(&format!("client_{id}")).await? || self.has_table(&format!("deleting_{id}")).await?)
     }
 
     /// Whether a tenant that was pending a moment ago exists or may still be completed. One that was pending too long
     /// is removed.
-    async fn is_pending(&self, client_id: Uuid) -> Result<bool, Error> {
+    async fn is_pending(&self, client_id: Uuid) -> Result<bool, EngineError> {
         let (registry, id) = (&self.registry, client_id.simple());
         let sql = format!(
             "SELECT toUInt64(abs(dateDiff('second', metadata_modification_time, now()))) FROM system.tables \
@@ -207,17 +207,17 @@ impl Tenants {
         // If the table is missing, the tenant was completed in this moment, or removed by another process.
         match self.run(&format!("DROP TABLE {registry}.pending_{id} SYNC")).await {
             Ok(()) => Ok(false),
-            Err(fault) if fault.is_missing() => Ok(self.exists(&format!("client_{id}")).await?),
+            Err(fault) if fault.is_missing() => Ok(self.has_table(&format!("client_{id}")).await?),
             Err(fault) => Err(fault.into()),
         }
     }
 
-    async fn exists(&self, table: &str) -> Result<bool, Fault> {
+    async fn has_table(&self, table: &str) -> Result<bool, StatementFailure> {
         Ok(self.server.row::<u8>(&format!("EXISTS TABLE {}.{table}", self.registry)).await? == 1)
     }
 
     /// Releases a name or label that a tenant has taken; later calls change nothing.
-    async fn release(&self, kind: &str, table: &str, client_id: Uuid) -> Result<(), Fault> {
+    async fn release(&self, kind: &str, table: &str, client_id: Uuid) -> Result<(), StatementFailure> {
         let (registry, released) = (&self.registry, format!("gone_{kind}_{}", client_id.simple()));
         match self.run(&format!("RENAME TABLE {registry}.{table} TO {registry}.{released}")).await {
             Err(fault) if fault.is_missing() || fault.already_exists() => Ok(()),
@@ -226,7 +226,7 @@ impl Tenants {
     }
 
     /// Drops the tables of names and labels that were released long ago.
-    async fn sweep(&self) -> Result<(), Fault> {
+    async fn sweep(&self) -> Result<(), StatementFailure> {
         let sql = format!(
             "SELECT name, comment, toUInt64(abs(dateDiff('second', metadata_modification_time, now()))) \
              FROM system.tables WHERE database = '{}' AND startsWith(name, 'gone_')",
@@ -242,34 +242,34 @@ impl Tenants {
                     _ => {}
                 }
             } else if age > KEEP_RELEASED_SECONDS {
-                self.drop(&table).await?;
+                self.drop_table(&table).await?;
             }
         }
         Ok(())
     }
 
-    async fn comment(&self, table: &str) -> Result<Option<String>, Fault> {
+    async fn comment(&self, table: &str) -> Result<Option<String>, StatementFailure> {
         let registry = &self.registry;
         let sql = format!("SELECT comment FROM system.tables WHERE database = '{registry}' AND name = '{table}'");
         Ok(self.server.rows(&sql).await?.into_iter().next())
     }
 
-    async fn make(&self, table: &str, comment: &str) -> Result<(), Fault> {
+    async fn make(&self, table: &str, comment: &str) -> Result<(), StatementFailure> {
         let registry = &self.registry;
         self.run(&format!("CREATE TABLE {registry}.{table} (nothing UInt8) ENGINE = Null COMMENT '{comment}'")).await
     }
 
-    async fn drop(&self, table: &str) -> Result<(), Fault> {
+    async fn drop_table(&self, table: &str) -> Result<(), StatementFailure> {
         self.run(&format!("DROP TABLE IF EXISTS {}.{table} SYNC", self.registry)).await
     }
 
-    async fn drop_database(&self, client_id: Uuid) -> Result<(), Fault> {
+    async fn drop_database(&self, client_id: Uuid) -> Result<(), StatementFailure> {
         let database = database(client_id);
         let sizes = "max_table_size_to_drop = 0, max_partition_size_to_drop = 0";
         self.run(&format!("DROP DATABASE IF EXISTS {database} SYNC SETTINGS {sizes}")).await
     }
 
-    async fn run(&self, sql: &str) -> Result<(), Fault> {
+    async fn run(&self, sql: &str) -> Result<(), StatementFailure> {
         retry(|| self.server.run(sql)).await
     }
 }
@@ -290,11 +290,11 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The tenant that a table's comment describes.
-fn parse(client_id: Uuid, comment: &str) -> Result<Tenant, Error> {
+fn parse(client_id: Uuid, comment: &str) -> Result<Tenant, EngineError> {
     let digits = comment.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     let bytes: Option<Vec<u8>> = digits.collect();
     let found = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Comment { secret_hash, database_name, client_label } =
-        found.ok_or_else(|| Error::Failed(format!("the entry of tenant {client_id} cannot be read")))?;
+        found.ok_or_else(|| EngineError::Failed(format!("the entry of tenant {client_id} cannot be read")))?;
     Ok(Tenant { client_id, secret_hash, database_name, client_label })
 }

@@ -1,10 +1,10 @@
 //! The writer of a tenant's events: everything that waits in this process is written together, in sessions.
 
-use super::server::{Fault, RETRY_DELAYS, Server, send, within};
-use super::session::{SESSION_COLUMN, Session, Sessions, random_pause};
+use super::server::{ClickHouseClient, RETRY_DELAYS, StatementFailure, send, with_timeout};
+use super::session::{SESSION_COLUMN, Sessions, WriterSession, random_pause};
 use super::stored_ids::StoredIds;
-use super::tables::Event;
-use crate::engine::contract::Error;
+use super::tables::EventTable;
+use crate::engine::contract::EngineError;
 use crate::event::{HistoryEvent, SystemEvent};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,57 +29,57 @@ const MAX_GROUP_BYTES: usize = 32 << 20;
 const PIECE: usize = 256 << 10;
 
 /// Events of one request, which waits for its answer.
-pub(super) struct Job<E> {
+pub(super) struct WaitingEvents<E> {
     events: Vec<E>,
     deadline: Instant,
-    reply: oneshot::Sender<Result<u64, Error>>,
+    reply: oneshot::Sender<Result<u64, EngineError>>,
 }
 
 #[derive(Default)]
-pub(super) struct Queue {
-    history: Vec<Job<HistoryEvent>>,
-    system: Vec<Job<SystemEvent>>,
+pub(super) struct WriterQueue {
+    history: Vec<WaitingEvents<HistoryEvent>>,
+    system: Vec<WaitingEvents<SystemEvent>>,
     /// Whether a task works on the queue.
     is_served: bool,
 }
 
 /// Events for which there is a queue.
-pub(super) trait Queued: Event + Sized {
+pub(super) trait Queued: EventTable + Sized {
     /// The jobs with events of this kind.
-    fn jobs(queue: &mut Queue) -> &mut Vec<Job<Self>>;
+    fn jobs(queue: &mut WriterQueue) -> &mut Vec<WaitingEvents<Self>>;
     /// How many events of this kind were stored when a session was opened.
-    fn rows(session: &Session) -> u64;
+    fn rows(session: &WriterSession) -> u64;
 }
 
 impl Queued for HistoryEvent {
-    fn jobs(queue: &mut Queue) -> &mut Vec<Job<Self>> {
+    fn jobs(queue: &mut WriterQueue) -> &mut Vec<WaitingEvents<Self>> {
         &mut queue.history
     }
 
-    fn rows(session: &Session) -> u64 {
+    fn rows(session: &WriterSession) -> u64 {
         session.history_rows
     }
 }
 
 impl Queued for SystemEvent {
-    fn jobs(queue: &mut Queue) -> &mut Vec<Job<Self>> {
+    fn jobs(queue: &mut WriterQueue) -> &mut Vec<WaitingEvents<Self>> {
         &mut queue.system
     }
 
-    fn rows(session: &Session) -> u64 {
+    fn rows(session: &WriterSession) -> u64 {
         session.system_rows
     }
 }
 
 /// The writer of one tenant's events.
-pub(super) struct Writer {
+pub(super) struct TenantWriter {
     sessions: Sessions,
-    queue: Mutex<Queue>,
+    queue: Mutex<WriterQueue>,
     /// Told when a job is added to a queue that is served.
     wake: Notify,
     /// Whether sessions no longer wait for more events.
     is_closing: AtomicBool,
-    state: tokio::sync::Mutex<State>,
+    state: tokio::sync::Mutex<WriterState>,
     /// The memory that the known ids take, in bytes.
     pub(super) known_ids_bytes: AtomicUsize,
     /// When the writer was last used, in milliseconds since the engine was opened.
@@ -88,7 +88,7 @@ pub(super) struct Writer {
 
 /// What is kept from one session to the next.
 #[derive(Default)]
-struct State {
+struct WriterState {
     /// The number of the next session, if no other process opens one.
     next_session: Option<u64>,
     history_ids: StoredIds,
@@ -96,13 +96,13 @@ struct State {
 }
 
 /// Jobs that are written in one insert.
-struct Group<E> {
-    jobs: Vec<Job<E>>,
+struct InsertGroup<E> {
+    jobs: Vec<WaitingEvents<E>>,
     /// The insert of an earlier session, whose outcome is not known.
-    attempt: Option<Attempt>,
+    attempt: Option<InsertAttempt>,
 }
 
-struct Attempt {
+struct InsertAttempt {
     session: u64,
     batch: u32,
     /// How many events of each job are in the insert.
@@ -111,7 +111,7 @@ struct Attempt {
 
 /// What became of a group.
 #[derive(PartialEq)]
-enum Outcome {
+enum GroupOutcome {
     /// All jobs were answered.
     Done,
     /// All jobs were answered, but an insert of the session may still be running.
@@ -122,20 +122,20 @@ enum Outcome {
 
 /// Why a session did not come about.
 struct NoSession {
-    error: Error,
+    error: EngineError,
     /// Whether only the jobs fail whose deadline has passed.
     is_late: bool,
 }
 
-impl From<Error> for NoSession {
-    fn from(error: Error) -> NoSession {
+impl From<EngineError> for NoSession {
+    fn from(error: EngineError) -> NoSession {
         NoSession { error, is_late: false }
     }
 }
 
-impl Writer {
-    pub(super) fn new(server: Server, database: String, holder: Arc<str>) -> Writer {
-        Writer {
+impl TenantWriter {
+    pub(super) fn new(server: ClickHouseClient, database: String, holder: Arc<str>) -> TenantWriter {
+        TenantWriter {
             sessions: Sessions { server, database, holder },
             queue: Mutex::default(),
             wake: Notify::new(),
@@ -146,16 +146,16 @@ impl Writer {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, WriterQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores events whose ids differ from each other; returns how many were not stored before.
-    pub(super) async fn add<E: Queued>(self: &Arc<Self>, events: Vec<E>) -> Result<u64, Error> {
+    pub(super) async fn add<E: Queued>(self: &Arc<Self>, events: Vec<E>) -> Result<u64, EngineError> {
         let (reply, answer) = oneshot::channel();
         let is_served = {
             let mut queue = self.queue();
-            E::jobs(&mut queue).push(Job { events, deadline: Instant::now() + MAX_WAIT, reply });
+            E::jobs(&mut queue).push(WaitingEvents { events, deadline: Instant::now() + MAX_WAIT, reply });
             std::mem::replace(&mut queue.is_served, true)
         };
         if is_served {
@@ -165,7 +165,7 @@ impl Writer {
             let writer = self.clone();
             tokio::spawn(async move { writer.serve().await });
         }
-        answer.await.unwrap_or_else(|_| Err(Error::Unavailable("the service is being stopped".to_owned())))
+        answer.await.unwrap_or_else(|_| Err(EngineError::Unavailable("the service is being stopped".to_owned())))
     }
 
     /// Whether no job waits and no session is open.
@@ -219,9 +219,9 @@ impl Writer {
     /// session.
     async fn run_session(
         &self,
-        state: &mut State,
-        history: &mut Option<Group<HistoryEvent>>,
-        system: &mut Option<Group<SystemEvent>>,
+        state: &mut WriterState,
+        history: &mut Option<InsertGroup<HistoryEvent>>,
+        system: &mut Option<InsertGroup<SystemEvent>>,
     ) -> Result<(), NoSession> {
         let until = self.first_deadline(history, system);
         let opening = async {
@@ -230,15 +230,15 @@ impl Writer {
         };
         let Ok(opened) = tokio::time::timeout_at(until.into(), opening).await else {
             let error = "other processes do not stop writing, or the server does not answer";
-            return Err(NoSession { error: Error::Unavailable(error.to_owned()), is_late: true });
+            return Err(NoSession { error: EngineError::Unavailable(error.to_owned()), is_late: true });
         };
         let session = opened?;
         let mut batch = 0;
         let can_close = loop {
             {
                 let mut queue = self.queue();
-                fill(history, &mut queue);
-                fill(system, &mut queue);
+                form_group(history, &mut queue);
+                form_group(system, &mut queue);
             }
             if history.is_none() && system.is_none() {
                 if self.wait_for_more(&session).await {
@@ -251,7 +251,7 @@ impl Writer {
                 self.write(&session, batch, &mut state.system_ids, system),
             );
             batch += 1;
-            if outcomes != (Outcome::Done, Outcome::Done) {
+            if outcomes != (GroupOutcome::Done, GroupOutcome::Done) {
                 break false;
             }
             if session.opened_at.elapsed() > MAX_SESSION {
@@ -276,7 +276,7 @@ impl Writer {
     }
 
     /// Waits a little for events to write in the same session; whether there are any.
-    async fn wait_for_more(&self, session: &Session) -> bool {
+    async fn wait_for_more(&self, session: &WriterSession) -> bool {
         let until = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
         loop {
             if self.has_jobs() {
@@ -294,18 +294,22 @@ impl Writer {
         !queue.history.is_empty() || !queue.system.is_empty()
     }
 
-    fn first_deadline(&self, history: &Option<Group<HistoryEvent>>, system: &Option<Group<SystemEvent>>) -> Instant {
-        fn first<E>(group: &Option<Group<E>>, queue: &[Job<E>]) -> Option<Instant> {
+    fn first_deadline(
+        &self,
+        history: &Option<InsertGroup<HistoryEvent>>,
+        system: &Option<InsertGroup<SystemEvent>>,
+    ) -> Instant {
+        fn earliest_arrival<E>(group: &Option<InsertGroup<E>>, queue: &[WaitingEvents<E>]) -> Option<Instant> {
             group.iter().flat_map(|group| &group.jobs).chain(queue).map(|job| job.deadline).min()
         }
         let queue = self.queue();
-        let (history, system) = (first(history, &queue.history), first(system, &queue.system));
+        let (history, system) = (earliest_arrival(history, &queue.history), earliest_arrival(system, &queue.system));
         history.into_iter().chain(system).min().unwrap_or_else(|| Instant::now() + MAX_WAIT)
     }
 
     /// Reads the ids of a tenant that is new to this process. It happens before the session is opened, since it may
     /// take long; the events that are written meanwhile are read when the session is open.
-    async fn load_ids(&self, state: &mut State, has_history: bool, has_system: bool) -> Result<(), Error> {
+    async fn load_ids(&self, state: &mut WriterState, has_history: bool, has_system: bool) -> Result<(), EngineError> {
         let (history, system) = {
             let queue = self.queue();
             (has_history || !queue.history.is_empty(), has_system || !queue.system.is_empty())
@@ -329,12 +333,12 @@ impl Writer {
     /// Writes a group and answers its jobs, unless the session is lost.
     async fn write<E: Queued>(
         &self,
-        session: &Session,
+        session: &WriterSession,
         batch: u32,
         stored: &mut StoredIds,
-        waiting: &mut Option<Group<E>>,
-    ) -> Outcome {
-        let Some(mut group) = waiting.take() else { return Outcome::Done };
+        waiting: &mut Option<InsertGroup<E>>,
+    ) -> GroupOutcome {
+        let Some(mut group) = waiting.take() else { return GroupOutcome::Done };
         match self.write_group(session, batch, stored, &mut group).await {
             Ok((counts, outcome)) => {
                 for (job, count) in group.jobs.into_iter().zip(counts) {
@@ -345,12 +349,12 @@ impl Writer {
             Err(fault) if fault.is_missing() => {
                 // The session was taken over, or the tenant was deleted, which the next session finds out.
                 *waiting = Some(group);
-                Outcome::Lost
+                GroupOutcome::Lost
             }
             Err(fault) => {
                 // Even an insert that was refused may have been stored.
                 fail_group(&mut Some(group), |_| true, &fault.into());
-                Outcome::Doubtful
+                GroupOutcome::Doubtful
             }
         }
     }
@@ -358,19 +362,19 @@ impl Writer {
     /// Writes a group; returns how many events of each job are new, and the outcome.
     async fn write_group<E: Queued>(
         &self,
-        session: &Session,
+        session: &WriterSession,
         batch: u32,
         stored: &mut StoredIds,
-        group: &mut Group<E>,
-    ) -> Result<(Vec<u64>, Outcome), Fault> {
+        group: &mut InsertGroup<E>,
+    ) -> Result<(Vec<u64>, GroupOutcome), StatementFailure> {
         if let Some(attempt) = group.attempt.take() {
-            let Attempt { session, batch, counts } = attempt;
+            let InsertAttempt { session, batch, counts } = attempt;
             if self.is_stored::<E>(session, batch).await? {
-                return Ok((counts, Outcome::Done));
+                return Ok((counts, GroupOutcome::Done));
             }
         }
         stored.catch_up::<E>(&self.sessions, session, E::rows(session)).await?;
-        let ids = || group.jobs.iter().flat_map(|job| job.events.iter().map(Event::id));
+        let ids = || group.jobs.iter().flat_map(|job| job.events.iter().map(EventTable::id));
         let mut seen = stored.stored_of::<E>(&self.sessions, ids()).await?;
         // Of equal ids the first is new. Within one request they differ. An empty list means that all are new.
         let mut is_new = if group.jobs.len() == 1 && seen.is_empty() {
@@ -383,19 +387,19 @@ impl Writer {
         } else {
             let mut flags = is_new.iter();
             let mut count =
-                |job: &Job<E>| flags.by_ref().take(job.events.len()).filter(|is_new| **is_new).count() as u64;
+                |job: &WaitingEvents<E>| flags.by_ref().take(job.events.len()).filter(|is_new| **is_new).count() as u64;
             group.jobs.iter().map(&mut count).collect()
         };
         let total: u64 = counts.iter().sum();
         if total == 0 {
-            return Ok((counts, Outcome::Done));
+            return Ok((counts, GroupOutcome::Done));
         }
         if total == ids().count() as u64 {
             is_new.clear();
         }
-        group.attempt = Some(Attempt { session: session.number, batch, counts: counts.clone() });
+        group.attempt = Some(InsertAttempt { session: session.number, batch, counts: counts.clone() });
         let outcome = self.insert(session.number, batch, &group.jobs, &is_new).await?;
-        stored.add(new_events(&group.jobs, &is_new).map(Event::id), total);
+        stored.add(new_events(&group.jobs, &is_new).map(EventTable::id), total);
         Ok((counts, outcome))
     }
 
@@ -404,28 +408,28 @@ impl Writer {
     ///
     /// The server notes a token just before it stores the block. One that was killed in between takes the retry for a
     /// block that it has; so it is asked for it, and gets it with another token.
-    async fn insert<E: Event>(
+    async fn insert<E: EventTable>(
         &self,
         session: u64,
         batch: u32,
-        jobs: &[Job<E>],
+        jobs: &[WaitingEvents<E>],
         is_new: &[bool],
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<GroupOutcome, StatementFailure> {
         let mut token = Uuid::new_v4().to_string();
         let mut has_new_token = false;
         let mut delays = RETRY_DELAYS.iter();
-        let mut outcome = Outcome::Done;
+        let mut outcome = GroupOutcome::Done;
         loop {
             match self.insert_once(session, batch, jobs, is_new, &token).await {
                 Err(fault) if fault.is_transient() => match delays.next() {
                     Some(delay) => {
                         tracing::warn!(database = self.sessions.database, ?fault, "retrying an insert");
-                        outcome = Outcome::Doubtful;
+                        outcome = GroupOutcome::Doubtful;
                         tokio::time::sleep(*delay).await;
                     }
                     None => return Err(fault),
                 },
-                Ok(()) if outcome == Outcome::Doubtful && !has_new_token => {
+                Ok(()) if outcome == GroupOutcome::Doubtful && !has_new_token => {
                     if self.is_stored::<E>(session, batch).await? {
                         return Ok(outcome);
                     }
@@ -439,20 +443,20 @@ impl Writer {
     }
 
     /// Whether the events of a batch are stored: all of them are, or none.
-    async fn is_stored<E: Event>(&self, session: u64, batch: u32) -> Result<bool, Fault> {
+    async fn is_stored<E: EventTable>(&self, session: u64, batch: u32) -> Result<bool, StatementFailure> {
         let (database, table) = (&self.sessions.database, E::TABLE);
         let sql = format!("SELECT count() FROM {database}.{table} WHERE session = {session} AND batch = {batch}");
         Ok(self.sessions.server.row::<u64>(&sql).await? > 0)
     }
 
-    async fn insert_once<E: Event>(
+    async fn insert_once<E: EventTable>(
         &self,
         session: u64,
         batch: u32,
-        jobs: &[Job<E>],
+        jobs: &[WaitingEvents<E>],
         is_new: &[bool],
         token: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), StatementFailure> {
         let database = &self.sessions.database;
         let (table, names, columns) = (E::TABLE, E::NAMES, E::COLUMNS);
         let sql = format!(
@@ -473,7 +477,7 @@ impl Writer {
             ("min_insert_block_size_rows", "1000000"),
             ("min_insert_block_size_bytes", "500000000"),
         ];
-        within(INSERT_TIMEOUT, async {
+        with_timeout(INSERT_TIMEOUT, async {
             let mut insert = self.sessions.server.insert(sql, &settings);
             let mut piece = Vec::with_capacity(PIECE + 4096);
             for event in new_events(jobs, is_new) {
@@ -493,29 +497,29 @@ impl Writer {
 }
 
 /// The events that are new: those with `true` at their place, or all if the list is empty.
-fn new_events<'a, E>(jobs: &'a [Job<E>], is_new: &'a [bool]) -> impl Iterator<Item = &'a E> {
+fn new_events<'a, E>(jobs: &'a [WaitingEvents<E>], is_new: &'a [bool]) -> impl Iterator<Item = &'a E> {
     let events = jobs.iter().flat_map(|job| &job.events).enumerate();
     events.filter(|(at, _)| is_new.get(*at) != Some(&false)).map(|(_, event)| event)
 }
 
 /// Makes a group of the jobs that wait, up to the size of one insert, unless there is a group to be written again.
-fn fill<E: Queued>(group: &mut Option<Group<E>>, queue: &mut Queue) {
+fn form_group<E: Queued>(group: &mut Option<InsertGroup<E>>, queue: &mut WriterQueue) {
     let waiting = E::jobs(queue);
     if group.is_some() || waiting.is_empty() {
         return;
     }
     let (mut events, mut bytes) = (0, 0);
-    let fits = |job: &Job<E>| {
+    let fits = |job: &WaitingEvents<E>| {
         events += job.events.len();
-        bytes += job.events.iter().map(Event::size).sum::<usize>();
+        bytes += job.events.iter().map(EventTable::size).sum::<usize>();
         events <= MAX_GROUP_EVENTS && bytes <= MAX_GROUP_BYTES
     };
     let count = waiting.iter().map(fits).take_while(|fits| *fits).count().max(1);
-    *group = Some(Group { jobs: waiting.drain(..count).collect(), attempt: None });
+    *group = Some(InsertGroup { jobs: waiting.drain(..count).collect(), attempt: None });
 }
 
 /// Answers a whole group with an error, if one of its jobs fails by its deadline.
-fn fail_group<E>(group: &mut Option<Group<E>>, fails: impl Fn(Instant) -> bool, error: &Error) {
+fn fail_group<E>(group: &mut Option<InsertGroup<E>>, fails: impl Fn(Instant) -> bool, error: &EngineError) {
     let failed = group.take_if(|group| group.jobs.iter().any(|job| fails(job.deadline)));
     for job in failed.into_iter().flat_map(|group| group.jobs) {
         let _ = job.reply.send(Err(error.clone()));
@@ -523,7 +527,7 @@ fn fail_group<E>(group: &mut Option<Group<E>>, fails: impl Fn(Instant) -> bool, 
 }
 
 /// Answers the waiting jobs with an error that fail by their deadlines.
-fn fail_waiting<E>(waiting: &mut Vec<Job<E>>, fails: impl Fn(Instant) -> bool, error: &Error) {
+fn fail_waiting<E>(waiting: &mut Vec<WaitingEvents<E>>, fails: impl Fn(Instant) -> bool, error: &EngineError) {
     for job in waiting.extract_if(.., |job| fails(job.deadline)) {
         let _ = job.reply.send(Err(error.clone()));
     }

@@ -28,7 +28,7 @@ async fn an_address_binds_its_account_once_for_an_issuer() {
     sign_in(&server, &forger).await.ok();
     // The address was given to somebody else at the provider.
     forger.state().claims = json!({"sub": "subject-2"});
-    sign_in(&server, &forger).await.is(401, refused());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await.2, "not_vouched");
 }
 
@@ -37,11 +37,11 @@ async fn the_address_of_a_super_admin_or_a_service_binds_nothing() {
     for account_type in ["super_admin", "service_internal", "service_external", "one_time_completion"] {
         let forger = Forger::start().await;
         let issuer = Some(forger.issuer_setting());
-        let server = Server::with(|config| config.identity.sso_provider_b_issuer = issuer).await;
+        let server = TestServer::start_with(|config| config.identity.sso_provider_b_issuer = issuer).await;
         configure(&server.admin().await, json!({"auto_create_user": true})).await;
         ann(&server, account_type).await;
         let reply = sign_in(&server, &forger).await;
-        assert_eq!(reply, (401, refused()), "{account_type}");
+        assert_eq!(reply, (401, refusal_body()), "{account_type}");
         assert_eq!(reply.header("www-authenticate"), "JWT");
     }
 }
@@ -50,7 +50,7 @@ async fn the_address_of_a_super_admin_or_a_service_binds_nothing() {
 async fn nobody_unknown_comes_in_without_auto_create_user() {
     let (server, forger, _) = with_forger(json!({})).await;
     forger.state().claims = json!({"email": "new@example.com"});
-    sign_in(&server, &forger).await.is(401, refused());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("unknown_account")));
 }
 
@@ -90,7 +90,7 @@ async fn an_account_is_made_with_the_roles_of_the_configuration() {
     assert_eq!(api.get(&format!("/api/users/{}/", evil.id)).await["account_type"], "full");
     for address in ["not an address", "a\u{0}b@example.com", &format!("{}@example.com", "a".repeat(100))] {
         forger.state().claims = json!({"sub": "odd", "email": address});
-        sign_in(&server, &forger).await.is(401, refused());
+        sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     }
 }
 
@@ -100,7 +100,7 @@ async fn the_limit_of_the_type_holds() {
     let limit = |conn: &mut store::Conn| {
         conn.exec(&store::Sql::new("INSERT INTO limits(name, value) VALUES ('users_internal', 2)"))
     };
-    server.build.db.write::<u64, store::Error>(limit).await.unwrap();
+    server.build.db.write::<u64, store::StoreError>(limit).await.unwrap();
     let people = (0..6).map(|n| {
         let (client, forger) = (server.anonymous(), forger.clone());
         async move {
@@ -144,7 +144,7 @@ async fn accounts_that_may_not_sign_in_get_the_same_401() {
     let path = format!("/api/users/{ann}/");
     let expect = async |event: i64, reason: &str| {
         let reply = sign_in(&server, &forger).await;
-        reply.is(401, refused());
+        reply.expect_reply(401, refusal_body());
         assert_eq!(last_event(&server).await, (event, ann, json!(reason)));
     };
     api.post(&format!("{path}deactivate/"), json!({})).await.ok();
@@ -156,7 +156,7 @@ async fn accounts_that_may_not_sign_in_get_the_same_401() {
     // A lock stops passwords and nothing else.
     sign_in(&server, &forger).await.ok();
     assert_eq!(api.get(&path).await["status"], "locked");
-    server.anonymous().login("ann@example.com", PASSWORD).await.is(401, refused());
+    server.anonymous().login("ann@example.com", PASSWORD).await.expect_reply(401, refusal_body());
     api.post(&format!("{path}unlock/"), json!({})).await.ok();
     api.patch(&path, json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["10.0.0.0/8"]})).await.ok();
     expect(3, "address_not_allowed").await;
@@ -165,14 +165,14 @@ async fn accounts_that_may_not_sign_in_get_the_same_401() {
     expect(5, "single_sign_on").await;
     api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
     sign_in(&server, &forger).await.ok();
-    server.anonymous().login("ann@example.com", PASSWORD).await.is(401, refused());
+    server.anonymous().login("ann@example.com", PASSWORD).await.expect_reply(401, refusal_body());
     // An identity that an address has bound is no way in for a super admin.
     api.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
     api.patch(&path, json!({"account_type": "super_admin"})).await.ok();
     expect(3, "not_linked").await;
-    api.delete(&path).await.is_empty();
+    api.delete(&path).await.expect_empty();
     let reply = sign_in(&server, &forger).await;
-    reply.is(401, refused());
+    reply.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("unknown_account")));
 }
 
@@ -181,37 +181,41 @@ async fn an_account_that_is_anonymized_loses_its_identities() {
     let (server, forger, api) = with_forger(json!({})).await;
     let ann = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
     api.post(&format!("/api/users/{}/anonymize/", ann.id), json!({})).await.ok();
-    sign_in(&server, &forger).await.is(401, refused());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     let left = |conn: &mut store::Conn| {
-        conn.one(&store::Sql::new("SELECT count(*) FROM single_sign_on_identities"), |row| row.int(0))
+        conn.query_one(&store::Sql::new("SELECT count(*) FROM single_sign_on_identities"), |row| row.int(0))
     };
-    assert_eq!(server.build.db.read::<i64, store::Error>(left).await.unwrap(), 0);
+    assert_eq!(server.build.db.read::<i64, store::StoreError>(left).await.unwrap(), 0);
 }
 
 /// Links an identity to whoever calls.
-pub async fn link(client: &Client, forger: &Forger) -> Reply {
-    let begun = begun(&client.post("/api/single-sign-on/1/link/", json!({})).await);
+pub async fn link(client: &ApiClient, forger: &Forger) -> Reply {
+    let begun = started_sign_in(&client.post("/api/single-sign-on/1/link/", json!({})).await);
     come_back(&client.anonymous(), &begun, &forger.authorize(&begun.address)).await
 }
 
 #[tokio::test]
 async fn a_super_admin_comes_in_by_linking_while_signed_in() {
     let (server, forger, api) = with_forger(json!({})).await;
-    server.anonymous().post("/api/single-sign-on/1/link/", json!({})).await.is(401, message::unauthenticated());
+    server
+        .anonymous()
+        .post("/api/single-sign-on/1/link/", json!({}))
+        .await
+        .expect_reply(401, message::unauthenticated());
     forger.state().claims = json!({"sub": "root", "email": "someone@elsewhere.example", "email_verified": false});
-    sign_in(&server, &forger).await.is(401, refused());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     let linked = server.anonymous().with_pair(ADMIN, &link(&api, &forger).await.ok());
     assert_eq!(linked.id, api.id);
     assert_eq!(server.anonymous().with_pair(ADMIN, &sign_in(&server, &forger).await.ok()).id, api.id);
     link(&api, &forger).await.ok();
     // What is somebody's is nobody else's.
     let ann = server.sign_in("ann@example.com", PASSWORD).await;
-    link(&ann, &forger).await.is(400, failed());
+    link(&ann, &forger).await.expect_reply(400, failure_body());
     // A link that was begun ends with the session.
     forger.state().claims = json!({"sub": "late"});
-    let begun = begun(&ann.post("/api/single-sign-on/1/link/", json!({})).await);
-    ann.post("/api/auth/logout/", json!({"refresh_token": ann.refresh_token})).await.is_empty();
-    come_back(&server.anonymous(), &begun, &forger.authorize(&begun.address)).await.is(400, failed());
+    let begun = started_sign_in(&ann.post("/api/single-sign-on/1/link/", json!({})).await);
+    ann.post("/api/auth/logout/", json!({"refresh_token": ann.refresh_token})).await.expect_empty();
+    come_back(&server.anonymous(), &begun, &forger.authorize(&begun.address)).await.expect_reply(400, failure_body());
 }
 
 #[tokio::test]
@@ -220,8 +224,8 @@ async fn linking_where_only_passwords_are_taken_binds_without_a_session() {
     api.patch("/api/security/", json!({"authentication_method": {"internal": "password"}})).await.ok();
     let ann = server.sign_in("ann@example.com", PASSWORD).await;
     forger.state().claims = json!({"sub": "ann", "email": null});
-    link(&ann, &forger).await.is_empty();
-    sign_in(&server, &forger).await.is(401, refused());
+    link(&ann, &forger).await.expect_empty();
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     api.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
     assert_eq!(server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok()).id, ann.id);
 }
@@ -241,7 +245,7 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     api.patch("/api/security/", only_sso.clone()).await.refuses(no_way.clone());
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     api.patch("/api/security/", only_sso).await.ok();
-    server.anonymous().login(ADMIN, PASSWORD).await.is(401, refused());
+    server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(401, refusal_body());
     // The configuration that lets them in stays as long as it is needed.
     let locked_out = message::detail("Super admins could no longer sign in.");
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.refuses(locked_out.clone());
@@ -259,7 +263,7 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     api.delete("/api/users/1/").await.refuses(locked_out.clone());
     api.patch("/api/users/1/", json!({"account_type": "full"})).await.refuses(locked_out);
     api.patch("/api/security/", json!({"authentication_method": {"super_admin": "any"}})).await.ok();
-    api.delete("/api/single-sign-on/1/").await.is_empty();
+    api.delete("/api/single-sign-on/1/").await.expect_empty();
 }
 
 #[tokio::test]
@@ -338,8 +342,8 @@ async fn a_new_username_ends_the_identities_that_an_address_bound() {
     let ann = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
     let path = format!("/api/users/{}/", ann.id);
     api.patch(&path, json!({"username": "ann.new@example.com"})).await.ok();
-    ann.get("/api/users/me/").await.is(401, message::bad_token());
-    sign_in(&server, &forger).await.is(401, refused());
+    ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("unknown_account")));
     // Her provider knows the new address, too.
     forger.state().claims = json!({"email": "ann.new@example.com"});
@@ -352,7 +356,7 @@ async fn a_new_username_ends_the_identities_that_an_address_bound() {
     editor.patch(&own, json!({"username": "editor@example.com"})).await.ok();
     assert_eq!(server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok()).id, editor.id);
     api.patch(&own, json!({"username": "editor.new@example.com"})).await.ok();
-    sign_in(&server, &forger).await.is(401, refused());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
 }
 
 #[tokio::test]

@@ -4,18 +4,18 @@ use super::*;
 
 const TOKEN: &str = "/api/auth/browser/token/";
 
-fn browser(server: &Server) -> Client {
+fn browser(server: &TestServer) -> ApiClient {
     server.anonymous().with_header("accept", "text/html")
 }
 
 /// A sign-in that was begun on the page.
-async fn begin_on_page(browser: &Client, more: &[(&str, &str)]) -> Begun {
+async fn begin_on_page(browser: &ApiClient, more: &[(&str, &str)]) -> SignInRedirect {
     let form = [&[("id", "1")], more].concat();
     let page = browser.call("POST", "/sign-in/single-sign-on/").form(&form).send().await;
     assert_eq!(page.status, 200, "{page:?}");
     let address = page.text.split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
     let cookie = page.header("set-cookie").split(';').next().unwrap().to_owned();
-    Begun { query: parameters(&address), cookie, address }
+    SignInRedirect { query: parameters(&address), cookie, address }
 }
 
 /// The cookies that an answer sets.
@@ -25,13 +25,13 @@ fn cookies(reply: &Reply) -> Vec<&str> {
 
 /// The browser with the cookie of its session, which an answer sets.
 #[track_caller]
-fn with_session(browser: &Client, reply: &Reply) -> Client {
+fn with_session(browser: &ApiClient, reply: &Reply) -> ApiClient {
     let all = cookies(reply);
     let cookie = all.iter().find(|cookie| cookie.starts_with("__Host-chancery=")).unwrap_or_else(|| panic!("{all:?}"));
     browser.with_header("cookie", cookie.split(';').next().unwrap())
 }
 
-async fn token(browser: &Client) -> Reply {
+async fn token(browser: &ApiClient) -> Reply {
     browser.call("POST", TOKEN).send().await
 }
 
@@ -82,7 +82,7 @@ async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
 async fn a_separate_front_end_does_not_take_over_what_began_on_the_page() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         config.identity.sso_provider_b_issuer = issuer;
         config.sign_in_url = Some("https://front.example/".to_owned());
     })
@@ -112,10 +112,10 @@ async fn a_session_of_a_provider_ends_with_its_configuration_and_its_method() {
         let session = with_session(&browser, &come_back(&browser, &begun, &forger.authorize(&begun.address)).await);
         let access = token(&session).await.ok()["access_token"].as_str().unwrap().to_owned();
         api.patch(path, closed).await.ok();
-        token(&session).await.is(401, message::bad_token());
+        token(&session).await.expect_reply(401, message::bad_token());
         api.patch(path, open).await.ok();
-        token(&session).await.is(401, message::bad_token());
-        session.with_token(&access).get("/api/users/me/").await.is(401, message::bad_token());
+        token(&session).await.expect_reply(401, message::bad_token());
+        session.with_token(&access).get("/api/users/me/").await.expect_reply(401, message::bad_token());
     }
 }
 
@@ -142,28 +142,28 @@ async fn linking_leads_back_with_a_new_session_in_the_place_of_the_former() {
     let path = "/api/single-sign-on/1/link/";
     api.post(path, json!({"return_to": 1})).await.refuses(json!({"return_to": ["Not a valid string."]}));
 
-    let begun = begun(&api.post(path, json!({"return_to": "/console/me"})).await);
+    let begun = started_sign_in(&api.post(path, json!({"return_to": "/console/me"})).await);
     // A browser does not send the cookie of the session with what comes from the provider.
     let failed = come_back(&browser, &begun, "wrong").await;
     assert!(failed.status == 400 && failed.text.contains("<a href=\"/console/me\">Back</a>"), "{failed:?}");
     token(&first).await.ok();
 
-    let begun = super::begun(&api.post(path, json!({"return_to": "/console/me"})).await);
+    let begun = super::started_sign_in(&api.post(path, json!({"return_to": "/console/me"})).await);
     let reply = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
     assert_eq!((reply.status, reply.header("location")), (303, "/console/me"));
     assert!(cookies(&reply)[0].contains("Max-Age=604800"), "it is kept, as the former one: {:?}", cookies(&reply));
     let second = with_session(&browser, &reply);
     let access = token(&second).await.ok()["access_token"].as_str().unwrap().to_owned();
-    token(&first).await.is(401, message::bad_token());
+    token(&first).await.expect_reply(401, message::bad_token());
     assert_eq!(server.anonymous().with_token(&access).get("/api/users/me/sessions/").await["total_count"], 1);
     // Without a way back, the answer is the pair.
     let api = server.anonymous().with_token(&access);
     for body in [json!({}), json!({"return_to": null})] {
-        let begun = super::begun(&api.post(path, body).await);
+        let begun = super::started_sign_in(&api.post(path, body).await);
         assert_eq!(come_back(&browser, &begun, &forger.authorize(&begun.address)).await.ok()["expires_in"], 900);
     }
     // Elsewhere it leads nowhere.
-    let begun = super::begun(&api.post(path, json!({"return_to": "https://evil.example/"})).await);
+    let begun = super::started_sign_in(&api.post(path, json!({"return_to": "https://evil.example/"})).await);
     assert_eq!(come_back(&browser, &begun, &forger.authorize(&begun.address)).await.header("location"), "/console/");
 }
 
@@ -176,7 +176,7 @@ async fn who_may_not_sign_in_at_a_provider_links_and_goes_on_with_his_session() 
     let session = with_session(&browser, &browser.call("POST", "/sign-in/").form(&form).send().await);
     let access = token(&session).await.ok()["access_token"].as_str().unwrap().to_owned();
     let ann = server.anonymous().with_token(&access);
-    let begun = begun(&ann.post("/api/single-sign-on/1/link/", json!({"return_to": "/console/me"})).await);
+    let begun = started_sign_in(&ann.post("/api/single-sign-on/1/link/", json!({"return_to": "/console/me"})).await);
     let reply = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
     assert_eq!((reply.status, reply.header("location"), cookies(&reply).len()), (303, "/console/me", 1));
     token(&session).await.ok();
@@ -192,10 +192,10 @@ async fn signing_out_goes_on_at_the_provider() {
     let reply = session.post("/api/auth/browser/logout/", json!({"single_sign_on": true})).await;
     let logout_url = reply.ok()["logout_url"].as_str().unwrap().to_owned();
     assert!(cookies(&reply)[0].starts_with("__Host-chancery=; Path=/; Max-Age=0"), "{:?}", reply.headers);
-    token(&session).await.is(401, message::bad_token());
+    token(&session).await.expect_reply(401, message::bad_token());
     let there = browser.get(logout_url.strip_prefix("https://a.example").unwrap()).await;
     assert!(there.header("location").starts_with(&format!("{}/end?", forger.issuer())), "{:?}", there.headers);
-    session.with_token(&access).get("/api/users/me/").await.is(401, message::bad_token());
+    session.with_token(&access).get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn a_sign_in_ends_the_session_that_the_browser_had() {
     // Browsers do not send the cookie of a session with what another site leads to, as the callback.
     let begun = begin_on_page(&before, &[]).await;
     let after = with_session(&browser, &come_back(&browser, &begun, &forger.authorize(&begun.address)).await);
-    token(&before).await.is(401, message::bad_token());
+    token(&before).await.expect_reply(401, message::bad_token());
     token(&after).await.ok();
 }
 

@@ -3,10 +3,10 @@
 use super::*;
 
 /// A server with the machine's clock whose `provider_a` is the certified provider.
-pub async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) -> (Server, OpenIdProvider) {
+pub async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) -> (TestServer, OpenIdProvider) {
     let provider = OpenIdProvider::start(claims_in_token);
     let issuer = Some(provider.issuer_setting());
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         (config.identity.sso_provider_a_issuer, config.clock) = (issuer, Clock::system());
         config.sign_in_url = sign_in_url.map(str::to_owned);
     })
@@ -17,10 +17,10 @@ pub async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) ->
 }
 
 /// Signs in at the certified provider with a fresh browser, up to the address that it is sent back to.
-async fn at_provider(server: &Server, person: &str) -> (Browser, String) {
+async fn sign_in_at_provider(server: &TestServer, person: &str) -> (Browser, String) {
     let mut browser = Browser::new(server);
     let reply = server.anonymous().post(LOGIN, json!({"id": 1})).await;
-    browser.keep(&reply);
+    browser.store_all_cookies(&reply);
     let back = browser.sign_in_at_provider(reply.ok()["redirect_uri"].as_str().unwrap(), person).await;
     (browser, back)
 }
@@ -29,14 +29,14 @@ async fn at_provider(server: &Server, person: &str) -> (Browser, String) {
 async fn the_certified_provider_signs_somebody_in() {
     for claims_in_token in [true, false] {
         let (server, provider) = with_certified(claims_in_token, None).await;
-        let (mut browser, back) = at_provider(&server, "s1,ann@example.com,true").await;
+        let (mut browser, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
         assert_eq!(parameters(&back)["iss"], provider.issuer());
         let ann = server.anonymous().with_pair("", &browser.open(&back, None).await.ok());
         assert_eq!(ann.get("/api/users/me/").await["username"], "ann@example.com");
         assert_eq!(browser.cookies_of_build(), 0);
-        browser.open(&back, None).await.is(400, failed());
+        browser.open(&back, None).await.expect_reply(400, failure_body());
         // Somebody new, with names.
-        let (mut browser, back) = at_provider(&server, "s2,nina@example.com,true").await;
+        let (mut browser, back) = sign_in_at_provider(&server, "s2,nina@example.com,true").await;
         let nina = server.anonymous().with_pair("", &browser.open(&back, None).await.ok());
         let me = nina.get("/api/users/me/").await.ok();
         assert_eq!((&me["first_name"], &me["last_name"]), (&json!("Nina"), &json!("Example")));
@@ -44,34 +44,34 @@ async fn the_certified_provider_signs_somebody_in() {
         for person in
             ["s3,bob@example.com,false", "s4,admin@example.com,true", "s5,admin@example.com,false,ann@example.com"]
         {
-            let (mut browser, back) = at_provider(&server, person).await;
-            browser.open(&back, None).await.is(401, refused());
+            let (mut browser, back) = sign_in_at_provider(&server, person).await;
+            browser.open(&back, None).await.expect_reply(401, refusal_body());
         }
         // Another browser has no cookie.
-        let (_, back) = at_provider(&server, "s1,ann@example.com,true").await;
-        Browser::new(&server).open(&back, None).await.is(400, failed());
+        let (_, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
+        Browser::new(&server).open(&back, None).await.expect_reply(400, failure_body());
     }
 }
 
 #[tokio::test]
 async fn the_certified_provider_takes_a_code_once_and_only_with_its_verifier() {
     let (server, _provider) = with_certified(true, None).await;
-    let (mut browser, back) = at_provider(&server, "s1,ann@example.com,true").await;
+    let (mut browser, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
     let code = parameters(&back)["code"].clone();
     // The code of one sign-in in the callback of another: state and cookie are right, the verifier is not.
-    let (mut other, mine) = at_provider(&server, "s9,eve@example.com,true").await;
+    let (mut other, mine) = sign_in_at_provider(&server, "s9,eve@example.com,true").await;
     let mixed = mine.replace(&parameters(&mine)["code"], &code);
-    other.open(&mixed, None).await.is(400, failed());
+    other.open(&mixed, None).await.expect_reply(400, failure_body());
     browser.open(&back, None).await.ok();
-    let (mut other, mine) = at_provider(&server, "s1,ann@example.com,true").await;
-    other.open(&mine.replace(&parameters(&mine)["code"], &code), None).await.is(400, failed());
+    let (mut other, mine) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
+    other.open(&mine.replace(&parameters(&mine)["code"], &code), None).await.expect_reply(400, failure_body());
 }
 
 #[tokio::test]
 async fn the_certified_provider_may_change_its_key() {
     let (server, provider) = with_certified(true, None).await;
     for _ in 0..2 {
-        let (mut browser, back) = at_provider(&server, "s1,ann@example.com,true").await;
+        let (mut browser, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
         browser.open(&back, None).await.ok();
         provider.rotate().await;
     }
@@ -80,7 +80,7 @@ async fn the_certified_provider_may_change_its_key() {
 #[tokio::test]
 async fn a_front_end_with_the_certified_provider_from_ticket_to_logout() {
     let (server, provider) = with_certified(true, Some("https://front.example/sign-in")).await;
-    let (mut browser, back) = at_provider(&server, "s1,ann@example.com,true").await;
+    let (mut browser, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
     let reply = browser.open(&back, None).await;
     assert_eq!(reply.status, 302);
     let ticket = parameters(reply.header("location"))["ticket"].clone();
@@ -93,5 +93,5 @@ async fn a_front_end_with_the_certified_provider_from_ticket_to_logout() {
     // The provider knows the client and the address to come back to, and asks whether to go.
     let asked = browser.open(there.header("location"), None).await;
     assert_eq!(asked.status, 200, "{asked:?}");
-    ann.get("/api/users/me/").await.is(401, message::bad_token());
+    ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }

@@ -19,20 +19,20 @@ async fn an_identity_tells_its_issuer_and_how_it_came_about() {
     let (server, forger, api) = with_forger(json!({})).await;
     let ann = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     let mut identity = bound(&forger);
-    ann.get(OWN).await.is(200, page(json!([identity])));
+    ann.get(OWN).await.expect_reply(200, page(json!([identity])));
     // She links it herself.
     link(&ann, &forger).await.ok();
     identity["is_linked"] = json!(true);
-    ann.get(OWN).await.is(200, page(json!([identity])));
-    api.get(OWN).await.is(200, page(json!([])));
-    api.get(&format!("/api/users/{}/identities/", ann.id)).await.is(200, page(json!([identity])));
+    ann.get(OWN).await.expect_reply(200, page(json!([identity])));
+    api.get(OWN).await.expect_reply(200, page(json!([])));
+    api.get(&format!("/api/users/{}/identities/", ann.id)).await.expect_reply(200, page(json!([identity])));
     // A disabled configuration is still the one.
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
-    ann.get(OWN).await.is(200, page(json!([identity])));
+    ann.get(OWN).await.expect_reply(200, page(json!([identity])));
     let elsewhere = json!({"tenant_id": "other", "client_secret": CLIENT_SECRET});
     api.patch("/api/single-sign-on/1/", elsewhere).await.ok();
     identity["single_sign_on"] = Value::Null;
-    ann.get(OWN).await.is(200, page(json!([identity])));
+    ann.get(OWN).await.expect_reply(200, page(json!([identity])));
 }
 
 #[tokio::test]
@@ -40,15 +40,15 @@ async fn who_deletes_an_own_identity_ends_what_began_with_it() {
     let (server, forger, api) = with_forger(json!({})).await;
     let by_provider = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     let by_password = server.sign_in("ann@example.com", PASSWORD).await;
-    api.delete("/api/users/me/identities/1/").await.is(404, message::not_found());
+    api.delete("/api/users/me/identities/1/").await.expect_reply(404, message::not_found());
 
-    by_password.delete("/api/users/me/identities/1/").await.is_empty();
+    by_password.delete("/api/users/me/identities/1/").await.expect_empty();
 
-    by_password.get(OWN).await.is(200, page(json!([])));
-    by_provider.get("/api/users/me/").await.is(401, message::bad_token());
+    by_password.get(OWN).await.expect_reply(200, page(json!([])));
+    by_provider.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     let refresh = json!({"refresh_token": by_provider.refresh_token});
-    by_provider.post("/api/auth/refresh/", refresh).await.is(401, message::bad_token());
-    by_password.delete("/api/users/me/identities/1/").await.is(404, message::not_found());
+    by_provider.post("/api/auth/refresh/", refresh).await.expect_reply(401, message::bad_token());
+    by_password.delete("/api/users/me/identities/1/").await.expect_reply(404, message::not_found());
     let entry = api.get("/api/administration/log/?resource=identities").await.ok()["results"][0].take();
     assert_eq!(entry["by"]["username"], "ann@example.com");
     assert_eq!(
@@ -64,8 +64,8 @@ async fn who_deletes_an_own_identity_ends_what_began_with_it() {
 async fn the_session_that_deletes_its_own_identity_ends_too() {
     let (server, forger, _) = with_forger(json!({})).await;
     let ann = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
-    ann.delete("/api/users/me/identities/1/").await.is_empty();
-    ann.get("/api/users/me/").await.is(401, message::bad_token());
+    ann.delete("/api/users/me/identities/1/").await.expect_empty();
+    ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
@@ -76,13 +76,13 @@ async fn what_began_with_another_identity_goes_on() {
     let sql = "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) \
                VALUES ('https://former.example', 'ann', $1, 1, 0)";
     let sql = store::Sql::new(sql).arg(here.id);
-    server.build.db.write::<_, store::Error>(move |conn| conn.exec(&sql)).await.unwrap();
+    server.build.db.write::<_, store::StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
     assert_eq!(here.get(OWN).await.column("single_sign_on"), [json!({"id": 1, "name": "Company"}), Value::Null]);
 
-    api.delete(&format!("/api/users/{}/identities/2/", here.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/identities/2/", here.id)).await.expect_empty();
 
     here.get("/api/users/me/").await.ok();
-    here.delete("/api/users/me/identities/2/").await.is(404, message::not_found());
+    here.delete("/api/users/me/identities/2/").await.expect_reply(404, message::not_found());
 }
 
 #[tokio::test]
@@ -91,26 +91,26 @@ async fn identities_of_others_are_for_those_who_hold_as_much() {
     let ann = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     let path = format!("/api/users/{}/identities/", ann.id);
     let editor = server.with_role(json!({"users": ["edit"]})).await;
-    editor.get(&path).await.is(200, page(json!([bound(&forger)])));
-    editor.get("/api/users/999/identities/").await.is(404, message::not_found());
-    editor.delete("/api/users/999/identities/1/").await.is(404, message::not_found());
+    editor.get(&path).await.expect_reply(200, page(json!([bound(&forger)])));
+    editor.get("/api/users/999/identities/").await.expect_reply(404, message::not_found());
+    editor.delete("/api/users/999/identities/1/").await.expect_reply(404, message::not_found());
     // Who may list and view alone may not.
     let viewer = server.with_role(json!({"users": ["view"]})).await;
-    viewer.get(&path).await.is(403, message::forbidden());
-    viewer.delete(&format!("{path}1/")).await.is(403, message::forbidden());
+    viewer.get(&path).await.expect_reply(403, message::forbidden());
+    viewer.delete(&format!("{path}1/")).await.expect_reply(403, message::forbidden());
     // A super admin holds more than the editor, and so does somebody with another role, or with a group of his own.
-    editor.get("/api/users/1/identities/").await.is(403, message::forbidden());
+    editor.get("/api/users/1/identities/").await.expect_reply(403, message::forbidden());
     let other = server.with_role(json!({"roles": ["edit"]})).await;
-    editor.get(&format!("/api/users/{}/identities/", other.id)).await.is(403, message::forbidden());
+    editor.get(&format!("/api/users/{}/identities/", other.id)).await.expect_reply(403, message::forbidden());
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
     let owners = format!("/api/user-groups/{group}/owners/users/");
-    api.post(&owners, json!([ann.id])).await.created();
-    editor.get(&path).await.is(403, message::forbidden());
-    editor.delete(&format!("{path}1/")).await.is(403, message::forbidden());
-    api.call("DELETE", &owners).json(&json!([ann.id])).send().await.is_empty();
+    api.post(&owners, json!([ann.id])).await.expect_created();
+    editor.get(&path).await.expect_reply(403, message::forbidden());
+    editor.delete(&format!("{path}1/")).await.expect_reply(403, message::forbidden());
+    api.call("DELETE", &owners).json(&json!([ann.id])).send().await.expect_empty();
 
-    editor.delete(&format!("{path}1/")).await.is_empty();
-    ann.get("/api/users/me/").await.is(401, message::bad_token());
+    editor.delete(&format!("{path}1/")).await.expect_empty();
+    ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
@@ -125,5 +125,5 @@ async fn super_admins_keep_their_last_way_in() {
     }
     assert_eq!(api.get(OWN).await.ids(), [1]);
     api.patch("/api/security/", json!({"authentication_method": {"super_admin": "any"}})).await.ok();
-    api.delete("/api/users/me/identities/1/").await.is_empty();
+    api.delete("/api/users/me/identities/1/").await.expect_empty();
 }

@@ -10,41 +10,41 @@ mod tokens;
 mod trial;
 mod vouching;
 
-use crate::Server;
+use crate::TestServer;
 use crate::message;
 use kit::account_type::AccountType;
 use serde_json::{Value, json};
 use testkit::{
-    ADMIN, Browser, CLIENT_ID, CLIENT_SECRET, Client, Forger, HOUR, MINUTE, OpenIdProvider, PASSWORD, Reply, SECOND,
+    ADMIN, ApiClient, Browser, CLIENT_ID, CLIENT_SECRET, Forger, HOUR, MINUTE, OpenIdProvider, PASSWORD, Reply, SECOND,
     TENANT_ID, parameters,
 };
 use web::clock::Clock;
 
 const LOGIN: &str = "/api/single-sign-on/login/";
 
-fn failed() -> Value {
+fn failure_body() -> Value {
     message::detail("Sign-in failed.")
 }
 
-fn refused() -> Value {
+fn refusal_body() -> Value {
     message::detail("Unable to sign in with the credentials given.")
 }
 
 /// The configuration 1, with these fields too.
-async fn configure(api: &Client, fields: Value) {
+async fn configure(api: &ApiClient, fields: Value) {
     let mut body = json!({
         "name": "Company", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "tenant_id": TENANT_ID,
         "provider": "provider_b", "is_enabled": true,
     });
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    api.post("/api/single-sign-on/", body).await.created();
+    api.post("/api/single-sign-on/", body).await.expect_created();
 }
 
 /// A server whose `provider_b` is a forger, with the configuration 1 and the internal user `ann@example.com`.
-async fn with_forger(fields: Value) -> (Server, Forger, Client) {
+async fn with_forger(fields: Value) -> (TestServer, Forger, ApiClient) {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         (config.identity.sso_provider_a_issuer, config.identity.sso_provider_b_issuer) = (issuer.clone(), issuer);
     })
     .await;
@@ -55,12 +55,12 @@ async fn with_forger(fields: Value) -> (Server, Forger, Client) {
 }
 
 /// `ann@example.com`, active.
-async fn ann(server: &Server, account_type: &str) {
+async fn ann(server: &TestServer, account_type: &str) {
     let made = identity::builds::create_user(
         &server.app,
         &server.build,
         "ann@example.com",
-        AccountType::of(account_type).unwrap(),
+        AccountType::parse(account_type).unwrap(),
         PASSWORD,
     )
     .await;
@@ -68,37 +68,37 @@ async fn ann(server: &Server, account_type: &str) {
 }
 
 /// A sign-in that was begun.
-struct Begun {
+struct SignInRedirect {
     address: String,
     cookie: String,
     query: std::collections::HashMap<String, String>,
 }
 
-fn begun(reply: &Reply) -> Begun {
+fn started_sign_in(reply: &Reply) -> SignInRedirect {
     let address = reply.ok()["redirect_uri"].as_str().unwrap().to_owned();
     let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
-    Begun { query: parameters(&address), address, cookie }
+    SignInRedirect { query: parameters(&address), address, cookie }
 }
 
-async fn begin(client: &Client) -> Begun {
-    begun(&client.post(LOGIN, json!({"id": 1})).await)
+async fn begin(client: &ApiClient) -> SignInRedirect {
+    started_sign_in(&client.post(LOGIN, json!({"id": 1})).await)
 }
 
 /// The callback as the provider makes a browser call it.
-async fn come_back(client: &Client, begun: &Begun, code: &str) -> Reply {
+async fn come_back(client: &ApiClient, begun: &SignInRedirect, code: &str) -> Reply {
     let path = format!("/api/single-sign-on/1/callback/?code={code}&state={}", begun.query["state"]);
     client.call("GET", &path).header("cookie", &begun.cookie).send().await
 }
 
 /// A whole sign-in at a forger.
-async fn sign_in(server: &Server, forger: &Forger) -> Reply {
+async fn sign_in(server: &TestServer, forger: &Forger) -> Reply {
     let client = server.anonymous();
     let begun = begin(&client).await;
     come_back(&client, &begun, &forger.authorize(&begun.address)).await
 }
 
 /// What the last event was.
-async fn last_event(server: &Server) -> (i64, i64, Value) {
+async fn last_event(server: &TestServer) -> (i64, i64, Value) {
     let events = testkit::events(server).await;
     let last = events.last().unwrap();
     (last.event_type, last.source_id, last.data["reason"].clone())
@@ -108,7 +108,7 @@ async fn last_event(server: &Server) -> (i64, i64, Value) {
 async fn the_authorization_address_has_everything_and_the_cookie_binds_the_browser() {
     let (server, forger, _) = with_forger(json!({})).await;
     let reply = server.anonymous().post(LOGIN, json!({"id": 1})).await;
-    let begun = begun(&reply);
+    let begun = started_sign_in(&reply);
     assert!(
         begun.address.starts_with(&format!("{}/authorize?tenant=1&response_type=code&", forger.issuer())),
         "{}",
@@ -137,14 +137,14 @@ async fn the_authorization_address_has_everything_and_the_cookie_binds_the_brows
 async fn over_plain_http_the_cookie_is_not_marked_secure() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         config.identity.sso_provider_b_issuer = issuer;
         config.base_url = "http://chancery.example:8000".to_owned();
     })
     .await;
     configure(&server.admin().await, json!({})).await;
     let reply = server.anonymous().post(LOGIN, json!({"id": 1})).await;
-    assert_eq!(begun(&reply).query["redirect_uri"], "http://a.example:8000/api/single-sign-on/1/callback/");
+    assert_eq!(started_sign_in(&reply).query["redirect_uri"], "http://a.example:8000/api/single-sign-on/1/callback/");
     assert!(reply.header("set-cookie").ends_with("; SameSite=Lax"), "{}", reply.header("set-cookie"));
 }
 
@@ -152,7 +152,7 @@ async fn over_plain_http_the_cookie_is_not_marked_secure() {
 async fn what_may_be_begun() {
     let (server, forger, api) = with_forger(json!({})).await;
     let anonymous = server.anonymous();
-    anonymous.get(LOGIN).await.is(200, json!([{"id": 1, "name": "Company"}]));
+    anonymous.get(LOGIN).await.expect_reply(200, json!([{"id": 1, "name": "Company"}]));
     for (body, errors) in [
         (json!({}), json!({"id": ["This field is required."]})),
         (json!({"id": null}), json!({"id": ["This field may not be null."]})),
@@ -167,10 +167,10 @@ async fn what_may_be_begun() {
         anonymous.post(LOGIN, body).await.refuses(errors);
     }
     forger.state().discovery = json!({"issuer": "https://elsewhere.example"});
-    anonymous.post(LOGIN, json!({"id": 1})).await.refuses(failed());
+    anonymous.post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
     // It is left alone for some seconds, then asked again.
     forger.state().discovery = json!({});
-    anonymous.post(LOGIN, json!({"id": 1})).await.refuses(failed());
+    anonymous.post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
     assert_eq!(forger.state().calls["/.well-known/openid-configuration"], 1);
     server.advance(5 * SECOND);
     anonymous.post(LOGIN, json!({"id": 1})).await.ok();
@@ -188,15 +188,15 @@ async fn what_may_be_begun() {
     api.post("/api/single-sign-on/1/link/", json!({}))
         .await
         .refuses(message::detail("Single sign-on configuration is disabled."));
-    api.post("/api/single-sign-on/2/link/", json!({})).await.is(404, message::not_found());
-    anonymous.get(LOGIN).await.is(200, json!([]));
+    api.post("/api/single-sign-on/2/link/", json!({})).await.expect_reply(404, message::not_found());
+    anonymous.get(LOGIN).await.expect_reply(200, json!([]));
 }
 
 #[tokio::test]
 async fn a_provider_without_an_issuer_cannot_be_signed_in_with() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     configure(&server.admin().await, json!({})).await;
-    server.anonymous().post(LOGIN, json!({"id": 1})).await.refuses(failed());
+    server.anonymous().post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
 }
 
 #[tokio::test]
@@ -230,11 +230,11 @@ async fn a_code_is_exchanged_once() {
     let reply = come_back(&client, &first, &code).await;
     reply.ok();
     assert!(reply.header("set-cookie").contains("; Max-Age=0; "), "{}", reply.header("set-cookie"));
-    come_back(&client, &first, &code).await.is(400, failed());
+    come_back(&client, &first, &code).await.expect_reply(400, failure_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("state")));
     // The code with another state: the verifier is another, too.
     let second = begin(&client).await;
-    come_back(&client, &second, &code).await.is(400, failed());
+    come_back(&client, &second, &code).await.expect_reply(400, failure_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("provider")));
 }
 
@@ -262,9 +262,9 @@ async fn the_state_must_be_of_this_browser_this_configuration_and_this_hour() {
         (2, state, &begun.cookie),
         (3, state, &begun.cookie),
     ] {
-        callback(id, state, cookie).await.is(400, failed());
+        callback(id, state, cookie).await.expect_reply(400, failure_body());
     }
-    client.get("/api/single-sign-on/1/callback/").await.is(400, failed());
+    client.get("/api/single-sign-on/1/callback/").await.expect_reply(400, failure_body());
     assert!(!forger.state().calls.contains_key("/token"), "no code goes out");
     // Two tabs do not disturb each other: both cookies come along.
     let both = format!("{}; {}; theme=dark", other.cookie, begun.cookie);
@@ -272,12 +272,12 @@ async fn the_state_must_be_of_this_browser_this_configuration_and_this_hour() {
 
     let late = begin(&client).await;
     server.advance(10 * MINUTE);
-    come_back(&client, &late, &forger.authorize(&late.address)).await.is(400, failed());
+    come_back(&client, &late, &forger.authorize(&late.address)).await.expect_reply(400, failure_body());
     // The cookie of one build is nothing in another.
     let build = server.build("b.example").await;
     configure(&build.admin().await, json!({})).await;
     let begun = begin(&client).await;
-    come_back(&build.anonymous(), &begun, &forger.authorize(&begun.address)).await.is(400, failed());
+    come_back(&build.anonymous(), &begun, &forger.authorize(&begun.address)).await.expect_reply(400, failure_body());
 }
 
 #[tokio::test]
@@ -289,21 +289,21 @@ async fn errors_of_the_provider_end_in_400() {
         let path = format!("/api/single-sign-on/1/callback/?state={}&{rest}", begun.query["state"]);
         client.call("GET", &path).header("cookie", &begun.cookie).send().await
     };
-    callback("error=access_denied").await.is(400, failed());
-    callback("code=made-up").await.is(400, failed());
-    callback("").await.is(400, failed());
-    callback("code=x&iss=https://elsewhere.example").await.is(400, failed());
+    callback("error=access_denied").await.expect_reply(400, failure_body());
+    callback("code=made-up").await.expect_reply(400, failure_body());
+    callback("").await.expect_reply(400, failure_body());
+    callback("code=x&iss=https://elsewhere.example").await.expect_reply(400, failure_body());
     // A wrong secret.
     let begun = begin(&client).await;
     let code = forger.authorize(&begun.address);
     api.patch("/api/single-sign-on/1/", json!({"client_secret": "wrong"})).await.ok();
-    come_back(&client, &begun, &code).await.is(400, failed());
+    come_back(&client, &begun, &code).await.expect_reply(400, failure_body());
     // Disabled meanwhile.
     api.patch("/api/single-sign-on/1/", json!({"client_secret": CLIENT_SECRET})).await.ok();
     let begun = begin(&client).await;
     let code = forger.authorize(&begun.address);
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
-    come_back(&client, &begun, &code).await.is(400, failed());
+    come_back(&client, &begun, &code).await.expect_reply(400, failure_body());
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     sign_in(&server, &forger).await.ok();
 }

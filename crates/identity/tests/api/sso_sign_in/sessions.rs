@@ -9,7 +9,7 @@ async fn a_session_begun_elsewhere_is_not_asked_to_change_a_password() {
     server.advance(testkit::DAY);
     forger.state().now += 86_400;
     let by_password = server.sign_in("ann@example.com", PASSWORD).await;
-    by_password.get("/api/users/me/").await.is(403, message::detail("Password change required."));
+    by_password.get("/api/users/me/").await.expect_reply(403, message::detail("Password change required."));
     let elsewhere = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
     elsewhere.get("/api/users/me/").await.ok();
 }
@@ -28,29 +28,29 @@ async fn a_refresh_asks_again_whether_the_session_could_still_begin() {
     ] {
         let body = json!({"refresh_token": session.refresh_token});
         api.patch(path, closed.clone()).await.ok();
-        session.post("/api/auth/refresh/", body.clone()).await.is(401, message::bad_token());
+        session.post("/api/auth/refresh/", body.clone()).await.expect_reply(401, message::bad_token());
         // The session is over: what opens again opens for a new sign-in.
         api.patch(path, open).await.ok();
-        session.post("/api/auth/refresh/", body).await.is(401, message::bad_token());
-        session.get("/api/users/me/").await.is(401, message::bad_token());
+        session.post("/api/auth/refresh/", body).await.expect_reply(401, message::bad_token());
+        session.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     }
     // The other way to sign in is no concern of a session.
     let (by_provider, by_password) = (elsewhere().await, here().await);
     api.patch(methods, method("sso")).await.ok();
     let pair = by_provider.post("/api/auth/refresh/", json!({"refresh_token": by_provider.refresh_token})).await.ok();
     api.patch(methods, method("password")).await.ok();
-    api.delete(path).await.is_empty();
+    api.delete(path).await.expect_empty();
     by_password.post("/api/auth/refresh/", json!({"refresh_token": by_password.refresh_token})).await.ok();
     api.patch(methods, method("any")).await.ok();
     let gone = json!({"refresh_token": pair["refresh_token"]});
-    server.anonymous().post("/api/auth/refresh/", gone).await.is(401, message::bad_token());
+    server.anonymous().post("/api/auth/refresh/", gone).await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
 async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| {
+    let server = TestServer::start_with(|config| {
         config.identity.sso_provider_b_issuer = issuer;
         config.sign_in_url = Some("https://{build}.front.example/sign-in".to_owned());
     })
@@ -80,7 +80,7 @@ async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     let api = server.admin().await;
     let disabled = again().await;
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
-    client.post("/api/auth/ticket/", disabled).await.is(401, refused());
+    client.post("/api/auth/ticket/", disabled).await.expect_reply(401, refusal_body());
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     let renamed = again().await;
     for username in ["ann.new@example.com", "ann@example.com"] {
@@ -89,7 +89,7 @@ async fn a_front_end_gets_a_ticket_that_is_exchanged_once() {
     client.post("/api/auth/ticket/", renamed).await.refuses(json!({"ticket": ["Invalid token."]}));
     let inactive = again().await;
     api.post(&format!("/api/users/{}/deactivate/", ann.id), json!({})).await.ok();
-    client.post("/api/auth/ticket/", inactive).await.is(401, refused());
+    client.post("/api/auth/ticket/", inactive).await.expect_reply(401, refusal_body());
 
     for failing in [sign_in(&server, &forger).await, client.get("/api/single-sign-on/1/callback/?state=x").await] {
         assert_eq!(failing.status, 302);
@@ -120,19 +120,19 @@ async fn leaving_ends_the_session_here_and_then_the_one_there() {
     assert!(there.starts_with(&format!("{}/end?", forger.issuer())), "{there}");
     assert_eq!(parameters(there)["client_id"], CLIENT_ID);
     assert_eq!(parameters(there)["post_logout_redirect_uri"], "https://a.example/api/single-sign-on/1/logout/");
-    ann.get("/api/users/me/").await.is(401, message::bad_token());
+    ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     client.get(path).await.refuses(json!({"ticket": ["Invalid token."]}));
     // Where the provider sends the browser back to.
     let back = client.get("/api/single-sign-on/1/logout/").await;
     assert_eq!((back.status, back.header("location")), (302, "https://a.example/sign-in/"));
     // A session begun with a password, or an unknown one, just ends.
     let by_password = server.sign_in("ann@example.com", PASSWORD).await;
-    client.post("/api/auth/logout/", body(&by_password.refresh_token, json!(true))).await.is_empty();
-    by_password.get("/api/users/me/").await.is(401, message::bad_token());
-    client.post("/api/auth/logout/", body("unknown", json!(true))).await.is_empty();
+    client.post("/api/auth/logout/", body(&by_password.refresh_token, json!(true))).await.expect_empty();
+    by_password.get("/api/users/me/").await.expect_reply(401, message::bad_token());
+    client.post("/api/auth/logout/", body("unknown", json!(true))).await.expect_empty();
     let again = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
-    client.post("/api/auth/logout/", body(&again.refresh_token, json!(false))).await.is_empty();
-    again.get("/api/users/me/").await.is(401, message::bad_token());
+    client.post("/api/auth/logout/", body(&again.refresh_token, json!(false))).await.expect_empty();
+    again.get("/api/users/me/").await.expect_reply(401, message::bad_token());
 }
 
 #[tokio::test]
@@ -151,9 +151,10 @@ async fn a_provider_without_an_end_session_endpoint_ends_the_way_at_the_sign_in_
 async fn failing_sign_ins_are_bounded_by_address() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server =
-        Server::with(|config| (config.identity.sso_provider_b_issuer, config.identity.address_attempts) = (issuer, 3))
-            .await;
+    let server = TestServer::start_with(|config| {
+        (config.identity.sso_provider_b_issuer, config.identity.address_attempts) = (issuer, 3)
+    })
+    .await;
     configure(&server.admin().await, json!({})).await;
     let client = server.anonymous();
     let begun = begin(&client).await;
@@ -162,17 +163,17 @@ async fn failing_sign_ins_are_bounded_by_address() {
         client
             .get(&format!("/api/single-sign-on/1/callback/?state={}&code=y", begun.query["state"]))
             .await
-            .is(400, failed());
+            .expect_reply(400, failure_body());
     }
     assert_eq!(testkit::events(&server).await.len(), 1, "but the sign-in of the super admin");
     for _ in 0..3 {
         let begun = begin(&client).await;
-        come_back(&client, &begun, "y").await.is(400, failed());
+        come_back(&client, &begun, "y").await.expect_reply(400, failure_body());
     }
-    client.get("/api/single-sign-on/1/callback/?state=x&code=y").await.is(400, failed());
+    client.get("/api/single-sign-on/1/callback/?state=x&code=y").await.expect_reply(400, failure_body());
     let too_many = message::detail("Too many requests.");
-    come_back(&client, &begun, "y").await.is(429, too_many.clone());
-    server.anonymous().post(LOGIN, json!({"id": 1})).await.is(429, too_many);
+    come_back(&client, &begun, "y").await.expect_reply(429, too_many.clone());
+    server.anonymous().post(LOGIN, json!({"id": 1})).await.expect_reply(429, too_many);
 }
 
 #[tokio::test]
@@ -187,7 +188,7 @@ async fn the_page_offers_what_is_enabled_and_works_without_scripts() {
     assert_eq!(start.status, 200);
     let address = start.text.split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
     let cookie = start.header("set-cookie").split(';').next().unwrap().to_owned();
-    let begun = Begun { query: parameters(&address), cookie, address };
+    let begun = SignInRedirect { query: parameters(&address), cookie, address };
     let done = come_back(&client, &begun, &forger.authorize(&begun.address)).await;
     assert!(done.status == 200 && done.text.contains("<textarea") && done.text.contains("Signed in"), "{done:?}");
     let wrong = come_back(&client, &begun, "x").await;
@@ -207,7 +208,7 @@ async fn a_sign_in_that_began_on_the_page_ends_in_a_page_when_the_address_has_fa
     let start = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", "1")]).send().await;
     let address = start.text.split("href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
     let cookie = start.header("set-cookie").split(';').next().unwrap().to_owned();
-    let begun = Begun { query: parameters(&address), cookie, address };
+    let begun = SignInRedirect { query: parameters(&address), cookie, address };
     let code = forger.authorize(&begun.address);
     for _ in 0..100 {
         client.login("nobody@example.com", "wrong").await.expect(401);

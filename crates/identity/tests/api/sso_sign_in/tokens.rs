@@ -14,13 +14,13 @@ async fn a_discovery_document_must_be_whole_small_and_where_it_is_said_to_be() {
     ] {
         let (server, forger, _) = with_forger(json!({})).await;
         break_it(&forger);
-        server.anonymous().post(LOGIN, json!({"id": 1})).await.refuses(failed());
+        server.anonymous().post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
     }
     // A redirect is not followed.
     let (server, forger, _) = with_forger(json!({})).await;
     let other = Forger::start().await;
     forger.state().redirects_to = Some(other.issuer());
-    server.anonymous().post(LOGIN, json!({"id": 1})).await.refuses(failed());
+    server.anonymous().post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
     assert!(other.state().calls.is_empty());
 }
 
@@ -54,7 +54,7 @@ async fn a_token_that_is_wrong_in_any_way_is_no_way_in() {
     ] {
         forger.state().claims = claims.clone();
         let reply = sign_in(&server, &forger).await;
-        assert_eq!(reply, (400, failed()), "{claims}");
+        assert_eq!(reply, (400, failure_body()), "{claims}");
     }
     // Clocks may disagree by a minute.
     for claims in [
@@ -76,12 +76,12 @@ async fn a_token_that_is_wrong_in_any_way_is_no_way_in() {
         json!({"crit": ["exp"]}),
     ] {
         forger.state().header = header.clone();
-        assert_eq!(sign_in(&server, &forger).await, (400, failed()), "{header}");
+        assert_eq!(sign_in(&server, &forger).await, (400, failure_body()), "{header}");
     }
     forger.state().header = json!({});
     for secret in [CLIENT_SECRET, ""] {
         forger.state().hmac = Some(secret.to_owned());
-        assert_eq!(sign_in(&server, &forger).await, (400, failed()), "{secret:?}");
+        assert_eq!(sign_in(&server, &forger).await, (400, failure_body()), "{secret:?}");
     }
     forger.state().hmac = None;
     sign_in(&server, &forger).await.ok();
@@ -101,15 +101,15 @@ async fn keys_are_kept_and_fetched_anew_for_an_unknown_one_once_a_minute() {
     // The old key no longer signs, and a forger does not make us fetch again and again.
     forger.state().signs_with = 0;
     for _ in 0..3 {
-        sign_in(&server, &forger).await.is(400, failed());
+        sign_in(&server, &forger).await.expect_reply(400, failure_body());
     }
     assert_eq!(fetched(), 2);
     server.advance(MINUTE);
-    sign_in(&server, &forger).await.is(400, failed());
+    sign_in(&server, &forger).await.expect_reply(400, failure_body());
     assert_eq!(fetched(), 3);
     // A token that lies about its key, and one that names none.
     forger.state().header = json!({"kid": "key-1"});
-    sign_in(&server, &forger).await.is(400, failed());
+    sign_in(&server, &forger).await.expect_reply(400, failure_body());
     (forger.state().header, forger.state().signs_with) = (json!({"kid": null}), 1);
     forger.state().now += 60;
     sign_in(&server, &forger).await.ok();
@@ -125,9 +125,9 @@ async fn user_info_is_asked_when_the_token_names_no_address() {
         state.user_info = json!({"sub": "subject-2", "email": "ann@example.com", "email_verified": true});
     }
     // Of another subject.
-    sign_in(&server, &forger).await.is(400, failed());
+    sign_in(&server, &forger).await.expect_reply(400, failure_body());
     forger.state().user_info = json!({"sub": "subject-1", "email": "ann@example.com", "email_verified": false});
-    sign_in(&server, &forger).await.is(401, refused());
+    sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     forger.state().user_info =
         json!({"sub": "subject-1", "email": "ann@example.com", "email_verified": true, "iss": "x"});
     sign_in(&server, &forger).await.ok();

@@ -2,19 +2,19 @@
 
 use super::certified::with_certified;
 use super::*;
-use testkit::{at_once, statuses};
+use testkit::{send_concurrently, statuses};
 
 const TRY: &str = "/api/single-sign-on/1/test/";
 
 /// What a trial shows to who begins it.
-async fn try_as(client: &Client, forger: &Forger) -> Reply {
-    let begun = begun(&client.post(TRY, json!({})).await);
+async fn try_as(client: &ApiClient, forger: &Forger) -> Reply {
+    let begun = started_sign_in(&client.post(TRY, json!({})).await);
     come_back(&client.anonymous(), &begun, &forger.authorize(&begun.address)).await
 }
 
 /// Checks that a page has these parts, and returns it.
 #[track_caller]
-fn tells(page: &Reply, parts: &[&str]) -> String {
+fn expect_parts(page: &Reply, parts: &[&str]) -> String {
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{page:?}");
     assert_eq!(page.header("cache-control"), "no-store");
     for part in ["Nobody was signed in, and nothing was stored."].iter().chain(parts) {
@@ -24,8 +24,8 @@ fn tells(page: &Reply, parts: &[&str]) -> String {
 }
 
 /// How many rows a trial might leave behind.
-async fn rows(server: &Server) -> Vec<i64> {
-    let count = |conn: &mut store::Conn| -> Result<Vec<i64>, store::Error> {
+async fn rows(server: &TestServer) -> Vec<i64> {
+    let count = |conn: &mut store::Conn| -> Result<Vec<i64>, store::StoreError> {
         let tables = [
             "users",
             "sessions",
@@ -36,7 +36,7 @@ async fn rows(server: &Server) -> Vec<i64> {
         ];
         let count = |table| {
             let mut sql = store::Sql::new("SELECT count(*) FROM ");
-            conn.one(sql.name(table), |row| row.int(0))
+            conn.query_one(sql.name(table), |row| row.int(0))
         };
         tables.map(count).into_iter().collect()
     };
@@ -48,7 +48,7 @@ async fn a_trial_shows_the_claims_and_the_account_and_does_nothing() {
     let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
     let before = rows(&server).await;
     let reply = api.post(TRY, json!({})).await;
-    let begun = begun(&reply);
+    let begun = started_sign_in(&reply);
     assert_eq!(begun.query["redirect_uri"], "https://a.example/api/single-sign-on/1/callback/");
     let attributes = "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure";
     assert!(begun.cookie.starts_with("__Host-chancery_sso_") && reply.header("set-cookie").ends_with(attributes));
@@ -57,19 +57,22 @@ async fn a_trial_shows_the_claims_and_the_account_and_does_nothing() {
 
     let would = "<p>The person would be signed in: the address would bind the identity to the account.</p>";
     let ann = "<p>Account: <strong>ann@example.com</strong></p><p>Verified e-mail address: ann@example.com</p>";
-    tells(&page, &[would, ann, "<dt>email_verified</dt><dd><code>true</code></dd>"]);
+    expect_parts(&page, &[would, ann, "<dt>email_verified</dt><dd><code>true</code></dd>"]);
     // The one cookie that it sets ends its own.
     let cookies: Vec<&str> = page.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
     assert!(matches!(cookies[..], [one] if one.starts_with("__Host-chancery_sso_") && one.contains("; Max-Age=0; ")));
     // Somebody who would get an account.
     forger.state().claims = json!({"sub": "new", "email": "new@example.com"});
-    tells(&try_as(&api, &forger).await, &["The person would be signed in: an account would be made."]);
+    expect_parts(&try_as(&api, &forger).await, &["The person would be signed in: an account would be made."]);
     assert_eq!(rows(&server).await, before);
     // Bound by a real sign-in.
     forger.state().claims = json!({});
     sign_in(&server, &forger).await.ok();
     let before = rows(&server).await;
-    tells(&try_as(&api, &forger).await, &["signed in: the identity is bound to the account.", "ann@example.com"]);
+    expect_parts(
+        &try_as(&api, &forger).await,
+        &["signed in: the identity is bound to the account.", "ann@example.com"],
+    );
     assert_eq!(rows(&server).await, before);
 }
 
@@ -78,14 +81,14 @@ async fn a_trial_with_the_certified_provider() {
     let (server, _provider) = with_certified(true, Some("https://front.example/sign-in")).await;
     let mut browser = Browser::new(&server);
     let reply = server.admin().await.post(TRY, json!({})).await;
-    browser.keep(&reply);
+    browser.store_all_cookies(&reply);
     let back =
         browser.sign_in_at_provider(reply.ok()["redirect_uri"].as_str().unwrap(), "s1,ann@example.com,true").await;
     // Another browser sees nothing, and uses nothing up.
     let other = Browser::new(&server).open(&back, None).await;
     assert_eq!((other.status, other.header("location")), (302, "https://front.example/sign-in?error=sign_in_failed"));
     let page = browser.open(&back, None).await;
-    tells(
+    expect_parts(
         &page,
         &["Account: <strong>ann@example.com</strong>", "<dt>sub</dt><dd><code>s1,ann@example.com,true</code></dd>"],
     );
@@ -95,36 +98,38 @@ async fn a_trial_with_the_certified_provider() {
 #[tokio::test]
 async fn a_trial_is_shown_to_the_browser_that_began_it_and_once() {
     let (server, forger, api) = with_forger(json!({})).await;
-    let first = begun(&api.post(TRY, json!({})).await);
+    let first = started_sign_in(&api.post(TRY, json!({})).await);
     let code = forger.authorize(&first.address);
-    let other = begun(&api.post(TRY, json!({})).await);
+    let other = started_sign_in(&api.post(TRY, json!({})).await);
     let sign_in = begin(&api).await;
     let path = format!("/api/single-sign-on/1/callback/?code={code}&state={}", first.query["state"]);
-    let value = |begun: &Begun| begun.cookie.split_once('=').unwrap().1.to_owned();
+    let value = |begun: &SignInRedirect| begun.cookie.split_once('=').unwrap().1.to_owned();
     let name = first.cookie.split_once('=').unwrap().0;
     let renamed = [&other, &sign_in].map(|other| format!("{name}={}", value(other)));
     for cookie in ["theme=dark", &other.cookie, &renamed[0], &renamed[1]] {
-        server.anonymous().call("GET", &path).header("cookie", cookie).send().await.is(400, failed());
+        server.anonymous().call("GET", &path).header("cookie", cookie).send().await.expect_reply(400, failure_body());
     }
     assert!(!forger.state().calls.contains_key("/token"), "no code goes out");
     // Not even a provider that takes a code twice makes it show something again.
     forger.state().repeats_codes = true;
-    tells(&come_back(&server.anonymous(), &first, &code).await, &["ann@example.com"]);
+    expect_parts(&come_back(&server.anonymous(), &first, &code).await, &["ann@example.com"]);
     let again = come_back(&server.anonymous(), &first, &code).await;
     assert_eq!(again.status, 400);
     assert!(again.text.contains("Sign-in failed.") && !again.text.contains("ann@example.com"), "{again:?}");
     // Nor is the code of a trial good for a sign-in, which has another verifier.
     let code = forger.authorize(&other.address);
-    come_back(&server.anonymous(), &sign_in, &code).await.is(400, failed());
+    come_back(&server.anonymous(), &sign_in, &code).await.expect_reply(400, failure_body());
     server.advance(10 * MINUTE);
-    come_back(&server.anonymous(), &other, &code).await.is(400, failed());
+    come_back(&server.anonymous(), &other, &code).await.expect_reply(400, failure_body());
 }
 
 #[tokio::test]
 async fn a_disabled_configuration_is_tried_before_it_is_enabled() {
     let (server, forger, api) = with_forger(json!({"is_enabled": false})).await;
-    let page =
-        tells(&try_as(&api, &forger).await, &["The configuration is disabled", "<strong>ann@example.com</strong>"]);
+    let page = expect_parts(
+        &try_as(&api, &forger).await,
+        &["The configuration is disabled", "<strong>ann@example.com</strong>"],
+    );
     assert!(!page.contains("role=\"alert\""), "{page}");
     server
         .anonymous()
@@ -136,7 +141,7 @@ async fn a_disabled_configuration_is_tried_before_it_is_enabled() {
     sign_in(&server, &forger).await.ok();
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
     forger.state().claims = json!({"sub": "subject-2"});
-    tells(
+    expect_parts(
         &try_as(&api, &forger).await,
         &["would not be signed in: the configuration does not vouch", "ann@example.com"],
     );
@@ -147,7 +152,7 @@ async fn a_trial_tells_why_somebody_would_be_refused() {
     let (server, forger, api) = with_forger(json!({})).await;
     let refused = async |claims: Value, why: &str| {
         forger.state().claims = claims;
-        let page = tells(&try_as(&api, &forger).await, &[&format!("The person would not be signed in: {why}")]);
+        let page = expect_parts(&try_as(&api, &forger).await, &[&format!("The person would not be signed in: {why}")]);
         assert!(page.contains("<title>Failed: "), "{page}");
         page
     };
@@ -182,12 +187,12 @@ async fn an_account_is_named_to_those_who_may_list_it() {
     let external = server.account("external").await;
     let sql = "INSERT INTO user_roles(user_id, role_id) SELECT u.id, r.role_id FROM users u, user_roles r WHERE u.username = $1";
     let sql = store::Sql::new(sql).arg(external.clone());
-    server.build.db.write::<_, store::Error>(move |conn| conn.exec(&sql)).await.unwrap();
+    server.build.db.write::<_, store::StoreError>(move |conn| conn.exec(&sql)).await.unwrap();
     let clerk = server.sign_in(&external, PASSWORD).await;
-    tells(&try_as(&lister, &forger).await, &["Account: <strong>ann@example.com</strong>"]);
+    expect_parts(&try_as(&lister, &forger).await, &["Account: <strong>ann@example.com</strong>"]);
     let told = async |claims: Value| {
         forger.state().claims = claims;
-        let page = tells(&try_as(&clerk, &forger).await, &["The person would"]);
+        let page = expect_parts(&try_as(&clerk, &forger).await, &["The person would"]);
         assert!(!page.contains("Account: ") && !page.contains("would be signed in:"), "{page}");
         let would = page.split_once("<p>Verified").or(page.split_once("<p>The provider has")).unwrap().0;
         would.split_once("nothing was stored.</p>").unwrap().1.to_owned()
@@ -203,27 +208,27 @@ async fn an_account_is_named_to_those_who_may_list_it() {
     // He may list those of a group that he may view.
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
     let ann = api.get("/api/users/?username=ann@example.com").await.ids()[0];
-    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann])).await.created();
-    api.post(&format!("/api/user-groups/{group}/owners/users/"), json!([clerk.id])).await.created();
+    api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann])).await.expect_created();
+    api.post(&format!("/api/user-groups/{group}/owners/users/"), json!([clerk.id])).await.expect_created();
     forger.state().claims = json!({});
-    tells(&try_as(&clerk, &forger).await, &["Account: <strong>ann@example.com</strong>"]);
+    expect_parts(&try_as(&clerk, &forger).await, &["Account: <strong>ann@example.com</strong>"]);
 }
 
 #[tokio::test]
 async fn the_right_to_try_is_looked_at_again_at_the_end() {
     let (server, forger, api) = with_forger(json!({})).await;
-    server.anonymous().post(TRY, json!({})).await.is(401, message::unauthenticated());
+    server.anonymous().post(TRY, json!({})).await.expect_reply(401, message::unauthenticated());
     let viewer = server.with_role(json!({"single_sign_on": ["view"]})).await;
-    viewer.post(TRY, json!({})).await.is(403, message::forbidden());
-    api.post("/api/single-sign-on/2/test/", json!({})).await.is(404, message::not_found());
+    viewer.post(TRY, json!({})).await.expect_reply(403, message::forbidden());
+    api.post("/api/single-sign-on/2/test/", json!({})).await.expect_reply(404, message::not_found());
 
     // Whoever loses it while the person is at the provider sees nothing.
     let clerk = server.with_role(json!({"single_sign_on": ["edit"], "users": ["list"]})).await;
     let path = format!("/api/users/{}/", clerk.id);
     let username = clerk.get("/api/users/me/").await["username"].as_str().unwrap().to_owned();
     let again = async || server.sign_in(&username, PASSWORD).await;
-    let after = async |tester: &Client, status: u16, method: &'static str, path: &str, body: Value| {
-        let begun = begun(&tester.post(TRY, json!({})).await);
+    let after = async |tester: &ApiClient, status: u16, method: &'static str, path: &str, body: Value| {
+        let begun = started_sign_in(&tester.post(TRY, json!({})).await);
         let code = forger.authorize(&begun.address);
         let ended = api.call(method, path).json(&body).send().await;
         assert!(ended.status < 300, "{ended:?}");
@@ -242,8 +247,8 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
     api.post(&format!("{path}reactivate/"), json!({})).await;
     assert!(!forger.state().calls.contains_key("/token"), "no code goes out");
     let tester = again().await;
-    let trial = begun(&tester.post(TRY, json!({})).await);
-    tester.post("/api/auth/logout/", json!({"refresh_token": tester.refresh_token})).await.is_empty();
+    let trial = started_sign_in(&tester.post(TRY, json!({})).await);
+    tester.post("/api/auth/logout/", json!({"refresh_token": tester.refresh_token})).await.expect_empty();
     assert_eq!(come_back(&server.anonymous(), &trial, &forger.authorize(&trial.address)).await.status, 401);
 }
 
@@ -253,7 +258,7 @@ async fn what_a_provider_says_is_text_on_the_page() {
     let script = "<script>alert('1')</script>\"&";
     let escaped = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;";
     forger.state().claims = json!({"given_name": script, script: ["<b>"], "email": format!("{script}@example.com")});
-    let page = tells(
+    let page = expect_parts(
         &try_as(&api, &forger).await,
         &[
             &format!("<dt>given_name</dt><dd><code>{escaped}</code></dd>"),
@@ -263,44 +268,48 @@ async fn what_a_provider_says_is_text_on_the_page() {
     );
     assert!(!page.contains("<script") && !page.contains("<b>"), "{page}");
 
-    let begun = begun(&api.post(TRY, json!({})).await);
+    let begun = started_sign_in(&api.post(TRY, json!({})).await);
     let path =
         format!("/api/single-sign-on/1/callback/?error=%3Cscript%3E{}&state={}", "x".repeat(300), begun.query["state"]);
     let page = api.anonymous().call("GET", &path).header("cookie", &begun.cookie).send().await;
     let error = format!("<code>&lt;script&gt;{}</code>", "x".repeat(192));
-    tells(&page, &["The provider could not be used: the provider answered with an error.", &error]);
+    expect_parts(&page, &["The provider could not be used: the provider answered with an error.", &error]);
 }
 
 #[tokio::test]
 async fn a_trial_tells_what_is_wrong_with_the_provider() {
     let (_server, forger, api) = with_forger(json!({})).await;
-    let before = begun(&api.post(TRY, json!({})).await);
+    let before = started_sign_in(&api.post(TRY, json!({})).await);
     let code = forger.authorize(&before.address);
     api.patch("/api/single-sign-on/1/", json!({"client_secret": "wrong"})).await.ok();
     let page = come_back(&api.anonymous(), &before, &code).await;
-    tells(&page, &["The provider could not be used: the provider answered 400 Bad Request."]);
+    expect_parts(&page, &["The provider could not be used: the provider answered 400 Bad Request."]);
     api.patch("/api/single-sign-on/1/", json!({"client_secret": CLIENT_SECRET})).await.ok();
     forger.state().claims = json!({"aud": "another"});
-    tells(&try_as(&api, &forger).await, &["The provider could not be used: the ID token is for another audience."]);
+    expect_parts(
+        &try_as(&api, &forger).await,
+        &["The provider could not be used: the ID token is for another audience."],
+    );
     // Not what became of a connection.
     let (_server, forger, api) = with_forger(json!({})).await;
     forger.state().discovery = json!({"token_endpoint": "http://127.0.0.1:1/token"});
-    let page = tells(&try_as(&api, &forger).await, &["The provider could not be used: the provider is not reachable."]);
+    let page =
+        expect_parts(&try_as(&api, &forger).await, &["The provider could not be used: the provider is not reachable."]);
     assert!(!page.contains("127.0.0.1") && !page.to_lowercase().contains("refused"), "{page}");
 }
 
 #[tokio::test]
 async fn an_account_tries_twenty_times_an_hour() {
     let (server, _forger, api) = with_forger(json!({})).await;
-    let replies = at_once((0..30).map(|_| api.call("POST", TRY).json(&json!({})))).await;
+    let replies = send_concurrently((0..30).map(|_| api.call("POST", TRY).json(&json!({})))).await;
     assert_eq!(statuses(&replies), [vec![200; 20], vec![429; 10]].concat());
     let refused = api.post(TRY, json!({})).await;
-    refused.is(429, message::detail("Too many requests."));
+    refused.expect_reply(429, message::detail("Too many requests."));
     assert_eq!(refused.header("retry-after"), "3600");
     // Others have their own, and a configuration that does not exist takes none.
     let clerk = server.with_role(json!({"single_sign_on": ["edit"]})).await;
     clerk.post(TRY, json!({})).await.ok();
-    api.post("/api/single-sign-on/2/test/", json!({})).await.is(404, message::not_found());
+    api.post("/api/single-sign-on/2/test/", json!({})).await.expect_reply(404, message::not_found());
     server.advance(HOUR - SECOND);
     let api = server.admin().await;
     let refused = api.post(TRY, json!({})).await;

@@ -4,12 +4,12 @@ use super::*;
 use kit::account_type::AccountType;
 
 /// An active account; its id.
-async fn account(server: &Server, username: &str, account_type: &str) -> i64 {
+async fn account(server: &TestServer, username: &str, account_type: &str) -> i64 {
     identity::builds::create_user(
         &server.app,
         &server.build,
         username,
-        AccountType::of(account_type).unwrap(),
+        AccountType::parse(account_type).unwrap(),
         PASSWORD,
     )
     .await
@@ -18,7 +18,7 @@ async fn account(server: &Server, username: &str, account_type: &str) -> i64 {
 }
 
 /// A `full` account with a role of these permissions; its id.
-async fn full(server: &Server, api: &Client, username: &str, permissions: Value) -> i64 {
+async fn full(server: &TestServer, api: &ApiClient, username: &str, permissions: Value) -> i64 {
     let id = account(server, username, "full").await;
     let role = api.post("/api/roles/", json!({"name": username, "permissions": permissions})).await.id();
     api.patch(&format!("/api/users/{id}/"), json!({"roles": [role]})).await.ok();
@@ -26,9 +26,9 @@ async fn full(server: &Server, api: &Client, username: &str, permissions: Value)
 }
 
 /// A first sign-in of whoever has the address, through a configuration.
-async fn sign_in_through(server: &Server, forger: &Forger, configuration: i64, address: &str) -> Reply {
+async fn sign_in_through(server: &TestServer, forger: &Forger, configuration: i64, address: &str) -> Reply {
     let client = server.anonymous();
-    let begun = begun(&client.post(LOGIN, json!({"id": configuration})).await);
+    let begun = started_sign_in(&client.post(LOGIN, json!({"id": configuration})).await);
     forger.state().claims = json!({"sub": address, "email": address});
     let code = forger.authorize(&begun.address);
     let path = format!("/api/single-sign-on/{configuration}/callback/?code={code}&state={}", begun.query["state"]);
@@ -49,18 +49,18 @@ async fn a_lesser_administrator_leads_nobody_in_who_holds_more() {
     let through_group = account(&server, "through.group@example.com", "internal").await;
     for (group, members) in [("Group", vec![member]), ("Team", vec![through_group])] {
         let group = api.post("/api/user-groups/", json!({"name": group})).await.id();
-        api.post(&format!("/api/user-groups/{group}/members/users/"), json!(members)).await.created();
+        api.post(&format!("/api/user-groups/{group}/members/users/"), json!(members)).await.expect_created();
     }
-    api.post("/api/user-groups/1/owners/users/", json!([owner])).await.created();
+    api.post("/api/user-groups/1/owners/users/", json!([owner])).await.expect_created();
     let sets = "/api/user-groups/1/permission-sets/";
     let set = api.post(sets, json!({"name": "Editors"})).await.id();
-    api.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.created();
-    api.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.created();
+    api.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.expect_created();
+    api.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.expect_created();
     // His word, though he changes nothing.
     clerk.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     let refused_to = ["more@example.com", "owner@example.com", "assigned@example.com", "through.group@example.com"];
     for address in refused_to {
-        assert_eq!(sign_in_through(&server, &forger, 1, address).await, (401, refused()), "{address}");
+        assert_eq!(sign_in_through(&server, &forger, 1, address).await, (401, refusal_body()), "{address}");
         assert_eq!(last_event(&server).await.2, "not_vouched", "{address}");
     }
     for address in
@@ -69,7 +69,7 @@ async fn a_lesser_administrator_leads_nobody_in_who_holds_more() {
         assert_eq!(sign_in_through(&server, &forger, 1, address).await.status, 200, "{address}");
     }
     // What becomes of him later changes nothing; a super admin takes the configuration over.
-    api.delete(&format!("/api/users/{}/", clerk.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/", clerk.id)).await.expect_empty();
     account(&server, "later@example.com", "internal").await;
     sign_in_through(&server, &forger, 1, "later@example.com").await.ok();
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
@@ -86,7 +86,7 @@ async fn an_account_is_made_only_with_roles_that_whoever_vouches_held() {
     clerk.patch("/api/single-sign-on/1/", json!({"auto_create_user": true})).await.ok();
     // A super admin gives the role; that is no word about whom the clerk's provider brings.
     api.patch("/api/single-sign-on/1/", json!({"roles": [role]})).await.ok();
-    sign_in_through(&server, &forger, 1, "new@example.com").await.is(401, refused());
+    sign_in_through(&server, &forger, 1, "new@example.com").await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("not_vouched")));
     assert_eq!(api.get("/api/users/?username=new@example.com").await["filtered_count"], 0);
     api.patch("/api/roles/2/", json!({"permissions": {"users": [], "single_sign_on": ["edit"]}})).await.ok();
@@ -97,16 +97,17 @@ async fn an_account_is_made_only_with_roles_that_whoever_vouches_held() {
 async fn a_company_changes_its_provider() {
     let (old, new) = (Forger::start().await, Forger::start().await);
     let issuers = (Some(old.issuer_setting()), Some(new.issuer_setting()));
-    let server =
-        Server::with(|config| (config.identity.sso_provider_a_issuer, config.identity.sso_provider_b_issuer) = issuers)
-            .await;
+    let server = TestServer::start_with(|config| {
+        (config.identity.sso_provider_a_issuer, config.identity.sso_provider_b_issuer) = issuers
+    })
+    .await;
     let api = server.admin().await;
     configure(&api, json!({"name": "Old", "provider": "provider_a"})).await;
     configure(&api, json!({"name": "New"})).await;
     ann(&server, "internal").await;
     let first = server.anonymous().with_pair("", &sign_in_through(&server, &old, 1, "ann@example.com").await.ok());
     // While both are in use, an address is no proof at the second one for whom the first one knows.
-    sign_in_through(&server, &new, 2, "ann@example.com").await.is(401, refused());
+    sign_in_through(&server, &new, 2, "ann@example.com").await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, first.id, json!("not_vouched")));
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
     let second = server.anonymous().with_pair("", &sign_in_through(&server, &new, 2, "ann@example.com").await.ok());
@@ -118,7 +119,7 @@ async fn a_company_changes_its_provider() {
 }
 
 /// What the migration does after its SQL, on rows as the version before left them.
-async fn migrate(server: &Server) {
+async fn migrate(server: &TestServer) {
     let script = |conn: &mut store::Conn| {
         let all = testkit::MIGRATIONS.build;
         let migration = all.iter().find(|migration| migration.name == "0004_vouching").unwrap();
@@ -128,14 +129,14 @@ async fn migrate(server: &Server) {
         ))?;
         migration.then.unwrap()(conn)
     };
-    server.build.db.write::<(), store::Error>(script).await.unwrap();
+    server.build.db.write::<(), store::StoreError>(script).await.unwrap();
 }
 
 #[tokio::test]
 async fn configurations_made_before_vouch_with_what_their_last_change_was_worth() {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
-    let server = Server::with(|config| config.identity.sso_provider_b_issuer = issuer).await;
+    let server = TestServer::start_with(|config| config.identity.sso_provider_b_issuer = issuer).await;
     let api = server.admin().await;
     let makers = json!({"single_sign_on": ["create"], "users": ["edit"]});
     let (clerk, leaver) = (server.with_role(makers.clone()).await, server.with_role(makers).await);
@@ -150,7 +151,7 @@ async fn configurations_made_before_vouch_with_what_their_last_change_was_worth(
     for (name, maker) in before {
         configure(maker, json!({"name": name})).await;
     }
-    api.delete(&format!("/api/users/{}/", leaver.id)).await.is_empty();
+    api.delete(&format!("/api/users/{}/", leaver.id)).await.expect_empty();
     for configuration in 1..=5 {
         account(&server, &format!("plain.{configuration}@example.com"), "internal").await;
         let (less, more) = (json!({"users": ["edit"]}), json!({"users": ["delete"]}));

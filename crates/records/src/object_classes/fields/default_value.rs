@@ -7,7 +7,7 @@ use crate::object_records::held::viewable;
 use identity::assignees::Principals;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Body, Changes, Errors, Object, Value, message};
+use resource::{Changes, CheckedValue, Errors, JsonBody, SentObject, message};
 use serde_json::Value as Json;
 use store::Conn;
 
@@ -16,13 +16,14 @@ use store::Conn;
 pub fn check(
     request: &Request,
     conn: &mut Conn,
-    body: &Object<'_>,
+    body: &SentObject<'_>,
     after: &ClassField,
     changes: &mut Changes,
     errors: &mut Errors,
 ) -> Result<(), Refusal> {
     // What is wrong with the type or the options says what is wrong with the default.
-    let Some(default) = after.default.as_ref().filter(|_| !errors.has(TYPE.name()) && !errors.has(OPTIONS.name()))
+    let Some(default) =
+        after.default.as_ref().filter(|_| !errors.has_field(TYPE.name()) && !errors.has_field(OPTIONS.name()))
     else {
         return Ok(());
     };
@@ -30,26 +31,26 @@ pub fn check(
         errors.add(DEFAULT.name(), "This field cannot be set for the type document.");
         return Ok(());
     }
-    let kept = Body::of(default);
+    let kept = JsonBody::from_json(default);
     // As it was sent: of a decimal the stored form of any JSON may have lost digits.
-    let sent = body.get(DEFAULT.name()).filter(|_| changes.has(&DEFAULT));
-    let value = match after.checked_default(sent.unwrap_or(kept.sent())) {
+    let sent = body.get(DEFAULT.name()).filter(|_| changes.contains(&DEFAULT));
+    let value = match after.checked_default(sent.unwrap_or(kept.as_value())) {
         Ok(value) => value,
         Err(wrong) => {
             wrong.into_iter().for_each(|wrong| errors.add(DEFAULT.name(), wrong));
             return Ok(());
         }
     };
-    if !changes.has(&DEFAULT) {
+    if !changes.contains(&DEFAULT) {
         return Ok(());
     }
-    if let Value::Int(id) = value
+    if let CheckedValue::Int(id) = value
         && !may_be_chosen(request, conn, after, id)?
     {
-        errors.add(DEFAULT.name(), message::pk(id));
+        errors.add(DEFAULT.name(), message::invalid_id_message(id));
     }
     let shown = if after.kind == FieldType::Datetime { value.to_json_datetime() } else { value.to_json() };
-    changes.set(&DEFAULT, if shown == Json::Null { Value::Null } else { Value::Json(shown) });
+    changes.set(&DEFAULT, if shown == Json::Null { CheckedValue::Null } else { CheckedValue::Json(shown) });
     Ok(())
 }
 
@@ -58,7 +59,7 @@ fn may_be_chosen(request: &Request, conn: &mut Conn, field: &ClassField, id: i64
     let caller = request.caller()?;
     Ok(match (field.kind, field.related_object_class) {
         (FieldType::User, _) => {
-            let users = Principals::Users.look_up(conn, caller, &[id])?;
+            let users = Principals::Users.load(conn, caller, &[id])?;
             users.get(&id).is_some_and(|user| user.is_listed && !user.is_one_time)
         }
         (FieldType::Relation, Some(class)) => viewable(conn, caller, class, &[id])?.contains(&id),

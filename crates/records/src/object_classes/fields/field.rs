@@ -5,12 +5,12 @@ use crate::field_type::FieldType;
 use crate::object_classes::class::alias_field;
 use kit::limits::{Limit, LimitSummary};
 use kit::request::Request;
-use kit::rows::{Cell, Declaration, Shape};
-use resource::json::{Cells, Form, Writer};
-use resource::{After, Field, Key, Kind, Resource, Target, openapi};
+use kit::rows::{Declaration, RowCells, RowShape};
+use resource::json::{Cells, JsonWriter, RowForm};
+use resource::{Field, FieldKey, FieldKind, ReferenceTarget, Resource, RowAfterWrite, openapi};
 use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
-use store::Error;
+use store::StoreError;
 
 /// The fields of a class.
 pub static CLASS_FIELDS: Limit = Limit {
@@ -21,38 +21,38 @@ pub static CLASS_FIELDS: Limit = Limit {
     ..Limit::EMPTY
 };
 /// The highest `max_length` of a string.
-pub static STRING_LENGTH: Limit = flat("api_object_field_string_type_length_limit", 255);
+pub static STRING_LENGTH: Limit = flat_limit("api_object_field_string_type_length_limit", 255);
 /// The options of an enum or a status.
-pub static ENUM_OPTIONS: Limit = flat("api_object_field_enum_options_max_count", 500);
+pub static ENUM_OPTIONS: Limit = flat_limit("api_object_field_enum_options_max_count", 500);
 /// The options of a set.
-pub static SET_OPTIONS: Limit = flat("api_object_field_set_options_max_count", 500);
+pub static SET_OPTIONS: Limit = flat_limit("api_object_field_set_options_max_count", 500);
 /// The highest `max_num_of_files` of a document.
-pub static FILES: Limit = flat("api_document_max_num_of_files", 25);
+pub static FILES: Limit = flat_limit("api_document_max_num_of_files", 25);
 
-const fn flat(name: &'static str, default: i64) -> Limit {
+const fn flat_limit(name: &'static str, default: i64) -> Limit {
     Limit { name, default, ..Limit::EMPTY }
 }
 
-pub static ALIAS: Key<String> = Key::new("alias");
-pub static LABEL: Key<String> = Key::new("label");
-pub static DESCRIPTION: Key<String> = Key::new("description");
-pub static TYPE: Key<String> = Key::new("type");
-pub static DEFAULT: Key<Json> = Key::new("default");
-pub static IS_REQUIRED: Key<bool> = Key::new("is_required");
-pub static IS_UNIQUE: Key<bool> = Key::new("is_unique");
+pub static ALIAS: FieldKey<String> = FieldKey::new("alias");
+pub static LABEL: FieldKey<String> = FieldKey::new("label");
+pub static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
+pub static TYPE: FieldKey<String> = FieldKey::new("type");
+pub static DEFAULT: FieldKey<Json> = FieldKey::new("default");
+pub static IS_REQUIRED: FieldKey<bool> = FieldKey::new("is_required");
+pub static IS_UNIQUE: FieldKey<bool> = FieldKey::new("is_unique");
 /// Whether an index is wanted; answers show whether it stands.
-pub static IS_INDEXED: Key<bool> = Key::new("is_indexed");
-pub static POSITION: Key<i64> = Key::new("position");
-pub static MAX_LENGTH: Key<i64> = Key::new("max_length");
-pub static MIN_VALUE: Key<i64> = Key::new("min_value");
-pub static MAX_VALUE: Key<i64> = Key::new("max_value");
-pub static PRECISION: Key<i64> = Key::new("precision");
-pub static SCALE: Key<i64> = Key::new("scale");
-pub static MAX_FILES: Key<i64> = Key::new("max_num_of_files");
-pub static OPTIONS: Key<Json> = Key::new("options");
-pub static INITIAL: Key<String> = Key::new("initial");
-pub static RELATED: Key<i64> = Key::new("related_object_class");
-pub static ON_DELETE: Key<String> = Key::new("on_delete");
+pub static IS_INDEXED: FieldKey<bool> = FieldKey::new("is_indexed");
+pub static POSITION: FieldKey<i64> = FieldKey::new("position");
+pub static MAX_LENGTH: FieldKey<i64> = FieldKey::new("max_length");
+pub static MIN_VALUE: FieldKey<i64> = FieldKey::new("min_value");
+pub static MAX_VALUE: FieldKey<i64> = FieldKey::new("max_value");
+pub static PRECISION: FieldKey<i64> = FieldKey::new("precision");
+pub static SCALE: FieldKey<i64> = FieldKey::new("scale");
+pub static MAX_FILES: FieldKey<i64> = FieldKey::new("max_num_of_files");
+pub static OPTIONS: FieldKey<Json> = FieldKey::new("options");
+pub static INITIAL: FieldKey<String> = FieldKey::new("initial");
+pub static RELATED: FieldKey<i64> = FieldKey::new("related_object_class");
+pub static ON_DELETE: FieldKey<String> = FieldKey::new("on_delete");
 
 /// The value of `on_delete` by which a relation becomes null when its parent is deleted.
 pub const CLEAR: &str = "clear";
@@ -125,8 +125,8 @@ pub static FIELD: LazyLock<Resource> = LazyLock::new(|| {
         field.filter = false;
         field
     };
-    let json = Kind::Json { max_bytes: MAX_JSON_BYTES, max_depth: 4 };
-    let classes = Target {
+    let json = FieldKind::Json { max_bytes: MAX_JSON_BYTES, max_depth: 4 };
+    let classes = ReferenceTarget {
         table: "object_classes".into(),
         autocomplete: Some("/api/object-classes/autocomplete/?text__icontains=".into()),
     };
@@ -139,8 +139,8 @@ pub static FIELD: LazyLock<Resource> = LazyLock::new(|| {
             alias_field("object_class_fields_alias").reserved(&RESERVED).sort().example("amount"),
             LABEL.text(100).required().folded().filter().sort().example("Amount"),
             DESCRIPTION.text(500).default(""),
-            TYPE.is(Kind::choices(&types)).required().create_only().filter().example("integer"),
-            DEFAULT.is(json.clone()).column("default_value").nullable(),
+            TYPE.declare(FieldKind::choices(&types)).required().create_only().filter().example("integer"),
+            DEFAULT.declare(json.clone()).column("default_value").nullable(),
             IS_REQUIRED.boolean().default(false),
             IS_UNIQUE.boolean().default(false),
             IS_INDEXED.boolean().column("wants_index").default(false),
@@ -151,10 +151,10 @@ pub static FIELD: LazyLock<Resource> = LazyLock::new(|| {
             PRECISION.integer(1, 30).column("num_precision"),
             SCALE.integer(0, 10).column("num_scale"),
             MAX_FILES.integer(1, i64::MAX),
-            OPTIONS.is(json).schema(options_schema),
+            OPTIONS.declare(json).schema(options_schema),
             INITIAL.text(MAX_OPTION_VALUE),
-            RELATED.is(Kind::Reference { target: classes }).create_only(),
-            ON_DELETE.is(Kind::choices(&[(REFUSE, "Refuse"), (CLEAR, "Clear")])),
+            RELATED.declare(FieldKind::Reference { target: classes }).create_only(),
+            ON_DELETE.declare(FieldKind::choices(&[(REFUSE, "Refuse"), (CLEAR, "Clear")])),
             unfiltered(created_at),
             unfiltered(created_by),
             unfiltered(modified_at),
@@ -173,21 +173,21 @@ static SHOWN: LazyLock<Resource> = LazyLock::new(|| {
             (field.in_list, field.in_detail) = (false, false);
         }
         if field.name == IS_INDEXED.name() {
-            field.source = resource::Source::Column("is_indexed".into());
+            field.source = resource::ColumnSource::Column("is_indexed".into());
         }
     }
     shown
 });
 
-pub static SHAPE: Shape = Shape::new(
+pub static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&SHOWN),
     "t.type, t.max_length, t.min_value, t.max_value, t.num_precision, t.num_scale, t.max_num_of_files, t.options, \
      t.initial, t.related_object_class, t.on_delete",
     write_added,
 );
 
-fn write_added(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request) -> Result<(), Error> {
-    let kind = row.text(at)?.and_then(FieldType::of);
+fn write_added(out: &mut JsonWriter, _: RowForm, row: &RowCells<'_>, at: usize, _: &Request) -> Result<(), StoreError> {
+    let kind = row.text(at)?.and_then(FieldType::parse);
     for (n, name) in ADDED.iter().enumerate().filter(|(_, name)| has_member(kind, name)) {
         let at = at + 1 + n;
         out.name(name);
@@ -205,7 +205,7 @@ fn write_added(out: &mut Writer, _: Form, row: &Cell<'_>, at: usize, _: &Request
 
 /// The schema of a field in answers.
 pub fn shown_schema() -> Json {
-    let (mut schema, all) = (openapi::response(&SHOWN, Form::Detail), openapi::response(&FIELD, Form::Detail));
+    let (mut schema, all) = (openapi::response(&SHOWN, RowForm::Detail), openapi::response(&FIELD, RowForm::Detail));
     for name in ADDED {
         let types: Vec<&str> = FieldType::ALL
             .iter()
@@ -226,13 +226,13 @@ fn options_schema() -> Json {
 }
 
 /// A field as records have it, out of its values as they will be.
-pub fn class_field(id: i64, table_number: i64, after: &After<'_>) -> ClassField {
+pub fn class_field(id: i64, table_number: i64, after: &RowAfterWrite<'_>) -> ClassField {
     ClassField {
         id,
         alias: after.get(&ALIAS).unwrap_or_default(),
         label: after.get(&LABEL).unwrap_or_default(),
         description: after.get(&DESCRIPTION).unwrap_or_default(),
-        kind: after.get(&TYPE).and_then(|name| FieldType::of(&name)).unwrap_or(FieldType::Text),
+        kind: after.get(&TYPE).and_then(|name| FieldType::parse(&name)).unwrap_or(FieldType::Text),
         default: after.get(&DEFAULT).filter(|default| !default.is_null()),
         is_required: after.get(&IS_REQUIRED).unwrap_or_default(),
         is_unique: after.get(&IS_UNIQUE).unwrap_or_default(),

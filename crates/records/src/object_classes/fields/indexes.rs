@@ -14,7 +14,7 @@ use kit::request::Request;
 use resource::{Errors, message};
 use serde_json::json;
 use std::sync::Arc;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The most indexed fields of a class.
 const MAX_INDEXED: i64 = 20;
@@ -45,7 +45,7 @@ pub fn check(kind: Option<FieldType>, after: &ClassField, wants_index: bool, err
 /// Refuses an index for one more field of a class, whose row is locked.
 pub fn check_count(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND wants_index = 1");
-    if conn.one(&sql.arg(class), |row| row.int(0))? >= MAX_INDEXED {
+    if conn.query_one(&sql.arg(class), |row| row.int(0))? >= MAX_INDEXED {
         return Err(Refusal::limit(format!("Limit of {MAX_INDEXED} Indexed Fields has been exceeded.")));
     }
     Ok(())
@@ -55,7 +55,7 @@ pub fn check_count(conn: &mut Conn, class: i64) -> Result<(), Refusal> {
 pub fn make_unique(conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Refusal> {
     check_lengths(conn, class, field, IS_UNIQUE.name())?;
     tables::make_unique(conn, class, field).map_err(|error| match error {
-        Error::Unique(_) => Errors::of(IS_UNIQUE.name(), message::UNIQUE).into(),
+        StoreError::Unique(_) => Errors::single(IS_UNIQUE.name(), message::UNIQUE).into(),
         error => error.into(),
     })
 }
@@ -65,34 +65,34 @@ pub fn want(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) 
     check_lengths(conn, class, field, IS_INDEXED.name())?;
     let key = field.id.to_string();
     let payload = json!({"class": class, "field": field.id});
-    jobs::put(request, conn, &NewJob { kind: &INDEX, payload, key: Some(&key), not_before: request.now })?;
+    jobs::enqueue(request, conn, &NewJob { kind: &INDEX, payload, key: Some(&key), not_before: request.now })?;
     Ok(())
 }
 
 /// Refuses an index over texts that were stored when the bound was higher.
 fn check_lengths(conn: &mut Conn, class: i64, field: &ClassField, name: &str) -> Result<(), Refusal> {
     if field.kind == FieldType::String && tables::has_longer(conn, class, field, MAX_INDEXED_LENGTH)? {
-        return Err(Errors::of(name, message::too_long(MAX_INDEXED_LENGTH as usize)).into());
+        return Err(Errors::single(name, message::too_long(MAX_INDEXED_LENGTH as usize)).into());
     }
     Ok(())
 }
 
 async fn make(build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
-    let failed = |error: Error| JobFailure::new(error.to_string());
+    let failed = |error: StoreError| JobFailure::new(error.to_string());
     let id = |name: &str| job.payload[name].as_i64().unwrap_or(0);
     let (class, field) = (id("class"), id("field"));
-    let wanted = move |conn: &mut Conn| -> Result<Option<ClassField>, Error> {
+    let wanted = move |conn: &mut Conn| -> Result<Option<ClassField>, StoreError> {
         let mut sql = Sql::new("SELECT ");
         sql.push(FIELD_COLUMNS)
             .push(" FROM object_class_fields f WHERE f.wants_index = 1 AND f.is_indexed = 0 AND f.id = ");
-        conn.opt(sql.bind(field), read_field)
+        conn.query_optional(sql.bind(field), read_field)
     };
     let Some(field) = build.db.read(wanted).await.map_err(failed)? else { return Ok(()) };
     let made = field.clone();
-    build.db.outside(move |conn| tables::make_index(conn, class, &made)).await.map_err(failed)?;
-    let finish = move |conn: &mut Conn| -> Result<(), Error> {
+    build.db.run_outside_transaction(move |conn| tables::make_index(conn, class, &made)).await.map_err(failed)?;
+    let finish = move |conn: &mut Conn| -> Result<(), StoreError> {
         let lock = Sql::new("SELECT id FROM object_classes WHERE id = $1 FOR UPDATE").arg(class);
-        conn.opt(&lock, |_| Ok(()))?;
+        conn.query_optional(&lock, |_| Ok(()))?;
         let sql = Sql::new("UPDATE object_class_fields SET is_indexed = 1 WHERE id = $1 AND wants_index = 1");
         match conn.exec(&sql.arg(field.id))? {
             // Nobody wants it any more.

@@ -5,7 +5,7 @@ use crate::classes::{ClassField, table_of};
 use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::{Value as Json, json};
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// How many records one transaction takes.
 const PAGE: i64 = 100;
@@ -18,12 +18,12 @@ pub static LEFT_VALUES: JobKind = JobKind {
 };
 
 /// Has the values of a deleted field removed.
-pub fn remove_later(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), Error> {
+pub fn remove_later(request: &Request, conn: &mut Conn, class: i64, field: &ClassField) -> Result<(), StoreError> {
     let columns: Vec<String> = [Some(field.column()), field.fold_column()].into_iter().flatten().collect();
     let payload = json!({"class": class, "table": table_of(class, field.table_number), "columns": columns});
     let key = field.id.to_string();
     let job = NewJob { kind: &LEFT_VALUES, payload, key: Some(&key), not_before: request.now };
-    jobs::put(request, conn, &job).map(drop)
+    jobs::enqueue(request, conn, &job).map(drop)
 }
 
 async fn remove(job: Job) -> Result<(), JobFailure> {
@@ -33,10 +33,10 @@ async fn remove(job: Job) -> Result<(), JobFailure> {
     let columns: Vec<String> = columns.filter_map(Json::as_str).map(str::to_owned).collect();
     let page = move |conn: &mut Conn, after: i64| {
         let is_there = Sql::new("SELECT 1 FROM object_classes WHERE id = $1").arg(class);
-        if conn.opt(&is_there, |_| Ok(()))?.is_none() {
+        if conn.query_optional(&is_there, |_| Ok(()))?.is_none() {
             return Ok(None);
         }
         conn.empty_columns(&table, &columns.iter().map(String::as_str).collect::<Vec<_>>(), after, PAGE)
     };
-    job.by_pages(PAGE, page).await
+    job.run_in_pages(PAGE, page).await
 }

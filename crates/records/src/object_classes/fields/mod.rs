@@ -26,9 +26,9 @@ use kit::limits;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Route, Schema};
-use kit::rows::{self, Declaration, Scope, Shape};
-use resource::{After, Body, Changes, Errors, Object, Value, message};
-use store::{Arg, Conn, Error, Sql};
+use kit::rows::{self, Declaration, RowShape, Scope};
+use resource::{Changes, CheckedValue, Errors, JsonBody, RowAfterWrite, SentObject, message};
+use store::{Argument, Conn, Sql, StoreError};
 
 /// How many status fields a class can have had. All stand in its first table, where both databases count dropped columns, too.
 const MAX_STATUSES_MADE: i64 = 1_000;
@@ -37,7 +37,7 @@ const MAX_STATUSES_MADE: i64 = 1_000;
 const MAX_FIELDS_MADE: i64 = 50 * FIELDS_IN_TABLE;
 
 /// A field with all that is stored of it.
-static STORED: Shape = Shape::plain(Declaration::Static(&FIELD));
+static STORED: RowShape = RowShape::from_declaration(Declaration::Static(&FIELD));
 
 pub fn routes() -> Vec<Route> {
     let collection = "/api/object-classes/{class_id}/fields/";
@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
             .instance("object_classes.view"),
         Route::create(collection, &FIELD, create).answers(201, one()).instance("object_classes.edit").alters_tables(),
         Route::options_below(collection, document),
-        Route::view(single, &FIELD, view).reads(view).answers(200, one()).instance("object_classes.view"),
+        Route::view(single, &FIELD, view).with_read(view).answers(200, one()).instance("object_classes.view"),
         Route::edit(single, &FIELD, edit).answers(200, one()).instance("object_classes.edit").alters_tables(),
         Route::delete(single, delete).instance("object_classes.edit").alters_tables(),
     ]
@@ -70,7 +70,7 @@ fn document(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rights_on_class(request, conn)?;
-    rows::list(request, conn, &SHAPE, Scope::of(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
+    rows::list(request, conn, &SHAPE, Scope::matching(Sql::new("t.class_id = $1").arg(request.id())).cacheable())
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
@@ -84,13 +84,16 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     open(request, conn, |body| Locks { relations: type_sent(body) == Some(FieldType::Relation), table: true })?;
     let changes = accept(request, conn, None)?;
-    let after = After { before: None, sent: &changes };
+    let after = RowAfterWrite { before: None, sent: &changes };
     let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
     check_limits(conn, class, &changes, wants_index)?;
     let mut field = class_field(0, 0, &after);
     let is_first_in_table = take_table(conn, class, &mut field)?;
-    let columns =
-        [("class_id", class.into()), ("table_number", field.table_number.into()), ("is_indexed", Arg::from(false))];
+    let columns = [
+        ("class_id", class.into()),
+        ("table_number", field.table_number.into()),
+        ("is_indexed", Argument::from(false)),
+    ];
     field.id = rows::insert(request, conn, &FIELD, &changes, &columns)?;
     tables::add_field(conn, class, &field, is_first_in_table)?;
     if field.is_unique {
@@ -100,7 +103,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         indexes::want(request, conn, class, &field)?;
     }
     raise_version(conn, class)?;
-    rows::created(request, conn, &SHAPE, field.id)
+    rows::created_answer(request, conn, &SHAPE, field.id)
 }
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
@@ -110,7 +113,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     open(request, conn, |body| Locks { relations: false, table: locking.iter().any(|name| body.contains_key(name)) })?;
     let before = load(request, conn)?;
     let changes = accept(request, conn, Some(&before))?;
-    let after = After { before: Some(&before.values), sent: &changes };
+    let after = RowAfterWrite { before: Some(&before.values), sent: &changes };
     let field = class_field(before.field.id, before.field.table_number, &after);
     let (was_wanted, is_wanted) =
         (before.values.get(&IS_INDEXED).unwrap_or_default(), after.get(&IS_INDEXED).unwrap_or_default());
@@ -119,7 +122,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let mut columns = Vec::new();
     if !is_wanted {
-        columns.push(("is_indexed", Arg::from(false)));
+        columns.push(("is_indexed", Argument::from(false)));
     }
     rows::update(request, conn, &FIELD, field.id, &before.values, &changes, &columns)?;
     match (before.field.is_unique, field.is_unique) {
@@ -134,14 +137,14 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         _ => {}
     }
     raise_version(conn, class)?;
-    rows::changed(request, conn, &SHAPE, field.id)
+    rows::edited_answer(request, conn, &SHAPE, field.id)
 }
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let class = request.id();
     let rights = open(request, conn, |_| Locks { relations: false, table: true })?;
-    let Existing { field, .. } = load(request, conn)?;
-    if !rights.has(EDIT) && tables::has_values(conn, class, &field)? {
+    let StoredField { field, .. } = load(request, conn)?;
+    if !rights.allows(EDIT) && tables::has_values(conn, class, &field)? {
         return Err(Refusal::forbidden());
     }
     forget_label(request, conn, class, &field.alias)?;
@@ -168,14 +171,14 @@ struct Locks {
 }
 
 /// Locks a class whose fields the caller may change. The table comes before the row, as it does for writers of records.
-fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&Object<'_>) -> Locks) -> Result<ClassRights, Refusal> {
+fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&SentObject<'_>) -> Locks) -> Result<ClassRights, Refusal> {
     let class = request.id();
-    rights_on_class(request, conn)?.needs(CLASS_EDIT)?;
+    rights_on_class(request, conn)?.require(CLASS_EDIT)?;
     // That a field is not there is told before what is wrong with the body.
     if request.method != http::Method::POST {
-        stored(request, conn)?;
+        load_from_path(request, conn)?;
     }
-    let body = if request.method == http::Method::DELETE { Object::default() } else { request.object()? };
+    let body = if request.method == http::Method::DELETE { SentObject::default() } else { request.object()? };
     let locks = locks(&body);
     if locks.relations {
         relations::lock_all(conn)?;
@@ -186,42 +189,42 @@ fn open(request: &Request, conn: &mut Conn, locks: impl Fn(&Object<'_>) -> Locks
     lock_class(conn, class)?;
     // The right may have ended while this waited.
     let rights = rights_on_class(request, conn)?;
-    rights.needs(CLASS_EDIT)?;
+    rights.require(CLASS_EDIT)?;
     Ok(rights)
 }
 
 /// A stored field.
-struct Existing {
+struct StoredField {
     field: ClassField,
     values: Changes,
 }
 
 /// The path's field in a class whose row is locked, when `If-Match` fits; 404 when the class has no such field.
-fn load(request: &Request, conn: &mut Conn) -> Result<Existing, Refusal> {
-    let field = stored(request, conn)?;
+fn load(request: &Request, conn: &mut Conn) -> Result<StoredField, Refusal> {
+    let field = load_from_path(request, conn)?;
     rows::check_if_match(request, conn, &SHAPE, field.id)?;
     let values = rows::load(conn, &STORED, field.id)?.ok_or_else(Refusal::not_found)?;
-    Ok(Existing { field, values })
+    Ok(StoredField { field, values })
 }
 
 /// The path's field; 404 when the class has no such field.
-fn stored(request: &Request, conn: &mut Conn) -> Result<ClassField, Refusal> {
+fn load_from_path(request: &Request, conn: &mut Conn) -> Result<ClassField, Refusal> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FIELD_COLUMNS).push(" FROM object_class_fields f WHERE f.id = ").bind(request.second_id());
     sql.push(" AND f.class_id = ").bind(request.id());
-    conn.opt(&sql, read_field)?.ok_or_else(Refusal::not_found)
+    conn.query_optional(&sql, read_field)?.ok_or_else(Refusal::not_found)
 }
 
-fn type_sent(body: &Object<'_>) -> Option<FieldType> {
-    body.get(TYPE.name()).and_then(|sent| FieldType::of(&sent.as_str()?))
+fn type_sent(body: &SentObject<'_>) -> Option<FieldType> {
+    body.get(TYPE.name()).and_then(|sent| FieldType::parse(&sent.as_str()?))
 }
 
 /// Checks a body: the rules of the declaration, and those of the type. What other types add is ignored.
-fn accept(request: &Request, conn: &mut Conn, before: Option<&Existing>) -> Result<Changes, Refusal> {
+fn accept(request: &Request, conn: &mut Conn, before: Option<&StoredField>) -> Result<Changes, Refusal> {
     let (class, id) = (request.id(), before.map(|before| before.field.id));
     let body = request.object()?;
     let kind = before.map_or_else(|| type_sent(&body), |before| Some(before.field.kind));
-    let body = body.only(|name| has_member(kind, name));
+    let body = body.filter_members(|name| has_member(kind, name));
     let accepted = rows::accepted_within(conn, &FIELD, &body, id, ("class_id", class))?;
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     if before.is_none() {
@@ -232,7 +235,7 @@ fn accept(request: &Request, conn: &mut Conn, before: Option<&Existing>) -> Resu
     if let Some(before) = before {
         options::check_removed(conn, class, &before.field, &changes, &mut errors)?;
     }
-    let after = After { before: before.map(|before| &before.values), sent: &changes };
+    let after = RowAfterWrite { before: before.map(|before| &before.values), sent: &changes };
     let wants_index = after.get(&IS_INDEXED).unwrap_or_default();
     let field = class_field(0, 0, &after);
     options::check_initial(&field, &mut errors);
@@ -262,20 +265,20 @@ fn complete(
             errors.add(ALIAS.name(), format!("Name {alias} is reserved and cannot be used."));
         }
         Some(alias) if !is_alias(&alias) => errors.add(ALIAS.name(), message::VALUE),
-        None if !errors.has(ALIAS.name()) => {
+        None if !errors.has_field(ALIAS.name()) => {
             let alias = unused_alias(conn, class, &changes.get(&LABEL).unwrap_or_default())?;
             changes.set(&ALIAS, alias);
         }
         _ => {}
     }
-    if !changes.has(&POSITION) && !errors.has(POSITION.name()) {
+    if !changes.contains(&POSITION) && !errors.has_field(POSITION.name()) {
         let sql = Sql::new("SELECT COALESCE(max(position), 0) FROM object_class_fields WHERE class_id = $1");
-        let last = conn.one(&sql.arg(class), |row| row.int(0))?;
+        let last = conn.query_one(&sql.arg(class), |row| row.int(0))?;
         changes.set(&POSITION, (last + 1).min(MAX_POSITION));
     }
     let is_indexed = [&IS_UNIQUE, &IS_INDEXED].iter().any(|key| changes.get(key).unwrap_or_default());
     let longest = if is_indexed { MAX_INDEXED_LENGTH } else { i64::MAX };
-    let default: &[(&'static str, Value)] = match kind {
+    let default: &[(&'static str, CheckedValue)] = match kind {
         Some(FieldType::String) => &[(MAX_LENGTH.name(), limits::value(conn, &STRING_LENGTH)?.min(longest).into())],
         Some(FieldType::Decimal) => &[(PRECISION.name(), 20.into()), (SCALE.name(), 2.into())],
         Some(FieldType::Document) => &[(MAX_FILES.name(), 1.into())],
@@ -283,7 +286,7 @@ fn complete(
         _ => &[],
     };
     for (name, value) in default {
-        if changes.value(name).is_none() && !errors.has(name) {
+        if changes.value(name).is_none() && !errors.has_field(name) {
             changes.insert(*name, value.clone());
         }
     }
@@ -294,13 +297,13 @@ fn complete(
         _ => &[],
     };
     for name in required {
-        if changes.value(name).is_none() && !errors.has(name) {
+        if changes.value(name).is_none() && !errors.has_field(name) {
             errors.add(name, message::REQUIRED);
         }
     }
     if kind == Some(FieldType::Status) {
         let sql = Sql::new("SELECT 1 FROM object_class_fields WHERE class_id = $1 AND type = 'status'").arg(class);
-        if conn.opt(&sql, |_| Ok(()))?.is_some() {
+        if conn.query_optional(&sql, |_| Ok(()))?.is_some() {
             errors.add(TYPE.name(), "A class has one status field at most.");
         }
     }
@@ -308,15 +311,15 @@ fn complete(
 }
 
 /// The alias that follows from a label and that no field of the class has.
-fn unused_alias(conn: &mut Conn, class: i64, label: &str) -> Result<String, Error> {
+fn unused_alias(conn: &mut Conn, class: i64, label: &str) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT alias FROM object_class_fields WHERE class_id = $1").arg(class);
-    let taken = conn.all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
+    let taken = conn.query_all(&sql, |row| Ok(row.text(0)?.to_owned()))?;
     let is_taken = |alias: &str| RESERVED.contains(&alias) || taken.iter().any(|other| other == alias);
     Ok(free_alias(&default_alias(label, "field_"), is_taken))
 }
 
 /// Refuses bounds beyond those of the build, and bounds that exclude each other.
-fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: &mut Errors) -> Result<(), Error> {
+fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: &mut Errors) -> Result<(), StoreError> {
     for (key, limit) in [(&MAX_LENGTH, &STRING_LENGTH), (&MAX_FILES, &FILES)] {
         if let Some(sent) = changes.get(key) {
             let most = limits::value(conn, limit)?;
@@ -333,7 +336,7 @@ fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: 
     if let (Some(precision), Some(scale)) = (after.precision, after.scale)
         && scale > precision
     {
-        match changes.has(&SCALE) {
+        match changes.contains(&SCALE) {
             true => errors.add(SCALE.name(), message::too_big(precision)),
             false => errors.add(PRECISION.name(), message::too_small(scale)),
         }
@@ -344,7 +347,7 @@ fn check_bounds(conn: &mut Conn, after: &ClassField, changes: &Changes, errors: 
 /// Refuses a new field beyond the limits of its class, whose row is locked.
 fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: bool) -> Result<(), Refusal> {
     let count = Sql::new("SELECT count(*) FROM object_class_fields WHERE class_id = $1").arg(class);
-    let count = conn.one(&count, |row| row.int(0))?;
+    let count = conn.query_one(&count, |row| row.int(0))?;
     limits::check(conn, &CLASS_FIELDS, count, 1)?;
     if let Some(related) = changes.get(&RELATED) {
         relations::check_limits(conn, class, related)?;
@@ -358,16 +361,16 @@ fn check_limits(conn: &mut Conn, class: i64, changes: &Changes, wants_index: boo
 /// Finds the table for the columns of a new field; returns whether the table must be made.
 fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT fields_made, statuses_made FROM object_classes WHERE id = $1").arg(class);
-    let (made, statuses) = conn.one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let (made, statuses) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     if field.kind == FieldType::Status {
         if statuses >= MAX_STATUSES_MADE {
-            return Err(Errors::of(TYPE.name(), "This class cannot have another status field.").into());
+            return Err(Errors::single(TYPE.name(), "This class cannot have another status field.").into());
         }
         conn.exec(&Sql::new("UPDATE object_classes SET statuses_made = statuses_made + 1 WHERE id = $1").arg(class))?;
         return Ok(false);
     }
     if made >= MAX_FIELDS_MADE {
-        return Err(Refusal::bad("This class cannot have another field."));
+        return Err(Refusal::bad_request("This class cannot have another field."));
     }
     field.table_number = made / FIELDS_IN_TABLE;
     conn.exec(&Sql::new("UPDATE object_classes SET fields_made = fields_made + 1 WHERE id = $1").arg(class))?;
@@ -376,41 +379,41 @@ fn take_table(conn: &mut Conn, class: i64, field: &mut ClassField) -> Result<boo
 
 /// Records are no longer named by a field that is deleted.
 fn forget_label(request: &Request, conn: &mut Conn, class: i64, alias: &str) -> Result<(), Refusal> {
-    let shape = Shape::plain(Declaration::Static(&CLASS));
+    let shape = RowShape::from_declaration(Declaration::Static(&CLASS));
     let Some(before) = rows::load(conn, &shape, class)? else { return Ok(()) };
     if before.get(&LABEL_FIELD).as_deref() != Some(alias) {
         return Ok(());
     }
     let mut changes = Changes::new();
-    changes.set(&LABEL_FIELD, Value::Null);
+    changes.set(&LABEL_FIELD, CheckedValue::Null);
     rows::update(request, conn, &CLASS, class, &before, &changes, &[])
 }
 
 /// Reads the body of a new field by the rules that need no database: `crates/hostile` throws random ones at it.
-pub fn read(id: i64, body: &Object<'_>) -> Result<ClassField, Errors> {
+pub fn read(id: i64, body: &SentObject<'_>) -> Result<ClassField, Errors> {
     let kind = type_sent(body);
-    let body = body.clone().only(|name| has_member(kind, name));
-    let Ok(accepted) = resource::accept(&FIELD, &body, resource::Mode::Create, &mut Everything);
+    let body = body.clone().filter_members(|name| has_member(kind, name));
+    let Ok(accepted) = resource::accept(&FIELD, &body, resource::WriteMode::Create, &mut AnyIdLookup);
     let (mut changes, mut errors) = (accepted.changes, accepted.errors);
     options::check(&mut changes, ENUM_OPTIONS.default as usize, &mut errors);
-    let field = class_field(id, 0, &After { before: None, sent: &changes });
+    let field = class_field(id, 0, &RowAfterWrite { before: None, sent: &changes });
     options::check_initial(&field, &mut errors);
     let default = field.default.as_ref().filter(|_| errors.is_empty());
-    if let Some(Err(wrong)) = default.map(|default| field.checked_default(Body::of(default).sent())) {
+    if let Some(Err(wrong)) = default.map(|default| field.checked_default(JsonBody::from_json(default).as_value())) {
         wrong.into_iter().for_each(|wrong| errors.add(field::DEFAULT.name(), wrong));
     }
     if errors.is_empty() { Ok(field) } else { Err(errors) }
 }
 
 /// A database in which every id exists and no value is taken.
-struct Everything;
+struct AnyIdLookup;
 
-impl resource::Lookup for Everything {
+impl resource::DatabaseChecks for AnyIdLookup {
     type Error = std::convert::Infallible;
-    fn missing(&mut self, _: &resource::Field, _: &[i64]) -> Result<Vec<i64>, Self::Error> {
+    fn missing_ids(&mut self, _: &resource::Field, _: &[i64]) -> Result<Vec<i64>, Self::Error> {
         Ok(Vec::new())
     }
-    fn is_taken(&mut self, _: &resource::Field, _: &Value) -> Result<bool, Self::Error> {
+    fn is_taken(&mut self, _: &resource::Field, _: &CheckedValue) -> Result<bool, Self::Error> {
         Ok(false)
     }
 }

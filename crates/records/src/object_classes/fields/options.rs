@@ -3,11 +3,11 @@
 use super::field::{DEFAULT, INITIAL, MAX_OPTION_TEXT, MAX_OPTION_VALUE, OPTIONS};
 use crate::classes::{ClassField, options_of, table_of};
 use crate::field_type::FieldType;
-use kit::rows::sql::{has_member, joined};
-use resource::{Body, Changes, Choice, Errors, Name, Value, message, nfc};
+use kit::rows::sql::{push_joined, push_member_test};
+use resource::{Changes, CheckedValue, EnumOption, Errors, JsonBody, StaticText, message, nfc};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// Of how many wrong options the errors are told.
 const MAX_WRONG: usize = 20;
@@ -35,8 +35,8 @@ pub fn check(changes: &mut Changes, max_items: usize, errors: &mut Errors) {
                 options.push(option);
                 continue;
             }
-            Err(Refused::Whole(text)) => wrong.add(&place.to_string(), text),
-            Err(Refused::Members(errors)) => wrong.nest(&place.to_string(), errors),
+            Err(OptionsRefusal::Whole(text)) => wrong.add(&place.to_string(), text),
+            Err(OptionsRefusal::Members(errors)) => wrong.nest(&place.to_string(), errors),
         }
         wrong_options += 1;
         if wrong_options == MAX_WRONG {
@@ -51,41 +51,41 @@ pub fn check(changes: &mut Changes, max_items: usize, errors: &mut Errors) {
         return errors.add(OPTIONS.name(), format!("Option {value} must be unique."));
     }
     let stored: Vec<Json> = options.iter().map(|(value, text)| json!({"value": value, "text": text})).collect();
-    changes.set(&OPTIONS, Value::Json(Json::Array(stored)));
+    changes.set(&OPTIONS, CheckedValue::Json(Json::Array(stored)));
 }
 
-enum Refused {
+enum OptionsRefusal {
     Whole(String),
     Members(Errors),
 }
 
 /// Value and text of an option.
-fn option(item: &Json) -> Result<(String, String), Refused> {
+fn option(item: &Json) -> Result<(String, String), OptionsRefusal> {
     if !item.is_object() {
-        return Err(Refused::Whole(message::not_an_object(resource::type_name(item))));
+        return Err(OptionsRefusal::Whole(message::not_an_object(resource::type_name(item))));
     }
     let mut errors = Errors::new();
     let mut member = |name: &'static str, max: usize| {
-        let field = resource::Field::new(name, resource::Kind::text(max)).required();
+        let field = resource::Field::new(name, resource::FieldKind::text(max)).required();
         let Some(sent) = item.get(name) else {
             errors.add(name, message::REQUIRED);
             return String::new();
         };
-        match resource::check_value(&field, Body::of(sent).sent()) {
-            Ok(Value::Text(text)) if name == "value" && text.contains(',') => errors.add(name, message::VALUE),
-            Ok(Value::Text(text)) => return text,
+        match resource::check_value(&field, JsonBody::from_json(sent).as_value()) {
+            Ok(CheckedValue::Text(text)) if name == "value" && text.contains(',') => errors.add(name, message::VALUE),
+            Ok(CheckedValue::Text(text)) => return text,
             Ok(_) => errors.add(name, message::STRING),
             Err(wrong) => wrong.into_iter().for_each(|wrong| errors.add(name, wrong)),
         }
         String::new()
     };
     let option = (member("value", MAX_OPTION_VALUE), member("text", MAX_OPTION_TEXT));
-    if errors.is_empty() { Ok(option) } else { Err(Refused::Members(errors)) }
+    if errors.is_empty() { Ok(option) } else { Err(OptionsRefusal::Members(errors)) }
 }
 
 /// Checks that the initial of a status, as it will be, is one of its options.
 pub fn check_initial(after: &ClassField, errors: &mut Errors) {
-    if let Some(initial) = after.initial.as_deref().filter(|_| !errors.has(OPTIONS.name()))
+    if let Some(initial) = after.initial.as_deref().filter(|_| !errors.has_field(OPTIONS.name()))
         && !after.options.iter().any(|option| option.value == initial)
     {
         errors.add(INITIAL.name(), message::choice(initial));
@@ -100,8 +100,8 @@ pub fn check_removed(
     before: &ClassField,
     changes: &Changes,
     errors: &mut Errors,
-) -> Result<(), Error> {
-    if !changes.has(&OPTIONS) || errors.has(OPTIONS.name()) {
+) -> Result<(), StoreError> {
+    if !changes.contains(&OPTIONS) || errors.has_field(OPTIONS.name()) {
         return Ok(());
     }
     let after = options_of(changes.get(&OPTIONS));
@@ -114,8 +114,8 @@ pub fn check_removed(
         None => false,
     };
     let is_used = |value: &&&str| {
-        (!changes.has(&DEFAULT) && is_default(value))
-            || (!changes.has(&INITIAL) && before.initial.as_deref() == Some(**value))
+        (!changes.contains(&DEFAULT) && is_default(value))
+            || (!changes.contains(&INITIAL) && before.initial.as_deref() == Some(**value))
     };
     let mut used = removed.iter().find(is_used).map(|value| (*value).to_owned());
     for some in removed.chunks(MAX_AT_ONCE) {
@@ -128,8 +128,8 @@ pub fn check_removed(
         return Ok(());
     }
     // The members of a set are stored in the order of its options.
-    let kept = |options: &[Choice], others: &[Choice]| -> Vec<Name> {
-        let is_in_both = |value: &&Name| others.iter().any(|other| other.value == **value);
+    let kept = |options: &[EnumOption], others: &[EnumOption]| -> Vec<StaticText> {
+        let is_in_both = |value: &&StaticText| others.iter().any(|other| other.value == **value);
         options.iter().map(|option| &option.value).filter(is_in_both).cloned().collect()
     };
     let is_reordered = kept(&before.options, &after) != kept(&after, &before.options);
@@ -140,18 +140,18 @@ pub fn check_removed(
 }
 
 /// The first of these options that a record holds.
-fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str]) -> Result<Option<String>, Error> {
+fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str]) -> Result<Option<String>, StoreError> {
     let column = field.column();
     let mut sql = Sql::new("SELECT x.");
     sql.name(&column).push(" FROM ").name(&table_of(class, field.table_number)).push(" x WHERE ");
     if field.kind == FieldType::Set {
-        joined(&mut sql, " OR ", options, |sql, option| {
-            has_member(
+        push_joined(&mut sql, " OR ", options, |sql, option| {
+            push_member_test(
                 sql,
                 |sql| {
                     sql.push("x.").name(&column);
                 },
-                &Value::from(*option),
+                &CheckedValue::from(*option),
             );
         });
     } else {
@@ -161,7 +161,7 @@ fn first_held(conn: &mut Conn, class: i64, field: &ClassField, options: &[&str])
         }
         sql.push(")");
     }
-    let held = conn.opt(sql.push(" LIMIT 1"), |row| Ok(row.text(0)?.to_owned()))?;
+    let held = conn.query_optional(sql.push(" LIMIT 1"), |row| Ok(row.text(0)?.to_owned()))?;
     let held = held.map(|held| match field.kind {
         FieldType::Set => serde_json::from_str::<Vec<String>>(&held).unwrap_or_default(),
         _ => vec![held],

@@ -3,13 +3,13 @@
 
 use super::field::RELATED;
 use crate::object_records::change::RELATION_LEVELS;
-use crate::rights::{CLASS_EDIT, on_class};
+use crate::rights::{CLASS_EDIT, load_class_actions};
 use kit::limits::{self, Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{Errors, message};
 use std::collections::HashSet;
-use store::{Conn, Error, Sql};
+use store::{Conn, Sql, StoreError};
 
 /// The relations of one class.
 pub static PARENTS: Limit = Limit {
@@ -30,15 +30,16 @@ pub static CHILDREN: Limit = Limit {
 
 /// Keeps all other new classes and relations of the build out until the end of the transaction. It comes before every other
 /// lock.
-pub fn lock_all(conn: &mut Conn) -> Result<(), Error> {
-    conn.one(&Sql::new("SELECT n FROM versions WHERE name = 'object_relations' FOR UPDATE"), |row| row.int(0)).map(drop)
+pub fn lock_all(conn: &mut Conn) -> Result<(), StoreError> {
+    conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'object_relations' FOR UPDATE"), |row| row.int(0))
+        .map(drop)
 }
 
 /// Checks the class that a new relation points at: the caller needs `edit` of it, since a relation keeps its records from being
 /// deleted. The row of the class that gets the relation is locked.
 pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, errors: &mut Errors) -> Result<(), Refusal> {
-    if !on_class(conn, request.caller()?, related)?.is_some_and(|rights| rights.has(CLASS_EDIT)) {
-        errors.add(RELATED.name(), message::pk(related));
+    if !load_class_actions(conn, request.caller()?, related)?.is_some_and(|rights| rights.allows(CLASS_EDIT)) {
+        errors.add(RELATED.name(), message::invalid_id_message(related));
         return Ok(());
     }
     // A class may relate to itself: circles of its records are refused where they are made.
@@ -49,7 +50,7 @@ pub fn check(request: &Request, conn: &mut Conn, class: i64, related: i64, error
         "SELECT DISTINCT f.class_id, f.related_object_class FROM object_class_fields f \
          WHERE f.related_object_class IS NOT NULL AND f.related_object_class <> f.class_id",
     );
-    let relations = conn.all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let relations = conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let up = chain(related, |level| {
         relations.iter().filter(|(child, _)| level.contains(child)).map(|(_, to)| *to).collect()
     });
@@ -91,7 +92,7 @@ pub fn check_limits(conn: &mut Conn, class: i64, related: i64) -> Result<(), Ref
     let of_class = "SELECT count(*) FROM object_class_fields WHERE class_id = $1 AND related_object_class IS NOT NULL";
     let to_class = "SELECT count(*) FROM object_class_fields WHERE related_object_class = $1";
     for (text, of, limit) in [(of_class, class, &PARENTS), (to_class, related, &CHILDREN)] {
-        let count = conn.one(&Sql::new(text).arg(of), |row| row.int(0))?;
+        let count = conn.query_one(&Sql::new(text).arg(of), |row| row.int(0))?;
         limits::check(conn, limit, count, 1)?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use kit::jobs::{self, Job, JobFailure, JobKind, NewJob};
 use kit::request::Request;
 use serde_json::json;
 use std::sync::Arc;
-use store::{Conn, Error};
+use store::{Conn, StoreError};
 
 /// How many records one transaction takes. Those who write to one of them wait for it.
 const PAGE: i64 = 50;
@@ -18,14 +18,14 @@ const PAGE: i64 = 50;
 pub static WORDS: JobKind = JobKind {
     name: "object_record_words",
     runs_again: true,
-    run: |app, build, job| Box::pin(feed(app, build, job)),
+    run: |app, build, job| Box::pin(rebuild_words(app, build, job)),
     ..JobKind::LONG
 };
 
 /// Has the words of a class's records fed again.
-pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), Error> {
+pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), StoreError> {
     let key = class.to_string();
-    jobs::put(
+    jobs::enqueue(
         request,
         conn,
         &NewJob { kind: &WORDS, payload: json!({"class": class}), key: Some(&key), not_before: request.now },
@@ -33,7 +33,7 @@ pub fn feed_again(request: &Request, conn: &mut Conn, class: i64) -> Result<(), 
     .map(drop)
 }
 
-async fn feed(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
+async fn rebuild_words(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
     let id = job.payload["class"].as_i64().unwrap_or(0);
     let page = move |conn: &mut Conn, after: i64| {
         if class(&app, &build, conn, id)?.is_none() {
@@ -43,5 +43,5 @@ async fn feed(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
         let Some(class) = class(&app, &build, conn, id)? else { return Ok(None) };
         words_of_page(conn, &class, after, PAGE)
     };
-    job.by_pages(PAGE, page).await
+    job.run_in_pages(PAGE, page).await
 }

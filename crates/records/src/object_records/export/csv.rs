@@ -8,11 +8,11 @@ use crate::visible_records::number;
 use identity::visibility::visible_users;
 use kit::caller::Caller;
 use kit::refusal::Refusal;
-use kit::rows::sql::{OWN, joins, value};
+use kit::rows::sql::{OWN, push_joins, value};
 use kit::rows::stored_value;
-use resource::{Field, Value, time};
+use resource::{CheckedValue, Field, time};
 use std::collections::HashMap;
-use store::{Conn, Error, Row, Sql};
+use store::{Conn, Row, Sql, StoreError};
 
 /// The columns before those of the fields.
 const OWN_COLUMNS: [&str; 6] = ["id", "owner", "created_at", "created_by", "modified_at", "modified_by"];
@@ -23,14 +23,14 @@ const APOSTROPHE: char = '\'';
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The columns of an export: aliases and ids of the fields, as the class had them when the export began.
-pub struct Columns {
+pub struct ExportColumns {
     fields: Vec<(String, i64)>,
     has_bom: bool,
 }
 
-impl Columns {
-    pub fn of(view: &View, has_bom: bool) -> Columns {
-        Columns { fields: view.fields().map(|field| (field.alias.clone(), field.id)).collect(), has_bom }
+impl ExportColumns {
+    pub fn from_view(view: &View, has_bom: bool) -> ExportColumns {
+        ExportColumns { fields: view.fields().map(|field| (field.alias.clone(), field.id)).collect(), has_bom }
     }
 
     /// The beginning of the file: the byte order mark that it may have, and the line of names.
@@ -50,7 +50,7 @@ impl Columns {
 
 /// The lines of a piece as they were read, without the names of people, who are asked for when all are known.
 #[derive(Default)]
-struct Lines {
+struct CsvLines {
     text: String,
     /// The lines in the order of reading: number of the record, where its text ends, and how many people come before the end.
     ends: Vec<(u32, usize, usize)>,
@@ -63,7 +63,7 @@ pub fn piece(
     caller: &Caller,
     conn: &mut Conn,
     class: &Class,
-    columns: &Columns,
+    columns: &ExportColumns,
     numbers: &[u32],
 ) -> Result<Option<Vec<u8>>, Refusal> {
     let fields = columns.fields(class);
@@ -73,42 +73,42 @@ pub fn piece(
         value(sql.push(", "), OWN, declared, 0);
     }
     sql.push(" FROM ").name(&class.table()).push(" t");
-    joins(&mut sql, OWN, &class.record, there().map(|(_, declared)| *declared));
-    sql.push(" WHERE t.n").any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
-    let mut lines = Lines::default();
+    push_joins(&mut sql, OWN, &class.record, there().map(|(_, declared)| *declared));
+    sql.push(" WHERE t.n").push_any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
+    let mut lines = CsvLines::default();
     let mut is_too_large = false;
-    let read = conn.each(&sql, |row| {
+    let read = conn.for_each_row(&sql, |row| {
         lines.push(row, &fields)?;
         is_too_large = lines.ends.len() > 1 && lines.text.len() > MAX_PIECE_BYTES;
         // Any error ends the reading.
-        if is_too_large { Err(Error::NotFound) } else { Ok(()) }
+        if is_too_large { Err(StoreError::NotFound) } else { Ok(()) }
     });
     if is_too_large {
         return Ok(None);
     }
     read?;
     let names = names(caller, conn, &lines)?;
-    Ok(Some(lines.in_order(numbers, &names).into_bytes()))
+    Ok(Some(lines.to_text(numbers, &names).into_bytes()))
 }
 
 /// What all people in these lines are called: by their usernames, or by their full names where the caller may not list them.
-fn names(caller: &Caller, conn: &mut Conn, lines: &Lines) -> Result<HashMap<i64, String>, Error> {
+fn names(caller: &Caller, conn: &mut Conn, lines: &CsvLines) -> Result<HashMap<i64, String>, StoreError> {
     let mut ids: Vec<i64> = lines.people.iter().map(|(_, id)| *id).collect();
     ids.sort_unstable();
     ids.dedup();
     let mut sql = Sql::new("SELECT t.id, CASE WHEN ");
     sql.append(&visible_users(caller)).push(" THEN t.username ELSE t.full_name END FROM users t WHERE t.id");
-    Ok(conn.all(sql.any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
+    Ok(conn.query_all(sql.push_any(ids), |row| Ok((row.int(0)?, row.text(1)?.to_owned())))?.into_iter().collect())
 }
 
-impl Lines {
+impl CsvLines {
     /// Adds the line of a row.
-    fn push(&mut self, row: &Row<'_>, fields: &[Option<(&ClassField, &Field)>]) -> Result<(), Error> {
+    fn push(&mut self, row: &Row<'_>, fields: &[Option<(&ClassField, &Field)>]) -> Result<(), StoreError> {
         self.text.push_str(&row.int(1)?.to_string());
-        self.person(row.opt_int(2)?);
+        self.push_person(row.opt_int(2)?);
         for at in [3, 5] {
             push_plain(&mut self.text, &time::show(row.int(at)?));
-            self.person(row.opt_int(at + 1)?);
+            self.push_person(row.opt_int(at + 1)?);
         }
         let mut at = 1 + OWN_COLUMNS.len();
         for field in fields {
@@ -124,17 +124,19 @@ impl Lines {
         Ok(())
     }
 
-    fn value(&mut self, row: &Row<'_>, at: usize, kind: FieldType, declared: &Field) -> Result<(), Error> {
+    fn value(&mut self, row: &Row<'_>, at: usize, kind: FieldType, declared: &Field) -> Result<(), StoreError> {
         let out = &mut self.text;
         match kind {
-            FieldType::User => self.person(row.opt_int(at)?),
-            FieldType::Integer | FieldType::Relation => push_plain(out, &shown(row.opt_int(at)?, |n| n.to_string())),
-            FieldType::Boolean => push_plain(out, &shown(row.opt_int(at)?, |flag| (flag != 0).to_string())),
-            FieldType::Datetime => push_plain(out, &shown(row.opt_int(at)?, time::show)),
+            FieldType::User => self.push_person(row.opt_int(at)?),
+            FieldType::Integer | FieldType::Relation => {
+                push_plain(out, &format_optional(row.opt_int(at)?, |n| n.to_string()))
+            }
+            FieldType::Boolean => push_plain(out, &format_optional(row.opt_int(at)?, |flag| (flag != 0).to_string())),
+            FieldType::Datetime => push_plain(out, &format_optional(row.opt_int(at)?, time::show)),
             FieldType::Date => push_plain(out, row.opt_text(at)?.unwrap_or("")),
             FieldType::Decimal | FieldType::Set | FieldType::Document => match stored_value(declared, row, at)? {
-                Value::Text(text) => push_plain(out, &text),
-                Value::List(items) => push_text(out, &items.iter().map(item).collect::<Vec<_>>().join(", ")),
+                CheckedValue::Text(text) => push_plain(out, &text),
+                CheckedValue::List(items) => push_text(out, &items.iter().map(item).collect::<Vec<_>>().join(", ")),
                 _ => out.push(','),
             },
             FieldType::String
@@ -148,13 +150,13 @@ impl Lines {
     }
 
     /// Adds the column of a person, without the name.
-    fn person(&mut self, id: Option<i64>) {
+    fn push_person(&mut self, id: Option<i64>) {
         self.text.push(',');
         self.people.extend(id.map(|id| (self.text.len(), id)));
     }
 
     /// The text with the names, in the order of the numbers.
-    fn in_order(&self, numbers: &[u32], names: &HashMap<i64, String>) -> String {
+    fn to_text(&self, numbers: &[u32], names: &HashMap<i64, String>) -> String {
         let places: HashMap<u32, usize> = self.ends.iter().enumerate().map(|(at, end)| (end.0, at)).collect();
         let mut out = String::with_capacity(self.text.len() + 40 * self.people.len());
         for at in numbers.iter().filter_map(|number| places.get(number).copied()) {
@@ -173,13 +175,13 @@ impl Lines {
 }
 
 /// A value as it is shown, or nothing.
-fn shown(value: Option<i64>, show: impl Fn(i64) -> String) -> String {
+fn format_optional(value: Option<i64>, show: impl Fn(i64) -> String) -> String {
     value.map(show).unwrap_or_default()
 }
 
-fn item(value: &Value) -> String {
+fn item(value: &CheckedValue) -> String {
     match value {
-        Value::Text(text) => text.clone(),
+        CheckedValue::Text(text) => text.clone(),
         other => other.to_json().to_string(),
     }
 }

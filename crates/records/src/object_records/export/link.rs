@@ -2,17 +2,17 @@
 //! `/api/object-classes/{id}/object-records/export/link/`, they work once within a minute, for the rights that their maker
 //! has then (`docs/reference/object-records.md`).
 
-use super::{Format, OF_PAGES, begin, download as run, place, refuse_unknown_filters};
-use crate::object_records::list::{Wanted, open, related_classes};
+use super::{Format, OF_PAGES, acquire_permit, begin, download as run, refuse_unknown_filters};
+use crate::object_records::list::{ListQuery, open, related_classes};
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
-use kit::authenticate::{Admission, Credential, of_token};
-use kit::caller::Claims;
+use kit::authenticate::{Admission, Credential, functions_for_token};
+use kit::caller::CredentialClaims;
 use kit::domain::registered;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
-use resource::{Errors, Object, Query, Sent, message, openapi};
+use resource::{Errors, JsonValue, Query, SentObject, message, openapi};
 use serde_json::json;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -48,7 +48,7 @@ pub fn routes() -> Vec<Route> {
     };
     vec![
         Route::post(link, "Make a link", Handler::Write(create))
-            .takes(Schema::Json(parameters))
+            .with_body(Schema::Json(parameters))
             .answers(201, Schema::Json(url))
             .answers_secret()
             .instance("object_records.list"),
@@ -56,8 +56,8 @@ pub fn routes() -> Vec<Route> {
             .answers(200, Schema::Text(&super::MEDIA_TYPES))
             .parameters(token)
             // For the rights of whoever made the link, which may have ended.
-            .or(401, Schema::Refusal)
-            .or(403, Schema::Refusal)
+            .also_answers(401, Schema::Refusal)
+            .also_answers(403, Schema::Refusal)
             .public(),
     ]
 }
@@ -65,13 +65,13 @@ pub fn routes() -> Vec<Route> {
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let opened = open(request, conn)?;
     let text = query_text(&request.object()?)?;
-    let query = Query::parse(&text).without(&OF_PAGES);
-    Format::of(&query)?.has_bom(&query)?;
+    let query = Query::parse(&text).without_parameters(&OF_PAGES);
+    Format::from_query(&query)?.has_bom(&query)?;
     let related = related_classes(request, conn, &opened.class, &query)?;
     refuse_unknown_filters(&query, &opened.class, &related)?;
-    Wanted::of(&query, conn, &opened, &related, request.now)?;
+    ListQuery::from_request(&query, conn, &opened, &related, request.now)?;
     let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
-    let Claims { user, session, .. } = admission.claims;
+    let CredentialClaims { user, session, .. } = admission.claims;
     conn.exec(&Sql::new("DELETE FROM export_links WHERE expires_at <= $1").arg(request.now))?;
     let oldest = "DELETE FROM export_links WHERE token IN \
         (SELECT l.token FROM export_links l WHERE l.user_id = $1 ORDER BY l.expires_at DESC LIMIT 1000 OFFSET $2)";
@@ -89,7 +89,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// The parameters of a body as a query. A list is its values with commas between, as parameters have them.
-fn query_text(body: &Object<'_>) -> Result<String, Refusal> {
+fn query_text(body: &SentObject<'_>) -> Result<String, Refusal> {
     let (mut text, mut errors) = (String::new(), Errors::new());
     for (name, sent) in body.iter() {
         // One that has more values is too long, whatever they are.
@@ -112,7 +112,7 @@ fn query_text(body: &Object<'_>) -> Result<String, Refusal> {
 }
 
 /// A string, a number or a boolean as a value of a query; null is an empty one.
-fn value_text(sent: Sent<'_>) -> Option<String> {
+fn value_text(sent: JsonValue<'_>) -> Option<String> {
     match sent.type_name() {
         "str" => sent.as_str().map(|text| text.into_owned()),
         "NoneType" => Some(String::new()),
@@ -139,15 +139,15 @@ fn kind_of(admission: &Admission) -> &'static str {
 }
 
 /// What a link was made for.
-struct Link {
-    claims: Claims,
+struct ExportLink {
+    claims: CredentialClaims,
     credential: String,
     query: String,
 }
 
 /// Spends a link and begins its export; 404 for one that does not work. HEAD spends nothing.
 pub async fn download(request: Arc<Request>) -> Outcome {
-    let hash = sha256_hex(request.query.last(TOKEN).unwrap_or(""));
+    let hash = sha256_hex(request.query.last_value(TOKEN).unwrap_or(""));
     let (class, now) = (request.id(), request.now);
     let wanted = hash.clone();
     // Anybody may ask, so a place is taken, and a write made, only after a look.
@@ -156,22 +156,22 @@ pub async fn download(request: Arc<Request>) -> Outcome {
             "SELECT user_id, session, credential, query FROM export_links \
              WHERE token = $1 AND class_id = $2 AND expires_at > $3",
         );
-        conn.opt(&sql.arg(wanted.clone()).arg(class).arg(now), |row| {
-            let claims = Claims { user: row.int(0)?, session: row.int(1)?, expires_at: i64::MAX };
-            Ok(Link { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
+        conn.query_optional(&sql.arg(wanted.clone()).arg(class).arg(now), |row| {
+            let claims = CredentialClaims { user: row.int(0)?, session: row.int(1)?, expires_at: i64::MAX };
+            Ok(ExportLink { claims, credential: row.text(2)?.to_owned(), query: row.text(3)?.to_owned() })
         })
     };
-    let link = request.build.db.read_short::<_, store::Error>(look).await?.ok_or_else(Refusal::not_found)?;
+    let link = request.build.db.read_short::<_, store::StoreError>(look).await?.ok_or_else(Refusal::not_found)?;
     // Who is refused for want of a place may try again.
-    let place = place(&request).await?;
+    let place = acquire_permit(&request).await?;
     let spend =
         move |conn: &mut Conn| conn.exec(&Sql::new("DELETE FROM export_links WHERE token = $1").arg(hash.clone()));
-    if request.method != Method::HEAD && request.build.db.write::<_, store::Error>(spend).await? == 0 {
+    if request.method != Method::HEAD && request.build.db.write::<_, store::StoreError>(spend).await? == 0 {
         return Err(Refusal::not_found());
     }
     let kinds = registered().iter().flat_map(|domain| domain.callers);
-    let by = of_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
+    let by = functions_for_token(kinds, &link.credential).ok_or_else(Refusal::not_found)?;
     let admission = Admission { claims: link.claims, by };
     let caller = admission.caller(&request.app, &request.build, request.address, Some(request.requirement)).await?;
-    begin(Arc::new(request.by(caller)), admission, &Query::parse(&link.query), place).await
+    begin(Arc::new(request.with_caller(caller)), admission, &Query::parse(&link.query), place).await
 }

@@ -7,20 +7,20 @@
 mod csv;
 mod link;
 
-use super::list::{RelatedClasses, Wanted, advised, is_filter, open, related_classes};
-use super::read::{Records, View};
+use super::list::{ListQuery, RelatedClasses, advised, is_filter, open, related_classes};
+use super::read::{RecordPage, View};
 use crate::classes::Class;
 use crate::visible_records::VisibleClass;
-use csv::Columns;
+use csv::ExportColumns;
 use http::Method;
 use kit::answer::{Answer, Outcome, attachment};
 use kit::authenticate::Admission;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use kit::route::{Handler, Pending, Route, Schema};
+use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::rows::PageSize;
 use kit::snapshot;
-use resource::json::Writer;
+use resource::json::JsonWriter;
 use resource::{Errors, Query, message, openapi};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
@@ -28,8 +28,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Conn, Sql};
-use web::content::Producer;
-use web::shares::{Bounds, Permit, Shares};
+use web::content::PieceSender;
+use web::shares::{Permit, ShareBounds, Shares};
 
 /// How many records are read at a time.
 const RECORDS_IN_PIECE: usize = 500;
@@ -102,11 +102,11 @@ pub struct Exports(Shares);
 impl Default for Exports {
     fn default() -> Exports {
         let (build, account) = (EXPORTS_OF_BUILD, EXPORTS_OF_ACCOUNT);
-        Exports(Shares::new(Bounds { total: EXPORTS, build, account, kept: EXPORTS_KEPT }))
+        Exports(Shares::new(ShareBounds { total: EXPORTS, build, account, kept: EXPORTS_KEPT }))
     }
 }
 
-async fn place(request: &Request) -> Result<Permit, Refusal> {
+async fn acquire_permit(request: &Request) -> Result<Permit, Refusal> {
     let exports = &request.app.slot::<Exports>().0;
     exports.acquire(&request.holder(), 1, PATIENCE).await.ok_or_else(Refusal::overloaded)
 }
@@ -118,8 +118,8 @@ enum Format {
 }
 
 impl Format {
-    fn of(query: &Query) -> Result<Format, Refusal> {
-        match query.last(FORMAT) {
+    fn from_query(query: &Query) -> Result<Format, Refusal> {
+        match query.last_value(FORMAT) {
             None | Some("csv") => Ok(Format::Csv),
             Some("ndjson") => Ok(Format::Ndjson),
             Some(other) => Err(Refusal::field(FORMAT, message::choice(other))),
@@ -128,7 +128,7 @@ impl Format {
 
     /// Whether the file begins with a byte order mark, which a CSV alone may have.
     fn has_bom(self, query: &Query) -> Result<bool, Refusal> {
-        let has_bom = match query.last(BOM) {
+        let has_bom = match query.last_value(BOM) {
             None => return Ok(false),
             Some("true") => true,
             Some("false") => false,
@@ -154,24 +154,24 @@ impl Format {
 
 async fn export(request: Arc<Request>) -> Outcome {
     let admission = request.admission.ok_or_else(Refusal::unauthenticated)?;
-    let place = place(&request).await?;
+    let place = acquire_permit(&request).await?;
     let query = request.query.clone();
     begin(request, admission, &query, place).await
 }
 
 /// Begins an export of what the parameters ask for.
 async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place: Permit) -> Outcome {
-    let query = Arc::new(query.without(&OF_PAGES));
+    let query = Arc::new(query.without_parameters(&OF_PAGES));
     let selected = query.clone();
     let (format, name, columns, numbers) =
         read(&request, move |request, conn| select(request, conn, &selected)).await?;
     let name = format!("{name}.{}", format.ending());
     let shown = match format {
-        Format::Csv => Shown::Csv(Arc::new(columns)),
-        Format::Ndjson => Shown::Ndjson(query),
+        Format::Csv => ExportForm::Csv(Arc::new(columns)),
+        Format::Ndjson => ExportForm::Ndjson(query),
     };
     // A session may outlive the token with which the export began.
-    let export = Export { request, admission: admission.of_upload(), shown, numbers, _place: place };
+    let export = Export { request, admission: admission.admission_for_upload(), shown, numbers, _place: place };
     let mut answer = Answer::pieces(format.content_type(), None, move |producer| export.send(producer));
     answer.headers.push(attachment(&name));
     Ok(answer)
@@ -179,18 +179,18 @@ async fn begin(request: Arc<Request>, admission: Admission, query: &Query, place
 
 /// What is exported: the format, the alias of the class, the columns of a CSV, and the numbers of the records within the class
 /// in their order.
-type Selected = (Format, String, Columns, Vec<u32>);
+type ExportSelection = (Format, String, ExportColumns, Vec<u32>);
 
-fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<Selected, Refusal> {
+fn select(request: &Request, conn: &mut Conn, query: &Query) -> Result<ExportSelection, Refusal> {
     let opened = open(request, conn)?;
-    let format = Format::of(query)?;
+    let format = Format::from_query(query)?;
     let has_bom = format.has_bom(query)?;
     let related: RelatedClasses = related_classes(request, conn, &opened.class, query)?;
     refuse_unknown_filters(query, &opened.class, &related)?;
-    let wanted = Wanted::of(query, conn, &opened, &related, request.now)?;
+    let wanted = ListQuery::from_request(query, conn, &opened, &related, request.now)?;
     let numbers =
         if opened.visible.is_none() { Vec::new() } else { wanted.numbers(conn, &opened.class, request.now)? };
-    let columns = Columns::of(&View::of_query(query, opened.class.clone()), has_bom);
+    let columns = ExportColumns::from_view(&View::from_query(query, opened.class.clone()), has_bom);
     Ok((format, opened.class.alias.clone(), columns, numbers))
 }
 
@@ -204,8 +204,8 @@ async fn read<T: Send + 'static>(
 
 /// How the records of an export are shown.
 #[derive(Clone)]
-enum Shown {
-    Csv(Arc<Columns>),
+enum ExportForm {
+    Csv(Arc<ExportColumns>),
     /// By the parameter `fields` of the query.
     Ndjson(Arc<Query>),
 }
@@ -214,14 +214,14 @@ enum Shown {
 struct Export {
     request: Arc<Request>,
     admission: Admission,
-    shown: Shown,
+    shown: ExportForm,
     numbers: Vec<u32>,
     _place: Permit,
 }
 
 impl Export {
-    async fn send(self, producer: Producer) -> io::Result<()> {
-        if let Shown::Csv(columns) = &self.shown {
+    async fn send(self, producer: PieceSender) -> io::Result<()> {
+        if let ExportForm::Csv(columns) = &self.shown {
             producer.send(columns.header()).await?;
         }
         let (mut at, mut many) = (0, RECORDS_IN_PIECE);
@@ -247,13 +247,13 @@ impl Export {
         let requirement = Some(request.requirement);
         let caller = self.admission.caller(&request.app, &request.build, request.address, requirement).await?;
         let shown = self.shown.clone();
-        read(&Arc::new(request.by(caller)), move |request, conn| {
+        read(&Arc::new(request.with_caller(caller)), move |request, conn| {
             let opened = open(request, conn)?;
             let is_visible = |number: &u32| opened.visible.contains(i64::from(*number));
             let numbers: Vec<u32> = numbers.iter().copied().filter(is_visible).collect();
             match &shown {
-                Shown::Csv(columns) => csv::piece(request.caller()?, conn, &opened.class, columns, &numbers),
-                Shown::Ndjson(query) => ndjson(request, conn, &opened, query, &numbers),
+                ExportForm::Csv(columns) => csv::piece(request.caller()?, conn, &opened.class, columns, &numbers),
+                ExportForm::Ndjson(query) => ndjson(request, conn, &opened, query, &numbers),
             }
         })
         .await
@@ -268,20 +268,20 @@ fn ndjson(
     query: &Query,
     numbers: &[u32],
 ) -> Result<Option<Vec<u8>>, Refusal> {
-    let view = Arc::new(View::of_query(query, opened.class.clone()));
+    let view = Arc::new(View::from_query(query, opened.class.clone()));
     let mut sql = Sql::new("SELECT ");
     view.select(&mut sql, request);
     view.from(sql.push(", t.n"));
-    sql.push(" WHERE t.n").any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
+    sql.push(" WHERE t.n").push_any(numbers.iter().copied().map(i64::from).collect::<Vec<_>>());
     let mut places = HashMap::new();
     let fits = |size: PageSize| size.items <= 1 || size.bytes <= MAX_PIECE_BYTES;
-    let read = Records::read_while(&view, conn, &sql, fits, |row, at| {
+    let read = RecordPage::read_while(&view, conn, &sql, fits, |row, at| {
         places.insert(row.int(at)?, places.len());
         Ok(())
     })?;
     let Some(records) = read else { return Ok(None) };
-    let beside = records.look_up(request, conn, opened.on_class)?;
-    let mut out = Writer::with_capacity(records.bytes() + 200 * records.items.len());
+    let beside = records.load(request, conn, opened.on_class)?;
+    let mut out = JsonWriter::with_capacity(records.bytes() + 200 * records.items.len());
     for at in numbers.iter().filter_map(|number| places.get(&i64::from(*number)).copied()) {
         records.write_one(at, &beside, &mut out, false);
         out.raw("\n");
@@ -290,6 +290,6 @@ fn ndjson(
 }
 
 /// The handler of an export without a header.
-fn download(request: Arc<Request>) -> Pending {
+fn download(request: Arc<Request>) -> HandlerFuture {
     Box::pin(link::download(request))
 }
