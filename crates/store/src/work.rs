@@ -29,11 +29,13 @@ pub(crate) enum ScriptMode {
 /// not for each type.
 type Erased = Box<dyn Any + Send>;
 
+/// Runs a script once. Returns its outcome, and whether that is `Ok`.
+type Attempt = dyn FnMut(&mut Conn) -> (Erased, bool) + Send;
+
 /// A script with a place for its outcome. It can be run again, because a deadlock, or another script in the same group
 /// commit, may undo it through no fault of its own.
 pub(crate) struct ScriptWork {
-    /// Runs the script once. Returns its outcome, and whether that is `Ok`.
-    attempt: Box<dyn FnMut(&mut Conn) -> (Erased, bool) + Send>,
+    attempt: Box<Attempt>,
     /// Makes an outcome of an error.
     refuse: fn(StoreError) -> Erased,
     outcome: Option<Erased>,
@@ -100,7 +102,7 @@ fn wait(
 }
 
 /// Erases the types of a script.
-pub(crate) fn work<T, E, F>(script: F) -> (Box<ScriptWork>, ScriptOutcome<T, E>)
+pub(crate) fn work<T, E, F>(script: F) -> (ScriptWork, ScriptOutcome<T, E>)
 where
     F: Fn(&mut Conn) -> Result<T, E> + Send + 'static,
     T: Send + 'static,
@@ -114,7 +116,7 @@ where
     });
     let refuse = |error| Box::new(Err::<T, E>(E::from(error))) as Erased;
     let work = ScriptWork { attempt, refuse, outcome: None, reply, turn: turn.clone() };
-    (Box::new(work), ScriptOutcome { reply: outcome, turn, types: PhantomData })
+    (work, ScriptOutcome { reply: outcome, turn, types: PhantomData })
 }
 
 impl ScriptWork {
@@ -141,7 +143,7 @@ impl ScriptWork {
     }
 
     /// Sends the outcome to the caller, if it still waits.
-    pub fn answer(self: Box<Self>) {
+    pub fn answer(self) {
         if let Some(outcome) = self.outcome {
             // If the caller has gone, its work is done all the same.
             drop(self.reply.send(outcome));

@@ -75,12 +75,12 @@ impl PostgresEngine {
         Ok(postgres)
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: Box<ScriptWork>) -> Result<(), StoreError> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: ScriptWork) -> Result<(), StoreError> {
         self.pool.submit(slot, TaskKind::Script(mode), work)
     }
 
     /// Runs a short read without a thread. Returns the script if it is to be submitted instead.
-    pub async fn run_short_read(&self, slot: &Arc<Slot>, script: Box<ScriptWork>) -> Option<Box<ScriptWork>> {
+    pub async fn run_short_read(&self, slot: &Arc<Slot>, script: ScriptWork) -> Option<ScriptWork> {
         self.short_reads.run_short_read(slot, script).await
     }
 

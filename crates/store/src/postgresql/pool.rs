@@ -38,7 +38,7 @@ pub(super) enum TaskKind {
 struct PoolTask {
     slot: Arc<Slot>,
     kind: TaskKind,
-    work: Box<ScriptWork>,
+    work: ScriptWork,
     since: Instant,
 }
 
@@ -89,7 +89,7 @@ impl Pool {
         Pool { state: Mutex::new(state), wake: (0..count).map(|_| Condvar::new()).collect(), time_limit }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: Box<ScriptWork>) -> Result<(), StoreError> {
+    pub fn submit(&self, slot: &Arc<Slot>, kind: TaskKind, work: ScriptWork) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
         if state.closed {
             return Err(StoreError::closed());

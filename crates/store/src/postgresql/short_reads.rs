@@ -95,12 +95,12 @@ impl ShortReads {
     pub fn run_short_read<'a>(
         self: &'a Arc<Self>,
         slot: &'a Arc<Slot>,
-        script: Box<ScriptWork>,
-    ) -> Pin<Box<dyn Future<Output = Option<Box<ScriptWork>>> + Send + 'a>> {
+        script: ScriptWork,
+    ) -> Pin<Box<dyn Future<Output = Option<ScriptWork>> + Send + 'a>> {
         Box::pin(self.answer(slot, script))
     }
 
-    async fn answer(self: &Arc<Self>, slot: &Arc<Slot>, mut script: Box<ScriptWork>) -> Option<Box<ScriptWork>> {
+    async fn answer(self: &Arc<Self>, slot: &Arc<Slot>, mut script: ScriptWork) -> Option<ScriptWork> {
         let Some(mut seat) = self.acquire_permit(slot) else { return Some(script) };
         let mut answers = Vec::new();
         loop {

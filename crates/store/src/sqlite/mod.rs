@@ -92,7 +92,7 @@ impl SqliteEngine {
         self.settings.options.time_limit
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: Box<ScriptWork>) -> Result<(), StoreError> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: ScriptWork) -> Result<(), StoreError> {
         match mode {
             ScriptMode::Write => self.writer(slot).submit(slot, WriteTask::Write(work)),
             ScriptMode::Read | ScriptMode::ShortRead => self.readers.submit(slot, mode, work),

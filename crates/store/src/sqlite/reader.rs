@@ -46,7 +46,7 @@ struct ReaderState {
 
 struct ReadTask {
     mode: ScriptMode,
-    work: Box<ScriptWork>,
+    work: ScriptWork,
     since: Instant,
 }
 
@@ -69,7 +69,7 @@ impl ReaderPool {
         ReaderPool { state: Mutex::new(state), wake: (0..threads).map(|_| Condvar::new()).collect() }
     }
 
-    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: Box<ScriptWork>) -> Result<(), StoreError> {
+    pub fn submit(&self, slot: &Arc<Slot>, mode: ScriptMode, work: ScriptWork) -> Result<(), StoreError> {
         let mut state = lock(&self.state);
         if state.closed {
             return Err(StoreError::closed());

@@ -26,7 +26,7 @@ const MAX_WAITING: usize = 4096;
 
 /// A task for a writer thread.
 pub(super) enum WriteTask {
-    Write(Box<ScriptWork>),
+    Write(ScriptWork),
     /// A function that runs alone, in turn with the writes.
     Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
@@ -49,7 +49,7 @@ struct WriteQueue {
 }
 
 enum WriteBatch {
-    Writes(VecDeque<Box<ScriptWork>>),
+    Writes(VecDeque<ScriptWork>),
     Alone(Box<dyn FnOnce(&mut OpenConnections) + Send>),
 }
 
@@ -141,7 +141,7 @@ pub(super) fn run_outside(
     open: &mut OpenConnections,
     settings: &SqliteSettings,
     slot: &Arc<Slot>,
-    mut work: Box<ScriptWork>,
+    mut work: ScriptWork,
 ) {
     match open.get(settings, slot) {
         Ok(conn) => {
@@ -172,7 +172,7 @@ fn next_batch(tasks: &mut VecDeque<WriteTask>) -> WriteBatch {
     WriteBatch::Writes(group)
 }
 
-fn fail(group: impl IntoIterator<Item = Box<ScriptWork>>, error: &StoreError) {
+fn fail(group: impl IntoIterator<Item = ScriptWork>, error: &StoreError) {
     for mut work in group {
         work.fail(error.clone());
         work.answer();
@@ -192,7 +192,7 @@ enum Isolation {
 
 /// Runs all scripts of a group and commits them, in one transaction if none fails. `false` if the connection is to be
 /// closed and opened again.
-fn commit(conn: &mut Conn, mut group: VecDeque<Box<ScriptWork>>, limit: Duration) -> bool {
+fn commit(conn: &mut Conn, mut group: VecDeque<ScriptWork>, limit: Duration) -> bool {
     let mut isolation = Isolation::None;
     while !group.is_empty() {
         if let Err(error) = conn.as_sqlite().control("BEGIN IMMEDIATE") {
@@ -242,7 +242,7 @@ enum GroupFailure {
     /// A script failed after it had changed something, without a savepoint to undo that alone. All scripts wait again.
     Isolation,
     /// Savepoints do not work any more. Carries the scripts that had run.
-    Connection(Vec<Box<ScriptWork>>, StoreError),
+    Connection(Vec<ScriptWork>, StoreError),
 }
 
 /// Runs scripts from the front of the group, and returns those that are to be committed.
@@ -251,12 +251,12 @@ enum GroupFailure {
 /// Those are not answered but run again; only the script that caused the error gets it.
 fn run(
     conn: &mut Conn,
-    group: &mut VecDeque<Box<ScriptWork>>,
+    group: &mut VecDeque<ScriptWork>,
     limit: Duration,
     isolation: Isolation,
-) -> Result<Vec<Box<ScriptWork>>, GroupFailure> {
+) -> Result<Vec<ScriptWork>, GroupFailure> {
     let started = Instant::now();
-    let mut done: Vec<Box<ScriptWork>> = Vec::new();
+    let mut done: Vec<ScriptWork> = Vec::new();
     while let Some(mut work) = group.pop_front() {
         if isolation == Isolation::Savepoints
             && let Err(error) = conn.as_sqlite().control("SAVEPOINT script")
@@ -301,7 +301,7 @@ fn run(
     Ok(done)
 }
 
-fn wait_again(group: &mut VecDeque<Box<ScriptWork>>, done: Vec<Box<ScriptWork>>) {
+fn wait_again(group: &mut VecDeque<ScriptWork>, done: Vec<ScriptWork>) {
     done.into_iter().rev().for_each(|work| group.push_front(work));
 }
 
