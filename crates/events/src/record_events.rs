@@ -2,10 +2,11 @@
 //! the history service shows them. [`crate::outbox::put_history`] takes what is made here.
 //!
 //! ```
-//! # use events::record_events::{Event, FieldValue, Source};
+//! # use events::record_events::{EventSource, FieldValue, RecordChangeEvent};
 //! # use serde_json::json;
 //! let changed = FieldValue { field_id: 31, field_type: "string", field_name: "State", field_value: json!("paid") };
-//! let event = Event::FieldValuesChanged(vec![changed]).of(12, &Source::user(3, "Ada Lovelace"), 1_769_852_999_500_000);
+//! let source = EventSource::user(3, "Ada Lovelace");
+//! let event = RecordChangeEvent::FieldValuesChanged(vec![changed]).to_history_event(12, &source, 1_769_852_999_500_000);
 //! let data = r#"{"field_id":31,"field_type":"string","field_value":"paid","field_name":"State"}"#;
 //! assert_eq!((event.event_type_id, event.event_data), (7, vec![data.to_owned()]));
 //! ```

@@ -180,11 +180,11 @@ impl Sql {
     /// ```
     /// # use store::Sql;
     /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
-    /// sql.any([3, 1, 4]).push(" ORDER BY id");
+    /// sql.push_any([3, 1, 4]).push(" ORDER BY id");
     /// assert_eq!(sql.text(), "SELECT name FROM users WHERE id = ANY($1) ORDER BY id");
     ///
     /// let mut sql = Sql::new("SELECT name FROM users WHERE id");
-    /// assert_eq!(sql.any([3]).text(), "SELECT name FROM users WHERE id = $1");
+    /// assert_eq!(sql.push_any([3]).text(), "SELECT name FROM users WHERE id = $1");
     /// ```
     pub fn push_any(&mut self, numbers: impl Into<Vec<i64>>) -> &mut Sql {
         let numbers = numbers.into();

@@ -58,8 +58,8 @@ pub struct SearchWord {
 /// single character of a script without blanks.
 ///
 /// ```
-/// # use store::sought;
-/// let words = |text| sought(text).into_iter().map(|sought| (sought.word, sought.is_beginning)).collect::<Vec<_>>();
+/// # use store::search_words;
+/// let words = |text| search_words(text).into_iter().map(|word| (word.word, word.is_beginning)).collect::<Vec<_>>();
 /// assert_eq!(words("zoë@ex"), [("ex".to_owned(), true), ("zoe".to_owned(), false)]);
 /// assert_eq!(words("東京都"), [("京都".to_owned(), false), ("東京".to_owned(), false)]);
 /// ```

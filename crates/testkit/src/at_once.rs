@@ -1,13 +1,13 @@
 //! Calls that are sent at once, and checks of their answers.
 //!
 //! ```no_run
-//! # async fn example(server: &testkit::Tenant) {
-//! # use {serde_json::json, testkit::{at_once, message, one_wins}};
+//! # async fn example<Api: testkit::Api>(server: &testkit::TestServer<Api>) {
+//! # use {serde_json::json, testkit::{message, one_wins, send_concurrently}};
 //! let api = server.admin().await;
 //! server.set_limit("roles", 1).await;
 //! let calls = (0..8).map(|n| api.call("POST", "/api/roles/").json(&json!({"name": format!("Role {n}")})));
-//! let role = one_wins(&at_once(calls).await, 201, &message::exceeded("1 Roles"));
-//! api.delete(&format!("/api/roles/{}/", role["id"])).await.is_empty();
+//! let role = one_wins(&send_concurrently(calls).await, 201, &message::limit_exceeded("1 Roles"));
+//! api.delete(&format!("/api/roles/{}/", role["id"])).await.expect_empty();
 //! # }
 //! ```
 

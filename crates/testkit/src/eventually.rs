@@ -46,7 +46,7 @@ impl<T, E: Debug> Check for Result<T, E> {
 /// caller's location and the last error.
 ///
 /// ```no_run
-/// # async fn example(api: testkit::Client) {
+/// # async fn example(api: testkit::ApiClient) {
 /// # use testkit::eventually;
 /// eventually(async || api.get("/api/roles/").await.ids().is_empty()).await;
 /// let role = eventually(async || api.get("/api/roles/").await.ids().pop()).await;

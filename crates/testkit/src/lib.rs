@@ -7,7 +7,7 @@
 //! # use serde_json::json;
 //! let server = testkit::TestServer::<Api>::start().await;
 //! let api = server.as_type("internal").await;
-//! api.post("/api/users/", json!({})).await.is(403, json!({"detail": "You do not have permission to perform this action."}));
+//! api.post("/api/users/", json!({})).await.expect_reply(403, json!({"detail": "You do not have permission to perform this action."}));
 //! # }
 //! ```
 //!
