@@ -35,7 +35,8 @@ export async function journey(title, run, { widths = WIDTHS.slice(0, 1), ...opti
   const at = async (width) => {
     const viewport = { width, height: 900 }
     const context = await browser.newContext({ colorScheme: SCHEMES[0], viewport, ...options })
-    context.setDefaultTimeout(20_000)
+    // What a journey waits for comes at last, however busy the machine is: this ends those alone that wait for nothing.
+    context.setDefaultTimeout(90_000)
     const page = await context.newPage()
     const tab = new Tab(page, `${title}, ${width} px`)
     await run(page, tab).catch(async (error) => {

@@ -52,8 +52,7 @@ await journey('signing in with the keyboard alone leads back', async (page) => {
   await page.waitForSelector('text=You are signed in.')
   await page.keyboard.press('Tab')
   await page.keyboard.press('Enter')
-  await page.waitForURL(`${api}/api/docs/`)
-  await page.waitForSelector('.opblock-tag')
+  await page.waitForURL(`${api}/api/docs/`, { waitUntil: 'commit' })
 })
 
 await journey('a wrong password keeps the address, and the next one is typed at once', async (page, tab) => {
