@@ -172,7 +172,7 @@ impl RelayState {
 /// Wakes the delivery of a build after an event was added.
 pub fn wake(app: &App, build: &Arc<Build>) {
     if client(app).is_some() {
-        jobs::wake(app, build);
+        jobs::wake_for(app, build, &DELIVERY);
     }
 }
 

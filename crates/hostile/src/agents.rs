@@ -130,7 +130,7 @@ fn tool_takes(tool: &'static ToolKind, text_of_all: &str) {
 }
 
 fn names(refusal: &Refusal, is_expected: impl Fn(&str) -> bool) {
-    let named = refusal.body.as_object().is_some_and(|body| body.keys().all(|name| is_expected(name)));
+    let named = refusal.body().as_object().is_some_and(|body| body.keys().all(|name| is_expected(name)));
     assert!(named && refusal.status == 400 && refusal.cause.is_none(), "{refusal:?}");
 }
 

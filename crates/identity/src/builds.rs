@@ -16,10 +16,10 @@ use kit::build::{Build, MAX_DOMAIN, database_name};
 use kit::callers::STALE_AFTER;
 use kit::domain;
 use kit::log;
-use kit::refusal::Refusal;
+use kit::refusal::{Refusal, RefusalReason};
 use kit::rights;
 use kit::rows;
-use resource::JsonBody;
+use resource::{FieldErrors, JsonBody};
 use serde_json::{Value as Json, json};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -379,14 +379,7 @@ pub fn refusal_line(refusal: Refusal) -> BuildFailure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();
     }
-    let body = refusal.body.as_object().cloned().unwrap_or_default();
-    let text = |value: &Json| match value {
-        Json::Array(items) => items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(" "),
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    body.iter()
-        .map(|(field, value)| if field == "detail" { text(value) } else { format!("{field}: {}", text(value)) })
-        .collect::<Vec<_>>()
-        .join("; ")
+    let RefusalReason::Errors(errors) = &refusal.reason else { return refusal.log_text() };
+    let line = |(field, errors): (&str, &FieldErrors)| format!("{field}: {}", errors.messages().join(" "));
+    errors.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -191,7 +191,7 @@ impl Answer {
     }
     /// A refusal whose transaction is to be kept all the same.
     pub fn refusal(refusal: &Refusal) -> Answer {
-        let mut answer = Answer::json(refusal.status, refusal.body.to_string());
+        let mut answer = Answer::json(refusal.status, refusal.body().to_string());
         answer.headers.clone_from(&refusal.headers);
         answer
     }

@@ -50,7 +50,8 @@ pub fn refusal_page(build: &Build, theme: Theme, refusal: &Refusal) -> Answer {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "Please wait",
         _ => "Not possible",
     };
-    let body = format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&messages(refusal).join(" ")));
+    let body =
+        format!("{}<p><a href=\"/sign-in/\">Back to sign-in</a></p>", alert(&refusal.reason.messages().join(" ")));
     let mut answer = full_page(&build.domain, theme, refusal.status, title, &body);
     answer.headers.extend(refusal.headers.iter().cloned());
     answer
@@ -70,21 +71,6 @@ pub fn unknown_host_page(host: &str, theme: Theme) -> Answer {
         escape(host)
     );
     full_page(host, theme, StatusCode::NOT_FOUND, "No build here", &body)
-}
-
-/// Every message of a refusal, for people.
-pub fn messages(refusal: &Refusal) -> Vec<String> {
-    fn collect(value: &Json, into: &mut Vec<String>) {
-        match value {
-            Json::String(text) => into.push(text.clone()),
-            Json::Array(items) => items.iter().for_each(|item| collect(item, into)),
-            Json::Object(items) => items.values().for_each(|item| collect(item, into)),
-            _ => {}
-        }
-    }
-    let mut texts = Vec::new();
-    collect(&refusal.body, &mut texts);
-    texts
 }
 
 /// Whether a request asks for a page, as browsers do where a person goes. Scripts of pages and programs ask for anything or

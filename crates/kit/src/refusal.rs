@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use resource::openapi::{object, titled};
-use resource::{Errors, SelectError};
+use resource::{Errors, SelectError, message};
 use serde_json::{Value as Json, json};
 
 const LIMIT_EXCEEDED: &str = "ERR_LIMIT_EXCEEDED";
@@ -16,11 +16,54 @@ enum RetryReason {
     Room,
 }
 
+/// The reason of a refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RefusalReason {
+    /// A sentence about the request.
+    Detail(String),
+    /// A sentence about a limit on the number of something.
+    Limit(String),
+    /// The same as an answer of single sign-on has it: as a list of one, without `error_code`.
+    LimitAsList(String),
+    /// The errors of fields or parameters.
+    Errors(Errors),
+}
+
+impl RefusalReason {
+    /// The body of the answer.
+    pub fn to_json(&self) -> Json {
+        match self {
+            RefusalReason::Detail(detail) => json!({"detail": detail}),
+            RefusalReason::Limit(detail) => json!({"detail": detail, "error_code": LIMIT_EXCEEDED}),
+            RefusalReason::LimitAsList(detail) => json!({"detail": [detail]}),
+            RefusalReason::Errors(errors) => errors.to_json(),
+        }
+    }
+
+    /// The sentence about the request as a whole.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            RefusalReason::Detail(detail) | RefusalReason::Limit(detail) | RefusalReason::LimitAsList(detail) => {
+                Some(detail)
+            }
+            RefusalReason::Errors(_) => None,
+        }
+    }
+
+    /// All messages, for people.
+    pub fn messages(&self) -> Vec<String> {
+        match self {
+            RefusalReason::Errors(errors) => errors.messages(),
+            _ => self.detail().map(str::to_owned).into_iter().collect(),
+        }
+    }
+}
+
 /// A refusal of a request: an answer with a status of 400 or above.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: StatusCode,
-    pub body: Json,
+    pub reason: RefusalReason,
     /// Headers beside those of every answer.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The error of the store, which is logged and not sent.
@@ -30,12 +73,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn new(status: StatusCode, body: Json) -> Refusal {
-        Refusal { status, body, headers: Vec::new(), cause: None, again: None }
+    fn new(status: StatusCode, reason: RefusalReason) -> Refusal {
+        Refusal { status, reason, headers: Vec::new(), cause: None, again: None }
     }
     /// A refusal whose body is `{"detail": …}`.
     pub fn detail(status: StatusCode, detail: impl Into<String>) -> Refusal {
-        Refusal::new(status, json!({"detail": detail.into()}))
+        Refusal::new(status, RefusalReason::Detail(detail.into()))
     }
     /// 400 with `detail`.
     pub fn bad_request(detail: impl Into<String>) -> Refusal {
@@ -47,21 +90,22 @@ impl Refusal {
     }
     /// 400 with `error_code` (a count limit exceeded).
     pub fn limit(detail: impl Into<String>) -> Refusal {
-        let mut refusal = Refusal::bad_request(detail);
-        refusal.body["error_code"] = LIMIT_EXCEEDED.into();
-        refusal
+        Refusal::new(StatusCode::BAD_REQUEST, RefusalReason::Limit(detail.into()))
     }
     /// The text of a refusal by [`limit`](Self::limit).
     pub fn exceeded_limit(&self) -> Option<&str> {
-        self.body["error_code"].as_str().filter(|code| *code == LIMIT_EXCEEDED)?;
-        self.body["detail"].as_str()
+        if let RefusalReason::Limit(detail) = &self.reason { Some(detail) } else { None }
     }
-    /// Why it was refused, in one line for logs and jobs.
-    pub fn reason(&self) -> String {
+    /// The cause or the sentence of the refusal, in one line for logs and jobs.
+    pub fn log_text(&self) -> String {
         match &self.cause {
             Some(cause) => cause.to_string(),
-            None => self.body["detail"].as_str().unwrap_or("it was refused").to_owned(),
+            None => self.reason.detail().unwrap_or("it was refused").to_owned(),
         }
+    }
+    /// The body of the answer.
+    pub fn body(&self) -> Json {
+        self.reason.to_json()
     }
     /// 401 when no credentials were sent.
     pub fn unauthenticated() -> Refusal {
@@ -134,13 +178,16 @@ impl Refusal {
 
 impl From<Errors> for Refusal {
     fn from(errors: Errors) -> Self {
-        Refusal::new(StatusCode::BAD_REQUEST, errors.to_json())
+        Refusal::new(StatusCode::BAD_REQUEST, RefusalReason::Errors(errors))
     }
 }
 
 impl From<SelectError> for Refusal {
-    fn from(wrong: SelectError) -> Self {
-        Refusal::new(StatusCode::BAD_REQUEST, wrong.to_json())
+    fn from(error: SelectError) -> Self {
+        match error {
+            SelectError::TooManyFilters(most) => Refusal::bad_request(message::too_many_filters(most)),
+            SelectError::Wrong(errors) => errors.into(),
+        }
     }
 }
 

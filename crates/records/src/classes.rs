@@ -53,6 +53,8 @@ pub struct Class {
     /// The shape of whole records.
     pub shape: Arc<RowShape>,
     by_alias: HashMap<String, usize>,
+    /// The most bytes that a value of each field takes as JSON.
+    max_bytes: Vec<usize>,
     /// What the options of all fields take in memory, in bytes, about.
     bytes_of_options: usize,
 }
@@ -125,6 +127,21 @@ impl ClassField {
     fn bytes_of_options(&self) -> usize {
         const OVERHEAD: usize = size_of::<EnumOption>() + 32;
         self.options.iter().map(|option| option.value.len() + option.text.len() + OVERHEAD).sum()
+    }
+
+    /// The most bytes that its name and a value take as JSON.
+    fn max_bytes(&self) -> usize {
+        // A character takes up to six bytes.
+        let text = |characters: usize| 6 * characters + 2;
+        let of_option = |option: &EnumOption| text(option.value.chars().count());
+        let of_value = match self.value_kind() {
+            FieldKind::Text { max, .. } | FieldKind::Url { max } | FieldKind::Email { max } => text(max),
+            FieldKind::Enum { choices } => choices.iter().map(of_option).max().unwrap_or(0),
+            FieldKind::Set { choices, .. } => choices.iter().map(|option| of_option(option) + 1).sum(),
+            FieldKind::Files { max_items } => 21 * max_items,
+            _ => 40,
+        };
+        self.alias.len() + 4 + of_value
     }
 
     /// The kind of its values, with their bounds.
@@ -224,7 +241,7 @@ impl Class {
         Ok(Some(class))
     }
 
-    fn new(
+    pub(crate) fn new(
         id: i64,
         version: i64,
         name: String,
@@ -240,6 +257,7 @@ impl Class {
         let record = Arc::new(record(id, &fields));
         let shape = Arc::new(RowShape::from_declaration(Declaration::from(record.clone())));
         let bytes_of_options = fields.iter().map(ClassField::bytes_of_options).sum();
+        let max_bytes = fields.iter().map(ClassField::max_bytes).collect();
         Class {
             id,
             version,
@@ -251,6 +269,7 @@ impl Class {
             record,
             shape,
             by_alias,
+            max_bytes,
             bytes_of_options,
         }
     }
@@ -279,6 +298,12 @@ impl Class {
 
     pub fn table(&self) -> String {
         table(self.id)
+    }
+
+    /// The most bytes that the values of these fields of a record take as JSON.
+    pub fn max_bytes(&self, is_included: impl Fn(&ClassField) -> bool) -> usize {
+        let fields = self.fields.iter().zip(&self.max_bytes).filter(|(field, _)| is_included(field));
+        fields.map(|(_, bytes)| bytes).sum()
     }
 
     /// Whether its options are too many for documents that name them several times.

@@ -2,18 +2,19 @@
 
 use crate::classes::{Class, ClassField, table};
 use crate::field_type::FieldType;
-use crate::object_records::{change, held, read, write};
-use crate::rights::{ClassRights, EDIT, VIEW, select_held};
+use crate::object_records::change::{self, Edit};
+use crate::object_records::{held, read, write};
+use crate::rights::{ClassRights, select_held};
 use kit::caller::Caller;
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, CheckedValue, Errors, SentObject};
-use serde_json::Value as Json;
+use resource::{Changes, Checked, CheckedValue, Errors, SentObject};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
 pub use crate::object_records::held::{RecordAccess, from_open, load, load_from_path, load_record_access};
+pub use crate::object_records::read::RecordValues;
 pub use crate::object_records::write::{CreatedRecord, RecordChange, RecordHooks};
 
 /// The record of this id with its row locked, when the caller may view it.
@@ -47,21 +48,23 @@ pub fn add_file(
     write::update(request, conn, &held.class, &[change])
 }
 
-/// Checks new values of a record whose row is locked (`{"fields": {…}}`), as if the caller wrote them, who needs no right for
-/// that here. They may name these files by their ids.
-pub fn check_values(
+/// Validates new values of the fields of a record whose row is locked, as the answer to a task of the record. The task
+/// authorises the caller, who needs no right on the record. The values may name these files by their ids.
+pub fn validate_values(
     request: &Request,
     conn: &mut Conn,
-    held: &RecordAccess,
-    body: SentObject<'_>,
+    record: &RecordAccess,
+    fields: &SentObject<'_>,
     files: &[i64],
-) -> Result<Result<RecordChange, Errors>, Refusal> {
-    let class = held.class.clone();
-    let held = RecordAccess { actions: VIEW | EDIT, ..held.clone() };
-    let checked = change::check_edits(request, conn, &class, &[(held, body)], files)?;
-    Ok(match checked {
-        Ok(changes) => changes.into_iter().next().ok_or_else(Errors::new),
-        Err(wrong) => Err(wrong.into_iter().next().map(|(_, errors)| errors).unwrap_or_default()),
+) -> Result<Checked<RecordChange>, Refusal> {
+    let edit = Edit::by_task(record, fields, files);
+    Ok(match change::validate_edits(request, conn, &record.class, vec![edit])? {
+        Checked::Valid(changes) => {
+            changes.into_iter().next().map_or_else(|| Checked::Invalid(Errors::new()), Checked::Valid)
+        }
+        Checked::Invalid(errors) => {
+            Checked::Invalid(errors.into_iter().next().map(|(_, errors)| errors).unwrap_or_default())
+        }
     })
 }
 
@@ -75,16 +78,14 @@ pub fn write_values(
     write::update(request, conn, &held.class, &[change])
 }
 
-/// What a record holds in some fields: `values`, and `labels` as its `_meta` has them, as JSON.
-pub fn shown_values(
+/// Reads the values of some fields of a record with their labels.
+pub fn load_values(
     request: &Request,
     conn: &mut Conn,
-    held: &RecordAccess,
+    record: &RecordAccess,
     aliases: &[String],
-) -> Result<(Json, Json), Refusal> {
-    let shown = read::some_fields(request, conn, held, &aliases.join(","))?;
-    let mut shown: Json = serde_json::from_slice(&shown).unwrap_or_default();
-    Ok((shown["fields"].take(), shown["_meta"]["labels"].take()))
+) -> Result<RecordValues, Refusal> {
+    read::load_values(request, conn, record, aliases)
 }
 
 /// Whether a record of this id is there, in whatever class, and of which.

@@ -8,7 +8,6 @@ use crate::resource::Resource;
 use crate::sent::SentObject;
 use crate::value::CheckedValue;
 use std::cell::RefCell;
-use std::collections::HashSet;
 
 /// More names that are not declared are not told.
 const MAX_UNKNOWN: usize = 100;
@@ -52,26 +51,44 @@ pub fn accept<L: DatabaseChecks>(
     let [before, grouped, after] = resource.parts();
     check_fields(before, Some(body), mode, lookup, &mut accepted.changes, &mut accepted.errors)?;
     if let Some((name, _)) = &resource.group {
-        check_group(name, grouped, body, mode, lookup, &mut accepted)?;
+        check_group(resource, (name, grouped), body, mode, lookup, &mut accepted)?;
     }
     check_fields(after, Some(body), mode, lookup, &mut accepted.changes, &mut accepted.errors)?;
+    Ok(accepted)
+}
+
+/// Checks the values of the resource's group alone, by the names of its fields. `values` holds all members that were sent, also
+/// those that are not declared, which are errors here. The errors stand under the name of the group.
+pub fn accept_group<L: DatabaseChecks>(
+    resource: &Resource,
+    values: &SentObject<'_>,
+    mode: WriteMode,
+    lookup: &mut L,
+) -> Result<CheckedBody, L::Error> {
+    let mut accepted = CheckedBody::default();
+    if let Some((name, _)) = &resource.group {
+        let [_, fields, _] = resource.parts();
+        let is_unknown = |sent: &&str| !resource.is_in_group(sent);
+        let unknown: Vec<String> =
+            values.iter().map(|(sent, _)| sent).filter(is_unknown).take(MAX_UNKNOWN).map(str::to_owned).collect();
+        check_members(name, fields, Some(values), &unknown, mode, lookup, &mut accepted)?;
+    }
     Ok(accepted)
 }
 
 /// Checks the object with the fields of the group, whose errors are nested as its values are. Unlike elsewhere, a name that
 /// is not declared is an error.
 fn check_group<L: DatabaseChecks>(
-    name: &str,
-    fields: &[Field],
+    resource: &Resource,
+    (name, fields): (&str, &[Field]),
     body: &SentObject<'_>,
     mode: WriteMode,
     lookup: &mut L,
     accepted: &mut CheckedBody,
 ) -> Result<(), L::Error> {
     let unknown = RefCell::new(Vec::new());
-    let known: HashSet<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
     let is_known = |sent: &str| {
-        let is_known = known.contains(sent);
+        let is_known = resource.is_in_group(sent);
         if !is_known && unknown.borrow().len() < MAX_UNKNOWN {
             unknown.borrow_mut().push(sent.to_owned());
         }
@@ -91,9 +108,21 @@ fn check_group<L: DatabaseChecks>(
             }
         },
     };
+    check_members(name, fields, group.as_ref(), &unknown.into_inner(), mode, lookup, accepted)
+}
+
+fn check_members<L: DatabaseChecks>(
+    name: &str,
+    fields: &[Field],
+    group: Option<&SentObject<'_>>,
+    unknown: &[String],
+    mode: WriteMode,
+    lookup: &mut L,
+    accepted: &mut CheckedBody,
+) -> Result<(), L::Error> {
     let mut errors = Errors::new();
-    check_fields(fields, group.as_ref(), mode, lookup, &mut accepted.changes, &mut errors)?;
-    unknown.into_inner().iter().for_each(|name| errors.add(name, message::NO_FIELD));
+    check_fields(fields, group, mode, lookup, &mut accepted.changes, &mut errors)?;
+    unknown.iter().for_each(|name| errors.add(name, message::NO_FIELD));
     accepted.errors.nest(name, errors);
     Ok(())
 }

@@ -5,12 +5,25 @@ use serde_json::{Map, Value as Json};
 
 /// The errors of a body or a query: messages by field name, nested where the body nests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Errors(IndexMap<String, ErrorEntry>);
+pub struct Errors(IndexMap<String, FieldErrors>);
 
+/// The errors of one field.
 #[derive(Clone, Debug, PartialEq)]
-enum ErrorEntry {
+pub enum FieldErrors {
+    /// The messages about its value.
     Messages(Vec<String>),
+    /// The errors of the fields in it.
     Nested(Errors),
+}
+
+impl FieldErrors {
+    /// All messages, also the nested ones.
+    pub fn messages(&self) -> Vec<String> {
+        match self {
+            FieldErrors::Messages(messages) => messages.clone(),
+            FieldErrors::Nested(errors) => errors.messages(),
+        }
+    }
 }
 
 impl Errors {
@@ -29,25 +42,25 @@ impl Errors {
     /// Adds a message to a field, unless the field has it already.
     pub fn add(&mut self, field: &str, message: impl Into<String>) {
         let message = message.into();
-        match self.0.entry(field.to_owned()).or_insert_with(|| ErrorEntry::Messages(Vec::new())) {
-            ErrorEntry::Messages(messages) if messages.contains(&message) => {}
-            ErrorEntry::Messages(messages) => messages.push(message),
-            ErrorEntry::Nested(errors) => errors.add("non_field_errors", message),
+        match self.0.entry(field.to_owned()).or_insert_with(|| FieldErrors::Messages(Vec::new())) {
+            FieldErrors::Messages(messages) if messages.contains(&message) => {}
+            FieldErrors::Messages(messages) => messages.push(message),
+            FieldErrors::Nested(errors) => errors.add("non_field_errors", message),
         }
     }
 
     /// Adds a message to a field of a nested group.
     pub fn add_nested(&mut self, group: &str, field: &str, message: impl Into<String>) {
-        let entry = self.0.entry(group.to_owned()).or_insert_with(|| ErrorEntry::Nested(Errors::new()));
+        let entry = self.0.entry(group.to_owned()).or_insert_with(|| FieldErrors::Nested(Errors::new()));
         match entry {
-            ErrorEntry::Nested(errors) => errors.add(field, message),
-            ErrorEntry::Messages(messages) => messages.push(message.into()),
+            FieldErrors::Nested(errors) => errors.add(field, message),
+            FieldErrors::Messages(messages) => messages.push(message.into()),
         }
     }
 
     /// Puts those messages of a field in other words for which there are some.
     pub fn replace_messages(&mut self, field: &str, words: impl Fn(&str) -> Option<String>) {
-        if let Some(ErrorEntry::Messages(messages)) = self.0.get_mut(field) {
+        if let Some(FieldErrors::Messages(messages)) = self.0.get_mut(field) {
             messages
                 .iter_mut()
                 .for_each(|message| *message = words(message).unwrap_or_else(|| std::mem::take(message)));
@@ -62,13 +75,23 @@ impl Errors {
     /// Adds the errors of a nested group under its name, if there are any.
     pub fn nest(&mut self, field: &str, errors: Errors) {
         if !errors.is_empty() {
-            self.0.insert(field.to_owned(), ErrorEntry::Nested(errors));
+            self.0.insert(field.to_owned(), FieldErrors::Nested(errors));
         }
     }
 
     /// Adds other errors; those of a field replace earlier ones.
     pub fn merge(&mut self, other: Errors) {
         self.0.extend(other.0);
+    }
+
+    /// The fields with errors, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &FieldErrors)> {
+        self.0.iter().map(|(field, errors)| (field.as_str(), errors))
+    }
+
+    /// All messages, also the nested ones.
+    pub fn messages(&self) -> Vec<String> {
+        self.0.values().flat_map(FieldErrors::messages).collect()
     }
 
     /// Whether the field has an error.
@@ -88,11 +111,40 @@ impl Errors {
 
     /// The body of the answer with status 400.
     pub fn to_json(&self) -> Json {
-        let show = |entry: &ErrorEntry| match entry {
-            ErrorEntry::Messages(messages) => messages.clone().into(),
-            ErrorEntry::Nested(errors) => errors.to_json(),
+        let show = |entry: &FieldErrors| match entry {
+            FieldErrors::Messages(messages) => messages.clone().into(),
+            FieldErrors::Nested(errors) => errors.to_json(),
         };
         Json::Object(self.0.iter().map(|(field, entry)| (field.clone(), show(entry))).collect::<Map<_, _>>())
+    }
+}
+
+/// The outcome of a check: what may be written, or the errors.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Checked<T, E = Errors> {
+    Valid(T),
+    Invalid(E),
+}
+
+impl<T, E> Checked<T, E> {
+    /// Converts the valid value.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Checked<U, E> {
+        match self {
+            Checked::Valid(value) => Checked::Valid(convert(value)),
+            Checked::Invalid(errors) => Checked::Invalid(errors),
+        }
+    }
+
+    /// Returns the valid value, or the refusal that `refuse` makes of the errors.
+    ///
+    /// # Errors
+    /// That refusal.
+    pub fn or_refuse<R>(self, refuse: impl FnOnce(E) -> R) -> Result<T, R> {
+        match self {
+            Checked::Valid(value) => Ok(value),
+            Checked::Invalid(errors) => Err(refuse(errors)),
+        }
     }
 }
 

@@ -32,6 +32,10 @@ impl JsonWriter {
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
+    /// Ends writing, and returns the text. It is empty if bytes were written that are no UTF-8.
+    pub fn into_text(self) -> String {
+        String::from_utf8(self.out).unwrap_or_default()
+    }
     /// Writes JSON as it is.
     pub fn raw(&mut self, text: &str) -> &mut Self {
         self.out.extend_from_slice(text.as_bytes());

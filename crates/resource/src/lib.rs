@@ -25,9 +25,9 @@ pub mod sent;
 pub mod time;
 mod value;
 
-pub use accept::{CheckedBody, DatabaseChecks, WriteMode, accept};
+pub use accept::{CheckedBody, DatabaseChecks, WriteMode, accept, accept_group};
 pub use check::{check as check_value, ids, is_email, parse_id};
-pub use errors::{Errors, message};
+pub use errors::{Checked, Errors, FieldErrors, message};
 pub use field::{
     Charset, ColumnSource, EnumOption, Field, FieldAccess, FieldKind, LINE, ReferenceTarget, SealedColumns, SetTable,
     StaticText, TOKEN, UNDIRECTED,

@@ -3,6 +3,7 @@
 use crate::field::{Field, FieldAccess, StaticText};
 use crate::json::RowForm;
 use crate::limit::Limit;
+use foldhash::fast::RandomState;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -54,7 +55,7 @@ pub struct Resource {
     pub group: Option<(StaticText, Range<usize>)>,
     /// The schemas of what answers show beyond the fields, such as `_meta`, by name.
     pub shown_beside: Option<ExtraSchemas>,
-    by_name: HashMap<StaticText, usize>,
+    by_name: HashMap<StaticText, usize, RandomState>,
 }
 
 impl Resource {
@@ -170,6 +171,11 @@ impl Resource {
     pub fn group_of(&self, field: &Field) -> Option<&str> {
         let (name, places) = self.group.as_ref()?;
         self.by_name.get(&field.name).filter(|place| places.contains(place)).map(|_| name.as_ref())
+    }
+    /// Whether a field of the group has this name.
+    pub fn is_in_group(&self, name: &str) -> bool {
+        let places = self.group.as_ref().map(|(_, places)| places);
+        places.zip(self.by_name.get(name)).is_some_and(|(places, place)| places.contains(place))
     }
     /// The names behind that of a field by which lists are filtered: its predicates, and their complements if there are any.
     pub fn filters_of(&self, field: &Field) -> Vec<String> {

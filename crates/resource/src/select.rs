@@ -208,16 +208,6 @@ pub enum SelectError {
     Wrong(Errors),
 }
 
-impl SelectError {
-    /// The body of the answer with status 400.
-    pub fn to_json(&self) -> serde_json::Value {
-        match self {
-            SelectError::TooManyFilters(most) => serde_json::json!({"detail": message::too_many_filters(*most)}),
-            SelectError::Wrong(errors) => errors.to_json(),
-        }
-    }
-}
-
 /// Checks the number of filters, before anything else is done with them. A filter that was sent twice counts twice.
 pub fn bound_filters(query: &Query, most: usize, is_filter: impl Fn(&str) -> bool) -> Result<(), SelectError> {
     let is_over = query.pairs().filter(|(name, _)| is_filter(name)).nth(most).is_some();

@@ -442,10 +442,17 @@ impl<'a> SentObject<'a> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Keeps only the members whose names are wanted.
+    /// Retains only the members whose names are wanted.
     pub fn filter_members(mut self, wanted: impl Fn(&str) -> bool) -> SentObject<'a> {
         self.0.retain(|(name, _)| wanted(name));
         self
+    }
+}
+
+/// Collects members, whose names differ.
+impl<'a> FromIterator<(&'a str, JsonValue<'a>)> for SentObject<'a> {
+    fn from_iter<T: IntoIterator<Item = (&'a str, JsonValue<'a>)>>(members: T) -> SentObject<'a> {
+        SentObject(members.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect())
     }
 }
 

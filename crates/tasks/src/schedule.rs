@@ -102,6 +102,11 @@ fn row(task: i64, (kind, n): MomentKey, at: i64) -> [BorrowedArgument<'static>; 
     ]
 }
 
+/// Wakes the job of moments after moments were added.
+fn wake(app: &App, build: &Arc<Build>) {
+    jobs::wake_for(app, build, &MOMENTS);
+}
+
 fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -111,7 +116,7 @@ fn insert(
     if rows.is_empty() {
         return Ok(());
     }
-    request.effects.after_commit(jobs::wake);
+    request.effects.after_commit(wake);
     conn.insert_rows("task_moments", &["task", "kind", "n", "at", "is_done"], rows, then).map(drop)
 }
 

@@ -14,7 +14,6 @@ use identity::single_sign_on::start;
 use identity::single_sign_on::transaction::SignInStart;
 use identity::single_sign_on::way_back::ReturnTarget;
 use kit::answer::{Answer, Outcome};
-use kit::html::messages;
 use kit::origin;
 use kit::refusal::Refusal;
 use kit::request::Request;
@@ -202,7 +201,7 @@ async fn sign_in_failed(
         return Err(refusal);
     }
     let configurations = request.build.db.read_short(start::enabled_configurations).await?;
-    let why = messages(&refusal).join(" ");
+    let why = refusal.reason.messages().join(" ");
     Ok(pages::sign_in(request, asked, transaction, (refusal.status, &why, username), &configurations))
 }
 
@@ -228,7 +227,9 @@ pub static WAY_BACK: ReturnTarget = ReturnTarget {
         let signed_in = SignedIn { user, single_sign_on: Some(single_sign_on), at: request.now };
         Ok(to_consent(request, query, signed_in))
     },
-    failed: |request, refusal, query| pages::begin_again(request, refusal.status, &messages(refusal).join(" "), query),
+    failed: |request, refusal, query| {
+        pages::begin_again(request, refusal.status, &refusal.reason.messages().join(" "), query)
+    },
 };
 
 /// What the person decided. Everything is looked at once more: it may have changed while the page was open.

@@ -132,7 +132,7 @@ impl Invoices {
             }
             rows::insert(&request, conn, &resource, &accepted.changes, &[("id", id.into())]).map(|_| ())
         };
-        self.server.build.db.write(script).await.map_err(|refusal| refusal.body)
+        self.server.build.db.write(script).await.map_err(|refusal| refusal.body())
     }
 
     /// The list that a query selects.
@@ -140,7 +140,7 @@ impl Invoices {
         let request = self.request(query).await;
         let shape = RowShape::from_declaration(Declaration::Owned(self.resource.clone()));
         let script = move |conn: &mut Conn| rows::list(&request, conn, &shape, Scope::matching("1 = 1"));
-        let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;
+        let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body())?;
         Ok(serde_json::from_slice(answer.body.in_memory_bytes()).unwrap())
     }
 

@@ -111,7 +111,7 @@ impl TestClasses {
         &self,
         script: impl Fn(&mut Conn) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Json> {
-        self.server.build.db.write(script).await.map_err(|refusal| refusal.body)
+        self.server.build.db.write(script).await.map_err(|refusal| refusal.body())
     }
 
     /// Checks the fields of a new record, and inserts what they make.
@@ -156,7 +156,7 @@ impl TestClasses {
             scope.relations.insert("customer".into(), related);
             rows::list(&request, conn, &shape, scope)
         };
-        let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body)?;
+        let answer = self.server.build.db.read(script).await.map_err(|refusal| refusal.body())?;
         assert_eq!(answer.status, StatusCode::OK);
         let mut page: Json = serde_json::from_slice(answer.body.in_memory_bytes()).unwrap();
         let rows = page["results"].as_array().unwrap().len();

@@ -44,7 +44,7 @@ fn status_and_body(outcome: Outcome) -> (u16, Json) {
         Ok(answer) => {
             (answer.status.as_u16(), serde_json::from_slice(answer.body.in_memory_bytes()).unwrap_or_default())
         }
-        Err(refusal) => (refusal.status.as_u16(), refusal.body),
+        Err(refusal) => (refusal.status.as_u16(), refusal.body()),
     }
 }
 

@@ -14,7 +14,7 @@ async fn statements(server: &TestServer, admin: &ApiClient, route: &'static Rout
     let Handler::Read(handler) = route.handler else { panic!("{} is no read", route.path) };
     let request = server.request(Some(admin), route, query).await;
     let script = move |conn: &mut Conn| handler(&request, conn).map(|_| conn.statements());
-    server.build.db.read(script).await.unwrap_or_else(|refusal| panic!("{}: {}", route.path, refusal.body))
+    server.build.db.read(script).await.unwrap_or_else(|refusal| panic!("{}: {}", route.path, refusal.body()))
 }
 
 /// Lists that cost more than three statements, and the most that each takes, whatever its page: what classes and records

@@ -1,10 +1,11 @@
-//! How the code is divided: which crate may import which, and that the files of a crate form no circle; and that sleeps of
-//! tests are explained. All is read from the sources, so this target links nothing of ours.
+//! Checks the sources themselves: imports between crates, circles of files, sleeps of tests, and words of comments and pages. It
+//! reads files alone, so this target links none of our crates.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod imports;
 mod sleeps;
+mod words;
 
 use imports::{ModulePath, Modules};
 use std::collections::{BTreeMap, BTreeSet};

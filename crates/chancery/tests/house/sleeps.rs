@@ -4,13 +4,13 @@ use crate::crates;
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Calls a function with every Rust file below a folder.
-fn each_file(folder: &Path, read: &mut impl FnMut(&Path)) {
+/// Calls a function with every file below a folder that has this extension.
+pub fn each_file(folder: &Path, extension: &str, read: &mut impl FnMut(&Path)) {
     for entry in folder.read_dir().into_iter().flatten() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            each_file(&path, read);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            each_file(&path, extension, read);
+        } else if path.extension().is_some_and(|of_file| of_file == extension) {
             read(&path);
         }
     }
@@ -35,7 +35,7 @@ fn a_sleep_of_a_test_has_a_comment_that_says_why() {
     let mut found = String::new();
     for (name, folder) in crates() {
         for (subfolder, is_source) in [("tests", false), ("src", name != "testkit")] {
-            each_file(&folder.join(subfolder), &mut |path| {
+            each_file(&folder.join(subfolder), "rs", &mut |path| {
                 let text = read_to_string(path).unwrap();
                 let lines: Vec<&str> = text.lines().map(str::trim).collect();
                 for (number, line) in lines.iter().enumerate().skip(first_line_of_tests(path, is_source, &text)) {

@@ -107,7 +107,7 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
         // Another try of a document that exceeds the limit of storage would end like this one.
         Err(NoFile::Refused(refusal)) => match refusal.exceeded_limit() {
             Some(text) => text.to_owned(),
-            None => return Err(JobFailure::new(refusal.reason())),
+            None => return Err(JobFailure::new(refusal.log_text())),
         },
     };
     let now = app.clock.now();

@@ -122,7 +122,7 @@ impl From<Refusal> for NotImported {
     fn from(refusal: Refusal) -> NotImported {
         match refusal.exceeded_limit() {
             Some(text) => NotImported::Failed(failure_of_url(text)),
-            None => NotImported::Later(refusal.reason()),
+            None => NotImported::Later(refusal.log_text()),
         }
     }
 }

@@ -16,7 +16,7 @@ use administration::company_details;
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome};
 use kit::commit::write;
-use kit::html::{alert, alert_list, escape, messages, page};
+use kit::html::{alert, alert_list, escape, page};
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
@@ -143,7 +143,7 @@ pub async fn sign_in_failed(request: &Request, refusal: Refusal, username: &str,
         return Err(refusal);
     }
     let enabled = request.build.db.read_short(start::enabled_configurations).await?;
-    Ok(sign_in_page(request, refusal.status, &messages(&refusal).join(" "), username, aim, &enabled))
+    Ok(sign_in_page(request, refusal.status, &refusal.reason.messages().join(" "), username, aim, &enabled))
 }
 
 fn reset(request: Arc<Request>) -> HandlerFuture {
@@ -162,7 +162,7 @@ fn reset(request: Arc<Request>) -> HandlerFuture {
             ),
             Err(refusal) if !is_about_fields(&refusal) => return Err(refusal),
             Err(refusal) => {
-                ask_for_reset_page(&request, refusal.status, &alert(&messages(&refusal).join(" ")), &username)
+                ask_for_reset_page(&request, refusal.status, &alert(&refusal.reason.messages().join(" ")), &username)
             }
         })
     })
@@ -243,7 +243,7 @@ fn set_password_from_page(request: Arc<Request>, kind: LinkKind) -> HandlerFutur
 }
 
 async fn set_password_failed(request: Arc<Request>, refusal: Refusal, kind: LinkKind, token: String) -> Outcome {
-    let (status, errors) = (refusal.status, messages(&refusal));
+    let (status, errors) = (refusal.status, refusal.reason.messages());
     let shared = request.clone();
     let answer = move |conn: &mut Conn| match new_password_form(&shared, conn, status, kind, &token, &errors)? {
         Some(form) => Ok(form),
@@ -366,7 +366,8 @@ fn activation_refusal_page(
 
 /// The page of somebody who is signed in and whose identity could not be linked.
 pub fn linking_failed(request: &Request, refusal: &Refusal, return_to: &str) -> Answer {
-    let body = format!("{}<p><a href=\"{}\">Back</a></p>", alert(&messages(refusal).join(" ")), escape(return_to));
+    let body =
+        format!("{}<p><a href=\"{}\">Back</a></p>", alert(&refusal.reason.messages().join(" ")), escape(return_to));
     page(request, refusal.status, "Link a sign-in", &body)
 }
 

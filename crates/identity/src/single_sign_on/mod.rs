@@ -33,7 +33,7 @@ use configuration::{
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::reactions::{Reaction, ReactionTime};
-use kit::refusal::Refusal;
+use kit::refusal::{Refusal, RefusalReason};
 use kit::request::Request;
 use kit::route::Route;
 use kit::rows::{self, Declaration, RowCells, RowShape, Scope, write_permissions};
@@ -162,8 +162,8 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
 
 /// The refusal of the limit with `detail` as an array and without a code, as this resource alone has it.
 fn limit_detail_as_list(mut refusal: Refusal) -> Refusal {
-    if refusal.body.get("error_code").is_some() {
-        refusal.body = json!({"detail": [refusal.body["detail"]]});
+    if let RefusalReason::Limit(detail) = refusal.reason {
+        refusal.reason = RefusalReason::LimitAsList(detail);
     }
     refusal
 }

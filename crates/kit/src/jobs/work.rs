@@ -21,6 +21,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(300);
 const WAKE_DELAY: Duration = Duration::from_millis(20);
 /// The shortest sleep until the next job is due.
 const MIN_SLEEP: Duration = Duration::from_millis(100);
+/// A task that was woken for single standing jobs reads all due times if it last did so longer ago.
+const FULL_READ_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a store error.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
 /// How many jobs a process runs at a time, of all kinds and builds.
@@ -48,11 +50,52 @@ pub struct Jobs {
 struct BuildTask {
     build: Arc<Build>,
     waker: Notify,
+    /// What the task was woken for since it last read due times.
+    wake_reason: Mutex<WakeReason>,
     /// How many tasks run the due jobs of each kind now.
     active_kinds: Mutex<HashMap<&'static str, usize>>,
     /// The running jobs by id, each with the signal that aborts it.
     running: Mutex<HashMap<i64, Arc<Notify>>>,
     counts: Mutex<JobCounts>,
+}
+
+/// What a task of a build is woken for.
+#[derive(Default)]
+struct WakeReason {
+    /// Any job may be due.
+    is_general: bool,
+    /// The names of standing jobs that may be due.
+    standing: Vec<&'static str>,
+}
+
+/// The due times of a build as the task last read all of them.
+struct DueTimes {
+    read_at: Instant,
+    /// The earliest due time after that.
+    next: Option<i64>,
+}
+
+impl DueTimes {
+    /// Whether they still hold, except for the jobs for which the task was woken.
+    fn are_current(&self, now: i64) -> bool {
+        self.read_at.elapsed() < FULL_READ_INTERVAL && self.next.is_none_or(|next| next > now)
+    }
+}
+
+impl BuildTask {
+    fn wake(&self) {
+        lock(&self.wake_reason).is_general = true;
+        self.waker.notify_one();
+    }
+
+    fn wake_for(&self, job: &StandingJob) {
+        let mut reason = lock(&self.wake_reason);
+        if !reason.standing.contains(&job.name) {
+            reason.standing.push(job.name);
+        }
+        drop(reason);
+        self.waker.notify_one();
+    }
 }
 
 /// The waiting jobs of a build as of the last count.
@@ -115,7 +158,7 @@ pub fn start(app: &App) {
 /// Stops background work: no further job is started, so that the store can be closed.
 pub fn stop(app: &App) {
     jobs(app).is_on.store(false, Ordering::Relaxed);
-    lock(&jobs(app).tasks).values().for_each(|task| task.waker.notify_one());
+    lock(&jobs(app).tasks).values().for_each(|task| task.wake());
 }
 
 /// Whether this process runs jobs.
@@ -123,16 +166,32 @@ pub fn is_on(app: &App) -> bool {
     jobs(app).is_on()
 }
 
-/// Wakes the task of a build, which then looks for due jobs; starts the task if there is none.
+/// Wakes the task of a build, which then reads the due times of all jobs. Starts the task if there is none.
 pub fn wake(app: &App, build: &Arc<Build>) {
+    if let Some(task) = task_of(app, build) {
+        task.wake();
+    }
+}
+
+/// Wakes the task of a build for one standing job, whose due time has changed. The task reads no other due time, unless it
+/// has not done so for a second. Starts the task if there is none.
+pub fn wake_for(app: &App, build: &Arc<Build>, job: &StandingJob) {
+    if let Some(task) = task_of(app, build) {
+        task.wake_for(job);
+    }
+}
+
+/// The task of a build, which is started if there is none. `None` if this process runs no jobs.
+fn task_of(app: &App, build: &Arc<Build>) -> Option<Arc<BuildTask>> {
     if !is_on(app) {
-        return;
+        return None;
     }
     let mut tasks = lock(&jobs(app).tasks);
     let task = tasks.entry(build.uid.clone()).or_insert_with(|| {
         let task = Arc::new(BuildTask {
             build: build.clone(),
             waker: Notify::new(),
+            wake_reason: Mutex::default(),
             active_kinds: Mutex::default(),
             running: Mutex::default(),
             counts: Mutex::default(),
@@ -140,7 +199,7 @@ pub fn wake(app: &App, build: &Arc<Build>) {
         tokio::spawn(run_build(app.clone(), task.clone()));
         task
     });
-    task.waker.notify_one();
+    Some(task.clone())
 }
 
 /// The builds whose jobs this process runs.
@@ -192,8 +251,16 @@ pub(super) fn lease(app: &App) -> Lease {
 async fn run_build(app: App, task: Arc<BuildTask>) {
     // An embedded store has one process, which has just started: all leases are those of a process that is gone.
     let mut is_first = app.store.is_embedded();
+    let mut due_times: Option<DueTimes> = None;
     while is_on(&app) {
-        match start_due_kinds(&app, &task, is_first).await {
+        let WakeReason { is_general, standing } = std::mem::take(&mut *lock(&task.wake_reason));
+        let known =
+            due_times.as_mut().filter(|due| !is_general && !standing.is_empty() && due.are_current(app.clock.now()));
+        let started = match known {
+            Some(due_times) => start_due_standing(&app, &task, standing, due_times).await,
+            None => start_due_kinds(&app, &task, is_first, &mut due_times).await,
+        };
+        match started {
             Ok(wait) => {
                 is_first = false;
                 match wait {
@@ -224,8 +291,51 @@ struct DueJobs {
     counted: Option<(i64, i64)>,
 }
 
-/// Starts the kinds that have due jobs. Returns the time until the next look; `None`: when the build is woken.
-async fn start_due_kinds(app: &App, task: &Arc<BuildTask>, is_first: bool) -> Result<Option<Duration>, StoreError> {
+/// Starts those of these standing jobs that are due. Returns as [`start_due_kinds`] does.
+async fn start_due_standing(
+    app: &App,
+    task: &Arc<BuildTask>,
+    names: Vec<&'static str>,
+    due_times: &mut DueTimes,
+) -> Result<Option<Duration>, StoreError> {
+    let (started, now) = (Instant::now(), app.clock.now());
+    let standing = jobs(app).standing.iter().copied().filter(|job| names.contains(&job.name));
+    let standing: Vec<&'static StandingJob> = standing.collect();
+    let (shared, build, asked) = (app.clone(), task.build.clone(), standing.clone());
+    let read = move |conn: &mut Conn| {
+        asked.iter().map(|job| (job.due)(&shared, &build, conn, now)).collect::<Result<Vec<_>, StoreError>>()
+    };
+    let due = task.build.db.read(read).await?;
+    for (job, due) in standing.into_iter().zip(due) {
+        if begin_kind(task, (job.name, 1), due, now, &mut due_times.next) {
+            tokio::spawn(run_standing(app.clone(), task.clone(), job));
+        }
+    }
+    Ok(time_to_next(app, due_times.next, now, note_counts(task, started, None)))
+}
+
+/// The time until the task of a build reads due times again; `None`: when it is woken.
+fn time_to_next(app: &App, next: Option<i64>, now: i64, count: Option<Duration>) -> Option<Duration> {
+    let wait =
+        next.map(|next| Duration::from_micros(u64::try_from(next - now).unwrap_or(0)).clamp(MIN_SLEEP, LOOK_INTERVAL));
+    let wait = match wait {
+        None if !app.store.is_embedded() => Some(LOOK_INTERVAL),
+        wait => wait,
+    };
+    match (wait, count) {
+        (Some(wait), Some(count)) => Some(wait.min(count)),
+        (wait, count) => wait.or(count),
+    }
+}
+
+/// Starts the kinds that have due jobs. Returns the time until the next read; `None`: when the build is woken.
+async fn start_due_kinds(
+    app: &App,
+    task: &Arc<BuildTask>,
+    is_first: bool,
+    due_times: &mut Option<DueTimes>,
+) -> Result<Option<Duration>, StoreError> {
+    *due_times = None;
     let (started, now) = (Instant::now(), app.clock.now());
     let counts = lock(&task.counts).next.is_none_or(|next| started >= next);
     let (with, of) = (app.clone(), task.build.clone());
@@ -272,19 +382,10 @@ async fn start_due_kinds(app: &App, task: &Arc<BuildTask>, is_first: bool) -> Re
     }
     if is_room_left {
         // The overview does not tell whether more than one job of a kind is due.
-        task.waker.notify_one();
+        task.wake();
     }
-    let wait =
-        next.map(|next| Duration::from_micros(u64::try_from(next - now).unwrap_or(0)).clamp(MIN_SLEEP, LOOK_INTERVAL));
-    let wait = match wait {
-        None if !app.store.is_embedded() => Some(LOOK_INTERVAL),
-        wait => wait,
-    };
-    let count = note_counts(task, started, counted);
-    Ok(match (wait, count) {
-        (Some(wait), Some(count)) => Some(wait.min(count)),
-        (wait, count) => wait.or(count),
-    })
+    *due_times = Some(DueTimes { read_at: started, next });
+    Ok(time_to_next(app, next, now, note_counts(task, started, counted)))
 }
 
 /// Whether to start a task for a kind of which a build may have so many. If it is due later, `next` is moved forward to that
@@ -334,7 +435,7 @@ impl Drop for ActiveKind {
         if let Some(active) = lock(&self.task.active_kinds).get_mut(self.name) {
             *active -= 1;
         }
-        self.task.waker.notify_one();
+        self.task.wake();
     }
 }
 

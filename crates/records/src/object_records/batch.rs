@@ -15,7 +15,7 @@ use kit::commit;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
-use resource::{Errors, JsonValue, SentObject, message, openapi, parse_id};
+use resource::{Checked, Errors, JsonValue, SentObject, message, openapi, parse_id};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -139,7 +139,9 @@ fn edit_all(request: &Request, conn: &mut Conn) -> Outcome {
     let mut bodies: HashMap<usize, SentObject<'_>> = bodies.into_iter().collect();
     let (places, all): (Vec<usize>, Vec<(RecordAccess, SentObject<'_>)>) =
         held.into_iter().filter_map(|(place, held)| Some((place, (held, bodies.remove(&place)?)))).unzip();
-    let checked = match change::check_edits(request, conn, &class, &all, &[]) {
+    let validated =
+        change::authorise_edits(&all).and_then(|edits| change::validate_edits(request, conn, &class, edits));
+    let checked = match validated {
         // That an id is not known is told before that another change is not allowed.
         Err(refusal) if refusal.status == StatusCode::FORBIDDEN && hides => Err(items_refusal(errors.clone())),
         checked => checked,
@@ -169,8 +171,8 @@ fn delete_all(request: &Request, conn: &mut Conn) -> Outcome {
     }
     let (places, all): (Vec<usize>, Vec<RecordAccess>) = held.into_iter().unzip();
     let cleared = match change::check_deletion(conn, &class, &all)? {
-        Ok(cleared) => Some(cleared),
-        Err(by_place) => {
+        Checked::Valid(cleared) => Some(cleared),
+        Checked::Invalid(by_place) => {
             wrong.extend(by_place.iter().map(|(at, _)| (places[*at], HAS_CHILDREN.to_owned())));
             None
         }
@@ -232,13 +234,13 @@ impl BatchItems<'_> {
 
 /// What was checked, or `None` when something is wrong, which is noted at its place.
 fn keep_errors<T>(
-    checked: Result<T, ErrorsByIndex>,
+    checked: Checked<T, ErrorsByIndex>,
     places: &[usize],
     wrong: &mut BTreeMap<usize, Errors>,
 ) -> Option<T> {
     match checked {
-        Ok(checked) => Some(checked),
-        Err(by_place) => {
+        Checked::Valid(checked) => Some(checked),
+        Checked::Invalid(by_place) => {
             by_place.into_iter().for_each(|(at, errors)| wrong.entry(places[at]).or_default().merge(errors));
             None
         }

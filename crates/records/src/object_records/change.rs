@@ -2,10 +2,10 @@
 //! checked, and in which order. What is wrong with each record is told by its place.
 
 use super::assignments;
-use super::check::{self, AllChecked, CheckedRecord, OWNER, RecordBody};
+use super::check::{self, AllChecked, CheckedRecord, OWNER, RecordBody, SentValues};
 use super::held::{self, RecordAccess};
 use super::relations;
-use super::write::{self, NewRecord, RecordChange};
+use super::write::{self, NewRecord, OwnerChange, RecordChange};
 use crate::classes::{Class, ClassField, FIELD_COLUMNS, class, read_field, table, table_of};
 use crate::rights::{
     self, CREATE, ClassRights, DELETE, EDIT, EDIT_OWNERS, VIEW, load_class_rights_for_write, owns_class,
@@ -17,7 +17,7 @@ use kit::caller::Caller;
 use kit::limits::{Limit, LimitSummary};
 use kit::refusal::Refusal;
 use kit::request::Request;
-use resource::{Changes, CheckedValue, Errors, SentObject};
+use resource::{Changes, Checked, CheckedValue, Errors, SentObject};
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::{Conn, Sql};
@@ -37,11 +37,11 @@ const MAX_CLEARED: i64 = 1_000;
 const CLEARED_AT_ONCE: i64 = 1_000;
 pub const HAS_CHILDREN: &str = "Object record has related records and cannot be deleted.";
 
-/// What is wrong with the records of a request, by their places.
+/// The errors of the invalid records of a request, by the positions of the records in it.
 pub type ErrorsByIndex = Vec<(usize, Errors)>;
 
-/// The outcome of a change of many records: done, or what is wrong with which of them.
-pub type BatchOutcome<T> = Result<Result<T, ErrorsByIndex>, Refusal>;
+/// The outcome of a check or change of many records.
+pub type BatchOutcome<T> = Result<Checked<T, ErrorsByIndex>, Refusal>;
 
 /// The class of the path, kept as it is until the end of the write, with what the caller holds on it; 404 when there is
 /// none that the caller may view.
@@ -62,8 +62,8 @@ pub fn create(
     bodies: Vec<SentObject<'_>>,
 ) -> BatchOutcome<Vec<i64>> {
     Ok(match check_new(request, conn, class, on_class, bodies)? {
-        Ok(new) => Ok(write::insert(request, conn, class, &new)?),
-        Err(wrong) => Err(wrong),
+        Checked::Valid(new) => Checked::Valid(write::insert(request, conn, class, &new)?),
+        Checked::Invalid(errors) => Checked::Invalid(errors),
     })
 }
 
@@ -89,20 +89,22 @@ pub fn check_new(
         }
     };
     let (takes_owner, caller) = (person.is_none(), person.as_ref().unwrap_or(caller));
-    let sent: Vec<RecordBody<'_>> =
-        bodies.into_iter().map(|body| RecordBody { body, id: None, takes_owner, files: &[] }).collect();
+    let sent: Vec<RecordBody<'_>> = bodies
+        .iter()
+        .map(|body| RecordBody { values: SentValues::Body(body), id: None, takes_owner, files: &[] })
+        .collect();
     let mut all = check::check(request, conn, class, &sent)?.records;
     relations::check(conn, class, &RELATION_LEVELS, &vec![None; all.len()], &mut all)?;
     let owners: Vec<Option<i64>> = all.iter().map(|checked| first_owner(caller, &checked.changes)).collect();
     let may: Vec<i64> = owners.iter().map(|owner| on_class.record_actions(caller, *owner, 0)).collect();
-    let bodies: Vec<&SentObject<'_>> = sent.iter().map(|one| &one.body).collect();
+    let bodies: Vec<&SentObject<'_>> = bodies.iter().collect();
     let assigned = assignments::parse_assignments(request, conn, class, &bodies, &may, &mut all)?;
     let (values, wrong) = split(all);
     if !wrong.is_empty() {
-        return Ok(Err(wrong));
+        return Ok(Checked::Invalid(wrong));
     }
     let new = |((values, owner), assignments)| NewRecord { values, owner, assignments, former: None };
-    Ok(Ok(values.into_iter().zip(owners).zip(assigned).map(new).collect()))
+    Ok(Checked::Valid(values.into_iter().zip(owners).zip(assigned).map(new).collect()))
 }
 
 /// The owner of a new record: the one that was sent, else the caller, unless that is a service.
@@ -131,74 +133,106 @@ fn split(all: Vec<CheckedRecord>) -> (Vec<Changes>, ErrorsByIndex) {
     (values, wrong)
 }
 
-/// Changes records of one class, which the caller may view. Their rows get locked.
+/// A change of a record that is authorised.
+pub struct Edit<'a> {
+    record: &'a RecordAccess,
+    values: SentValues<'a>,
+    /// Whether the caller may change the owner.
+    takes_owner: bool,
+    /// Files that the values may name by their ids, besides those in the record's fields.
+    files: &'a [i64],
+}
+
+impl<'a> Edit<'a> {
+    /// A change by the answer to a task of the record. The task authorises its completer, who needs no right on the record.
+    pub fn by_task(record: &'a RecordAccess, fields: &'a SentObject<'a>, files: &'a [i64]) -> Edit<'a> {
+        Edit { record, values: SentValues::Fields(fields), takes_owner: false, files }
+    }
+}
+
+/// Authorises the caller to change these records by these bodies. 403 unless the caller may edit all of them.
+pub fn authorise_edits<'a>(all: &'a [(RecordAccess, SentObject<'a>)]) -> Result<Vec<Edit<'a>>, Refusal> {
+    let authorised = all.iter().map(|(record, body)| {
+        record.require(EDIT)?;
+        let takes_owner = record.allows(EDIT_OWNERS);
+        Ok(Edit { record, values: SentValues::Body(body), takes_owner, files: &[] })
+    });
+    authorised.collect()
+}
+
+/// Changes records of one class, which the caller may view and whose rows are locked.
 pub fn edit(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
     all: &[(RecordAccess, SentObject<'_>)],
 ) -> BatchOutcome<()> {
-    Ok(match check_edits(request, conn, class, all, &[])? {
-        Ok(changes) => Ok(write::update(request, conn, class, &changes)?),
-        Err(wrong) => Err(wrong),
+    let edits = authorise_edits(all)?;
+    Ok(match validate_edits(request, conn, class, edits)? {
+        Checked::Valid(changes) => Checked::Valid(write::update(request, conn, class, &changes)?),
+        Checked::Invalid(errors) => Checked::Invalid(errors),
     })
 }
 
-/// Checks changes of records, and writes nothing. Their rows get locked. They may name these files by their ids, beside those
-/// that their fields hold.
-pub fn check_edits(
+/// Validates changes of records whose rows are locked, and writes nothing.
+pub fn validate_edits(
     request: &Request,
     conn: &mut Conn,
     class: &Class,
-    all: &[(RecordAccess, SentObject<'_>)],
-    files: &[i64],
+    edits: Vec<Edit<'_>>,
 ) -> BatchOutcome<Vec<RecordChange>> {
-    let caller = request.caller()?;
-    if all.iter().any(|(held, _)| !held.allows(EDIT)) {
-        return Err(Refusal::forbidden());
-    }
-    let sent: Vec<RecordBody<'_>> = all
-        .iter()
-        .map(|(held, body)| RecordBody {
-            body: body.clone(),
-            id: Some(held.id),
-            takes_owner: held.allows(EDIT_OWNERS),
-            files,
+    let (records, sent): (Vec<&RecordAccess>, Vec<RecordBody<'_>>) = edits
+        .into_iter()
+        .map(|Edit { record, values, takes_owner, files }| {
+            (record, RecordBody { values, id: Some(record.id), takes_owner, files })
         })
-        .collect();
+        .unzip();
     let AllChecked { records: mut checked, mut before } = check::check(request, conn, class, &sent)?;
-    let mut owns_class = None;
-    for ((held, _), checked) in all.iter().zip(&mut checked) {
-        let becomes_owner = checked.changes.value(OWNER) == Some(&CheckedValue::Int(caller.user));
-        if becomes_owner && held.owner != Some(caller.user) {
-            let may = match owns_class {
-                Some(may) => may,
-                None => *owns_class.insert(may_own(request, conn, held)?),
-            };
-            if !may {
-                return Err(Refusal::forbidden());
-            }
-        }
-        if checked.changes.value(OWNER).map(owner_of) == Some(held.owner) {
+    require_ownership(request, conn, &records, &checked)?;
+    for (record, checked) in records.iter().zip(&mut checked) {
+        if checked.changes.value(OWNER).map(owner_of) == Some(record.owner) {
             checked.errors.remove(OWNER);
         }
     }
-    let places: Vec<Option<i64>> = all.iter().map(|(held, _)| Some(held.id)).collect();
-    relations::check(conn, class, &RELATION_LEVELS, &places, &mut checked)?;
-    let owners: Vec<Option<Option<i64>>> =
-        checked.iter().map(|checked| checked.changes.value(OWNER).map(owner_of)).collect();
-    let (values, wrong) = split(checked);
-    if !wrong.is_empty() {
-        return Ok(Err(wrong));
+    let ids: Vec<Option<i64>> = records.iter().map(|record| Some(record.id)).collect();
+    relations::check(conn, class, &RELATION_LEVELS, &ids, &mut checked)?;
+    let owners: Vec<Option<OwnerChange>> = records
+        .iter()
+        .zip(&checked)
+        .map(|(record, checked)| {
+            Some(OwnerChange { before: record.owner, after: owner_of(checked.changes.value(OWNER)?) })
+        })
+        .collect();
+    let (values, errors) = split(checked);
+    if !errors.is_empty() {
+        return Ok(Checked::Invalid(errors));
     }
-    let changes = all.iter().zip(values).zip(owners).map(|(((held, _), values), owner)| RecordChange {
-        id: held.id,
-        n: held.n,
+    let changes = records.into_iter().zip(values).zip(owners).map(|((record, values), owner)| RecordChange {
+        id: record.id,
+        n: record.n,
         values,
-        owner: owner.map(|owner| [held.owner, owner]),
-        before: before.remove(held.id),
+        owner,
+        before: before.remove(record.id),
     });
-    Ok(Ok(changes.collect()))
+    Ok(Checked::Valid(changes.collect()))
+}
+
+/// 403 if the caller would become the owner of a record that the caller may not own.
+fn require_ownership(
+    request: &Request,
+    conn: &mut Conn,
+    records: &[&RecordAccess],
+    checked: &[CheckedRecord],
+) -> Result<(), Refusal> {
+    let caller = request.caller()?.user;
+    let mut becomes_owner = records.iter().zip(checked).filter(|(record, checked)| {
+        checked.changes.value(OWNER) == Some(&CheckedValue::Int(caller)) && record.owner != Some(caller)
+    });
+    match becomes_owner.next() {
+        // All records are of one class, and the caller owns none of those that are left.
+        Some((record, _)) if !may_own(request, conn, record)? => Err(Refusal::forbidden()),
+        _ => Ok(()),
+    }
 }
 
 fn owner_of(value: &CheckedValue) -> Option<i64> {
@@ -219,8 +253,8 @@ pub type ClearedRelation = (i64, ClassField);
 /// Deletes records of one class, which the caller may view. Children that are deleted in the same request do not count.
 pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> BatchOutcome<()> {
     Ok(match check_deletion(conn, class, all)? {
-        Ok(cleared) => Ok(delete_checked(request, conn, class, all, &cleared)?),
-        Err(wrong) => Err(wrong),
+        Checked::Valid(cleared) => Checked::Valid(delete_checked(request, conn, class, all, &cleared)?),
+        Checked::Invalid(errors) => Checked::Invalid(errors),
     })
 }
 
@@ -259,7 +293,7 @@ pub fn check_deletion(conn: &mut Conn, class: &Class, all: &[RecordAccess]) -> B
     }
     wrong.sort_by_key(|(place, _)| *place);
     wrong.dedup_by_key(|(place, _)| *place);
-    Ok(if wrong.is_empty() { Ok(cleared) } else { Err(wrong) })
+    Ok(if wrong.is_empty() { Checked::Valid(cleared) } else { Checked::Invalid(wrong) })
 }
 
 /// The relations that point at a class, with the classes that have them.

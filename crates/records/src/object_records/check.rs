@@ -3,7 +3,7 @@
 
 use super::files;
 use super::held::viewable;
-use super::write::{StoredBefore, depended_on, most_bytes};
+use super::write::{StoredBefore, depended_on};
 use crate::classes::{Class, ClassField, MAX_RECORD_BYTES, table_of};
 use crate::field_type::FieldType;
 use crate::tables::{push_has_one_of, unique_key};
@@ -11,7 +11,8 @@ use identity::assignees::Principals;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use resource::{
-    Changes, CheckedValue, DatabaseChecks, Errors, Field, FieldKind, SentObject, WriteMode, accept, message, nfc,
+    Changes, CheckedValue, DatabaseChecks, Errors, Field, FieldKind, SentObject, WriteMode, accept, accept_group,
+    message, nfc,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -30,9 +31,17 @@ pub struct AllChecked {
     pub before: StoredBefore,
 }
 
+/// The values of a record that were sent.
+pub enum SentValues<'a> {
+    /// A body: the values of the fields below `fields`, and `owner`.
+    Body(&'a SentObject<'a>),
+    /// The values of the fields alone, by alias.
+    Fields(&'a SentObject<'a>),
+}
+
 /// A body and what it is for.
 pub struct RecordBody<'a> {
-    pub body: SentObject<'a>,
+    pub values: SentValues<'a>,
     /// The record that it changes, whose row is locked; `None`: it creates one.
     pub id: Option<i64>,
     /// Whether `owner` in it counts.
@@ -101,11 +110,19 @@ pub fn check(
     let mut questions = Vec::with_capacity(sent.len());
     for one in sent {
         let mode = if one.id.is_some() { WriteMode::Edit } else { WriteMode::Create };
-        let body = one.body.clone().filter_members(|name| name != OWNER || one.takes_owner);
-        let mut of_one = Questions::default();
-        let Ok(accepted) = accept(&class.record, &body, mode, &mut of_one);
+        let mut questions_of_record = Questions::default();
+        let Ok(accepted) = match one.values {
+            SentValues::Fields(fields) => accept_group(&class.record, fields, mode, &mut questions_of_record),
+            SentValues::Body(body) if one.takes_owner || !body.contains_key(OWNER) => {
+                accept(&class.record, body, mode, &mut questions_of_record)
+            }
+            SentValues::Body(body) => {
+                let body = body.clone().filter_members(|name| name != OWNER);
+                accept(&class.record, &body, mode, &mut questions_of_record)
+            }
+        };
         all.push(CheckedRecord { changes: accepted.changes, errors: accepted.errors });
-        questions.push(of_one);
+        questions.push(questions_of_record);
     }
     forget_lost_defaults(conn, class, sent, &questions, &mut all)?;
     let before = read_before(conn, class, sent, &all)?;
@@ -129,7 +146,7 @@ fn read_before(
     let ids: Vec<i64> = sent.iter().filter_map(|one| one.id).collect();
     let is_any = may_be_too_large(class);
     let aliases = all.iter().flat_map(|one| one.changes.iter().map(|(alias, _)| alias));
-    let is_sent = depended_on(class, aliases.collect());
+    let is_sent = depended_on(class, aliases);
     StoredBefore::read(conn, class, ids, |field| is_any || is_sent(field))
 }
 
@@ -212,7 +229,7 @@ fn places(sent: &[RecordBody<'_>]) -> HashMap<i64, usize> {
 
 /// Whether the values of a record may take too many bytes together. Those of most classes cannot.
 fn may_be_too_large(class: &Class) -> bool {
-    most_bytes(class.fields.iter()) > MAX_RECORD_BYTES
+    class.max_bytes(|_| true) > MAX_RECORD_BYTES
 }
 
 /// Refuses values that take too many bytes together.

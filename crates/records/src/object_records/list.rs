@@ -11,7 +11,7 @@ use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::autocomplete;
 use kit::limits::{self, Limit};
-use kit::refusal::Refusal;
+use kit::refusal::{Refusal, RefusalReason};
 use kit::request::Request;
 use kit::rows::sql::{OWN, RELATED, conditions, load_related, order, push_joins};
 use kit::rows::{self, RelatedResource, Relations};
@@ -274,7 +274,7 @@ pub fn too_slow(error: store::StoreError) -> Refusal {
 /// A refusal of a list, an export or a batch, which has advice when a query took too long.
 pub fn advised(mut refusal: Refusal) -> Refusal {
     if matches!(refusal.cause.as_deref(), Some(store::StoreError::Slow)) {
-        refusal.body = serde_json::json!({"detail": "The query takes too long. Use an indexed field."});
+        refusal.reason = RefusalReason::Detail("The query takes too long. Use an indexed field.".to_owned());
     }
     refusal
 }

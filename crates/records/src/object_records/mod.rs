@@ -104,7 +104,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
 fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let (class, on_class) = change::open(request, conn, request.id())?;
     let bodies = vec![request.object()?];
-    let ids = change::create(request, conn, &class, on_class, bodies)?.map_err(change::refuse_one)?;
+    let ids = change::create(request, conn, &class, on_class, bodies)?.or_refuse(change::refuse_one)?;
     let id = ids.first().copied().unwrap_or(0);
     written_answer(request, conn, StatusCode::CREATED, class, id)
 }
@@ -112,7 +112,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let held = for_change(request, conn, EDIT)?;
     let (class, id) = (held.class.clone(), held.id);
-    change::edit(request, conn, &class, &[(held, request.object()?)])?.map_err(change::refuse_one)?;
+    change::edit(request, conn, &class, &[(held, request.object()?)])?.or_refuse(change::refuse_one)?;
     written_answer(request, conn, StatusCode::OK, class, id)
 }
 
@@ -138,7 +138,7 @@ fn hidden_record_answer(status: StatusCode, id: i64, class: i64) -> Answer {
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     let held = for_change(request, conn, DELETE)?;
-    change::delete(request, conn, &held.class.clone(), &[held])?.map_err(|_| change::refuse_deletion())?;
+    change::delete(request, conn, &held.class.clone(), &[held])?.or_refuse(|_| change::refuse_deletion())?;
     Ok(Answer::empty())
 }
 

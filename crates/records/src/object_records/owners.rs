@@ -2,7 +2,7 @@
 
 use super::change::may_own;
 use super::held::{self, RecordAccess};
-use super::write::{self, RecordChange};
+use super::write::{self, OwnerChange, RecordChange};
 use crate::owners::{RECORD_OWNER, RECORD_OWNER_SHAPE, check_users, rows_of};
 use crate::rights::EDIT_OWNERS;
 use http::{Method, StatusCode};
@@ -101,8 +101,10 @@ fn id_of(sent: &str) -> i64 {
 }
 
 fn set_owner(request: &Request, conn: &mut Conn, held: &RecordAccess, owner: Option<i64>) -> Result<(), Refusal> {
-    let change =
-        RecordChange { owner: Some([held.owner, owner]), ..RecordChange::from_values(held.id, held.n, Changes::new()) };
+    let change = RecordChange {
+        owner: Some(OwnerChange { before: held.owner, after: owner }),
+        ..RecordChange::from_values(held.id, held.n, Changes::new())
+    };
     write::update(request, conn, &held.class, &[change])
 }
 

@@ -14,7 +14,7 @@ use kit::request::Request;
 use kit::rows::sql::{OWN, push_joins, value};
 use kit::rows::{Declaration, PageSize, RowCells, RowShape};
 use resource::json::{JsonWriter, RowForm, write_fields};
-use resource::{Query, Resource, time};
+use resource::{Field, Query, Resource, time};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,13 +23,23 @@ use store::{Conn, Row, Sql};
 /// The parameter that names the fields that are shown.
 pub const FIELDS: &str = "fields";
 
-/// How records of a class are shown: all of their fields, or those that the request names.
+/// Selects what is shown of the records of a class: all of their fields, or those that the request names.
 pub struct View {
     pub class: Arc<Class>,
     resource: Arc<Resource>,
     shape: Arc<RowShape>,
     /// The places of the shown fields among those of the class.
     shown: Vec<usize>,
+    part: ViewPart,
+}
+
+/// The part of a record that a view shows.
+#[derive(Clone, Copy, PartialEq)]
+enum ViewPart {
+    /// The record with its id, owner, fields and audit fields.
+    Record,
+    /// The object of the values of its fields.
+    Values,
 }
 
 impl View {
@@ -45,18 +55,25 @@ impl View {
 
     /// The fields that the parameter `fields` of a query names, or all.
     pub fn from_query(query: &Query, class: Arc<Class>) -> View {
-        let wanted: Option<Vec<&str>> = query.last_value(FIELDS).map(|names| names.split(',').collect());
-        let is_shown =
-            |at: &usize| wanted.as_ref().is_none_or(|names| names.contains(&class.fields[*at].alias.as_str()));
-        let shown: Vec<usize> = (0..class.fields.len()).filter(is_shown).collect();
-        let (resource, shape) = match wanted {
-            None => (class.record.clone(), class.shape.clone()),
-            Some(_) => {
-                let resource = Arc::new(subset(&class, &shown));
-                (resource.clone(), Arc::new(RowShape::from_declaration(Declaration::from(resource))))
-            }
+        let Some(names) = query.last_value(FIELDS) else {
+            let (resource, shape) = (class.record.clone(), class.shape.clone());
+            let shown = (0..class.fields.len()).collect();
+            return View { class, resource, shape, shown, part: ViewPart::Record };
         };
-        View { class, resource, shape, shown }
+        let names: Vec<&str> = names.split(',').collect();
+        View::of_fields(class, ViewPart::Record, |alias| names.contains(&alias))
+    }
+
+    /// The values of the fields with these aliases, and nothing else of a record.
+    fn values_of(class: Arc<Class>, aliases: &[String]) -> View {
+        View::of_fields(class, ViewPart::Values, |alias| aliases.iter().any(|shown| shown == alias))
+    }
+
+    fn of_fields(class: Arc<Class>, part: ViewPart, is_shown: impl Fn(&str) -> bool) -> View {
+        let shown: Vec<usize> = (0..class.fields.len()).filter(|at| is_shown(&class.fields[*at].alias)).collect();
+        let resource = Arc::new(subset(&class, &shown, part));
+        let shape = Arc::new(RowShape::from_declaration(Declaration::from(resource.clone())));
+        View { class, resource, shape, shown, part }
     }
 
     /// The fields that are shown, in their order.
@@ -66,7 +83,12 @@ impl View {
 
     /// Appends the columns of a record: its id and owner, then those that are shown.
     pub fn select(&self, sql: &mut Sql, request: &Request) {
-        sql.push("t.id, t.owner, ");
+        match self.part {
+            ViewPart::Record => sql.push("t.id, t.owner, "),
+            // The columns of the fields stand at the same places as in a whole record.
+            ViewPart::Values if self.shown.is_empty() => sql.push("t.id, t.owner, t.owner"),
+            ViewPart::Values => sql.push("t.id, t.owner, t.owner, "),
+        };
         self.shape.select(RowForm::List, sql, request);
     }
 
@@ -77,15 +99,20 @@ impl View {
     }
 }
 
-/// The declaration with some of the fields.
-fn subset(class: &Class, shown: &[usize]) -> Resource {
-    let [before, fields, after] = class.record.parts();
+/// The declaration of a part of a record with some of the fields.
+fn subset(class: &Class, shown: &[usize], part: ViewPart) -> Resource {
+    let whole = &class.record;
+    let [before, fields, after] = whole.parts();
     let fields = shown.iter().filter_map(|at| fields.get(*at));
-    let all = before.iter().chain(fields).chain(after).cloned();
-    let of = &class.record;
-    Resource::new(of.name.clone(), of.title.clone(), of.table.clone(), all)
-        .group("fields", FIRST_FIELD..FIRST_FIELD + shown.len())
-        .further_tables(of.further_tables.clone())
+    let resource = |fields: Vec<Field>| {
+        Resource::new(whole.name.clone(), whole.title.clone(), whole.table.clone(), fields)
+            .further_tables(whole.further_tables.clone())
+    };
+    match part {
+        ViewPart::Values => resource(fields.cloned().collect()),
+        ViewPart::Record => resource(before.iter().chain(fields).chain(after).cloned().collect())
+            .group("fields", FIRST_FIELD..FIRST_FIELD + shown.len()),
+    }
 }
 
 /// Records that were read: their JSON without the end, and what their labels are made of.
@@ -180,8 +207,17 @@ impl RecordPage {
     fn push(&mut self, row: &Row<'_>) -> Result<usize, store::StoreError> {
         let (id, owner) = (row.int(0)?, row.opt_int(1)?);
         let mut out = JsonWriter::continuing(std::mem::take(&mut self.bytes));
-        out.raw("{").name("id").int(id).name("object_class").int(self.view.class.id);
-        let written = write_fields(&mut out, &self.view.resource, RowForm::List, &RowCells(row), 2);
+        let written = match self.view.part {
+            ViewPart::Record => {
+                out.raw("{").name("id").int(id).name("object_class").int(self.view.class.id);
+                write_fields(&mut out, &self.view.resource, RowForm::List, &RowCells(row), 2)
+            }
+            ViewPart::Values => {
+                let written = write_fields(out.raw("{"), &self.view.resource, RowForm::List, &RowCells(row), 3);
+                out.raw("}");
+                written
+            }
+        };
         self.bytes = out.into_bytes();
         let behind = written?;
         let mut named = Vec::new();
@@ -440,23 +476,42 @@ pub fn instance(request: &Request, conn: &mut Conn, status: StatusCode, held: &R
     Ok(Answer { tag: whole.tag, ..some })
 }
 
-/// The JSON of a record with some of its fields, named as in the parameter [`FIELDS`].
-pub fn some_fields(request: &Request, conn: &mut Conn, held: &RecordAccess, aliases: &str) -> Result<Vec<u8>, Refusal> {
-    let view = View::from_query(&Query::parse(&format!("{FIELDS}={aliases}")), held.class.clone());
-    Ok(single_record(request, conn, StatusCode::OK, view, held)?.body.in_memory_bytes().to_vec())
+/// The values of some fields of a record.
+pub struct RecordValues {
+    /// The object of the values by alias, as `fields` of a record.
+    pub values: Vec<u8>,
+    /// The members of the object of the labels, as `_meta.labels` of a record.
+    pub labels: Vec<u8>,
+}
+
+/// Reads the values of the fields with these aliases.
+pub fn load_values(
+    request: &Request,
+    conn: &mut Conn,
+    record: &RecordAccess,
+    aliases: &[String],
+) -> Result<RecordValues, Refusal> {
+    let view = Arc::new(View::values_of(record.class.clone(), aliases));
+    let records = read_one(request, conn, &view, record.id)?;
+    let meta = records.load_meta(request, conn, HashMap::new())?;
+    let mut labels = JsonWriter::default();
+    records.write_labels(&records.items[0], &meta, &mut labels);
+    Ok(RecordValues { values: records.bytes, labels: labels.into_bytes() })
+}
+
+/// Reads a record by a view. 404 if it does not exist.
+fn read_one(request: &Request, conn: &mut Conn, view: &Arc<View>, id: i64) -> Result<RecordPage, Refusal> {
+    let mut sql = Sql::new("SELECT ");
+    view.select(&mut sql, request);
+    view.from(&mut sql);
+    sql.push(" WHERE t.id = ").bind(id);
+    let records = RecordPage::read(request, view, conn, &sql)?;
+    if records.items.is_empty() { Err(Refusal::not_found()) } else { Ok(records) }
 }
 
 /// A record as a view shows it, with the tag of what is shown.
 fn single_record(request: &Request, conn: &mut Conn, status: StatusCode, view: View, held: &RecordAccess) -> Outcome {
-    let view = Arc::new(view);
-    let mut sql = Sql::new("SELECT ");
-    view.select(&mut sql, request);
-    view.from(&mut sql);
-    sql.push(" WHERE t.id = ").bind(held.id);
-    let records = RecordPage::read(request, &view, conn, &sql)?;
-    if records.items.is_empty() {
-        return Err(Refusal::not_found());
-    }
+    let records = read_one(request, conn, &Arc::new(view), held.id)?;
     let beside = records.load_meta(request, conn, HashMap::from([(held.id, held.actions)]))?;
     Ok(records.first_as_answer(&beside, status))
 }

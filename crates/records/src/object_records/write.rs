@@ -282,25 +282,9 @@ pub fn each_stored(
     })
 }
 
-/// The most bytes that the values of these fields of a record take as JSON.
-pub fn most_bytes<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
-    // A character takes up to six bytes.
-    let text = |characters: usize| 6 * characters + 2;
-    let of_kind = |field: &ClassField| match field.value_kind() {
-        FieldKind::Text { max, .. } | FieldKind::Url { max } | FieldKind::Email { max } => text(max),
-        FieldKind::Enum { choices } => {
-            choices.iter().map(|choice| text(choice.value.chars().count())).max().unwrap_or(0)
-        }
-        FieldKind::Set { choices, .. } => choices.iter().map(|choice| text(choice.value.chars().count()) + 1).sum(),
-        FieldKind::Files { max_items } => 21 * max_items,
-        _ => 40,
-    };
-    fields.map(|field| field.alias.len() + 4 + of_kind(field)).sum()
-}
-
-/// How many records may be in memory at once with what they hold in these fields.
-fn records_per_read<'a>(fields: impl Iterator<Item = &'a ClassField>) -> usize {
-    MAX_BYTES_AT_ONCE / most_bytes(fields).clamp(1, MAX_RECORD_BYTES)
+/// The number of records that may be in memory at once with their values in these fields.
+fn records_per_read(class: &Class, is_read: impl Fn(&ClassField) -> bool) -> usize {
+    MAX_BYTES_AT_ONCE / class.max_bytes(is_read).clamp(1, MAX_RECORD_BYTES)
 }
 
 /// What the records of a write hold before it, in some of their fields. It is read once, under the locks of their rows; records
@@ -318,12 +302,11 @@ impl StoredBefore {
         ids: Vec<i64>,
         is_wanted: impl Fn(&ClassField) -> bool,
     ) -> Result<StoredBefore, store::StoreError> {
-        let wanted = class.fields.iter().filter(|field| is_wanted(field));
-        if ids.len() > records_per_read(wanted.clone()) {
+        if ids.len() > records_per_read(class, &is_wanted) {
             return Ok(StoredBefore { ids, values: None });
         }
         let mut values = HashMap::new();
-        if !ids.is_empty() && wanted.count() > 0 {
+        if !ids.is_empty() && class.fields.iter().any(&is_wanted) {
             each_stored(conn, class, ids.clone(), is_wanted, |stored| drop(values.insert(stored.id, stored.values)))?;
         }
         Ok(StoredBefore { ids, values: Some(values) })
@@ -356,22 +339,36 @@ impl StoredBefore {
     }
 }
 
+/// The owner of a record before and after a change, who may be the same.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub struct OwnerChange {
+    pub before: Option<i64>,
+    pub after: Option<i64>,
+}
+
 /// A change of a stored record, whose row is locked.
 pub struct RecordChange {
     pub id: i64,
     pub n: i64,
     pub values: Changes,
-    /// The owner before and after it; `None`: he stays.
-    pub owner: Option<[Option<i64>; 2]>,
+    /// The change of the owner; `None`: the owner stays.
+    pub owner: Option<OwnerChange>,
     /// What the record holds in the fields of `values`, and in all texts if one of these is a text; `None`: it is read.
     pub before: Option<Changes>,
 }
 
-/// The fields whose values a change of these fields depends on: themselves, and all texts with a text, since the words of a
-/// record are those of all its texts.
-pub fn depended_on<'a>(class: &Class, aliases: HashSet<&'a str>) -> impl Fn(&ClassField) -> bool + use<'a> {
-    let has_text = class.fields.iter().any(|field| field.kind.is_text() && aliases.contains(field.alias.as_str()));
-    move |field| aliases.contains(field.alias.as_str()) || (has_text && field.kind.is_text())
+/// Selects the fields on whose values a change of the fields with these aliases depends: these fields, and all texts if one of
+/// them is a text, since the words of a record are those of all its texts.
+pub fn depended_on<'a>(
+    class: &Class,
+    aliases: impl Iterator<Item = &'a str>,
+) -> impl Fn(&ClassField) -> bool + use<'a> {
+    let mut aliases: Vec<&str> = aliases.collect();
+    aliases.sort_unstable();
+    aliases.dedup();
+    let is_changed = move |field: &ClassField| aliases.binary_search(&field.alias.as_str()).is_ok();
+    let has_text = class.fields.iter().any(|field| field.kind.is_text() && is_changed(field));
+    move |field| is_changed(field) || (has_text && field.kind.is_text())
 }
 
 impl RecordChange {
@@ -380,20 +377,20 @@ impl RecordChange {
         RecordChange { id, n, values, owner: None, before: None }
     }
 
-    /// The owner before and after it, when these are two.
-    fn new_owner(&self) -> Option<[Option<i64>; 2]> {
-        self.owner.filter(|[before, after]| before != after)
+    /// The change of the owner to another one.
+    fn new_owner(&self) -> Option<OwnerChange> {
+        self.owner.filter(|owner| owner.before != owner.after)
     }
 }
 
 /// Changes records of a class.
 pub fn update(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordChange]) -> Result<(), Refusal> {
-    let owners = all.iter().filter_map(RecordChange::new_owner).flatten().flatten();
+    let owners = all.iter().filter_map(RecordChange::new_owner).flat_map(|owner| [owner.before, owner.after]).flatten();
     let (mut changed, mut events) = (VersionChanges::default(), Events::for_request(request, conn, owners)?);
     free_unique_values(conn, class, all)?;
     let sent = all.iter().flat_map(|change| change.values.iter().map(|(alias, _)| alias));
-    let is_read = depended_on(class, sent.collect());
-    for some in all.chunks(records_per_read(class.fields.iter().filter(|field| is_read(field)))) {
+    let is_read = depended_on(class, sent);
+    for some in all.chunks(records_per_read(class, &is_read)) {
         let unread = some.iter().filter(|change| change.before.is_none() && !change.values.is_empty());
         let mut before = StoredBefore::read(conn, class, unread.map(|change| change.id).collect(), &is_read)?;
         update_some(request, conn, class, some, &mut before, (&mut changed, &mut events))?;
@@ -460,7 +457,7 @@ fn update_some(
         sql.name(&class.table()).push(" SET modified_at = ").bind(request.now).push(", modified_by = ").bind(by);
         push_columns(&mut sql, class, 0, &change.values, differs);
         let owner = change.new_owner();
-        if let Some([_, owner]) = owner {
+        if let Some(OwnerChange { after: owner, .. }) = owner {
             let ownership = match owner {
                 Some(_) => Some(new_ownership(conn, class)?),
                 None => None,
@@ -483,12 +480,12 @@ fn update_some(
         if !values.is_empty() {
             events.push_values_changed(change.id, values);
         }
-        let [before, owner] = owner.unwrap_or_default();
-        if let Some(before) = before {
+        let owner = owner.unwrap_or_default();
+        if let Some(before) = owner.before {
             events.owners_removed(change.id, before);
             changed.owner(before, -1);
         }
-        if let Some(owner) = owner {
+        if let Some(owner) = owner.after {
             events.owners_added(change.id, owner);
             changed.owner(owner, 1);
         }
@@ -542,7 +539,7 @@ pub fn delete(request: &Request, conn: &mut Conn, class: &Class, all: &[RecordAc
     for deleted in &request.app.slot::<RecordHooks>().deleted {
         deleted(request, conn, &ids)?;
     }
-    for some in ids.chunks(records_per_read(class.fields.iter())) {
+    for some in ids.chunks(records_per_read(class, |_| true)) {
         store_deleted(request, conn, class, some)?;
     }
     let mut sql = Sql::new("DELETE FROM record_assignees WHERE record");
@@ -619,12 +616,12 @@ mod tests {
     use super::*;
     use resource::{JsonBody, JsonValue};
 
-    fn fields(kind: &str, count: i64) -> Vec<ClassField> {
+    fn class(kind: &str, count: i64) -> Class {
         let body = JsonBody::from_json(&json!({"label": "Of this kind", "alias": "a_field", "type": kind}));
         let body = body.as_value();
         let read =
             |id| crate::object_classes::fields::read(id, &JsonValue::as_object(body, |_| true).unwrap()).ok().unwrap();
-        (0..count).map(read).collect()
+        Class::new(1, 1, "A class".to_owned(), "a_class".to_owned(), None, (0..count).map(read).collect())
     }
 
     #[test]
@@ -632,7 +629,7 @@ mod tests {
         for (kind, count, records) in
             [("integer", 20, 32_896), ("string", 20, 1_087), ("text", 1, 86), ("text", 31, 16), ("text", 500, 16)]
         {
-            assert_eq!(records_per_read(fields(kind, count).iter()), records, "{count} of {kind}");
+            assert_eq!(records_per_read(&class(kind, count), |_| true), records, "{count} of {kind}");
         }
     }
 }

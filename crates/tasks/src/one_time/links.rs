@@ -100,10 +100,12 @@ pub fn end(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i6
     }
     let mails = conn.query_all(sql.push(" RETURNING job"), |row| row.int(0))?;
     // Those whose mails were to be sent later make room for others.
-    let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
-    sql.bind(request.now).push(" AND job").push_any(mails).push(" RETURNING job");
-    for job in conn.query_all(&sql, |row| row.int(0))? {
-        jobs::cancel(request, conn, job)?;
+    if !mails.is_empty() {
+        let mut sql = Sql::new("DELETE FROM task_link_mails WHERE at > ");
+        sql.bind(request.now).push(" AND job").push_any(mails).push(" RETURNING job");
+        for job in conn.query_all(&sql, |row| row.int(0))? {
+            jobs::cancel(request, conn, job)?;
+        }
     }
     sessions::end_of_tasks(request, conn, tasks, users)
 }

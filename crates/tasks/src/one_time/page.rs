@@ -7,10 +7,10 @@ use super::inputs::{self, Input};
 use super::links::{self, TaskLink};
 use super::sign_in::{find, invalid_token};
 use crate::task_templates::form::TT_UPDATE;
-use crate::tasks::acting::complete_with;
+use crate::tasks::acting;
 use crate::tasks::held;
 use crate::tasks::response::{RESPONSE, load_task_files as files_of_task};
-use crate::tasks::task::{self, IN_APPROVAL, OPEN};
+use crate::tasks::task::{self, IN_APPROVAL, OPEN, ShownTask};
 use files::file_name;
 use files::uploads::{self, MAX_BYTES};
 use http::{Method, StatusCode};
@@ -18,14 +18,14 @@ use identity::{as_caller, attempts, sessions};
 use kit::answer::{Answer, Outcome};
 use kit::caller::Caller;
 use kit::commit::write;
-use kit::html::{alert, escape, messages, page};
+use kit::html::{alert, escape, page};
 use kit::multipart::{FormPart, MAX_TEXTS, MultipartForm};
-use kit::refusal::Refusal;
+use kit::refusal::{Refusal, RefusalReason};
 use kit::request::Request;
 use kit::route::{Handler, HandlerFuture, Route, Schema};
 use kit::upload::{Chunks, Upload};
 use resource::openapi::query;
-use resource::{JsonBody, message};
+use resource::{FieldErrors, JsonBody, message};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::Conn;
@@ -132,7 +132,8 @@ fn load(request: &Request, conn: &mut Conn, token: String) -> Result<Option<Open
     let caller = Arc::new(Caller { narrowed_to: Some(link.task), ..as_caller(conn, link.user)? });
     let request = request.with_caller(caller.clone());
     let Some(held) = held::load(&request, conn, link.task)? else { return Ok(None) };
-    let answer = task::answer(&request, conn, StatusCode::OK, held.id, held.actions)?;
+    let shown = ShownTask::load(&request, conn, &held)?;
+    let answer = task::answer(&request, conn, StatusCode::OK, shown)?;
     // One in pieces is longer than any page.
     let bytes = Some(answer.body.in_memory_bytes()).filter(|bytes| bytes.len() <= MAX_TASK);
     let mut task: Json = bytes.and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default();
@@ -224,7 +225,7 @@ async fn read(
         match uploads::receive(request, file_name, None, &mut part).await {
             Ok(token) => typed.add_file(&name, token),
             Err(refusal) if refusal.is_by_rule() && refusal.status == StatusCode::BAD_REQUEST => {
-                messages(&refusal).into_iter().for_each(|message| typed.add_error(&name, message));
+                refusal.reason.messages().into_iter().for_each(|message| typed.add_error(&name, message));
                 drain(part).await?;
             }
             Err(refusal) => return Err(refusal),
@@ -254,13 +255,14 @@ async fn complete(request: &Arc<Request>, opened: &OpenedLink, typed: &mut Typed
     let (body, link, token) = (JsonBody::from_json(&body), opened.link, opened.token.clone());
     let completed = write(request, move |request, conn| {
         // The record, the task and the account are locked, in this order, before the link is looked at for the last time.
-        held::lock(request, conn, link.task)?;
+        let locked = held::lock(request, conn, link.task)?;
         sessions::may_use_link(request, conn, link.user, true)?;
         if links::find(request, conn, &token)? != Some(link) {
             return Err(invalid_token());
         }
         let body = body.as_value().as_object(|_| true).ok_or_else(|| Refusal::field(RESPONSE, message::VALUE));
-        Ok(complete_with(request, conn, link.task, body)?.status)
+        let locked = locked.ok_or_else(Refusal::not_found)?;
+        Ok(acting::complete_with(request, conn, locked, body)?.status())
     });
     completed.await.map(Some)
 }
@@ -279,34 +281,39 @@ fn page_with_errors(request: &Request, opened: &OpenedLink, mut typed: Typed, re
     if !refusal.is_by_rule() || refusal.status != StatusCode::BAD_REQUEST {
         return Err(refusal);
     }
-    let Json::Object(errors) = &refusal.body else { return Err(refusal) };
-    if errors.contains_key(TOKEN) {
+    let RefusalReason::Errors(errors) = &refusal.reason else {
+        return Ok(opened.page(request, StatusCode::BAD_REQUEST, Some(&typed), &refusal.reason.messages()));
+    };
+    if errors.has_field(TOKEN) {
         return Ok(expired_page(request));
     }
     let mut others = Vec::new();
-    for (name, wrong) in errors {
-        match wrong {
-            Json::Object(nested) if name == RESPONSE => {
-                let of_fields =
-                    nested.iter().filter(|(name, _)| *name == "fields").filter_map(|(_, all)| all.as_object());
-                for (alias, wrong) in of_fields.flatten() {
+    for (name, of_member) in errors.iter() {
+        match of_member {
+            FieldErrors::Nested(nested) if name == RESPONSE => {
+                for (alias, of_field) in nested.iter().filter_map(fields_of_update).flatten() {
                     let input = opened.inputs.iter().find(|input| input.of == *alias);
-                    texts(wrong).into_iter().for_each(|text| match input {
+                    of_field.messages().into_iter().for_each(|text| match input {
                         Some(input) => typed.add_error(&input.name, text),
                         None => others.push(text),
                     });
                 }
             }
-            wrong if name == COMMENT => texts(wrong).into_iter().for_each(|text| typed.add_error(COMMENT, text)),
-            wrong => others.extend(texts(wrong)),
+            _ if name == COMMENT => {
+                of_member.messages().into_iter().for_each(|text| typed.add_error(COMMENT, text));
+            }
+            _ => others.extend(of_member.messages()),
         }
     }
     Ok(opened.page(request, StatusCode::BAD_REQUEST, Some(&typed), &others))
 }
 
-/// The messages in what a refusal says of a field.
-fn texts(wrong: &Json) -> Vec<String> {
-    let mut refusal = Refusal::bad_request("");
-    refusal.body = wrong.clone();
-    messages(&refusal)
+/// The errors of the fields of an update; `None` for those of another member of a response.
+fn fields_of_update<'a>(
+    (name, errors): (&str, &'a FieldErrors),
+) -> Option<impl Iterator<Item = (&'a str, &'a FieldErrors)>> {
+    match errors {
+        FieldErrors::Nested(fields) if name == "fields" => Some(fields.iter()),
+        _ => None,
+    }
 }

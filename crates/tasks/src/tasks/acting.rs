@@ -3,10 +3,10 @@
 
 use super::assignees;
 use super::counts;
-use super::held::{self, TaskAccess};
+use super::held::{self, LockedTask, TaskAccess};
 use super::log::{self, ActorKind};
 use super::response::{self, CheckedResponse, RESPONSE, check_form, check_update};
-use super::task::{self, CANCELED, COMPLETED, EXPIRED, IN_APPROVAL, OPEN, REJECTED};
+use super::task::{self, CANCELED, COMPLETED, EXPIRED, IN_APPROVAL, OPEN, REJECTED, ShownTask};
 use crate::one_time;
 use crate::schedule;
 use crate::task_templates::form::TemplateForm;
@@ -18,10 +18,12 @@ use kit::request::Request;
 use kit::route::{Handler, Route, Schema};
 use records::rights::{EDIT, TASKS_COMPLETE, TASKS_EDIT};
 use records::single_records::{RecordAccess as HeldRecord, write_values};
-use resource::{CheckedValue, Errors, Field, FieldKind, SentObject, check_value, message, openapi, time};
+use resource::{
+    Checked, CheckedValue, Errors, Field, FieldKind, JsonBody, SentObject, check_value, message, openapi, time,
+};
 use serde_json::{Map, Value as Json, json};
 use std::sync::{Arc, LazyLock};
-use store::{Conn, Sql};
+use store::{Argument, Conn, Sql};
 
 const COMMENT: &str = "comment";
 const CONDITION: &str = "condition";
@@ -93,46 +95,70 @@ fn comment(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) -> O
     None
 }
 
-fn complete(request: &Request, conn: &mut Conn) -> Outcome {
-    let task = complete_with(request, conn, request.id(), request.object())?;
-    answer(request, conn, &task)
+/// A task after an action, with what its answer shows.
+pub struct ActedTask {
+    task: TaskAccess,
+    record: Option<HeldRecord>,
+    form: TemplateForm,
 }
 
-/// Completes a task with a body, whose being wrong counts after everything else.
+impl ActedTask {
+    /// The state of the task.
+    pub fn status(self) -> String {
+        self.task.status
+    }
+
+    /// The task as it is now. The caller may not be able to view it any more.
+    fn answer(self, request: &Request, conn: &mut Conn) -> Outcome {
+        let ActedTask { task, record, form } = self;
+        let shown = ShownTask { id: task.id, actions: task.actions, template: task.template, form, record };
+        task::answer(request, conn, StatusCode::OK, shown)
+    }
+}
+
+fn complete(request: &Request, conn: &mut Conn) -> Outcome {
+    request.caller()?.reaches(request.id())?;
+    let locked = held::lock(request, conn, request.id())?.ok_or_else(Refusal::not_found)?;
+    complete_with(request, conn, locked, request.object())?.answer(request, conn)
+}
+
+/// Completes a task with a body. Errors of the body are reported after all other refusals.
 pub fn complete_with(
     request: &Request,
     conn: &mut Conn,
-    id: i64,
+    locked: LockedTask,
     body: Result<SentObject<'_>, Refusal>,
-) -> Result<TaskAccess, Refusal> {
-    let (mut task, record) = held::for_change(request, conn, id)?;
+) -> Result<ActedTask, Refusal> {
+    let (mut task, record) = locked.authorise(request, conn)?;
     task.require(TASKS_COMPLETE)?;
     require_state(&task, &[OPEN])?;
     let form = TemplateForm::load(conn, task.form)?;
-    let record = record.filter(|_| form.is_update());
+    let changed = record.as_ref().filter(|_| form.is_update());
     let (body, mut errors) = (body?, Errors::new());
     let comment = comment(&body, &form, &mut errors);
     let checked = match response::read(body.get(RESPONSE)) {
-        Err(wrong) => Err(wrong),
-        Ok(text) => check_response(request, conn, &task, &form, record.as_ref(), &text)?,
+        Err(invalid) => Checked::Invalid(invalid),
+        Ok(text) => check_response(request, conn, &task, &form, changed, text)?,
     };
-    let accepted = checked.map_err(|wrong| errors.merge(wrong)).ok().filter(|_| errors.is_empty());
-    let Some(accepted) = accepted else { return Err(errors.into()) };
+    let accepted = match checked {
+        Checked::Valid(accepted) if errors.is_empty() => accepted,
+        Checked::Valid(_) => return Err(errors.into()),
+        Checked::Invalid(invalid) => {
+            errors.merge(invalid);
+            return Err(errors.into());
+        }
+    };
     response::update_references(request, conn, task.id, &accepted)?;
-    let sql = Sql::new("UPDATE tasks SET response = $1, comment = $2 WHERE id = $3");
-    conn.exec(&sql.arg(accepted.text.as_str()).arg(comment.clone()).arg(task.id))?;
     (task.completed_at, task.completed_by) = (Some(request.now), Some(request.caller()?.user));
-    let mut changes = Map::new();
-    if let Some(comment) = comment {
-        changes.insert(COMMENT.to_owned(), json!([null, comment]));
+    let columns = vec![("response", accepted.text.as_str().into()), (COMMENT, comment.clone().into())];
+    let changes = comment.map(|comment| (COMMENT.to_owned(), json!([null, comment]))).into_iter().collect();
+    let status = if form.approval_required { IN_APPROVAL } else { COMPLETED };
+    change_status(request, conn, &mut task, StatusChange { status, action: "complete", changes, columns })?;
+    // Last, since SQLite flushes the changed words of the record before each later statement that writes several rows.
+    if !form.approval_required {
+        write_record(request, conn, changed, accepted)?;
     }
-    if form.approval_required {
-        change_status(request, conn, &mut task, IN_APPROVAL, "complete", changes)?;
-    } else {
-        write_record(request, conn, record.as_ref(), accepted)?;
-        change_status(request, conn, &mut task, COMPLETED, "complete", changes)?;
-    }
-    Ok(task)
+    Ok(ActedTask { task, record, form })
 }
 
 /// Checks an answer: as the values of the task's record, or as any JSON.
@@ -142,11 +168,11 @@ fn check_response(
     task: &TaskAccess,
     form: &TemplateForm,
     record: Option<&HeldRecord>,
-    text: &str,
+    text: String,
 ) -> response::CheckOutcome {
     match record {
-        Some(record) => check_update(request, conn, task, form, record, text),
-        None => check_form(request, conn, task, text),
+        Some(record) => check_update(request, conn, task, form, record, &JsonBody::from_checked_text(text)),
+        None => check_form(request, conn, task, &text),
     }
 }
 
@@ -171,7 +197,7 @@ fn reject(request: &Request, conn: &mut Conn) -> Outcome {
 }
 
 /// Approves or rejects what somebody else has completed.
-fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str) -> Outcome {
+fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &'static str) -> Outcome {
     let (mut task, record) = held::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
     require_state(&task, &[IN_APPROVAL])?;
@@ -184,29 +210,40 @@ fn decide(request: &Request, conn: &mut Conn, status: &'static str, action: &str
         return Err(Refusal::bad_request("The account that completed the task is not active."));
     }
     let form = TemplateForm::load(conn, task.form)?;
-    let record = record.filter(|_| form.is_update());
     let (body, mut errors) = (request.object()?, Errors::new());
     let condition = condition(&body, &form, &mut errors);
     let comment = comment(&body, &form, &mut errors);
     errors.refuse()?;
-    if status == COMPLETED && record.is_some() {
-        // Checked again as if the completer wrote it; the approver is the source of the event.
-        let sql = Sql::new("SELECT response FROM tasks WHERE id = $1").arg(task.id);
-        let text = conn.query_one(&sql, |row| Ok(row.opt_text(0)?.unwrap_or("{}").to_owned()))?;
-        let completer = as_caller(conn, task.completed_by.unwrap_or(caller))?;
-        let of_completer = request.with_caller(Arc::new(completer));
-        let accepted = check_response(&of_completer, conn, &task, &form, record.as_ref(), &text)??;
-        write_record(request, conn, record.as_ref(), accepted)?;
+    if let Some(record) = record.as_ref().filter(|_| status == COMPLETED && form.is_update()) {
+        write_approved(request, conn, &task, &form, record)?;
     }
-    let sql = Sql::new(
-        "UPDATE tasks SET approval_at = $1, approval_by = $2, approval_condition = $3, approval_comment = $4 WHERE id = $5",
-    );
-    let sql = sql.arg(request.now).arg(caller).arg(condition.clone()).arg(comment.clone());
-    conn.exec(&sql.arg(task.id))?;
-    let said = [(CONDITION, condition), (COMMENT, comment)].into_iter();
-    let changes = said.filter_map(|(name, text)| Some((name.to_owned(), json!([null, text?])))).collect();
-    change_status(request, conn, &mut task, status, action, changes)?;
-    answer(request, conn, &task)
+    let columns = vec![
+        ("approval_at", request.now.into()),
+        ("approval_by", caller.into()),
+        ("approval_condition", condition.clone().into()),
+        ("approval_comment", comment.clone().into()),
+    ];
+    let texts = [(CONDITION, condition), (COMMENT, comment)].into_iter();
+    let changes = texts.filter_map(|(name, text)| Some((name.to_owned(), json!([null, text?])))).collect();
+    change_status(request, conn, &mut task, StatusChange { status, action, changes, columns })?;
+    ActedTask { task, record, form }.answer(request, conn)
+}
+
+/// Writes the stored answer to its record. It is checked again as if the completer wrote it. The approver is the source of
+/// the event.
+fn write_approved(
+    request: &Request,
+    conn: &mut Conn,
+    task: &TaskAccess,
+    form: &TemplateForm,
+    record: &HeldRecord,
+) -> Result<(), Refusal> {
+    let sql = Sql::new("SELECT response FROM tasks WHERE id = $1").arg(task.id);
+    let text = conn.query_one(&sql, |row| Ok(row.opt_text(0)?.unwrap_or("{}").to_owned()))?;
+    let completer = as_caller(conn, task.completed_by.unwrap_or(request.caller()?.user))?;
+    let request_of_completer = request.with_caller(Arc::new(completer));
+    let checked = check_response(&request_of_completer, conn, task, form, Some(record), text)?;
+    write_record(request, conn, Some(record), checked.or_refuse(Refusal::from)?)
 }
 
 /// The condition that a decision names: one of the form's, or none where the form has none.
@@ -226,68 +263,81 @@ fn condition(body: &SentObject<'_>, form: &TemplateForm, errors: &mut Errors) ->
 }
 
 fn cancel(request: &Request, conn: &mut Conn) -> Outcome {
-    let (mut task, _) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = held::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
     require_state(&task, &[OPEN, IN_APPROVAL])?;
-    change_status(request, conn, &mut task, CANCELED, "cancel", Map::new())?;
-    answer(request, conn, &task)
+    change_status(request, conn, &mut task, StatusChange::to(CANCELED, "cancel"))?;
+    let form = TemplateForm::load(conn, task.form)?;
+    ActedTask { task, record, form }.answer(request, conn)
 }
 
 fn reopen(request: &Request, conn: &mut Conn) -> Outcome {
-    let (mut task, _) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = held::for_change(request, conn, request.id())?;
     task.require(TASKS_EDIT)?;
-    let changes_record = TemplateForm::load(conn, task.form)?.is_update();
-    if changes_record && !task.allows(EDIT) {
+    let form = TemplateForm::load(conn, task.form)?;
+    if form.is_update() && !task.allows(EDIT) {
         return Err(Refusal::forbidden());
     }
     require_state(&task, &[COMPLETED, REJECTED, EXPIRED, CANCELED])?;
     (task.completed_at, task.completed_by) = (None, None);
     // An expiry that counts from the completion comes with the next one; one that has passed would end the task at once.
     let expires_at = task.expires_at.filter(|at| task.plan.expires_after.is_none() && *at > request.now);
-    let mut changes = Map::new();
+    let mut change = StatusChange::to(OPEN, "reopen");
     if expires_at != task.expires_at {
-        changes.insert("expires_at".to_owned(), json!([task.expires_at.map(time::show), null]));
+        change.changes.insert("expires_at".to_owned(), json!([task.expires_at.map(time::show), null]));
         task.expires_at = expires_at;
     }
-    change_status(request, conn, &mut task, OPEN, "reopen", changes)?;
+    change_status(request, conn, &mut task, change)?;
     let assigned = assignees::load_task_principals(conn, task.id)?;
     one_time::invite(request, conn, assigned.into_iter().map(|principal| (task.id, principal)).collect())?;
-    answer(request, conn, &task)
+    ActedTask { task, record, form }.answer(request, conn)
 }
 
-/// Sets the state of a task, with what follows from it: its moments, its links, its log.
+/// A change of the state of a task.
+struct StatusChange {
+    status: &'static str,
+    /// The action in the log of the task.
+    action: &'static str,
+    /// The old and the new value of what else changes, for the log.
+    changes: Map<String, Json>,
+    /// Further columns of the task that change.
+    columns: Vec<(&'static str, Argument)>,
+}
+
+impl StatusChange {
+    fn to(status: &'static str, action: &'static str) -> StatusChange {
+        StatusChange { status, action, changes: Map::new(), columns: Vec::new() }
+    }
+}
+
+/// Sets the state of a task, and what depends on it: its moments, its links, its log.
 fn change_status(
     request: &Request,
     conn: &mut Conn,
     task: &mut TaskAccess,
-    status: &'static str,
-    action: &str,
-    mut changes: Map<String, Json>,
+    change: StatusChange,
 ) -> Result<(), Refusal> {
+    let StatusChange { status, action, mut changes, columns } = change;
     changes.insert("status".to_owned(), json!([task.status, status]));
+    counts::change_status(conn, task.id, &task.status, status)?;
     task.status = status.to_owned();
     if let Some(time) = task.plan.expires_after.filter(|_| status == COMPLETED) {
         let expires_at = time.add_to(request.now);
         changes.insert("expires_at".to_owned(), json!([task.expires_at.map(time::show), time::show(expires_at)]));
         task.expires_at = Some(expires_at);
     }
-    counts::remove(conn, &[task.id])?;
-    let sql = Sql::new(
-        "UPDATE tasks SET status = $1, expires_at = $2, completed_at = $3, completed_by = $4, modified_at = $5, \
-         modified_by = $6 WHERE id = $7",
-    );
-    let sql = sql.arg(status).arg(task.expires_at).arg(task.completed_at).arg(task.completed_by);
-    conn.exec(&sql.arg(request.now).arg(request.caller()?.user).arg(task.id))?;
+    let mut sql = Sql::new("UPDATE tasks SET status = ");
+    sql.bind(status).push(", expires_at = ").bind(task.expires_at);
+    sql.push(", completed_at = ").bind(task.completed_at).push(", completed_by = ").bind(task.completed_by);
+    sql.push(", modified_at = ").bind(request.now).push(", modified_by = ").bind(request.caller()?.user);
+    for (column, value) in columns {
+        sql.push(", ").push(column).push(" = ").bind(value);
+    }
+    conn.exec(sql.push(" WHERE id = ").bind(task.id))?;
     assignees::repeat(conn, task.id, status, task.due_at)?;
-    counts::add(conn, &[task.id])?;
     schedule::reset(request, conn, task)?;
     if ![OPEN, IN_APPROVAL].contains(&status) {
         one_time::end(request, conn, &[task.id], None)?;
     }
     log::write(request, conn, task.id, ActorKind::Caller, action, changes)
-}
-
-/// The task as it is now. Whoever has just done something with it may not be able to view it any more.
-fn answer(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Outcome {
-    task::answer(request, conn, StatusCode::OK, task.id, task.actions)
 }

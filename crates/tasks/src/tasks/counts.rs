@@ -48,6 +48,24 @@ pub fn add(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
     write(conn, tasks, 1)
 }
 
+/// Counts a task under another status. Its row is locked.
+pub fn change_status(conn: &mut Conn, task: i64, before: &str, after: &str) -> Result<(), StoreError> {
+    let mut sql = Sql::new(
+        "INSERT INTO task_counts(audience, class_id, status, slot, n) SELECT x.audience, x.class_id, s.status, CAST(",
+    );
+    sql.bind(slot(conn)).push(" AS BIGINT), s.n FROM (SELECT CAST(").bind(before);
+    sql.push(" AS TEXT) AS status, CAST(-1 AS BIGINT) AS n UNION ALL SELECT CAST(").bind(after);
+    sql.push(" AS TEXT), CAST(1 AS BIGINT)) s CROSS JOIN (SELECT t.audience, COALESCE(t.class_id, 0) AS class_id FROM tasks t");
+    sql.push(" WHERE t.audience <> '' AND t.id = ").bind(task);
+    sql.push(" UNION ALL SELECT '', COALESCE(t.class_id, 0) FROM tasks t WHERE t.id = ").bind(task);
+    // In the order of the key, so that transactions seldom wait for each other in a circle.
+    sql.push(
+        ") x ORDER BY x.audience, x.class_id, s.status \
+         ON CONFLICT (audience, class_id, status, slot) DO UPDATE SET n = task_counts.n + excluded.n",
+    );
+    conn.exec(&sql).map(drop)
+}
+
 /// Takes tasks out of the counts before their status, their audience or they themselves change. Their rows are locked.
 pub fn remove(conn: &mut Conn, tasks: &[i64]) -> Result<(), StoreError> {
     write(conn, tasks, -1)

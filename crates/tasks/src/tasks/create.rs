@@ -5,10 +5,11 @@ use super::counts;
 use super::held::{ALL_ACTIONS, TaskAccess};
 use super::log::{self, ActorKind};
 use super::per_record;
-use super::task::{self, NAME, OBJECT_RECORD, OPEN, TASK, TASK_TEMPLATE};
+use super::task::{self, NAME, OBJECT_RECORD, OPEN, ShownTask, TASK, TASK_TEMPLATE};
 use crate::moments::{Expiry, due_at, expires_at};
 use crate::one_time;
 use crate::schedule;
+use crate::task_templates::form::TemplateForm;
 use crate::task_templates::template::{TaskTemplate, count_tasks};
 use http::StatusCode;
 use kit::answer::Outcome;
@@ -93,8 +94,14 @@ pub fn create(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let ids = make(request, conn, &template, &[new], ActorKind::Caller)?;
     let id = ids.first().copied().ok_or_else(Refusal::not_found)?;
-    let actions = super::held::load(request, conn, id)?.map_or(0, |held: TaskAccess| held.actions);
-    task::answer(request, conn, StatusCode::CREATED, id, actions & ALL_ACTIONS)
+    let actions = super::held::load(request, conn, id)?.map_or(0, |task| task.actions & ALL_ACTIONS);
+    let form = TemplateForm::load(conn, template.form)?;
+    task::answer(
+        request,
+        conn,
+        StatusCode::CREATED,
+        ShownTask { id, actions, template: template.id, form, record: held },
+    )
 }
 
 /// Refuses a template of tasks that change records without a record of its class.

@@ -4,7 +4,7 @@ use super::acting::require_state;
 use super::assignees::{self, AssigneeChange};
 use super::held::{self, TaskAccess};
 use super::log::{self, ActorKind};
-use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, TASK, TaskLabels, shape};
+use super::task::{self, DESCRIPTION, DUE_AT, EXPIRES_AT, IN_APPROVAL, NAME, OPEN, ShownTask, TASK, TaskLabels, shape};
 use crate::one_time;
 use crate::schedule;
 use crate::task_templates::form::TemplateForm;
@@ -26,7 +26,7 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     };
     let assigns = has_any(&[task::ASSIGNEES.name(), task::GROUPS.name()]);
     let edits = !assigns || has_any(&[NAME.name(), DESCRIPTION, DUE_AT.name(), EXPIRES_AT.name()]);
-    let (mut task, _) = held::for_change(request, conn, request.id())?;
+    let (mut task, record) = held::for_change(request, conn, request.id())?;
     if assigns {
         task.require(TASKS_ASSIGN)?;
     }
@@ -67,9 +67,15 @@ pub fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         log_assignees(request, conn, task.id, [&before, &after])?;
         assignees::set(request, conn, task.id, (&task.status, task.due_at), [&before, &after])?;
     }
-    // Whoever takes himself off a task may not view it any more.
+    // A caller who is not assigned any more may not be able to view the task.
     let actions = held::load(request, conn, task.id)?.map_or(0, |task| task.actions);
-    task::answer(request, conn, StatusCode::OK, task.id, actions)
+    let form = TemplateForm::load(conn, task.form)?;
+    task::answer(
+        request,
+        conn,
+        StatusCode::OK,
+        ShownTask { id: task.id, actions, template: task.template, form, record },
+    )
 }
 
 /// 403 unless the caller may let somebody answer the task: what changes the record needs the right to edit it.

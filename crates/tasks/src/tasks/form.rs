@@ -4,11 +4,11 @@ use crate::task_templates::form::TemplateForm;
 use kit::refusal::Refusal;
 use kit::request::Request;
 use records::classes::Class;
-use records::single_records::{load, shown_values};
+use records::single_records::{RecordAccess, RecordValues, load_values};
 use resource::json::JsonWriter;
 use resource::options::{self, BriefEntries};
 use std::sync::Arc;
-use store::{Conn, Sql};
+use store::Conn;
 
 /// The JSON of a form. Fields may have so many options that their entries are written one at a time.
 pub struct FormJson {
@@ -27,11 +27,14 @@ struct FormFields {
     is_brief: bool,
 }
 
-/// Reads the form of a task. Whoever may view the task sees what the record holds, whether or not he may view the record.
-pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, Refusal> {
-    let sql = Sql::new("SELECT form, record FROM tasks WHERE id = $1").arg(task);
-    let (form, record) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
-    let form = TemplateForm::load(conn, form)?;
+/// Reads the form of a task with a record. A caller who may view the task sees the values of the record in its form, whether
+/// or not the caller may view the record.
+pub fn read(
+    request: &Request,
+    conn: &mut Conn,
+    form: TemplateForm,
+    record: Option<RecordAccess>,
+) -> Result<FormJson, Refusal> {
     let mut out = JsonWriter::with_capacity(512 + form.configuration.len());
     out.raw("{").name("task_type").text(&form.task_type).name("prompt").text(&form.prompt);
     out.name("allow_comment").bool(form.allow_comment).name("approval_required").bool(form.approval_required);
@@ -41,7 +44,7 @@ pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, R
     }
     out.raw("]").name("configuration").raw(&form.configuration);
     let fields = match record.filter(|_| form.is_update()) {
-        Some(record) => fields_of(request, conn, &form, record)?,
+        Some(record) => Some(FormFields::load(request, conn, &form, record)?),
         None => None,
     };
     match fields {
@@ -51,21 +54,22 @@ pub fn read(request: &Request, conn: &mut Conn, task: i64) -> Result<FormJson, R
     Ok(FormJson { before: out.into_bytes(), fields })
 }
 
-/// The fields that an update changes, and what the record holds in them. A field that is gone is left out.
-fn fields_of(
-    request: &Request,
-    conn: &mut Conn,
-    form: &TemplateForm,
-    record: i64,
-) -> Result<Option<FormFields>, Refusal> {
-    let Some(held) = load(request, conn, record, false)? else { return Ok(None) };
-    let mut aliases = form.aliases();
-    aliases.retain(|alias| held.class.field(alias).is_some());
-    let (values, labels) = shown_values(request, conn, &held, &aliases)?;
-    let mut out = JsonWriter::default();
-    out.raw("]").name("values").value(&values).name("labels").value(&labels).raw("}");
-    let is_brief = request.caller()?.agent.is_some();
-    Ok(Some(FormFields { class: held.class, aliases, after: out.into_bytes(), is_brief }))
+impl FormFields {
+    /// Loads the fields that an update changes, and their values in the record. A field that was deleted is left out.
+    fn load(
+        request: &Request,
+        conn: &mut Conn,
+        form: &TemplateForm,
+        record: RecordAccess,
+    ) -> Result<FormFields, Refusal> {
+        let mut aliases = form.aliases();
+        aliases.retain(|alias| record.class.field(alias).is_some());
+        let RecordValues { values, labels } = load_values(request, conn, &record, &aliases)?;
+        let mut out = JsonWriter::default();
+        out.raw("]").name("values").raw_bytes(&values).name("labels").raw("{").raw_bytes(&labels).raw("}}");
+        let is_brief = request.caller()?.agent.is_some();
+        Ok(FormFields { class: record.class, aliases, after: out.into_bytes(), is_brief })
+    }
 }
 
 impl FormJson {

@@ -91,21 +91,42 @@ pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<TaskAccess, 
     load(request, conn, request.id())?.ok_or_else(Refusal::not_found)
 }
 
-/// Locks the row of a task, and before it that of its record, as the deletion of a record does: so rights on it stay as they
-/// are. Returns the record, if there is one.
-pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<HeldRecord>, Refusal> {
+/// A task whose row is locked, and whose record is, before the caller is authorised.
+pub struct LockedTask {
+    task: TaskAccess,
+    class: Option<i64>,
+    record: Option<HeldRecord>,
+}
+
+/// Locks the row of the task's record, and then that of the task. The deletion of a record locks in the same order. `None` if
+/// the task does not exist, or an agent may not view it.
+pub fn lock(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<LockedTask>, Refusal> {
     let mut sql = Sql::new("SELECT t.record");
-    match &request.caller {
-        Some(caller) => from_task(&mut sql, caller, id),
-        None => drop(sql.push(" FROM tasks t WHERE t.id = ").bind(id)),
-    }
+    from_task(&mut sql, request.caller()?, id);
     let Some(record) = conn.query_optional(&sql, |row| row.opt_int(0))? else { return Ok(None) };
     let record = match record {
         Some(record) => single_records::load(request, conn, record, true)?,
         None => None,
     };
-    conn.query_optional(&Sql::new("SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE").arg(id), |_| Ok(()))?;
-    Ok(record)
+    let mut sql = Sql::new("SELECT ");
+    sql.push(COLUMNS).push(" FROM tasks t WHERE t.id = ").bind(id).push(" FOR UPDATE");
+    let locked = conn.query_optional(&sql, read)?;
+    Ok(locked.map(|(task, class)| LockedTask { task, class, record }))
+}
+
+impl LockedTask {
+    /// Returns the task with the actions of the caller, and its record. 404 if the caller may not view the task.
+    pub fn authorise(self, request: &Request, conn: &mut Conn) -> Result<(TaskAccess, Option<HeldRecord>), Refusal> {
+        let (caller, LockedTask { mut task, class, record }) = (request.caller()?, self);
+        caller.reaches(task.id)?;
+        let reference = TaskRef { id: task.id, record: task.record, class, created_by: task.created_by };
+        let on_records = match &record {
+            Some(record) => HashMap::from([(record.id, record.actions)]),
+            None => load_record_actions(conn, caller, std::slice::from_ref(&reference))?,
+        };
+        task.actions = actions_with(conn, caller, &[reference], &on_records)?.remove(&task.id).unwrap_or(0);
+        if task.allows(TASKS_VIEW) { Ok((task, record)) } else { Err(Refusal::not_found()) }
+    }
 }
 
 /// Appends what a statement about a task selects from: an agent may view none but those of records.
@@ -117,8 +138,7 @@ fn from_task(sql: &mut Sql, caller: &Caller, id: i64) {
 /// A task for a change, with its record, if there is one, both locked; 404 when there is none that the caller may view.
 pub fn for_change(request: &Request, conn: &mut Conn, id: i64) -> Result<(TaskAccess, Option<HeldRecord>), Refusal> {
     request.caller()?.reaches(id)?;
-    let record = lock(request, conn, id)?;
-    Ok((load(request, conn, id)?.ok_or_else(Refusal::not_found)?, record))
+    lock(request, conn, id)?.ok_or_else(Refusal::not_found)?.authorise(request, conn)
 }
 
 /// The task with this id, if the caller may view it; 403 when his session is narrowed to another task.
@@ -143,20 +163,39 @@ pub struct TaskRef {
 
 /// What the caller may do with each of these tasks, and with their records.
 pub fn actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, StoreError> {
+    let on_records = load_record_actions(conn, caller, tasks)?;
+    actions_with(conn, caller, tasks, &on_records)
+}
+
+/// The actions of the caller on the records of tasks, by record. They are not loaded for super admins, who may do everything.
+fn load_record_actions(conn: &mut Conn, caller: &Caller, tasks: &[TaskRef]) -> Result<HashMap<i64, i64>, StoreError> {
+    if caller.is_super() {
+        return Ok(HashMap::new());
+    }
     let records: Vec<(i64, i64)> = tasks.iter().filter_map(|task| task.class.zip(task.record)).collect();
-    let on_records = actions_on(conn, caller, &records)?;
-    let assigned = assigned(conn, caller, tasks.iter().map(|task| task.id).collect())?;
-    let of = |task: &TaskRef| {
-        let by_assignment = if assigned.contains(&task.id) { OF_ASSIGNEE } else { 0 };
-        let held = match task.record {
-            _ if caller.is_super() => ALL_ACTIONS | EDIT,
-            Some(record) => on_records.get(&record).copied().unwrap_or(0),
-            None if caller.agent.is_none() && task.created_by == Some(caller.user) => ALL_ACTIONS,
-            None => 0,
-        };
-        (task.id, held | by_assignment)
+    actions_on(conn, caller, &records)
+}
+
+/// The actions of the caller on each of these tasks, by task: those on its record, and those of its assignees.
+fn actions_with(
+    conn: &mut Conn,
+    caller: &Caller,
+    tasks: &[TaskRef],
+    on_records: &HashMap<i64, i64>,
+) -> Result<HashMap<i64, i64>, StoreError> {
+    let without_assignment = |task: &TaskRef| match task.record {
+        _ if caller.is_super() => ALL_ACTIONS | EDIT,
+        Some(record) => on_records.get(&record).copied().unwrap_or(0),
+        None if caller.agent.is_none() && task.created_by == Some(caller.user) => ALL_ACTIONS,
+        None => 0,
     };
-    Ok(tasks.iter().map(of).collect())
+    let mut actions: HashMap<i64, i64> = tasks.iter().map(|task| (task.id, without_assignment(task))).collect();
+    let lacking = actions.iter().filter(|(_, actions)| **actions & OF_ASSIGNEE != OF_ASSIGNEE);
+    let lacking = lacking.map(|(task, _)| *task).collect();
+    for task in assigned(conn, caller, lacking)? {
+        *actions.entry(task).or_default() |= OF_ASSIGNEE;
+    }
+    Ok(actions)
 }
 
 /// SQL for the principals of `{caller}`: the user, and each of his groups as its negative id.

@@ -19,13 +19,12 @@ mod visible;
 
 pub use delete::delete_tasks_of_records;
 
-use held::ALL_ACTIONS;
 use http::StatusCode;
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
 use kit::route::{Handler, Route};
 use store::Conn;
-use task::TASK;
+use task::{ShownTask, TASK};
 
 pub fn routes() -> Vec<Route> {
     let all = "/api/tasks/";
@@ -51,6 +50,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
 }
 
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
-    let held = held::load_from_path(request, conn)?;
-    task::answer(request, conn, StatusCode::OK, held.id, held.actions & ALL_ACTIONS)
+    let task = held::load_from_path(request, conn)?;
+    let shown = ShownTask::load(request, conn, &task)?;
+    task::answer(request, conn, StatusCode::OK, shown)
 }

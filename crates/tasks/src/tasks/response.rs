@@ -8,10 +8,13 @@ use files::uploads::{invalid_token, load_by_tokens};
 use kit::limits::{self, Limit};
 use kit::refusal::Refusal;
 use kit::request::Request;
+use records::classes::{Class, ClassField};
 use records::field_type::FieldType;
-use records::single_records::{RecordAccess as HeldRecord, RecordChange, check_values};
-use resource::{CheckedValue, Errors, Field, FieldKind, JsonBody, JsonValue, SentObject, check_value, message};
-use serde_json::Value as Json;
+use records::single_records::{RecordAccess as HeldRecord, RecordChange, validate_values};
+use resource::json::JsonWriter;
+use resource::{
+    Checked, CheckedValue, Errors, Field, FieldKind, JsonBody, JsonValue, SentObject, check_value, message,
+};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -33,18 +36,20 @@ pub static STRING_LENGTH: Limit = Limit { name: "api_task_string_type_length_lim
 static ANY: LazyLock<Field> =
     LazyLock::new(|| Field::new(RESPONSE, FieldKind::Json { max_bytes: 1 << 20, max_depth: 64 }));
 
-/// An answer that is right.
+/// A valid answer.
 pub struct CheckedResponse {
-    /// The answer as it is kept: JSON in which files stand by their uuids.
+    /// The stored form of the answer: JSON that names files by their uuids.
     pub text: String,
     /// The files that it names.
     files: Vec<StoredFile>,
+    /// The files that the task had before it, by uuid.
+    former: HashMap<String, TaskFile>,
     /// The change of the record.
     pub change: Option<RecordChange>,
 }
 
-/// An answer that is right, or what is wrong with it.
-pub type CheckOutcome = Result<Result<CheckedResponse, Errors>, Refusal>;
+/// The outcome of the check of an answer.
+pub type CheckOutcome = Result<Checked<CheckedResponse>, Refusal>;
 
 /// Reads the answer of a body: JSON text.
 pub fn read(sent: Option<JsonValue<'_>>) -> Result<String, Errors> {
@@ -66,30 +71,29 @@ pub fn read(sent: Option<JsonValue<'_>>) -> Result<String, Errors> {
 
 /// Checks the answer to a form: its files are uploads of the caller, or those that the task has already.
 pub fn check_form(request: &Request, conn: &mut Conn, task: &TaskAccess, text: &str) -> CheckOutcome {
-    let files = files_of(request, conn, task.id, pieces(text).filter_map(|piece| piece.file))?;
-    let (mut errors, mut wrong) = (Errors::new(), 0);
-    let mut kept = String::with_capacity(text.len());
+    let files = TaskFiles::load(request, conn, task.id, pieces(text).filter_map(|piece| piece.file))?;
+    let mut errors = Errors::new();
+    let (mut stored, mut invalid) = (JsonWriter::with_capacity(text.len()), 0);
     for piece in pieces(text) {
-        kept.push_str(piece.text);
+        stored.raw(piece.text);
         let Some(name) = piece.file else { continue };
-        match files.get(name) {
-            Some(found) => kept.push_str(&file_json(&found.file.uuid)),
-            None if wrong < MAX_WRONG => {
+        match files.named.get(name) {
+            Some(found) => write_file(&mut stored, &found.file.uuid),
+            None if invalid < MAX_WRONG => {
                 errors.add(RESPONSE, invalid_token(name));
-                wrong += 1;
+                invalid += 1;
             }
             None => {}
         }
     }
-    Ok(errors.refuse().map(|()| CheckedResponse { text: kept, files: into_files(files), change: None }))
+    Ok(match errors.is_empty() {
+        true => Checked::Valid(files.into_response(stored.into_text(), None)),
+        false => Checked::Invalid(errors),
+    })
 }
 
-fn into_files(files: HashMap<String, TaskFile>) -> Vec<StoredFile> {
-    files.into_values().map(|found| found.file).collect()
-}
-
-fn file_json(uuid: &str) -> String {
-    format!(r#"{{"file":"{uuid}"}}"#)
+fn write_file(out: &mut JsonWriter, uuid: &str) {
+    out.raw("{").name("file").text(uuid).raw("}");
 }
 
 /// A part of an answer, and the file that stands behind it.
@@ -128,24 +132,43 @@ pub struct TaskFile {
     field: Option<i64>,
 }
 
-/// The files of these names: uuids of files that the task has, or tokens of the caller's uploads.
-fn files_of<'a>(
-    request: &Request,
-    conn: &mut Conn,
-    task: i64,
-    names: impl Iterator<Item = &'a str>,
-) -> Result<HashMap<String, TaskFile>, Refusal> {
-    let (held, mut files, mut tokens) = (load_task_files(conn, task)?, HashMap::new(), BTreeSet::new());
-    for name in names {
-        match held.get(name) {
-            Some(file) => drop(files.insert(name.to_owned(), file.clone())),
-            None if tokens.len() < MAX_UPLOADS => drop(tokens.insert(name)),
-            None => {}
+/// The files of an answer, and those of the answer before it.
+struct TaskFiles {
+    /// By the name in the answer: the uuid of a file of the task, or the token of an upload.
+    named: HashMap<String, TaskFile>,
+    /// The files that the task has, by uuid.
+    former: HashMap<String, TaskFile>,
+}
+
+impl TaskFiles {
+    /// Loads the files of these names: uuids of files of the task, and tokens of the caller's uploads.
+    fn load<'a>(
+        request: &Request,
+        conn: &mut Conn,
+        task: i64,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<TaskFiles, Refusal> {
+        let (former, mut named, mut tokens) = (load_task_files(conn, task)?, HashMap::new(), BTreeSet::new());
+        for name in names {
+            match former.get(name) {
+                Some(file) => drop(named.insert(name.to_owned(), file.clone())),
+                None if tokens.len() < MAX_UPLOADS => drop(tokens.insert(name)),
+                None => {}
+            }
         }
+        let uploads = load_by_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
+        named.extend(uploads.into_iter().map(|(token, file)| (token, TaskFile { file, field: None })));
+        Ok(TaskFiles { named, former })
     }
-    let unspent = load_by_tokens(request, conn, &tokens.into_iter().collect::<Vec<_>>())?;
-    files.extend(unspent.into_iter().map(|(token, file)| (token, TaskFile { file, field: None })));
-    Ok(files)
+
+    fn ids(&self) -> Vec<i64> {
+        self.named.values().map(|file| file.file.id).collect()
+    }
+
+    fn into_response(self, text: String, change: Option<RecordChange>) -> CheckedResponse {
+        let files = self.named.into_values().map(|file| file.file).collect();
+        CheckedResponse { text, files, former: self.former, change }
+    }
 }
 
 /// The files of a task by their uuids.
@@ -163,88 +186,161 @@ pub fn check_update(
     task: &TaskAccess,
     form: &TemplateForm,
     record: &HeldRecord,
-    text: &str,
+    answer: &JsonBody,
 ) -> CheckOutcome {
-    let body = JsonBody::from_checked_text(text.to_owned());
-    let aliases = form.aliases();
-    let field_of = |alias: &str| record.class.field(alias).filter(|_| aliases.iter().any(|known| known == alias));
+    let fields = UpdateFields { class: &record.class, aliases: form.aliases() };
     let unknown = RefCell::new(Vec::<String>::new());
     let is_known = |alias: &str| {
-        let is_known = field_of(alias).is_some();
+        let is_known = fields.get(alias).is_some();
         if !is_known && unknown.borrow().len() < MAX_WRONG {
             unknown.borrow_mut().push(alias.to_owned());
         }
         is_known
     };
-    let values = match values_of(&body, is_known) {
+    let values = match values_of(answer, is_known) {
         Ok(values) => values,
-        Err(wrong) => return Ok(Err(wrong)),
+        Err(errors) => return Ok(Checked::Invalid(errors)),
     };
-    let longest = usize::try_from(limits::value(conn, &STRING_LENGTH)?).unwrap_or(0);
-    let most_files = |alias: &str| {
-        let most = field_of(alias).and_then(|field| field.max_num_of_files);
-        most.and_then(|most| usize::try_from(most).ok()).unwrap_or(1)
-    };
-    let mut refused: Vec<(&str, String)> = Vec::new();
-    let (mut names, mut sent_values): (HashSet<String>, BTreeMap<&str, JsonValue<'_>>) =
-        (HashSet::new(), BTreeMap::new());
-    for (alias, value) in values.iter() {
-        let kind = field_of(alias).map(|field| field.kind);
-        let is_too_long = || value.as_str().is_some_and(|text| text.trim().chars().count() > longest);
-        if kind == Some(FieldType::String) && is_too_long() {
-            refused.push((alias, message::too_long(longest)));
+    let mut errors = Errors::new();
+    let mut refused = fields.too_long(conn, &values)?;
+    let names = fields.names_of_files(&values, &mut refused);
+    let files = TaskFiles::load(request, conn, task.id, names.iter().map(String::as_str))?;
+    let documents = fields.documents(&values, &files);
+    // The stored answer has the fields in the order of their aliases.
+    let sorted: BTreeMap<&str, JsonValue<'_>> = values.iter().collect();
+    let document = |alias: &str| documents.get(alias);
+    let checked: SentObject<'_> = sorted
+        .iter()
+        .map(|(alias, value)| (*alias, document(alias).map_or(*value, |document| document.by_ids.as_value())))
+        .collect();
+    let change = match validate_values(request, conn, record, &checked, &files.ids())? {
+        Checked::Valid(change) => Some(change),
+        Checked::Invalid(invalid) => {
+            errors.merge(invalid);
+            None
         }
-        if kind == Some(FieldType::Document) {
-            for name in items(value, most_files(alias)).into_iter().filter_map(name_of_file) {
-                // One file serves one place.
+    };
+    for (alias, message) in refused {
+        errors.add_nested(FIELDS, alias, message);
+    }
+    for alias in unknown.into_inner() {
+        errors.add_nested(FIELDS, &alias, message::NO_FIELD);
+    }
+    if !errors.is_empty() {
+        return Ok(Checked::Invalid(nested(errors)));
+    }
+    let mut stored = JsonWriter::default();
+    stored.raw("{").name(FIELDS).raw("{");
+    for (alias, value) in &sorted {
+        let value = document(alias).map_or(*value, |document| document.by_uuids.as_value());
+        stored.name(alias).raw(value.text());
+    }
+    stored.raw("}}");
+    Ok(Checked::Valid(files.into_response(stored.into_text(), change)))
+}
+
+/// The fields of a class that an update may change.
+struct UpdateFields<'a> {
+    class: &'a Class,
+    /// The aliases in the form, also of fields that were deleted.
+    aliases: Vec<String>,
+}
+
+/// The files of a `document` field.
+struct DocumentValue {
+    /// The value that records check: ids, and whatever names no file, for its error message.
+    by_ids: JsonBody,
+    /// The value that is stored with the task.
+    by_uuids: JsonBody,
+}
+
+impl UpdateFields<'_> {
+    fn get(&self, alias: &str) -> Option<&ClassField> {
+        self.class.field(alias).filter(|_| self.aliases.iter().any(|allowed| allowed == alias))
+    }
+
+    fn is_of(&self, alias: &str, kind: FieldType) -> bool {
+        self.get(alias).is_some_and(|field| field.kind == kind)
+    }
+
+    fn max_files(&self, alias: &str) -> usize {
+        let most = self.get(alias).and_then(|field| field.max_num_of_files);
+        most.and_then(|most| usize::try_from(most).ok()).unwrap_or(1)
+    }
+
+    /// The strings that are longer than the limit of the build: aliases with messages.
+    fn too_long<'v>(
+        &self,
+        conn: &mut Conn,
+        values: &'v SentObject<'_>,
+    ) -> Result<Vec<(&'v str, String)>, store::StoreError> {
+        let strings = || values.iter().filter(|(alias, _)| self.is_of(alias, FieldType::String));
+        if strings().next().is_none() {
+            return Ok(Vec::new());
+        }
+        let longest = usize::try_from(limits::value(conn, &STRING_LENGTH)?).unwrap_or(0);
+        let is_too_long =
+            |value: JsonValue<'_>| value.as_str().is_some_and(|text| text.trim().chars().count() > longest);
+        let too_long = strings().filter(|(_, value)| is_too_long(*value));
+        Ok(too_long.map(|(alias, _)| (alias, message::too_long(longest))).collect())
+    }
+
+    /// The names of files in all `document` fields. A name that occurs twice is refused.
+    fn names_of_files<'v>(&self, values: &'v SentObject<'_>, refused: &mut Vec<(&'v str, String)>) -> HashSet<String> {
+        let mut names = HashSet::new();
+        for (alias, value) in values.iter().filter(|(alias, _)| self.is_of(alias, FieldType::Document)) {
+            for name in items(value, self.max_files(alias)).into_iter().filter_map(name_of_file) {
                 if !names.insert(name.clone()) {
                     refused.push((alias, invalid_token(&name)));
                 }
             }
         }
-        sent_values.insert(alias, value);
+        names
     }
-    let files = files_of(request, conn, task.id, names.iter().map(String::as_str))?;
-    let is_document = |alias: &str| field_of(alias).is_some_and(|field| field.kind == FieldType::Document);
-    let (mut to_check, mut kept) = (Vec::new(), Vec::new());
-    for (alias, value) in &sent_values {
-        let (checked, text) = match field_of(alias).filter(|_| is_document(alias)) {
-            Some(field) => {
-                let may_hold = |file: &TaskFile| file.field.is_none_or(|holder| holder == field.id);
-                documents(items(*value, most_files(alias)), *value, |name| {
-                    files.get(name).filter(|file| may_hold(file))
-                })
+
+    /// The values of the `document` fields that name files, by alias. A file of another field names nothing.
+    fn documents(&self, values: &SentObject<'_>, files: &TaskFiles) -> HashMap<String, DocumentValue> {
+        let mut documents = HashMap::new();
+        for (alias, value) in values.iter() {
+            let Some(field) = self.get(alias).filter(|field| field.kind == FieldType::Document) else { continue };
+            let may_hold = |file: &&TaskFile| file.field.is_none_or(|holder| holder == field.id);
+            let items = items(value, self.max_files(alias));
+            if !items.is_empty() {
+                let find = |name: &str| files.named.get(name).filter(may_hold);
+                documents.insert(alias.to_owned(), DocumentValue::from_items(items, find));
             }
-            None => (value.text().to_owned(), value.text().to_owned()),
-        };
-        to_check.push(format!(r#""{alias}":{checked}"#));
-        kept.push(format!(r#""{alias}":{text}"#));
-    }
-    let body = JsonBody::from_checked_text(format!(r#"{{"fields":{{{}}}}}"#, to_check.join(",")));
-    let Some(object) = body.as_value().as_object(|_| true) else {
-        return Ok(Err(Errors::single(RESPONSE, message::VALUE)));
-    };
-    let ids: Vec<i64> = files.values().map(|file| file.file.id).collect();
-    let checked = check_values(request, conn, record, object, &ids)?;
-    let mut all = Errors::new();
-    let change = match checked {
-        Ok(change) => Some(change),
-        Err(of_record) => {
-            all.merge(of_record);
-            None
         }
-    };
-    for (alias, message) in refused {
-        all.add_nested(FIELDS, alias, message);
+        documents
     }
-    for alias in unknown.into_inner() {
-        all.add_nested(FIELDS, &alias, message::NO_FIELD);
+}
+
+impl DocumentValue {
+    fn from_items<'f>(items: Vec<JsonValue<'_>>, find: impl Fn(&str) -> Option<&'f TaskFile>) -> DocumentValue {
+        let (mut by_ids, mut by_uuids) = (JsonWriter::default(), JsonWriter::default());
+        by_ids.raw("[");
+        by_uuids.raw("[");
+        for item in items {
+            let (id, uuid) = (by_ids.comma(), by_uuids.comma());
+            match name_of_file(item).map(|name| (find(&name), name)) {
+                Some((Some(TaskFile { file, .. }), _)) => {
+                    id.int(file.id);
+                    write_file(uuid, &file.uuid);
+                }
+                Some((None, name)) => {
+                    id.text(&name);
+                    uuid.raw(item.text());
+                }
+                None => {
+                    id.raw(item.text());
+                    uuid.raw(item.text());
+                }
+            }
+        }
+        by_ids.raw("]");
+        by_uuids.raw("]");
+        let body = |out: JsonWriter| JsonBody::from_checked_text(out.into_text());
+        DocumentValue { by_ids: body(by_ids), by_uuids: body(by_uuids) }
     }
-    if !all.is_empty() {
-        return Ok(Err(nested(all)));
-    }
-    let text = format!(r#"{{"fields":{{{}}}}}"#, kept.join(","));
-    Ok(Ok(CheckedResponse { text, files: self::into_files(files), change }))
 }
 
 fn nested(errors: Errors) -> Errors {
@@ -277,50 +373,20 @@ fn name_of_file(item: JsonValue<'_>) -> Option<String> {
     name.map(Cow::into_owned)
 }
 
-/// A list of files as records check it, by ids, and as it is kept, by uuids. What names no file stays as it is, so that the
-/// check tells what is wrong with it.
-fn documents<'f>(
-    items: Vec<JsonValue<'_>>,
-    value: JsonValue<'_>,
-    find: impl Fn(&str) -> Option<&'f TaskFile>,
-) -> (String, String) {
-    if items.is_empty() {
-        return (value.text().to_owned(), value.text().to_owned());
-    }
-    let (mut checked, mut kept) = (Vec::new(), Vec::new());
-    for item in items {
-        match name_of_file(item).map(|name| (find(&name), name)) {
-            Some((Some(TaskFile { file, .. }), _)) => {
-                checked.push(file.id.to_string());
-                kept.push(file_json(&file.uuid));
-            }
-            Some((None, name)) => {
-                checked.push(Json::from(name).to_string());
-                kept.push(item.text().to_owned());
-            }
-            None => {
-                checked.push(item.text().to_owned());
-                kept.push(item.text().to_owned());
-            }
-        }
-    }
-    (format!("[{}]", checked.join(",")), format!("[{}]", kept.join(",")))
-}
-
-/// Has the task hold the files of its answer, and gives up those of an earlier one.
+/// Adds references from the task to the files of its answer, and removes those to files of the former answer alone.
 pub fn update_references(
     request: &Request,
     conn: &mut Conn,
     task: i64,
     accepted: &CheckedResponse,
 ) -> Result<(), Refusal> {
-    let before = load_task_files(conn, task)?;
-    for file in accepted.files.iter().filter(|file| !before.contains_key(&file.uuid)) {
+    let former = &accepted.former;
+    for file in accepted.files.iter().filter(|file| !former.contains_key(&file.uuid)) {
         add_reference(conn, file.id, FileReference::Task(task))?;
     }
     let is_kept = |uuid: &str| accepted.files.iter().any(|file| file.uuid == uuid);
     let files: Vec<i64> =
-        before.values().map(|held| &held.file).filter(|file| !is_kept(&file.uuid)).map(|file| file.id).collect();
+        former.values().map(|held| &held.file).filter(|file| !is_kept(&file.uuid)).map(|file| file.id).collect();
     if !files.is_empty() {
         release(request, conn, EndedReferences::OfTask { task, files })?;
     }

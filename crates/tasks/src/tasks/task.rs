@@ -1,8 +1,9 @@
 //! What a task is: its declaration, and how it is shown (`docs/reference/tasks.md`).
 
 use super::form;
-use super::held::{ALL_ACTIONS, SHOWN};
+use super::held::{ALL_ACTIONS, SHOWN, TaskAccess};
 use crate::task_templates::PERMISSIONS;
+use crate::task_templates::form::TemplateForm;
 use crate::task_templates::plugin_config::{INSTRUCTIONS_OF_FORM, MAX_INSTRUCTIONS};
 use http::StatusCode;
 use kit::answer::{Answer, Instance, Outcome, etag};
@@ -12,7 +13,8 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use kit::rows::{self, Declaration, RowCells, RowShape, write_permissions};
 use records::record_values::labels_of_related;
-use records::rights::TASKS_CREATE;
+use records::rights::{TASKS_CREATE, VIEW};
+use records::single_records::{self, RecordAccess as HeldRecord};
 use resource::json::{Cells, JsonWriter, USER_REFERENCE, UserCells, write_user};
 use resource::{Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use serde_json::{Value as Json, json};
@@ -316,16 +318,39 @@ fn write_approval(out: &mut JsonWriter, row: &RowCells<'_>, at: usize) -> Result
     Ok(())
 }
 
+/// A task with what its answer shows besides its row.
+pub struct ShownTask {
+    pub id: i64,
+    /// The actions of the caller.
+    pub actions: i64,
+    pub template: i64,
+    pub form: TemplateForm,
+    /// The record of the task, whether or not the caller may view it.
+    pub record: Option<HeldRecord>,
+}
+
+impl ShownTask {
+    /// Loads a task that the caller may view.
+    pub fn load(request: &Request, conn: &mut Conn, task: &TaskAccess) -> Result<ShownTask, Refusal> {
+        let record = match task.record {
+            Some(record) => single_records::load(request, conn, record, false)?,
+            None => None,
+        };
+        let form = TemplateForm::load(conn, task.form)?;
+        Ok(ShownTask { id: task.id, actions: task.actions & ALL_ACTIONS, template: task.template, form, record })
+    }
+}
+
 /// One task as an answer, with its labels and its form. Its tag is without both, which show what the record holds now.
-pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, actions: i64) -> Outcome {
-    let Instance { mut body, .. } = instance(request, conn, id, actions)?;
+pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, shown: ShownTask) -> Outcome {
+    let Instance { mut body, .. } = instance(request, conn, shown.id, shown.actions)?;
     let tag = etag(&body);
     // Behind the last member of `_meta`, which is the last one of the task.
     body.truncate(body.len().saturating_sub(2));
     body.push(b',');
-    body.extend_from_slice(&labels(request, conn, id, actions)?);
+    body.extend_from_slice(&labels(request, conn, &shown)?);
     body.extend_from_slice(b"},\"form\":");
-    let form = form::read(request, conn, id)?;
+    let form = form::read(request, conn, shown.form, shown.record)?;
     let mut answer = if form.is_long() {
         let pieces = std::iter::once(body).chain(form.pieces()).chain([b"}".to_vec()]);
         Answer::pieces("application/json", None, async move |producer| {
@@ -344,17 +369,22 @@ pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64, a
     Ok(answer)
 }
 
-/// The member `labels` of the `_meta` of one task.
-fn labels(request: &Request, conn: &mut Conn, id: i64, actions: i64) -> Result<Vec<u8>, Refusal> {
-    let mut sql = Sql::new("SELECT t.class_id, t.record, ");
-    sql.push(TEMPLATE_NAME).push(" FROM tasks t WHERE t.id = ").bind(id);
-    let (record, template) =
-        conn.query_one(&sql, |row| Ok((row.opt_int(0)?.zip(row.opt_int(1)?), row.opt_text(2)?.map(str::to_owned))))?;
-    let labels = labels_of_records(request, conn, record.into_iter())?;
-    let label = record.and_then(|(_, record)| labels.get(&record));
+/// The member `labels` of the `_meta` of one task: the label of its record if the caller may view that, and the name of its
+/// template.
+fn labels(request: &Request, conn: &mut Conn, shown: &ShownTask) -> Result<Vec<u8>, Refusal> {
+    let record = match shown.record.as_ref().filter(|record| record.allows(VIEW)) {
+        Some(record) => Some(single_records::label(conn, &record.class, record.id)?),
+        None => None,
+    };
+    let template = match may_name_template(request, shown.actions) {
+        true => {
+            let sql = Sql::new("SELECT name FROM task_templates WHERE id = $1").arg(shown.template);
+            conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?
+        }
+        false => None,
+    };
     let mut out = JsonWriter::with_capacity(256);
-    let template = template.as_deref().filter(|_| may_name_template(request, actions));
-    write_labels(&mut out, label.map(String::as_str), template);
+    write_labels(&mut out, record.as_deref(), template.as_deref());
     Ok(out.into_bytes())
 }
 

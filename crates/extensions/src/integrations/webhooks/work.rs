@@ -84,7 +84,7 @@ fn for_build(build: &Build) -> &WebhooksOfBuild {
 /// Wakes the work for a build after deliveries were put.
 pub fn wake(app: &App, build: &Arc<Build>) {
     for_build(build).waker.notify_one();
-    jobs::wake(app, build);
+    jobs::wake_for(app, build, &DELIVERY);
 }
 
 /// Starts the looks at what other processes left, and closes old connections.

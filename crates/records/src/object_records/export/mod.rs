@@ -228,7 +228,7 @@ impl Export {
         while at < self.numbers.len() {
             let end = self.numbers.len().min(at + many);
             let piece = self.piece(self.numbers[at..end].to_vec()).await;
-            match piece.map_err(|refusal| io::Error::other(format!("{} {}", refusal.status, refusal.body)))? {
+            match piece.map_err(|refusal| io::Error::other(format!("{} {}", refusal.status, refusal.body())))? {
                 Some(bytes) => {
                     producer.send(bytes).await?;
                     (at, many) = (end, (2 * many).min(RECORDS_IN_PIECE));
