@@ -174,7 +174,7 @@ impl Store {
         }
     }
 
-    /// Writes a copy of a database (`None`: the control database) to a new file while other work goes on. The file
+    /// Writes a copy of a database (`None`: the control database) to a new file during other work. The file
     /// appears only when it is complete and synced to the disk.
     ///
     /// # Errors

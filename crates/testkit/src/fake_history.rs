@@ -1,5 +1,5 @@
-//! A fake history service with the calls that the main API uses (`docs/reference/history.md`). It can be made to
-//! fail, and records the events that it receives.
+//! A fake history service with the calls that the main API uses (`docs/reference/history.md`). A test can make
+//! it fail. It records the events that it receives.
 
 use crate::eventually::eventually;
 use crate::history::HISTORY_KEY;

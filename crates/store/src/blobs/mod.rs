@@ -211,7 +211,7 @@ impl Blobs {
         }
     }
 
-    /// Checks that the store answers. A bucket is asked for one key below the prefix.
+    /// Checks that the store answers. A bucket lists one key below the prefix.
     async fn probe(&self) -> Result<(), Outage> {
         match &self.0 {
             BlobStore::Directory(directory) => {

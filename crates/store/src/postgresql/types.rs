@@ -93,8 +93,8 @@ impl<'a, R: AsRef<[BorrowedArgument<'a>]>> ToSql for ColumnOf<'_, R> {
     to_sql_checked!();
 }
 
-/// Writes an array. It consists of the number of dimensions, the flag for nulls and the type of the elements. Then come
-/// the count and the first index of the only dimension, and for each element its length and bytes.
+/// Writes an array. It consists of the number of dimensions, the flag for nulls and the type of the elements. The count
+/// and the first index of the only dimension follow, and for each element its length and bytes.
 fn put_array<'a>(
     element: &Type,
     values: impl ExactSizeIterator<Item = BorrowedArgument<'a>>,

@@ -15,9 +15,9 @@ use crate::engine::contract::EngineError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The age of a session without running statements at which its process counts as dead.
+/// The time for which a session is seen open, without running statements, until its process counts as dead.
 const TAKEOVER_IF_QUIET: Duration = Duration::from_secs(3);
-/// The age of a session at which its process counts as dead in any case.
+/// The time for which a session is seen open until its process counts as dead in any case.
 const TAKEOVER: Duration = Duration::from_secs(8);
 /// The time limit for the end of killed inserts.
 const MAX_KILL_TIME: Duration = Duration::from_secs(15);
