@@ -1,6 +1,6 @@
-//! Measures what storing each event once costs on ClickHouse, compared to inserting the same rows directly, and how
-//! fast lists and single events are: `cargo run --release -p history --example history_clickhouse -- [ROUNDS] [EVENTS]`
-//! (docs/decisions/0006).
+//! Measures the cost of storing each event once on ClickHouse, compared to inserting the same rows directly. Measures
+//! also the times of lists and single events: `cargo run --release -p history --example history_clickhouse -- [ROUNDS]
+//! [EVENTS]` (docs/decisions/0006).
 //!
 //! It starts a server of its own, unless `CHANCERY_HISTORY_DATABASE_URL` is set. Checked and bare batches alternate,
 //! into tables of the same kind.
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for tasks in [1, 4] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..2 * rounds {
-            // In an order that changes, so that neither gains from coming first.
+            // The order changes, so that neither kind profits from being the first.
             if round % 4 == 0 || round % 4 == 3 {
                 let write = |batch| {
                     let (engine, tenant) = (engine.clone(), checked.clone());
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let tenant = create_tenant(&engine).await?;
-    // Three events of each record, far from each other; a quarter of all events are of one type.
+    // A record has three events, far from each other; a quarter of all events have one type.
     let fill = format!(
         "INSERT INTO {}.history_events SELECT reverse(reinterpretAsFixedString(generateUUIDv4(number))), \
          fromUnixTimestamp64Micro(toInt64({START} + number * 1000), 'UTC'), 2, if(number % 4 = 0, 3, 4 + number % 3), \
@@ -106,7 +106,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     row("further single events, one after the other", &mut times);
     engine.close().await;
 
-    // The largest batches that the service accepts: 16 MiB each.
+    // The batches are the largest that the service accepts: 16 MiB each.
     let large = |mut batch: Vec<SystemEvent>| {
         batch.iter_mut().for_each(|event| event.data = "x".repeat(1500));
         batch
@@ -122,7 +122,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The most memory that this process has ever had, as Linux reports it.
+/// Returns the maximum memory of this process so far, as Linux reports it.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -152,7 +152,7 @@ async fn create_tenant(engine: &ClickHouseEngine) -> Result<Tenant, Box<dyn Erro
     Ok(tenant)
 }
 
-/// How long as many tasks need, each with a batch of its own.
+/// Returns the time for this number of tasks, each with a batch of its own.
 async fn batches<F: Future<Output = ()> + Send + 'static>(
     tasks: usize,
     write: impl Fn(Vec<SystemEvent>) -> F,

@@ -31,7 +31,7 @@ pub async fn create(service: &HistoryService, client_id: Uuid, headers: &HeaderM
     Ok(HistoryReply::json(StatusCode::CREATED, &json!({"inserted": inserted})))
 }
 
-/// The events of a body. Of several with the same id it is the first.
+/// Returns the events of a body. Of several with the same id only the first is returned.
 pub fn read(body: &[u8], max_events: usize) -> Result<Vec<SystemEvent>, HistoryRefusal> {
     let batch = fields::read(body, BatchBody { max_events, events: ArrayValue::Missing })?;
     let mut problems = Problems::default();
@@ -72,7 +72,7 @@ fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<
             $value.map_err(|problem| add_problem($name, problem)).ok()
         };
     }
-    // All fields before the first `?`, so that every problem is named.
+    // All fields are read before the first `?`, so that all problems are reported.
     let id = field!("id", fields.id.uuid());
     let moment = field!("event_timestamp", fields.event_timestamp.parse_datetime());
     let category = field!("category", fields.category.number_of(&CATEGORIES));
@@ -95,7 +95,7 @@ fn event(fields: EventFields<'_>, at: usize, problems: &mut Problems) -> Option<
     })
 }
 
-/// The body, whose number of events is bounded by a setting.
+/// The body. A setting limits its number of events.
 struct BatchBody<'a> {
     max_events: usize,
     events: ArrayValue<ObjectValue<EventFields<'a>>>,
@@ -112,7 +112,7 @@ impl<'de: 'a, 'a> FromFields<'de> for BatchBody<'a> {
 }
 
 fields! {
-    /// A system event as it is sent.
+    /// A system event in the body.
     EventFields {
         "id" => id: Scalar<'a> = required(uuid());
         "event_timestamp" => event_timestamp: Scalar<'a> = required(datetime_schema());
@@ -126,7 +126,7 @@ fields! {
     }
 }
 
-/// The schemas of the body and of the answer.
+/// Returns the schemas of the body and of the answer.
 pub fn schemas(max_events: usize) -> (Json, Json) {
     let events =
         json!({"type": "array", "maxItems": max_events, "items": titled("SystemEventCreate", EventFields::schema())});

@@ -1,7 +1,6 @@
-//! Bodies of requests, bounded before they are in memory: 16 MiB each, counted after decompression
-//! (`docs/reference/history.md`), and so many bytes of all bodies together, of which a tenant has half. All the room
-//! that a body may need is taken before it is read, so that no body waits for more half-way; therefore it must arrive
-//! without delay.
+//! Reads bodies of requests within memory limits (`docs/reference/history.md`). Each body has at most 16 MiB, counted
+//! after decompression. All bodies together have a limit, and a tenant may use half of it. A body acquires its maximum
+//! memory before it is read, so that it never waits for more in the middle. Therefore it must arrive without delay.
 
 use crate::reply::HistoryRefusal;
 use bytes::Bytes;
@@ -17,23 +16,25 @@ use web::shares::{Permit, PermitHolder, ShareAccount, ShareBounds, Shares};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// The most bytes of a body.
+/// The maximum size of a body in bytes.
 pub const MAX_BODY: usize = 16 * MIB;
-/// Bodies up to this size have room of their own, so that a single event does not wait for batches.
+/// The maximum size of a small body in bytes. Small bodies have memory of their own, so that a single event does not
+/// wait for batches.
 const SMALL_BODY: usize = 256 * KIB;
 const SMALL_BODIES_TOGETHER: usize = 16 * MIB;
-/// Two of the largest bodies; further ones wait before they are read.
+/// The memory for two bodies of the maximum size. Further ones wait before they are read.
 const LARGE_BODIES_TOGETHER: usize = 32 * MIB;
-/// How long a body waits for room.
+/// The maximum wait of a body for memory.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// A body of which nothing arrives for so long is refused.
+/// The maximum time without a byte of a body. The body is refused after it.
 const MAX_STALL: Duration = Duration::from_secs(10);
-/// The least that a body must bring in a second, over all the time that it takes beyond [`MAX_STALL`].
+/// The minimum rate of a body in bytes per second, over its whole time beyond [`MAX_STALL`].
 const MIN_BYTES_PER_SECOND: usize = 256 * KIB;
-/// How much is decompressed at a time. It grows a thousandfold at most, which bounds what one step adds.
+/// The number of bytes that are decompressed at a time. They expand at most a thousandfold, which limits the growth per
+/// step.
 const PIECE: usize = 4 * KIB;
 
-/// The memory for all bodies in flight. A tenant has half of each.
+/// The memory for all bodies in flight. A tenant may use half of each part.
 pub struct BodyMemory {
     small: Shares,
     large: Shares,
@@ -45,12 +46,12 @@ impl Default for BodyMemory {
     }
 }
 
-/// Memory of which a tenant has half.
+/// Creates memory with a limit of half for each tenant.
 pub(crate) fn shares_of_half(total: usize) -> Shares {
     Shares::new(ShareBounds { total, build: total / 2, account: total / 2, kept: 0 })
 }
 
-/// A tenant as the holder of memory; the requests that name none are one holder.
+/// Returns a tenant as a holder of memory. All requests without a tenant are one holder.
 pub(crate) fn holder(tenant: Option<Uuid>) -> PermitHolder {
     PermitHolder {
         build: tenant.map_or(String::new(), |tenant| tenant.to_string()).into(),
@@ -58,13 +59,13 @@ pub(crate) fn holder(tenant: Option<Uuid>) -> PermitHolder {
     }
 }
 
-/// A body, and the room that it takes until this is dropped.
+/// A body, and its memory until this is dropped.
 pub struct ReservedBody {
     pub bytes: Bytes,
     pub room: Permit,
 }
 
-/// The decoder of a content encoding, with what it has decoded.
+/// The decoder of a content encoding, with the decoded bytes.
 enum Decoder {
     Identity(Vec<u8>),
     Gzip(MultiGzDecoder<Vec<u8>>),
@@ -72,7 +73,7 @@ enum Decoder {
 }
 
 impl BodyMemory {
-    /// Reads a body, in the room of the tenant that the request names, if it names one.
+    /// Reads a body into the memory of the tenant of the request, if it has one.
     pub async fn read(
         &self,
         tenant: Option<Uuid>,
@@ -82,7 +83,7 @@ impl BodyMemory {
         let mut decoder = Decoder::from_headers(headers)?;
         let expected = match (&decoder, body.size_hint().exact()) {
             (Decoder::Identity(_), Some(length)) => usize::try_from(length).unwrap_or(usize::MAX),
-            // What is compressed grows a thousandfold at most.
+            // Compressed data expands at most a thousandfold.
             (_, Some(length)) => {
                 usize::try_from(length.saturating_mul(1032)).unwrap_or(usize::MAX).saturating_add(1024).min(MAX_BODY)
             }
@@ -103,7 +104,7 @@ impl BodyMemory {
     }
 }
 
-/// How long a body may take.
+/// Returns the time limit of a body.
 fn time_for(bytes: usize) -> Duration {
     MAX_STALL + Duration::from_secs((bytes / MIN_BYTES_PER_SECOND) as u64)
 }
@@ -171,7 +172,7 @@ fn too_large() -> HistoryRefusal {
     HistoryRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body is too large.")
 }
 
-/// What cannot be decoded is no JSON either.
+/// A body that cannot be decoded is not JSON either.
 fn undecodable_body() -> HistoryRefusal {
     HistoryRefusal::bad_request("Invalid JSON body.")
 }

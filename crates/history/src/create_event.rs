@@ -13,12 +13,13 @@ use serde::de::IgnoredAny;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-/// The most items of the field `resources`, which is required and not used.
+/// The maximum number of items of the field `resources`, which is required and not used.
 const MAX_RESOURCES: usize = 1000;
 
 const FAILED: &str = "Failed to persist event.";
 
-/// Stores an event for the tenant of the header, else for the one whose `database_name` is the envelope's `source`.
+/// Stores an event for the tenant of the header. Without the header, for the tenant whose `database_name` is the
+/// envelope's `source`.
 pub async fn create(
     service: &HistoryService,
     client_id: Option<Uuid>,
@@ -45,7 +46,7 @@ pub async fn create(
     Ok(HistoryReply::json(StatusCode::CREATED, &json!({"detail": "Event created."})))
 }
 
-/// The envelope's source and the event of a body.
+/// Returns the envelope's source and the event of a body.
 pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), HistoryRefusal> {
     let envelope = fields::read(body, Envelope::default())?;
     let mut problems = Problems::default();
@@ -82,7 +83,7 @@ pub fn read(body: &[u8]) -> Result<(String, HistoryEvent), HistoryRefusal> {
 }
 
 fields! {
-    /// The envelope as it is sent.
+    /// The envelope in the body.
     Envelope {
         "version" => version: Scalar<'a> = required(text());
         "id" => id: Scalar<'a> = required(text());
@@ -98,7 +99,7 @@ fields! {
 }
 
 fields! {
-    /// The event in the envelope, as it is sent.
+    /// The event in the envelope.
     Detail {
         "event_id" => event_id: Scalar<'a> = required(uuid());
         "event_time" => event_time: Scalar<'a> = required(datetime_schema());
@@ -117,7 +118,7 @@ fn json_texts() -> Json {
     json!({"type": "array", "items": item})
 }
 
-/// The schemas of the body and of the answer.
+/// Returns the schemas of the body and of the answer.
 pub fn schemas() -> (Json, Json) {
     (titled("EventEnvelope", Envelope::schema()), titled("Stored", object([("detail", required(text()))])))
 }
@@ -134,7 +135,7 @@ impl Detail<'_> {
                 $value.map_err(|problem| add_problem($name, None, problem)).ok()
             };
         }
-        // All fields before the first `?`, so that every problem is named.
+        // All fields are read before the first `?`, so that all problems are reported.
         let id = field!("event_id", self.event_id.uuid());
         let at = field!("event_time", self.event_time.parse_datetime());
         let event_type = field!("event_type_id", self.event_type_id.number_of(&HISTORY_TYPES));

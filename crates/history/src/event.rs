@@ -1,12 +1,12 @@
-//! Events as they are stored: history events of records, and system events. Types, categories and source types are
-//! stored as numbers and answered as names (`docs/reference/history.md`).
+//! Stored events: history events of records, and system events. Types, categories and source types are stored as
+//! numbers and returned as names (`docs/reference/history.md`).
 
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-/// 1900-01-01T00:00:00Z, the first moment that is accepted, in microseconds since 1970.
+/// 1900-01-01T00:00:00Z, the earliest accepted time, in microseconds since 1970.
 pub const EARLIEST: i64 = -2_208_988_800_000_000;
-/// The last microsecond of 2299, the last moment that is accepted, in microseconds since 1970.
+/// The last microsecond of 2299, the latest accepted time, in microseconds since 1970.
 pub const LATEST: i64 = 10_413_792_000_000_000 - 1;
 
 /// The types of history events; the first has the number 1.
@@ -43,20 +43,21 @@ pub const SYSTEM_TYPES: [&str; 10] = [
 /// The categories of system events; the first has the number 1.
 pub const CATEGORIES: [&str; 1] = ["auth"];
 
-/// The types of sources, which cause events; the first has the number 1. In system events 0 stands for no source.
+/// The types of sources, which cause events; the first has the number 1. In system events 0 means that there is no
+/// source.
 pub const SOURCE_TYPES: [&str; 4] = ["user", "sequence", "system", "mcp"];
 
-/// The name that has a number; empty if none has it.
+/// Returns the name that has a number; empty for other numbers.
 pub fn name_of(names: &[&'static str], number: u8) -> &'static str {
     usize::from(number).checked_sub(1).and_then(|at| names.get(at)).copied().unwrap_or("")
 }
 
-/// Something that happened to a record.
+/// A change of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryEvent {
-    /// Also the idempotency key.
+    /// The id, which is also the idempotency key.
     pub id: Uuid,
-    /// Microseconds since 1970, from [`EARLIEST`] to [`LATEST`].
+    /// The time in microseconds since 1970, from [`EARLIEST`] to [`LATEST`].
     pub at: i64,
     /// A number of [`HISTORY_TYPES`].
     pub event_type: u8,
@@ -65,17 +66,17 @@ pub struct HistoryEvent {
     pub source_id: i64,
     /// A number of [`SOURCE_TYPES`].
     pub source_type: u8,
-    /// The source's name at that time, if it was sent.
+    /// The source's name at that time, if the event has one.
     pub source_name: Option<String>,
-    /// More about the source: the AI client, for instance.
+    /// More about the source, for example the AI client.
     pub source_info: String,
     /// A JSON array, as text.
     pub data: String,
 }
 
 impl HistoryEvent {
-    /// The order of events of the same moment: lists are ordered by `(at, rank, bytes of the id)`, each descending. So
-    /// `record_created` comes last in a record's history, and `owner_initialized` just before it.
+    /// Returns the order of events of the same time: lists are ordered by `(at, rank, bytes of the id)`, each
+    /// descending. So `record_created` comes last in a record's history, and `owner_initialized` just before it.
     pub fn rank(&self) -> u8 {
         match self.event_type {
             1 => 0,
@@ -84,31 +85,30 @@ impl HistoryEvent {
         }
     }
 
-    /// The ids of the files that the event names, in order; an event of another type than `document_generated` names none.
+    /// Returns the ids of the files that the event names, in order. Only an event `document_generated` names files.
     pub fn files(&self) -> Vec<Uuid> {
         if self.event_type == DOCUMENT_GENERATED { files_in(&self.data) } else { Vec::new() }
     }
 
-    /// How many bytes the texts have.
+    /// The size of the texts in bytes.
     pub fn size(&self) -> usize {
         self.source_info.len() + self.data.len() + self.source_name.as_ref().map_or(0, String::len)
     }
 }
 
-/// The ids of the files that the data of an event `document_generated` names.
+/// Returns the ids of the files that the data of an event `document_generated` names.
 pub(crate) fn files_in(data: &str) -> Vec<Uuid> {
     let data: Json = serde_json::from_str(data).unwrap_or_default();
     let items = data.as_array().into_iter().flatten();
     items.filter_map(|item| Uuid::try_parse(item.get("file_id")?.as_str()?).ok()).collect()
 }
 
-/// Something that happened in the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each
-/// descending.
+/// An event of the system, such as a sign-in. Lists are ordered by `(at, bytes of the id)`, each descending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemEvent {
-    /// Also the idempotency key.
+    /// The id, which is also the idempotency key.
     pub id: Uuid,
-    /// Microseconds since 1970, from [`EARLIEST`] to [`LATEST`].
+    /// The time in microseconds since 1970, from [`EARLIEST`] to [`LATEST`].
     pub at: i64,
     /// A number of [`CATEGORIES`].
     pub category: u8,
@@ -121,12 +121,12 @@ pub struct SystemEvent {
     pub source_info: String,
     /// The address from which the source acted.
     pub source_ip: String,
-    /// A text, as it was sent.
+    /// A text without further format.
     pub data: String,
 }
 
 impl SystemEvent {
-    /// How many bytes the texts have.
+    /// The size of the texts in bytes.
     pub fn size(&self) -> usize {
         self.source_info.len() + self.source_ip.len() + self.data.len()
     }

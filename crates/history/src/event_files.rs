@@ -9,7 +9,7 @@ use resource::openapi::titled;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-/// Redirects to the file of an event, the first if it names several.
+/// Redirects to the file of an event; to the first one if it names several.
 pub async fn redirect(service: &HistoryService, client_id: Uuid, event_id: Option<Uuid>) -> HistoryOutcome {
     let tenant = service.tenant(client_id).await?.ok_or_else(HistoryRefusal::tenant_unavailable)?;
     let event_id = event_id.ok_or_else(HistoryRefusal::not_found)?;
@@ -20,7 +20,7 @@ pub async fn redirect(service: &HistoryService, client_id: Uuid, event_id: Optio
     Ok(HistoryReply::redirect(&address))
 }
 
-/// Answers an address to which the content of a new file can be uploaded.
+/// Returns an address to which the content of a new file can be uploaded.
 pub async fn upload_address(service: &HistoryService, client_id: Uuid) -> HistoryOutcome {
     let no_tenant = || HistoryRefusal::tenant_not_found(&client_id.to_string());
     let tenant = service.tenant(client_id).await?.ok_or_else(no_tenant)?;
@@ -29,7 +29,7 @@ pub async fn upload_address(service: &HistoryService, client_id: Uuid) -> Histor
     Ok(HistoryReply::json(StatusCode::OK, &json!({"upload_url": upload_url, "file_id": file_id.to_string()})))
 }
 
-/// The schema of what [`upload_address`] answers.
+/// Returns the schema of the answer of [`upload_address`].
 pub fn upload_address_schema() -> Json {
     titled("UploadAddress", object([("upload_url", required(text())), ("file_id", required(uuid()))]))
 }

@@ -1,5 +1,5 @@
-//! Reading the fields of a JSON object, of whatever types they were sent, so that a refusal can name everything that is
-//! wrong: serde would stop at the first error. Texts without escapes are borrowed from the body.
+//! Reads the fields of a JSON object with values of any type, so that a refusal can report all errors. Serde would stop
+//! at the first error. Texts without escapes are borrowed from the body.
 
 use crate::event::{EARLIEST, LATEST};
 use crate::reply::{HistoryRefusal, MAX_PROBLEMS, PathStep, Problem, Problems};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use uuid::Uuid;
 
-/// The methods of a visitor that answers the same to every boolean, number and text.
+/// The methods of a visitor with the same answer for every boolean, number and text.
 macro_rules! any_plain_value {
     ($value:ty, $answer:expr) => {
         fn visit_bool<E>(self, _: bool) -> Result<$value, E> {
@@ -30,8 +30,8 @@ macro_rules! any_plain_value {
     };
 }
 
-/// Declares the fields of an object: the name of each, the type that it is read as, its schema in the OpenAPI document,
-/// and, if it is not read by `Deserialize`, how.
+/// Declares the fields of an object. Each has a name, a type, a schema in the OpenAPI document, and a way to read it,
+/// if that is not `Deserialize`.
 macro_rules! fields {
     ($(#[$about:meta])* $object:ident {
         $($name:literal => $field:ident: $kind:ty = $schema:expr $(, $entries:ident => $read:expr)?;)*
@@ -92,7 +92,7 @@ impl<'a> Scalar<'a> {
         self.text().map(Cow::into_owned)
     }
 
-    /// A text, empty when it was not sent.
+    /// Returns a text, empty if the field was not sent.
     pub fn string_or_empty(self) -> Result<String, Problem> {
         if self == Scalar::Missing { Ok(String::new()) } else { self.string() }
     }
@@ -104,12 +104,12 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A whole number, 0 when it was not sent.
+    /// Returns a whole number, 0 if the field was not sent.
     pub fn int_or_zero(self) -> Result<i64, Problem> {
         if self == Scalar::Missing { Ok(0) } else { self.int() }
     }
 
-    /// The number of one of these names; the first has the number 1.
+    /// Returns the number of one of these names; the first has the number 1.
     pub fn number_of(self, names: &[&str]) -> Result<u8, Problem> {
         match self {
             Scalar::Int(number) if number >= 1 => {
@@ -120,7 +120,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The number of one of these names, or 0 when it was not sent or is 0.
+    /// Returns the number of one of these names, or 0 if the field was not sent or is 0.
     pub fn number_of_or_zero(self, names: &[&str]) -> Result<u8, Problem> {
         if matches!(self, Scalar::Missing | Scalar::Int(0)) { Ok(0) } else { self.number_of(names) }
     }
@@ -132,7 +132,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A moment of the years 1900 to 2299, in microseconds since 1970.
+    /// Returns a time of the years 1900 to 2299, in microseconds since 1970.
     pub fn parse_datetime(self) -> Result<i64, Problem> {
         match self {
             Scalar::Text(text) => parse_datetime_text(&text).ok_or(Problem::NotAMoment),
@@ -140,7 +140,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// What is wrong with a value of the wrong type.
+    /// Returns the problem of a value of the wrong type.
     fn type_problem(&self, otherwise: Problem) -> Problem {
         match self {
             Scalar::Missing => Problem::Missing,
@@ -150,7 +150,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// A moment of the years 1900 to 2299, in microseconds since 1970 (`docs/reference/history.md`).
+/// Parses a time of the years 1900 to 2299, in microseconds since 1970 (`docs/reference/history.md`).
 pub fn parse_datetime_text(text: &str) -> Option<i64> {
     resource::time::parse(text).filter(|at| (EARLIEST..=LATEST).contains(at))
 }
@@ -216,12 +216,12 @@ pub fn read<'a, T: FromFields<'a>>(body: &'a [u8], empty: T) -> Result<T, Histor
     })
 }
 
-/// The fields of an object; `None` if another value was sent. Of a field that was sent twice, the last value counts.
+/// The fields of an object; `None` if another value was sent. If a field was sent twice, the last value counts.
 pub struct ObjectValue<T>(pub Option<T>);
 
 /// A struct that is filled from the fields of an object.
 pub trait FromFields<'de>: Sized {
-    /// Takes the value of a field, or skips it with [`IgnoredAny`].
+    /// Reads the value of a field, or skips it with [`IgnoredAny`].
     fn read_field<A: MapAccess<'de>>(&mut self, name: &str, entries: &mut A) -> Result<(), A::Error>;
 }
 
@@ -285,12 +285,12 @@ pub enum ArrayValue<T> {
     /// A value of any other type.
     Other,
     Items(Vec<T>),
-    /// An array of more items than are allowed.
+    /// An array with too many items.
     TooLong,
 }
 
-/// Reads an array of at most so many items. The rest of a longer one is skipped, since a body full of tiny items would
-/// take a hundred times its size in memory.
+/// Reads an array with a maximum number of items. The remaining items of a longer one are skipped, since a body full of
+/// tiny items would need a hundred times its size in memory.
 pub struct BoundedList<T>(usize, PhantomData<T>);
 
 impl<T> BoundedList<T> {
@@ -337,16 +337,16 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedList<T> {
     any_plain_value!(ArrayValue<T>, ArrayValue::Other);
 }
 
-/// What [`JsonTexts`] reads.
+/// The value that [`JsonTexts`] reads.
 #[derive(Debug, Default)]
 pub struct JsonArray {
     /// The values of the texts as one array, in JSON.
     pub array: String,
-    /// What is wrong with which items, the first [`MAX_PROBLEMS`].
+    /// The problems of items with their places, the first [`MAX_PROBLEMS`].
     pub wrong: Vec<(usize, Problem)>,
 }
 
-/// Reads an array of texts, each of which holds JSON, without keeping the texts.
+/// Reads an array of texts that contain JSON, without storing the texts.
 pub struct JsonTexts;
 
 impl<'de> DeserializeSeed<'de> for JsonTexts {
@@ -391,13 +391,14 @@ impl<'de> Visitor<'de> for JsonTexts {
     any_plain_value!(ArrayValue<JsonArray>, ArrayValue::Other);
 }
 
-/// Whether a text is JSON that every reader of a list can read: not too deep, without lone surrogates, with finite
-/// numbers.
+/// Returns whether a text is JSON that every reader of a list can read: not too deep, without lone surrogates, with
+/// finite numbers.
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<AnyValue>(text).is_ok()
 }
 
-/// Any value, checked and not kept. Unlike [`IgnoredAny`] it checks the depth, and what texts and numbers stand for.
+/// Any value, checked and not stored. In contrast to [`IgnoredAny`] it checks the depth, and the values of texts and
+/// numbers.
 struct AnyValue;
 
 impl<'de> Deserialize<'de> for AnyValue {
@@ -429,7 +430,7 @@ impl<'de> Visitor<'de> for ReadableVisitor {
 }
 
 impl<T> ArrayValue<T> {
-    /// The items, or what is wrong with them.
+    /// Returns the items, or the problem with them.
     pub fn items(self, max_items: usize) -> Result<Vec<T>, Problem> {
         match self {
             ArrayValue::Items(items) => Ok(items),

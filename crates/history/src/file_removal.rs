@@ -1,7 +1,7 @@
-//! Removes files that no event names. The main API puts a file here first and then writes the event that names it; if it
-//! dies in between, the file stays without an event.
+//! Removes files that no event names. The main API first puts a file here and then writes the event that names it. If
+//! it dies in between, the file stays without an event.
 //!
-//! It may end at any moment and run in several processes at once: a round does what is left to do.
+//! It may end at any moment and run in several processes at once: each round does the remaining work.
 
 use crate::engine::{self, MAX_FILES, Tenant};
 use crate::service::HistoryService;
@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// The age at which a file that no event names is removed, in microseconds: 7 days. An event may come long after its
-/// file, since it waits in the main API while that cannot deliver it.
+/// The age at which a file that no event names is removed, in microseconds: 7 days. An event may arrive long after its
+/// file, since it waits in the main API until its delivery succeeds.
 pub const UNNAMED_AGE: i64 = 7 * 24 * 3_600_000_000;
 
-/// How long after a start the first round begins. If everything was away for days, what waited is delivered before.
+/// The time between a start and the first round. After an outage of days, waiting events are delivered before it.
 const FIRST_PAUSE: Duration = Duration::from_secs(3600);
 /// The pause between two rounds.
 const PAUSE: Duration = Duration::from_secs(24 * 3600);
 const TENANTS_AT_A_TIME: u16 = 500;
 
-/// Removes files without an event once a day, for as long as it is polled.
+/// Removes files without an event once a day, while it is polled.
 pub async fn run(service: Arc<HistoryService>) {
-    // At once, so that every service that uses the bucket is known long before the first file is removed.
+    // This runs at once, so that every service that uses the bucket is recorded long before the first file is removed.
     if let Err(error) = is_only_user(&service).await {
         tracing::warn!(%error, "the users of the stored files could not be read");
     }
@@ -38,8 +38,8 @@ pub async fn run(service: Arc<HistoryService>) {
     }
 }
 
-/// Removes the files of all tenants that are older than [`UNNAMED_AGE`] and that no event names; returns how many. If
-/// that fails for one tenant, the others are still looked at.
+/// Removes the files of all tenants that are older than [`UNNAMED_AGE`] and that no event names. Returns their number.
+/// If that fails for one tenant, it continues with the others.
 pub async fn remove_unnamed(service: &HistoryService) -> Result<u64, engine::EngineError> {
     if !is_only_user(service).await? {
         return Ok(0);
@@ -79,8 +79,8 @@ async fn remove_unnamed_of(
     Ok(())
 }
 
-/// Whether no other history service uses the same bucket. The files of another one, that of a copy for instance, are named
-/// by events that are not here.
+/// Returns whether no other history service uses the same bucket. The files of another one, for example those of a
+/// copy, are named by events that are not here.
 async fn is_only_user(service: &HistoryService) -> Result<bool, engine::EngineError> {
     let others = service.files.other_users(service.id().await?).await?;
     if !others.is_empty() {

@@ -1,21 +1,21 @@
-//! The conditions of a list after they were checked. They hold nothing from outside but whole numbers, so that engines
-//! can write SQL from them.
+//! The validated conditions of a list. Their only external input are whole numbers, so that engines can write SQL from
+//! them.
 
-/// A column that lists are filtered by. Each holds whole numbers.
+/// A column by which lists are filtered. Its values are whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterColumn {
-    /// Only history events have it.
+    /// A column of history events only.
     RecordId,
     EventType,
-    /// Only system events have it.
+    /// A column of system events only.
     Category,
     SourceType,
     SourceId,
-    /// The moment, in microseconds since 1970.
+    /// The time, in microseconds since 1970.
     At,
 }
 
-/// What a condition requires of a column's value.
+/// The test of a column's value in a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
     /// The value is one of these, at least one (`exact`, `in`).
@@ -37,14 +37,14 @@ pub enum Test {
 pub struct Condition {
     pub column: FilterColumn,
     pub test: Test,
-    /// Whether the test must fail (`__exclude`).
+    /// Is true if the test must fail (`__exclude`).
     pub is_excluded: bool,
 }
 
-/// Which page of a list is asked for.
+/// The requested page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageRange {
-    /// The events on the page meet all of these.
+    /// The conditions that all events on the page meet.
     pub conditions: Vec<Condition>,
     /// From 1 to 1000.
     pub limit: i64,

@@ -1,9 +1,9 @@
-//! The history service keeps what happened, per tenant, for years (`docs/reference/history.md`).
+//! The history service stores the events of each tenant for years (`docs/reference/history.md`).
 //!
-//! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both stand
-//! behind [`engine::HistoryEngine`]; everything above it (headers, validation, answers, filters, files) is written once. A
-//! request goes through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`,
-//! `event_files.rs` or `tenants.rs`. Beside the requests, `file_removal.rs` removes files that no event names.
+//! A tenant is a database of its own in one of two engines: SQLite in the data directory, or ClickHouse. Both are
+//! behind [`engine::HistoryEngine`]. All code above it (headers, validation, answers, filters, files) exists once. A
+//! request passes through `serve.rs` to the file of its endpoint: `create_event.rs`, `batch.rs`, `lists.rs`,
+//! `event_files.rs` or `tenants.rs`. Outside requests, `file_removal.rs` removes files that no event names.
 
 mod batch;
 mod body;
@@ -26,7 +26,7 @@ mod tenants;
 
 pub use engine::{clickhouse, sqlite};
 
-/// The functions that read what comes from outside, for `crates/hostile`.
+/// The functions that parse external input, for `crates/hostile`.
 #[doc(hidden)]
 pub mod readers {
     pub use crate::batch::read as batch;

@@ -67,9 +67,9 @@ pub const SYSTEM_FILTERS: [FilterParameter; 4] = [
     ("event_timestamp", FilterColumn::At, FilterType::Moment),
 ];
 
-/// The largest answer, in bytes, that is sent without reserving memory.
+/// The maximum size of an answer that is sent without reserved memory, in bytes.
 const MAX_UNRESERVED: usize = 64 * 1024;
-/// How long an answer waits for memory.
+/// The maximum wait of an answer for memory.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Lists the history events of a tenant.
@@ -96,8 +96,8 @@ pub async fn system_events(service: &HistoryService, client_id: Uuid, query: &Qu
     within_room(service, client_id, read).await
 }
 
-/// The answer to a read, which holds memory until it is sent. Where none is free, it is dropped, and read again once there
-/// is: nothing waits with an answer in memory.
+/// Returns the answer to a read, which owns a permit for its memory until it is sent. Without a free permit the answer
+/// is dropped and read again later: waiting requests store no answers in memory.
 async fn within_room<F: Future<Output = HistoryOutcome>>(
     service: &HistoryService,
     client_id: Uuid,
@@ -120,7 +120,7 @@ async fn within_room<F: Future<Output = HistoryOutcome>>(
     Ok(reply.with_permit(permit))
 }
 
-/// The page that the parameters of a request ask for.
+/// Parses the requested page from the parameters of a request.
 pub fn page(filters: &[FilterParameter], query: &Query) -> Result<PageRange, HistoryRefusal> {
     let mut problems = Problems::default();
     if let Err(SelectError::TooManyFilters(max_filters)) =
@@ -158,11 +158,11 @@ fn int(text: &str) -> Result<i64, Problem> {
     text.trim().parse().map_err(|_| Problem::NotAnInteger)
 }
 
-/// A parameter as a condition; `None` when it names no filter.
+/// Parses a parameter as a condition; `None` if it does not name a filter.
 fn condition(filters: &[FilterParameter], name: &str, value: &str) -> Option<Result<Condition, Problem>> {
     let (&(_, column, filter_type), predicate, is_excluded) = filter_named(filters, name)?;
     Some(parse_test(filter_type, predicate, value).map(|test| match (is_excluded, test) {
-        // No column is null, so the opposite of a bound is a bound, which can be read from an index.
+        // Columns are never null, so the opposite of a bound is a bound, which can use an index.
         (true, Test::Above(value)) => Condition { column, test: Test::UpTo(value), is_excluded: false },
         (true, Test::From(value)) => Condition { column, test: Test::Below(value), is_excluded: false },
         (true, Test::Below(value)) => Condition { column, test: Test::From(value), is_excluded: false },
@@ -171,7 +171,7 @@ fn condition(filters: &[FilterParameter], name: &str, value: &str) -> Option<Res
     }))
 }
 
-/// The filter that a parameter names, its predicate, and whether it excludes.
+/// Returns the filter that a parameter names, its predicate, and whether it excludes.
 fn filter_named<'f, 'n>(filters: &'f [FilterParameter], name: &'n str) -> Option<(&'f FilterParameter, &'n str, bool)> {
     let (is_excluded, name) = match name.strip_suffix("__exclude") {
         Some(name) => (true, name),
@@ -192,7 +192,7 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
             let number = || text.trim().parse().ok().filter(|number| (1..=names.len() as i64).contains(number));
             at.or_else(number).ok_or(Problem::NotAMember)
         }
-        // The plus of an offset from UTC has become a space when the query was decoded.
+        // The decoding of the query has replaced the plus of an offset from UTC by a space.
         FilterType::Moment => parse_datetime_text(&text.trim().replace(' ', "+"))
             .or_else(|| parse_datetime_text(text.trim()))
             .ok_or(Problem::NotAMoment),
@@ -216,7 +216,7 @@ fn parse_test(filter_type: FilterType, predicate: &str, value: &str) -> Result<T
     })
 }
 
-/// The parameters of a list for the OpenAPI document.
+/// Returns the parameters of a list for the OpenAPI document.
 pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
     let offset = json!({"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0});
@@ -248,7 +248,7 @@ pub fn parameters(filters: &[FilterParameter]) -> Vec<Json> {
     list
 }
 
-/// What a predicate compares, in the words after the name of a filter.
+/// Returns the meaning of a predicate, in the words after the name of a filter.
 fn meaning(predicate: &str) -> &'static str {
     match predicate {
         "in" => "is one of the values",

@@ -8,7 +8,7 @@ use crate::{batch, create_event, event_files, lists, tenants};
 use resource::openapi::{Audience, document_schema, etag, if_none_match, not_modified, share, titled};
 use serde_json::{Map, Value as Json, json};
 
-/// The OpenAPI 3.1 document of a service that accepts batches of up to so many events.
+/// Creates the OpenAPI 3.1 document of a service that accepts batches of up to `batch_events` events.
 pub fn document(batch_events: usize, audience: Audience) -> Json {
     let mut paths = Map::new();
     for route in ROUTES.iter().filter(|route| audience == Audience::All || !is_internal(route.endpoint)) {
@@ -99,7 +99,7 @@ fn readiness(title: &str, status: &str) -> Json {
     )
 }
 
-/// What the document says about an endpoint beyond its route.
+/// The part of an endpoint's description that is not in its route.
 #[derive(Default)]
 struct Description {
     summary: &'static str,
@@ -222,12 +222,12 @@ fn operation(route: &HistoryRoute, batch_events: usize) -> Json {
     operation
 }
 
-/// Whether it is for browsers: no client calls it.
+/// Returns whether the endpoint is only for browsers, not for clients.
 fn is_internal(endpoint: Endpoint) -> bool {
     matches!(endpoint, Endpoint::Home | Endpoint::Page | Endpoint::PageFile)
 }
 
-/// The words of a path, without `api` and values, and what is done where the path does not say so.
+/// Returns the words of a path, without `api` and values, and the action if the path does not contain it.
 fn operation_id(route: &HistoryRoute) -> String {
     let words = route.path.split('/').filter(|word| !matches!(*word, "" | "api") && !word.starts_with('{'));
     let words = words.map(|word| word.trim_end_matches(".json").replace('-', "_"));
@@ -284,7 +284,7 @@ fn file_content() -> Json {
     ]);
     put.insert("200".to_owned(), response("Done", None));
     let body = json!({"required": true, "content": bytes});
-    // Of no use to clients, since its addresses are signed and answered as a whole.
+    // Clients cannot use them, since their addresses are signed and returned as a whole.
     let operation = |id: &str, summary: &str, responses: Map<String, Json>| {
         json!({
             "summary": summary, "operationId": id, "tags": [EVENTS], "x-internal": true, "security": [],

@@ -13,7 +13,7 @@ use web::shares::Permit;
 use web::tag::{EntityTag, etag};
 use web::viewer::ViewerAnswer;
 
-/// What a handler returns.
+/// The outcome of a handler.
 pub type HistoryOutcome = Result<HistoryReply, HistoryRefusal>;
 
 /// An answer.
@@ -23,7 +23,7 @@ pub struct HistoryReply {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
     tag: Option<EntityTag>,
-    /// The pace at which it must be taken.
+    /// The minimum pace at which the client must read it.
     pace: Option<Box<Pace>>,
 }
 
@@ -36,23 +36,23 @@ impl From<ViewerAnswer> for HistoryReply {
 }
 
 impl HistoryReply {
-    /// An answer with a JSON body.
+    /// Creates an answer with a JSON body.
     pub fn json(status: StatusCode, value: &impl Serialize) -> HistoryReply {
         // All keys are texts, so this cannot fail.
         HistoryReply::json_bytes(status, serde_json::to_vec(value).unwrap_or_default())
     }
 
-    /// An answer with a body that is JSON already.
+    /// Creates an answer with a body that is JSON already.
     pub fn json_bytes(status: StatusCode, body: impl Into<Bytes>) -> HistoryReply {
         HistoryReply { status, headers: Vec::new(), body: body.into(), tag: None, pace: None }
     }
 
-    /// 204.
+    /// Creates a 204.
     pub fn empty() -> HistoryReply {
         HistoryReply::json_bytes(StatusCode::NO_CONTENT, Bytes::new())
     }
 
-    /// 302
+    /// Creates a 302.
     pub fn redirect(address: &str) -> HistoryReply {
         let location = HeaderValue::from_str(address).ok().map(|address| (header::LOCATION, address));
         HistoryReply {
@@ -61,7 +61,7 @@ impl HistoryReply {
         }
     }
 
-    /// The answer with one more header.
+    /// Returns the answer with one more header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: &str) -> HistoryReply {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
@@ -73,7 +73,7 @@ impl HistoryReply {
         self.body.len()
     }
 
-    /// The answer, which holds the permit for its memory until it is sent.
+    /// Returns the answer with the permit for its memory, which it owns until it is sent.
     #[must_use]
     pub(crate) fn with_permit(mut self, permit: Permit) -> HistoryReply {
         self.pace = Some(Box::new(Pace { demand: permit.demand(), rates: IN_MEMORY }));
@@ -81,14 +81,14 @@ impl HistoryReply {
         self
     }
 
-    /// The answer with an `ETag` of its body.
+    /// Returns the answer with an `ETag` of its body.
     #[must_use]
     pub fn with_etag(mut self) -> HistoryReply {
         self.tag = Some(etag(&self.body));
         self
     }
 
-    /// The answer to a read whose caller has sent these headers: 304 where he has named the state that this shows.
+    /// Returns the answer to a read with these request headers. It is 304 if they name the state of this answer.
     #[must_use]
     pub(crate) fn unless_known(self, headers: &HeaderMap) -> HistoryReply {
         let is_known = self.tag.is_some_and(|tag| tag.is_named_by_if_none_match(headers));
@@ -110,17 +110,17 @@ impl HistoryReply {
         headers.extend(
             self.tag.and_then(|tag| HeaderValue::try_from(tag.to_string()).ok()).map(|tag| (header::ETAG, tag)),
         );
-        // Redirects hold signed addresses, too.
+        // Redirects contain signed addresses, too.
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         response
     }
 }
 
-/// Why a request is refused.
+/// The refusal of a request.
 #[derive(Debug)]
 pub struct HistoryRefusal {
     reply: HistoryReply,
-    /// What is logged and not answered.
+    /// The cause for the log, which is not part of the answer.
     pub cause: Option<String>,
 }
 
@@ -143,17 +143,17 @@ impl HistoryRefusal {
         HistoryRefusal::new(StatusCode::NOT_FOUND, "Not found.")
     }
 
-    /// 400 for a header `X-Client-Id` that is missing or no UUID of version 4.
+    /// Creates a 400 for a header `X-Client-Id` that is missing or not a UUID of version 4.
     pub fn unauthorized_client() -> HistoryRefusal {
         HistoryRefusal::bad_request("Unauthorized Client.")
     }
 
-    /// 400 for an unknown tenant, where events or files are written.
+    /// Creates a 400 for an unknown tenant, at writes of events or files.
     pub fn tenant_not_found(name: &str) -> HistoryRefusal {
         HistoryRefusal::bad_request(&format!("{name} tenant not found in database."))
     }
 
-    /// 400 for an unknown tenant, where events are read or a tenant is deleted.
+    /// Creates a 400 for an unknown tenant, at reads of events or the deletion of a tenant.
     pub fn tenant_unavailable() -> HistoryRefusal {
         HistoryRefusal::bad_request("Failed to connect to tenant db.")
     }
@@ -171,7 +171,7 @@ impl HistoryRefusal {
         HistoryRefusal { cause: Some(cause), ..HistoryRefusal::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
-    /// An engine's error: 503 if a later attempt may succeed, else 500 with the detail `failed`.
+    /// Translates an engine's error: 503 if a later attempt may succeed, otherwise 500 with the detail `failed`.
     pub fn engine(
         error: engine::EngineError,
         failed: &str,
@@ -185,7 +185,7 @@ impl HistoryRefusal {
         }
     }
 
-    /// An engine's error where events or tenants were to be read.
+    /// Translates an engine's error at a read of events or tenants.
     pub fn unreadable(error: engine::EngineError) -> HistoryRefusal {
         if error == engine::EngineError::PageTooLarge {
             let mut problems = Problems::default();
@@ -196,7 +196,7 @@ impl HistoryRefusal {
         HistoryRefusal::engine(error, "Failed to read events.", HistoryRefusal::tenant_unavailable)
     }
 
-    /// The status and the body.
+    /// Returns the status and the body.
     pub fn status_and_body(&self) -> (StatusCode, &[u8]) {
         (self.reply.status, &self.reply.body)
     }
@@ -226,10 +226,10 @@ pub enum PathStep<'a> {
     Index(usize),
 }
 
-/// The most problems in an answer: a small body can have millions.
+/// The maximum number of problems in an answer: a small body can have millions.
 pub const MAX_PROBLEMS: usize = 1000;
 
-/// Everything that is wrong with the values of a request, up to [`MAX_PROBLEMS`].
+/// All problems with the values of a request, up to [`MAX_PROBLEMS`].
 #[derive(Debug, Default)]
 pub struct Problems(Vec<serde_json::Value>);
 
@@ -247,7 +247,7 @@ impl Problems {
     }
 }
 
-/// What can be wrong with a value; numbers are the bounds.
+/// A problem with a value. Numbers are the limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Problem {
     Missing,
@@ -264,7 +264,7 @@ pub enum Problem {
     TooManyItems(usize),
     TooManyFilters(usize),
     TooLong(usize),
-    /// The bound in MiB.
+    /// The limit in MiB.
     PageTooLarge(usize),
     Below(i64),
     Above(i64),
@@ -272,7 +272,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The message and the type.
+    /// Returns the message and the type.
     fn message_and_type(self) -> (String, &'static str) {
         let (message, kind) = match self {
             Problem::Missing => ("field required", "value_error.missing"),

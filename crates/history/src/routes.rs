@@ -1,4 +1,4 @@
-//! The endpoints: their methods and paths, and what a caller must send.
+//! The endpoints: their methods and paths, and the required credentials.
 
 use http::Method;
 use http::header::HeaderName;
@@ -32,22 +32,22 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether its answer has an `ETag`.
+    /// Returns whether the answer has an `ETag`.
     pub fn is_tagged(self) -> bool {
         matches!(self, Endpoint::Description | Endpoint::HistoryEvents | Endpoint::SystemEvents | Endpoint::PageFile)
     }
 
-    /// Whether its answers may be compressed: not those with a secret (a signed address is as good as a key), nor files that
-    /// come compressed.
+    /// Returns whether answers may be compressed. Excluded are answers with a secret (a signed address is equivalent to
+    /// a key), and files that are compressed already.
     pub fn is_compressed(self) -> bool {
         !matches!(self, Endpoint::UploadUrl | Endpoint::EventFile | Endpoint::Initialize | Endpoint::PageFile)
     }
 }
 
-/// What a caller must send.
+/// The credentials that a caller must send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RequiredCredentials {
-    /// Nothing.
+    /// No credentials.
     Public,
     /// The key.
     Key,
@@ -60,7 +60,7 @@ pub enum RequiredCredentials {
 pub struct HistoryRoute {
     pub endpoint: Endpoint,
     pub method: Method,
-    /// Without a slash at its end; a name between braces stands for a value.
+    /// The path without a slash at its end. A name between braces stands for a value.
     pub path: &'static str,
     pub access: RequiredCredentials,
 }
@@ -72,7 +72,7 @@ impl HistoryRoute {
 }
 
 impl HistoryRoute {
-    /// The name of the value in the path, if there is one.
+    /// Returns the name of the value in the path, if it has one.
     pub fn value_name(&self) -> Option<&'static str> {
         self.path.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(name, _)| name)
     }
@@ -106,7 +106,7 @@ pub static ROUTES: [HistoryRoute; 15] = [
     HistoryRoute::new(Endpoint::UploadUrl, Method::GET, "/api/files/upload-url", RequiredCredentials::Client),
 ];
 
-/// The route of a path, with or without a slash at its end, and the value in the path, else an empty text.
+/// Returns the route of a path, with or without a slash at its end, and the value in the path or an empty text.
 pub fn find(path: &str) -> Option<(&'static HistoryRoute, &str)> {
     let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
     ROUTES.iter().find_map(|route| match route.path.split_once('{') {

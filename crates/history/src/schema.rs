@@ -1,4 +1,4 @@
-//! The pieces of JSON Schema from which endpoints describe their bodies and answers.
+//! The parts of JSON Schema by which endpoints describe their bodies and answers.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -49,14 +49,14 @@ pub fn number_of(names: &[&str]) -> Json {
     json!({"type": "integer", "minimum": 1, "maximum": names.len(), "description": names.join(", ")})
 }
 
-/// One of these names, as its number, or 0 for none of them.
+/// One of these names, as its number, or 0 for none.
 pub fn number_of_or_zero(names: &[&str]) -> Json {
     let mut schema = number_of(names);
     schema["minimum"] = 0.into();
     schema
 }
 
-/// Null, or what the schema allows.
+/// Null, or a value of the schema.
 pub fn nullable(mut schema: Json) -> Json {
     schema["type"] = json!([schema["type"], "null"]);
     schema

@@ -24,7 +24,7 @@ use web::content::BodyContent;
 use web::request_id::{REQUEST_ID, request_id};
 use web::viewer;
 
-/// How much of a path goes into the log, in characters.
+/// The maximum length of a path in the log, in characters.
 const MAX_LOGGED_PATH: usize = 200;
 
 impl HistoryService {
@@ -38,7 +38,8 @@ impl HistoryService {
         let id = request_id(request.headers());
         let method = request.method().clone();
         let path: String = request.uri().path().chars().take(MAX_LOGGED_PATH).collect();
-        // A task of its own: a write is finished although the client hangs up, so that what is logged is what happened.
+        // The task is independent of the client: a write is completed although the client disconnects, so the log is
+        // correct.
         let answered = tokio::spawn(dispatch(self, request)).await;
         let (mut response, cause) = answered.unwrap_or_else(|error| {
             let refusal = HistoryRefusal::internal_error("A server error occurred.", &error.to_string());
@@ -56,7 +57,7 @@ impl HistoryService {
     }
 }
 
-/// The answer, and the cause of a failure for the log.
+/// Returns the answer, and the cause of a failure for the log.
 async fn dispatch(service: Arc<HistoryService>, request: Request<Incoming>) -> (Response<BodyContent>, Option<String>) {
     if request.uri().path().starts_with(CONTENT_PATH) {
         return (service.files.answer(request).await, None);
@@ -144,7 +145,7 @@ fn describe(service: &HistoryService, query: &Query) -> HistoryOutcome {
         .with_etag())
 }
 
-/// Whether exactly one key was sent, and it is the right one.
+/// Returns whether the request has exactly one key, and the right one.
 fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
     let mut sent = headers.get_all(API_KEY).iter();
     match (sent.next(), sent.next()) {
@@ -153,8 +154,8 @@ fn has_key(headers: &HeaderMap, api_key: &str) -> bool {
     }
 }
 
-/// Refuses a request that is meant for another history service. So a caller that knows the id of its own service deletes
-/// and stores nothing in another one, even if that one took over the address a moment ago.
+/// Refuses a request for another history service. So a caller that sends the id of its service cannot change another
+/// one, even directly after that one took over the address.
 async fn check_service_id(service: &HistoryService, headers: &HeaderMap) -> Result<(), HistoryRefusal> {
     let id = service.id().await.map_err(HistoryRefusal::unreadable)?;
     if headers.get_all(SERVICE_ID).iter().all(|sent| sent.as_bytes() == id.as_bytes()) {
@@ -163,7 +164,7 @@ async fn check_service_id(service: &HistoryService, headers: &HeaderMap) -> Resu
     Err(HistoryRefusal::new(StatusCode::MISDIRECTED_REQUEST, "This is another history service."))
 }
 
-/// The header `X-Client-Id`, if it was sent: one UUID of version 4.
+/// Parses the header `X-Client-Id`, if it was sent: one UUID of version 4.
 fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, HistoryRefusal> {
     let mut sent = headers.get_all(CLIENT_ID).iter();
     let Some(first) = sent.next() else { return Ok(None) };
@@ -174,8 +175,8 @@ fn client_id(headers: &HeaderMap) -> Result<Option<Uuid>, HistoryRefusal> {
     }
 }
 
-/// Answers whether the engine and the store of files respond. A store of files that was reached once is a detail, since events
-/// without files are stored all the same.
+/// Answers whether the engine and the store of files respond. An outage of files after the first contact does not make
+/// the service unready, since events without files can still be stored.
 fn readiness(engine: Result<(), EngineError>, files: Option<BlobHealth>) -> HistoryReply {
     let is_ready = engine.is_ok() && files.is_none_or(|files| files.was_reached);
     let (code, word) = if is_ready { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "unavailable") };

@@ -1,4 +1,4 @@
-//! What the endpoints stand on: the engine, the files, bodies of requests, and the tenants, which are cached.
+//! The shared state of the endpoints: the engine, the files, the memory of bodies, and the cached tenants.
 
 use crate::body::{BodyMemory, shares_of_half};
 use crate::engine::{self, HistoryEngine, Tenant};
@@ -12,45 +12,45 @@ use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
 use web::shares::Shares;
 
-/// How long a cached tenant is used without asking the engine, since another process may delete the tenant.
+/// The validity of a cached tenant, since another process may delete the tenant.
 const TENANT_MAX_AGE: Duration = Duration::from_millis(500);
 const MAX_CACHED_TENANTS: usize = 10_000;
-/// A body of so many bytes or more is not parsed on the thread that received it, which would keep other requests
-/// waiting.
+/// The size in bytes from which on a body is not parsed on the thread that received it, because it would block other
+/// requests.
 const LONG_BODY: usize = 64 * 1024;
-/// The bytes of large answers until they are sent. A tenant has half.
+/// The memory of large answers until they are sent, in bytes. A tenant may use half.
 const ANSWERS_TOGETHER: usize = 128 << 20;
-/// How many batches and long bodies are parsed at a time.
+/// The maximum number of batches and long bodies that are parsed at a time.
 const PARSED_AT_A_TIME: usize = 1;
 
-/// What an operator sets.
+/// The settings of an operator.
 pub struct HistorySettings {
-    /// What callers must send as `X-API-Key`.
+    /// The value that callers must send as `X-API-Key`.
     pub api_key: String,
-    /// The most events of a batch.
+    /// The maximum number of events of a batch.
     pub batch_events: usize,
 }
 
-/// The history service: everything that its requests share.
+/// The history service: the state that its requests share.
 pub struct HistoryService {
     pub engine: HistoryEngine,
     pub(crate) files: Files,
     pub(crate) settings: HistorySettings,
-    /// The OpenAPI document for each audience, made once since anybody may ask for it.
+    /// The OpenAPI document for each audience. It is created once, since anybody may request it.
     pub(crate) descriptions: [OnceLock<Vec<u8>>; 2],
     pub(crate) bodies: BodyMemory,
     /// The memory of large answers until they are sent.
     pub(crate) answers: Shares,
     id: OnceCell<String>,
     parsing: Semaphore,
-    /// Tenants, and when the engine was asked for them.
+    /// Tenants, and the time at which each was read from the engine.
     cached_tenants: Mutex<HashMap<Uuid, (Instant, Arc<Tenant>)>>,
     /// The client ids of tenants that this process is deleting.
     deletions: Mutex<HashSet<Uuid>>,
 }
 
 impl HistoryService {
-    /// A service on an engine, with files for its events.
+    /// Creates a service on an engine, with files for its events.
     pub fn new(engine: HistoryEngine, files: Files, settings: HistorySettings) -> HistoryService {
         HistoryService {
             engine,
@@ -66,12 +66,12 @@ impl HistoryService {
         }
     }
 
-    /// Begins to watch whether the store of files answers, for `/readyz`.
+    /// Begins to check periodically whether the store of files answers, for `/readyz`.
     pub fn start_watch(&self) {
         self.files.start_watch();
     }
 
-    /// The id of the service (see [`HistoryEngine::id`]).
+    /// Returns the id of the service (see [`HistoryEngine::id`]).
     pub async fn id(&self) -> Result<&str, engine::EngineError> {
         Ok(self.id.get_or_try_init(|| self.engine.id()).await?)
     }
@@ -88,7 +88,7 @@ impl HistoryService {
         self.parse_aside(body, "A server error occurred.", parse).await
     }
 
-    /// Parses a body on a thread for blocking work, at most [`PARSED_AT_A_TIME`] at once: a long body takes its memory
+    /// Parses a body on a thread for blocking work, at most [`PARSED_AT_A_TIME`] at once. A long body needs its memory
     /// twice while it is parsed. `failed` is the answer if that thread panics.
     pub(crate) async fn parse_aside<T: Send + 'static>(
         &self,
@@ -101,7 +101,7 @@ impl HistoryService {
         parsed.map_err(|error| HistoryRefusal::internal_error(failed, &error.to_string()))?
     }
 
-    /// The tenant with a client id, from the cache while it is fresh.
+    /// Returns the tenant with a client id, from the cache during its validity.
     pub(crate) async fn tenant(&self, client_id: Uuid) -> Result<Option<Arc<Tenant>>, HistoryRefusal> {
         let cached = self.cached_tenants().get(&client_id).cloned();
         if let Some((asked_at, tenant)) = cached
@@ -123,7 +123,7 @@ impl HistoryService {
         Ok(found)
     }
 
-    /// The tenant with a database name.
+    /// Returns the tenant with a database name.
     pub(crate) async fn tenant_named(&self, database_name: &str) -> Result<Option<Arc<Tenant>>, HistoryRefusal> {
         Ok(self.engine.tenant_named(database_name).await.map_err(HistoryRefusal::unreadable)?.map(Arc::new))
     }
@@ -133,7 +133,7 @@ impl HistoryService {
         self.cached_tenants().remove(&client_id);
     }
 
-    /// Begins the deletion of a tenant; `None` while another request of this process is deleting it.
+    /// Begins the deletion of a tenant. Returns `None` while another request of this process is deleting it.
     pub(crate) fn begin_deletion(&self, client_id: Uuid) -> Option<Deletion<'_>> {
         let is_first = self.deletions().insert(client_id);
         is_first.then(|| Deletion { service: self, client_id })
@@ -148,7 +148,7 @@ impl HistoryService {
     }
 }
 
-/// The deletion of a tenant, which goes on until this is dropped.
+/// The deletion of a tenant, which lasts until this is dropped.
 pub(crate) struct Deletion<'a> {
     service: &'a HistoryService,
     client_id: Uuid,

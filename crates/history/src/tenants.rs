@@ -12,12 +12,12 @@ use serde_json::{Value as Json, json};
 use uuid::Uuid;
 use web::clock::{random_token, sha256_hex};
 
-/// The most characters of a `database_name`.
+/// The maximum number of characters of a `database_name`.
 const MAX_NAME_CHARS: usize = 64;
-/// The most characters of a `client_label`. No document bounds it, but it is indexed.
+/// The maximum number of characters of a `client_label`. The specification does not limit it, but it is indexed.
 const MAX_LABEL_CHARS: usize = 1000;
 
-/// Makes a tenant. Only this answer has its secret.
+/// Creates a tenant. Only this answer contains its secret.
 pub async fn initialize(service: &HistoryService, headers: &HeaderMap, body: Incoming) -> HistoryOutcome {
     let body = service.bodies.read(None, headers, body).await?;
     let (database_name, client_label) = service.parse(body.bytes, read).await?;
@@ -34,8 +34,8 @@ pub async fn initialize(service: &HistoryService, headers: &HeaderMap, body: Inc
     Ok(HistoryReply::json(StatusCode::CREATED, &shown))
 }
 
-/// Deletes a tenant with its events and files. From the first step on it is unknown to all other requests. A deletion
-/// that was cut short is completed when the request is repeated.
+/// Deletes a tenant with its events and files. After the first step all other requests treat it as unknown. A repeated
+/// request completes an interrupted deletion.
 pub async fn delete(service: &HistoryService, client_id: Uuid) -> HistoryOutcome {
     let _deletion = service.begin_deletion(client_id).ok_or_else(HistoryRefusal::tenant_unavailable)?;
     let tenant = service
@@ -58,7 +58,7 @@ fn engine_failure(error: engine::EngineError) -> HistoryRefusal {
     HistoryRefusal::engine(error, "Failed to change tenants.", HistoryRefusal::tenant_unavailable)
 }
 
-/// The database name and the label of a body.
+/// Reads the database name and the label of a body.
 fn read(body: &[u8]) -> Result<(String, String), HistoryRefusal> {
     let sent = fields::read(body, TenantFields::default())?;
     let name = sent.database_name.string().and_then(|name| match &name {
@@ -84,7 +84,7 @@ fn read(body: &[u8]) -> Result<(String, String), HistoryRefusal> {
     }
 }
 
-/// Letters, digits and underscore, not starting with a digit.
+/// Returns whether a name consists of letters, digits and underscores, and does not start with a digit.
 fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
@@ -99,7 +99,7 @@ fields! {
     }
 }
 
-/// The schemas of the body of `initialize-tenant` and of its answer.
+/// Returns the schemas of the body of `initialize-tenant` and of its answer.
 pub fn schemas() -> (Json, Json) {
     let shown = ["client_id", "client_secret", "database_name"].map(|name| (name, required(text())));
     (titled("TenantCreate", TenantFields::schema()), titled("Tenant", object(shown)))

@@ -1,5 +1,5 @@
-//! Many hostile bodies at once, in a process of their own, whose memory is measured. They are sent with
-//! the key, since without it no body is read.
+//! Tests many hostile bodies at once, in a process of their own, whose memory is measured. They are sent with the key,
+//! since without it no body is read.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -17,14 +17,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 const PATHS: [&str; 3] = ["/api/system-events/batch", "/api/event-bridge/create-event", "/api/initialize-tenant"];
 
-/// The most memory that the process has ever had, in bytes.
+/// Returns the maximum memory of the process so far, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().strip_suffix("kB").unwrap().trim().parse::<usize>().unwrap() * 1024
 }
 
-/// A body of about [`MAX_BODY`]: a field whose value is an array of equal items.
+/// Returns a body of about [`MAX_BODY`]: a field whose value is an array of equal items.
 fn array_of(field: &str, item: &str) -> Bytes {
     let (head, tail) = (format!("{{\"{field}\":[{item}"), "]}");
     let item = format!(",{item}");
@@ -32,7 +32,7 @@ fn array_of(field: &str, item: &str) -> Bytes {
     (head + &item.repeat(count) + tail).into()
 }
 
-/// The head of a request with the key and a tenant, which announces a body of some length.
+/// Returns the head of a request with the key and a tenant, which announces a body of some length.
 fn head(path: &str, client_id: &str, length: usize) -> String {
     let key = testkit::HISTORY_KEY;
     format!(
@@ -58,7 +58,7 @@ async fn hostile_bodies_do_not_fill_the_memory() {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let before = peak();
 
-    // These send a piece of their bodies and no more, and so take room or wait for it.
+    // These requests send only a piece of their bodies, and so acquire memory or wait for it.
     let mut held = Vec::new();
     for n in 0..150 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_tenant_whose_bodies_do_not_come_holds_up_nobody_else() {
         stream.write_all(b"{").await.unwrap();
         held.push(stream);
     }
-    // Nothing shows that the server has read the beginnings of the bodies.
+    // The test cannot observe that the server has read the beginnings of the bodies.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let began = std::time::Instant::now();
     for length in [MAX_BODY, 1000] {

@@ -1,4 +1,4 @@
-//! Files in the data directory, behind the listener.
+//! Tests files in the data directory, behind the listener.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -22,7 +22,7 @@ use web::listener::{Limits, serve};
 const NOW: i64 = 1_769_851_800_000_000;
 const SECOND: i64 = 1_000_000;
 const MAX_FILE: usize = 50 * 1024 * 1024;
-/// Far more than any step here takes, even on a busy machine.
+/// A limit far above the duration of any step, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct FilesService {
@@ -82,7 +82,7 @@ impl FilesService {
         stream
     }
 
-    /// Waits until so many uploads are going on.
+    /// Waits until this number of uploads are in progress.
     async fn arriving(&self, count: usize) {
         eventually(async || {
             let names = names(&self.directory.join(".arriving"));
@@ -96,7 +96,7 @@ impl FilesService {
     }
 }
 
-/// Status and body; null for an empty body.
+/// Returns status and body; null for an empty body.
 async fn status_and_body(response: Response) -> (u16, Json) {
     let status = response.status().as_u16();
     let text = response.text().await.unwrap();
@@ -208,10 +208,10 @@ async fn fifty_megabytes_are_taken_and_no_byte_more() {
     let (file_id, upload) = service.files.upload_address(&acme).await.unwrap();
     let refused = refusal(413, "Max file size is 50.0 MB.");
     assert_eq!(service.put_file(&upload, vec![1; MAX_FILE + 1]).await, refused);
-    // Announced, not sent: the refusal does not wait for it.
+    // The refusal does not wait for the announced body.
     let mut announced = service.begin(&upload, MAX_FILE + 1, b"").await;
     assert_eq!(read_status(&mut announced).await, "HTTP/1.1 413");
-    // Without a length it is counted.
+    // A body without a length is counted.
     let mut stream = TcpStream::connect(&service.host).await.unwrap();
     let path = upload.strip_prefix(&service.url).unwrap();
     let head = format!("PUT {path} HTTP/1.1\r\nhost: {}\r\ntransfer-encoding: chunked\r\n\r\n", service.host);
@@ -272,7 +272,7 @@ async fn a_deletion_takes_what_is_the_tenants_and_stays() {
     let (gone, kept) = (service.uploaded(&acme, b"gone").await, service.uploaded(&other, b"kept").await);
     let (_, upload) = service.files.upload_address(&acme).await.unwrap();
     let download = service.files.download_address(&acme, gone).await.unwrap();
-    // One upload is going on.
+    // One upload is in progress.
     let mut racing = service.begin(&upload, 10, b"12345").await;
     service.arriving(1).await;
 
@@ -283,7 +283,7 @@ async fn a_deletion_takes_what_is_the_tenants_and_stays() {
     assert_eq!(read_status(&mut racing).await, "HTTP/1.1 404");
     service.arriving(0).await;
     assert!(names(&service.directory.join(".deleted")).is_empty());
-    // A request that still knows the tenant does not bring it back.
+    // A request with a cached tenant does not create it again.
     assert_eq!(service.files.upload_address(&acme).await, Err(EngineError::NoTenant));
     service.files.delete_tenant(&acme).await.unwrap();
     service.files.delete_tenant(&tenant("never_seen")).await.unwrap();
@@ -316,7 +316,7 @@ async fn what_a_killed_process_left_is_removed() {
     assert_eq!(names(&arriving), ["young"]);
     assert!(names(&deleted).is_empty() && !mark.exists());
 
-    // The same while the service runs, when an address is asked for an hour later.
+    // A running service removes them, too, when an address is requested an hour later.
     leave();
     service.clock.advance(3600 * SECOND);
     let download = {

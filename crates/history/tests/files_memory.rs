@@ -1,4 +1,4 @@
-//! Many uploads at once, in a process of their own, whose memory is measured.
+//! Tests many uploads at once, in a process of their own, whose memory is measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -11,11 +11,11 @@ use web::clock::Clock;
 use web::listener::{Limits, serve};
 
 const UPLOADS: usize = 100;
-/// The bytes of each upload; together far more than memory may grow.
+/// The size of each upload in bytes. Together they far exceed the permitted growth of memory.
 const LENGTH: usize = 6 * 1024 * 1024;
 const MAX_GROWTH: usize = 256 * 1024 * 1024;
 
-/// The most memory that the process has ever had, in bytes.
+/// Returns the maximum memory of the process so far, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! Files in an S3 bucket, on a real server that speaks the protocol.
+//! Tests files in an S3 bucket, on a real server with that protocol.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,4 +1,4 @@
-//! The connection that a script gets, whatever the engine.
+//! The connection of a script, the same for both engines.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use crate::state_tag::StateTag;
 
 /// A connection to one database, lent to a script.
 ///
-/// In a transaction (`read` and `write`) an error of one statement ends the whole: later statements give the same error,
-/// and the work is rolled back even if the script returns `Ok`. PostgreSQL does so itself; on SQLite it is done here, so
-/// that a script behaves alike on both. Where a conflict is expected, handle it in SQL (`ON CONFLICT DO NOTHING`).
+/// In a transaction (`read` and `write`) an error of one statement fails the transaction. Later statements return the
+/// same error, and the work is rolled back even if the script returns `Ok`. PostgreSQL does this itself. On SQLite this
+/// type does it, so that a script behaves alike on both. Handle an expected conflict in SQL (`ON CONFLICT DO NOTHING`).
 pub struct Conn {
     pub(crate) connection: ConnectionKind,
     deadline: Instant,
@@ -38,7 +38,7 @@ impl Conn {
         Conn::new(ConnectionKind::Postgres(Box::new(connection)))
     }
 
-    /// A connection without a server, by which a script is run to learn its statements.
+    /// A connection without a server. It runs a script to record its statements.
     pub(crate) fn look_ahead(look_ahead: StatementRecorder) -> Conn {
         Conn::new(ConnectionKind::LookAhead(Box::new(look_ahead)))
     }
@@ -47,13 +47,14 @@ impl Conn {
         Conn { connection, deadline: Instant::now(), in_transaction: false, failed: None, statements: 0 }
     }
 
-    /// How many statements the script has run. Tests check by it that the cost of a list does not grow with its page.
+    /// The number of statements that the script has run. Tests use it to check that the cost of a list does not grow
+    /// with its page.
     pub fn statements(&self) -> u64 {
         self.statements
     }
 
-    /// How many instructions of SQLite's virtual machine the queries of this connection took so far; 0 on PostgreSQL. Tests
-    /// check by it that what is hidden costs nothing.
+    /// The number of instructions of SQLite's virtual machine that the queries of this connection took so far; 0 on
+    /// PostgreSQL. Tests use it to check that hidden rows cost nothing.
     pub fn instructions(&self) -> u64 {
         match &self.connection {
             ConnectionKind::Sqlite(connection) => connection.instructions,
@@ -61,7 +62,7 @@ impl Conn {
         }
     }
 
-    /// Calls `row` for each row of the answer, without keeping the rows.
+    /// Calls `row` for each row of the answer, without storing the rows.
     pub fn for_each_row(
         &mut self,
         sql: &Sql,
@@ -70,7 +71,7 @@ impl Conn {
         self.query(sql, &mut row)
     }
 
-    /// All rows of the answer.
+    /// Returns all rows of the answer.
     pub fn query_all<T>(
         &mut self,
         sql: &Sql,
@@ -84,7 +85,7 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row of the answer, if there is one.
+    /// Returns the first row of the answer, if it has one.
     pub fn query_optional<T>(
         &mut self,
         sql: &Sql,
@@ -100,7 +101,7 @@ impl Conn {
         Ok(found)
     }
 
-    /// The first row of the answer; [`StoreError::NotFound`] if there is none.
+    /// Returns the first row of the answer, or [`StoreError::NotFound`] if the answer is empty.
     pub fn query_one<T>(
         &mut self,
         sql: &Sql,
@@ -109,8 +110,8 @@ impl Conn {
         self.query_optional(sql, row)?.ok_or(StoreError::NotFound)
     }
 
-    /// Runs a statement that returns no rows. Returns how many rows it inserted, updated or deleted, not counting those
-    /// that foreign keys changed in turn.
+    /// Runs a statement that returns no rows. Returns the number of rows that it inserted, updated or deleted. Rows
+    /// that foreign keys changed in turn are not counted.
     pub fn exec(&mut self, sql: &Sql) -> Result<u64, StoreError> {
         self.check_deadline()?;
         let result = match &mut self.connection {
@@ -121,8 +122,8 @@ impl Conn {
         result.map_err(|error| self.mark_failed(error))
     }
 
-    /// Runs one statement for each row of arguments; made for thousands of rows. `done` is called for each, in order, with
-    /// the number of rows that were changed. Arguments that the statement has itself are not used.
+    /// Runs one statement for each row of arguments, efficiently for thousands of rows. Calls `done` for each row, in
+    /// order, with the number of rows that were changed. The statement's own arguments are not used.
     ///
     /// To insert rows, [`Conn::insert_rows`] needs fewer round trips.
     pub fn exec_each<'a, R: AsRef<[BorrowedArgument<'a>]>>(
@@ -150,11 +151,13 @@ impl Conn {
         result.map_err(|error| self.mark_failed(error))
     }
 
-    /// Inserts rows into a table that is known at run time; made for thousands of rows. Each row has a value for each of the
-    /// columns. `then` is the end of the statement: `RETURNING` a BIGINT column, which is returned of each row in their
-    /// order, an `ON CONFLICT` clause by which no two of the rows meet the same stored one, or nothing.
+    /// Inserts rows into a table whose name is only available at run time, efficiently for thousands of rows. Each row
+    /// has a value for each of the columns. `then` is the end of the statement, and may be empty. `RETURNING` with a
+    /// BIGINT column returns this column of each row in their order. With an `ON CONFLICT` clause, two of the rows must
+    /// not meet the same stored row.
     ///
-    /// PostgreSQL inserts 5,000 rows in one round trip; a row that it refuses names its error, not its place.
+    /// PostgreSQL inserts 5,000 rows in one round trip. For a row that it refuses it reports the error, not the place
+    /// of the row.
     ///
     /// # Panics
     /// As [`Sql::name`].
@@ -203,12 +206,13 @@ impl Conn {
         Ok(returned)
     }
 
-    /// Whether the engine is embedded (SQLite).
+    /// Returns whether the engine is embedded (SQLite).
     pub fn is_embedded(&self) -> bool {
         matches!(self.connection, ConnectionKind::Sqlite(_))
     }
 
-    /// Runs statements without arguments that define tables or indexes. They are not kept prepared.
+    /// Runs statements without arguments that define tables or indexes. Connections do not cache them as prepared
+    /// statements.
     pub(crate) fn define(&mut self, sql: &Sql) -> Result<(), StoreError> {
         self.check_deadline()?;
         let result = match &mut self.connection {
@@ -219,7 +223,7 @@ impl Conn {
         result.map_err(|error| self.mark_failed(error))
     }
 
-    /// On PostgreSQL, lets the transaction wait for each lock for a short time only.
+    /// Limits the time for which the transaction waits for each lock, on PostgreSQL only.
     pub(crate) fn limit_lock_time(&mut self) -> Result<(), StoreError> {
         match &mut self.connection {
             ConnectionKind::Postgres(connection) => {
@@ -229,7 +233,7 @@ impl Conn {
         }
     }
 
-    /// Whether a lock was waited for in vain since [`Conn::limit_lock_time`].
+    /// Returns whether a wait for a lock has timed out since [`Conn::limit_lock_time`].
     pub(crate) fn has_missed_lock(&self) -> bool {
         matches!(&self.connection, ConnectionKind::Postgres(connection) if connection.has_missed_lock)
     }
@@ -266,8 +270,8 @@ impl Conn {
         })
     }
 
-    /// Counts a statement and checks the deadline. The engines stop a single statement that runs for too long; this stops
-    /// a script of many short ones.
+    /// Counts a statement and checks the deadline. The engines stop a single statement that runs for too long. This
+    /// check stops a script with many short ones.
     fn check_deadline(&mut self) -> Result<(), StoreError> {
         self.check_not_failed()?;
         count(&mut self.statements, self.deadline).map_err(|error| self.mark_failed(error))
@@ -295,7 +299,7 @@ impl Conn {
         }
     }
 
-    /// Ends one run of a script. Returns the error by which its transaction was lost, if there was one.
+    /// Ends one run of a script. Returns the error that rolled back its transaction, if there was one.
     pub(crate) fn finish(&mut self) -> Option<StoreError> {
         if let ConnectionKind::Sqlite(connection) = &self.connection {
             connection.finish();
@@ -306,7 +310,7 @@ impl Conn {
     /// The SQLite connection.
     ///
     /// # Panics
-    /// If it is none; only the module `sqlite` calls this, for connections of its own.
+    /// If this is not an SQLite connection. Only the module `sqlite` calls this, for connections of its own.
     pub(crate) fn as_sqlite(&mut self) -> &mut Sqlite {
         match &mut self.connection {
             ConnectionKind::Sqlite(connection) => connection,
@@ -317,7 +321,7 @@ impl Conn {
     /// The PostgreSQL connection.
     ///
     /// # Panics
-    /// If it is none; only the module `postgresql` calls this, for connections of its own.
+    /// If this is not a PostgreSQL connection. Only the module `postgresql` calls this, for connections of its own.
     pub(crate) fn as_postgres(&mut self) -> &mut Postgres {
         match &mut self.connection {
             ConnectionKind::Postgres(connection) => connection,
@@ -325,7 +329,7 @@ impl Conn {
         }
     }
 
-    /// What was learnt of a script.
+    /// Returns the recorded statements of a script.
     pub(crate) fn into_look_ahead(self) -> StatementRecorder {
         match self.connection {
             ConnectionKind::LookAhead(look_ahead) => *look_ahead,

@@ -5,13 +5,13 @@ use std::{fmt, io};
 /// An error of the store. It is `Clone` because one failed commit may concern a whole group of writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// A query that must find a row found none.
+    /// A query that must return a row returned none.
     NotFound,
     /// The database, schema or file that was to be created exists already.
     Exists,
     /// A unique index refused the row. Carries the name of the index, which is the same on both engines.
     Unique(String),
-    /// A foreign key refused the change. It carries no name, because SQLite gives none.
+    /// A foreign key refused the change. It carries no name, because SQLite does not report one.
     Referenced,
     /// A queue is full, or a lock was held for too long. The same call may succeed later.
     Busy,
@@ -19,20 +19,20 @@ pub enum StoreError {
     Full,
     /// The engine cannot be reached, or its disk fails. If the connection was lost during COMMIT, the outcome is unknown.
     Unavailable(String),
-    /// The store of files does not answer, refuses, or fails.
+    /// The store of files does not answer, refuses a request, or fails.
     FileStore(String),
     /// The database (file or schema) does not exist.
     Missing,
-    /// Another process has the databases open, and it or this one wants to be alone with them.
+    /// Another process has the databases open, and one of the two processes requires exclusive access.
     InUse,
-    /// A statement does not fit its tables: one of them, or a column, is not there, or not any more. When tables change at
-    /// run time, the script may succeed if it is run again with what is declared now.
+    /// A statement names a table or a column that does not exist, or no longer exists. Tables can change at run time,
+    /// so the script may succeed if it runs again with the current declaration.
     SchemaChanged(String),
     /// The script or statement was stopped because it ran for too long.
     Slow,
-    /// Any other error: a mistake in the SQL, a wrong column type, a script that panicked. Not to be shown to users.
+    /// Any other error: a mistake in the SQL, a wrong column type, a panic of a script. Do not show it to users.
     Db(String),
-    /// The URL of the database cannot be right.
+    /// The URL of the database is invalid.
     Url(String),
 }
 
@@ -58,17 +58,17 @@ impl fmt::Display for StoreError {
 }
 
 impl StoreError {
-    /// The answer to work that comes after [`crate::Store::close`].
+    /// The error for work that is submitted after [`crate::Store::close`].
     pub(crate) fn closed() -> StoreError {
         StoreError::Unavailable("the store is closed".to_owned())
     }
 
-    /// The answer to a caller when PostgreSQL does not answer. Its write may or may not be done later.
+    /// The error for a caller when PostgreSQL does not answer. The caller's write may still be done later.
     pub(crate) fn unresponsive_refusal() -> StoreError {
         StoreError::Unavailable("PostgreSQL does not answer".to_owned())
     }
 
-    /// The answer to a caller when the thread that had its work ended without an outcome.
+    /// The error for a caller when the thread with its work ended without an outcome.
     pub(crate) fn given_up() -> StoreError {
         StoreError::Unavailable("the work was given up".to_owned())
     }

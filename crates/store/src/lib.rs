@@ -1,12 +1,13 @@
-//! What is kept: the databases (SQLite or PostgreSQL, migrations, transactions), and files ([`blobs`]).
+//! Stores data: the databases (SQLite or PostgreSQL, migrations, transactions), and files ([`blobs`]).
 //!
-//! Each build (tenant) has a database of its own: one SQLite file, or one PostgreSQL schema. No query carries a tenant
-//! column, so none can forget it; a [`Database`] is the only way to a connection. No other crate names an engine:
-//! callers write one portable SQL text, and get one set of errors.
+//! Each build (tenant) has a database of its own: one SQLite file, or one PostgreSQL schema. Queries need no tenant
+//! column, because a connection reaches one database only. A [`Database`] is the only way to a connection. Other crates
+//! do not name an engine: callers write one portable SQL text, and get one set of errors.
 //!
-//! Callers hand over *scripts*: synchronous closures that run on database threads. A script can be run again after a
-//! deadlock, it cannot block a database thread by awaiting something else, and a write is completed even if its caller
-//! hangs up. Its error type is the caller's own, so that a refusal (a 400, say) can leave the script and roll it back.
+//! Callers pass *scripts*: synchronous closures that run on database threads. A script can be run again after a
+//! deadlock, and it cannot block a database thread by awaiting something else. A write is completed even if its caller
+//! disconnects. The error type is the caller's own, so that a refusal (for example a 400) can leave the script and roll
+//! it back.
 
 pub mod blobs;
 mod conn;
@@ -45,9 +46,9 @@ pub use text_search::{SearchWord, Words, each_word, search_words};
 use slot::{Slot, lock};
 use work::{NO_TIME_LIMIT, ScriptMode, work};
 
-/// For how long [`Database::alter`] tries.
+/// The time for which [`Database::alter`] retries.
 const MAX_ALTER_TIME: Duration = Duration::from_secs(10);
-/// How long it waits between two attempts, so that those who waited behind it get their turn.
+/// The pause between two attempts, so that transactions that waited behind the change get their turn.
 const ALTER_PAUSE: Duration = Duration::from_millis(100);
 
 /// All databases of a deployment. Cheap to clone.
@@ -65,7 +66,7 @@ enum Backend {
     Postgres(postgresql::PostgresEngine),
 }
 
-/// The name of the control database: the stem of its file, or its schema.
+/// Returns the name of the control database: the stem of its file, or its schema.
 fn control_name(engine: &StoreEngine) -> &'static str {
     match engine {
         StoreEngine::Sqlite { .. } => "control",
@@ -77,9 +78,10 @@ impl Store {
     /// Opens the store. Creates the control database if it does not exist, and runs the migrations that it lacks.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the directory or the server cannot be used; [`StoreError::InUse`] if another process has the
-    /// databases open and one of the two wants to be alone ([`Options::alone`]); [`StoreError::Db`] if a migration fails, or
-    /// the control database was written by a later version.
+    /// - [`StoreError::Unavailable`] if the directory or the server cannot be used;
+    /// - [`StoreError::InUse`] if another process has the databases open and one of the two requires exclusive access
+    ///   ([`Options::alone`]);
+    /// - [`StoreError::Db`] if a migration fails, or if a later version wrote the control database.
     pub async fn open(engine: StoreEngine, migrations: Migrations, options: Options) -> Result<Store, StoreError> {
         let name = control_name(&engine).to_owned();
         match engine {
@@ -105,11 +107,11 @@ impl Store {
         Database { slot: self.0.control.clone(), store: self.0.clone() }
     }
 
-    /// The database of a build. It is opened at its first use, when the migrations that it lacks are run.
+    /// Returns the database of a build. Its first use opens it and runs the migrations that it lacks.
     ///
     /// # Panics
-    /// Unless the name is `[a-z][a-z0-9_]*` of at most 63 bytes and not reserved (`chancery`, `public`,
-    /// `information_schema`, `pg_…`): such names are made by the program, never by a user.
+    /// Unless the name is `[a-z][a-z0-9_]*` with at most 63 bytes and not reserved (`chancery`, `public`,
+    /// `information_schema`, `pg_…`). The program chooses such names, never a user.
     pub fn database(&self, name: &str) -> Database {
         Database { slot: self.slot(name), store: self.0.clone() }
     }
@@ -144,8 +146,8 @@ impl Store {
         }
     }
 
-    /// Removes the database of a build with all its content. A database that is gone already is no error, so a removal
-    /// that was interrupted can be repeated.
+    /// Removes the database of a build with all its content. Succeeds if the database does not exist, so an interrupted
+    /// removal can be repeated.
     ///
     /// # Panics
     /// As [`Store::database`].
@@ -172,7 +174,7 @@ impl Store {
         }
     }
 
-    /// Writes a copy of a database (`None`: the control database) to a new file while other work goes on. The file
+    /// Writes a copy of a database (`None`: the control database) to a new file during other work. The file
     /// appears only when it is complete and synced to the disk.
     ///
     /// # Errors
@@ -185,18 +187,18 @@ impl Store {
         }
     }
 
-    /// Whether the engine is embedded (SQLite).
+    /// Returns whether the engine is embedded (SQLite).
     pub fn is_embedded(&self) -> bool {
         matches!(self.0.backend, Backend::Sqlite(_))
     }
 
-    /// Closes the store: refuses new work, waits for what was accepted, and closes the connections. It may be called more
+    /// Closes the store: refuses new work, waits for accepted work, and closes the connections. It may be called more
     /// than once.
     pub async fn close(&self) {
         match &self.0.backend {
             Backend::Sqlite(sqlite) => {
                 sqlite.close().await;
-                // Connections that other threads keep for short reads are dropped at their next use.
+                // Other threads have connections for short reads. They drop them at their next use.
                 self.0.control.renew();
                 lock(&self.0.slots).values().for_each(|slot| slot.renew());
             }
@@ -206,7 +208,7 @@ impl Store {
 }
 
 fn is_database_name(name: &str) -> bool {
-    // PostgreSQL cuts names that are longer than 63 bytes.
+    // PostgreSQL truncates names that are longer than 63 bytes.
     name.len() <= 63
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -214,7 +216,7 @@ fn is_database_name(name: &str) -> bool {
         && !["chancery", "public", "information_schema"].contains(&name)
 }
 
-/// One database. It is a handle that holds no connection and is cheap to clone.
+/// A handle of one database. It owns no connection and is cheap to clone.
 #[derive(Clone)]
 pub struct Database {
     slot: Arc<Slot>,
@@ -222,7 +224,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Its name, e.g. `build_1`.
+    /// The name, e.g. `build_1`.
     pub fn name(&self) -> &str {
         &self.slot.name
     }
@@ -230,8 +232,8 @@ impl Database {
     /// Runs a script that only reads. All its statements see the same snapshot.
     ///
     /// # Errors
-    /// The script's own, or one of the store (see [`StoreError`]). After a lost connection to PostgreSQL the script is run again
-    /// on a new one, once or twice.
+    /// The script's own, or one of the store (see [`StoreError`]). After a lost connection to PostgreSQL the script is
+    /// run again on a new one, once or twice.
     pub async fn read<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -242,18 +244,18 @@ impl Database {
 
     /// Runs a read that is short enough for the caller's own thread. Its statements may see different snapshots.
     ///
-    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with up to three statements is run once more
-    /// for each, first to learn a statement and then with the rows; any other runs as in [`Database::read`], but without a
-    /// transaction.
+    /// On SQLite it runs at once, without a transaction. On PostgreSQL a script with up to three statements is run once
+    /// more for each of them. The first runs record the statements, the last one reads the rows. A script with more
+    /// statements runs as in [`Database::read`], but without a transaction.
     pub async fn read_short<T, E>(&self, script: impl Fn(&mut Conn) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         match &self.store.backend {
-            // At its first use there may be migrations to run, which take too long for the caller's thread.
+            // The first use may have to run migrations, which take too long for the caller's thread.
             Backend::Sqlite(sqlite) if self.slot.is_prepared() => {
-                // A task that does nothing but short reads must let other tasks run, too.
+                // A task with short reads alone would never yield to other tasks.
                 tokio::task::coop::consume_budget().await;
                 sqlite.read_short(&self.slot, &script)
             }
@@ -268,8 +270,8 @@ impl Database {
         }
     }
 
-    /// A tag of the present state of the database, by which a later change is noticed; `None` where the engine has no
-    /// means for it. It costs one short statement.
+    /// Returns a tag of the present state of the database, for the detection of later changes; `None` if the engine
+    /// cannot compute it. It costs one short statement.
     ///
     /// # Errors
     /// As [`Database::read_short`].
@@ -277,8 +279,8 @@ impl Database {
         self.read_short(|conn: &mut Conn| conn.state_tag()).await
     }
 
-    /// How many writes that change the state tag of this database have ended in this process. Comparing it costs nothing
-    /// and often saves asking for the tag.
+    /// The number of writes in this process that have ended and that change the state tag of this database. A
+    /// comparison of this number is free and often saves the query for the tag.
     pub fn writes(&self) -> u64 {
         self.count_of_writes().load(Ordering::Relaxed)
     }
@@ -286,7 +288,7 @@ impl Database {
     fn count_of_writes(&self) -> &AtomicU64 {
         match &self.store.backend {
             Backend::Sqlite(_) => &self.slot.writes,
-            // There any write changes the state tags of all databases.
+            // On PostgreSQL any write changes the state tags of all databases.
             Backend::Postgres(_) => &self.store.control.writes,
         }
     }
@@ -308,9 +310,9 @@ impl Database {
         outcome
     }
 
-    /// Runs a script as [`Database::write`] does, whose rows are part of nothing that is kept by a state tag. On PostgreSQL,
-    /// where a tag is that of the whole server, the tags stay what they are, unless others write in the same moment. On
-    /// SQLite the tag of this database alone changes.
+    /// Runs a script as [`Database::write`] does. Use it for rows that are not part of anything that is cached by a
+    /// state tag. On PostgreSQL the tag covers the whole server; it does not change, unless others write at the same
+    /// moment. On SQLite only the tag of this database changes.
     ///
     /// # Errors
     /// As [`Database::write`].
@@ -332,9 +334,9 @@ impl Database {
 
     /// Runs a script that changes tables, in one transaction as [`Database::write`] does.
     ///
-    /// On PostgreSQL such a change waits for those that use the table, and all that come later wait behind it. So it waits for
-    /// two seconds at most; then the whole script is run again after a pause, and given up after ten seconds. If the future
-    /// is dropped, it is not run again.
+    /// On PostgreSQL such a change waits for the transactions that use the table, and all later ones wait behind it. So
+    /// the wait is limited to two seconds. After a pause the whole script is run again; it fails after ten seconds. If
+    /// the future is dropped, it is not run again.
     ///
     /// # Errors
     /// As [`Database::write`]; [`StoreError::Busy`] if the table was in use all the time.
@@ -365,12 +367,12 @@ impl Database {
         }
     }
 
-    /// Runs a script outside any transaction and without a time limit, for statements that need that, such as `CREATE INDEX
-    /// CONCURRENTLY` of PostgreSQL.
+    /// Runs a script outside any transaction and without a time limit, for statements that require this, such as
+    /// `CREATE INDEX CONCURRENTLY` of PostgreSQL.
     ///
-    /// Each statement is committed by itself, and stays if a later one fails. The script is never run again by the store,
-    /// and is completed even if the future is dropped. On SQLite all other writes to the database wait until it ends, and
-    /// so do those to the databases that share its thread.
+    /// Each statement is committed separately, and remains if a later one fails. The store never runs the script again,
+    /// and completes it even if the future is dropped. On SQLite all other writes to the database wait until it ends,
+    /// and so do writes to the databases that share its thread.
     ///
     /// # Errors
     /// The script's own, or one of the store (see [`StoreError`]).
@@ -405,7 +407,7 @@ impl Database {
             }
             Backend::Postgres(postgres) => {
                 postgres.submit(&self.slot, mode, work)?;
-                // A server that hangs holds its connections; it must not hold the callers, too.
+                // A server that hangs blocks its connections; it must not block the callers, too.
                 (postgres.time_limit, if mode == ScriptMode::Outside { NO_TIME_LIMIT } else { postgres.patience })
             }
         };

@@ -6,17 +6,17 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::slot::Slot;
 
-/// The migrations in their order. A database stores its version, which is the number of migrations that it has had.
+/// The migrations in their order. A database stores its version, which is the number of migrations that it has run.
 #[derive(Clone, Copy, Debug)]
 pub struct Migrations {
-    /// Those of the control database.
+    /// The migrations of the control database.
     pub control: &'static [Migration],
-    /// Those of each build.
+    /// The migrations of each build.
     pub build: &'static [Migration],
 }
 
-/// One step from a version of a database to the next: portable SQL, and a function for what SQL cannot do to the rows that
-/// exist already. Both run in the same transaction.
+/// One step from a version of a database to the next: portable SQL, and a function for changes of existing rows that
+/// SQL cannot express. Both run in the same transaction.
 ///
 /// The SQL is one or more statements, each ending with `;`, with these tokens:
 ///
@@ -75,10 +75,10 @@ fn replace_tokens(sql: &str, [id, high_id, text, blob, nulls_first]: [&str; 5]) 
     sql.replace("{text}", text).replace("{blob}", blob).replace("{nulls_first}", nulls_first)
 }
 
-/// The index of the first of the `known` migrations that a database at `version` lacks.
+/// Returns the index of the first of the `known` migrations that a database at `version` lacks.
 ///
 /// # Errors
-/// [`StoreError::Db`] if the database is newer than this program, which could only damage what it does not know.
+/// [`StoreError::Db`] if the database is newer than this program, because the program could damage it.
 pub(crate) fn first_missing(name: &str, version: i64, known: usize) -> Result<usize, StoreError> {
     match usize::try_from(version) {
         Ok(version) if version <= known => Ok(version),
@@ -86,7 +86,7 @@ pub(crate) fn first_missing(name: &str, version: i64, known: usize) -> Result<us
     }
 }
 
-/// How long the function of a migration may take.
+/// The time limit of the function of a migration.
 const FUNCTION_TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs the function of a migration, in its transaction.
@@ -97,7 +97,7 @@ pub(crate) fn run_step(migration: &Migration, conn: &mut Conn) -> Result<(), Sto
     conn.finish().map_or(done, Err)
 }
 
-/// Adds to an error in which migration it happened.
+/// Adds the names of the database and the migration to an error.
 pub(crate) fn migration_error(database: &str, migration: &str, error: StoreError) -> StoreError {
     match error {
         StoreError::Full | StoreError::Busy | StoreError::Unavailable(_) => error,

@@ -1,9 +1,9 @@
-//! Which engine a store uses, and its sizes and limits.
+//! The engine of a store, its sizes and its limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The engine, and where it keeps the databases.
+/// The engine, and the location of the databases.
 #[derive(Clone, Debug)]
 pub enum StoreEngine {
     /// SQLite in this process: `control.db` and `builds/*.db` (see [`Options::folder`]) under a directory, which is
@@ -25,21 +25,23 @@ pub enum StoreEngine {
 pub struct Options {
     /// SQLite: the folder of the databases of builds, below the directory.
     pub folder: &'static str,
-    /// SQLite: threads that run reads. No database gets all of them: see `task_queue.rs`.
+    /// SQLite: the number of threads that run reads. One database never gets all of them: see `task_queue.rs`.
     pub readers: usize,
-    /// SQLite: threads that run writes. All writes of one build run on the same thread.
+    /// SQLite: the number of threads that run writes. All writes of one build run on the same thread.
     pub writers: usize,
-    /// SQLite: how many database files all threads together keep open. Each takes two or three file descriptors. The
-    /// default uses an eighth of those that the process may have, because a process may have two stores.
+    /// SQLite: the number of database files that all threads together may have open. Each file needs two or three file
+    /// descriptors. The default uses an eighth of the descriptors of the process, because a process may have two
+    /// stores.
     pub open_files: usize,
-    /// PostgreSQL: connections with a thread each, shared among databases as the readers of SQLite are.
+    /// PostgreSQL: the number of connections, with a thread each. Databases share them as they share the readers of
+    /// SQLite.
     pub postgres_connections: usize,
-    /// Whether this process must be the only one that has the databases open. If another has, or comes meanwhile, it gets
-    /// [`StoreError::InUse`](crate::StoreError::InUse). On PostgreSQL one thread then does all work.
+    /// Is true if this process requires exclusive access to the databases. The process that opens them second, this one
+    /// or another, gets [`StoreError::InUse`](crate::StoreError::InUse). On PostgreSQL one thread then does all work.
     pub alone: bool,
-    /// How long a script may run before it is stopped with [`StoreError::Slow`](crate::StoreError::Slow).
+    /// The time limit of a script. A slower script is stopped with [`StoreError::Slow`](crate::StoreError::Slow).
     pub time_limit: Duration,
-    /// SQLite: the maximal size of a database in pages of 4 KiB, by which tests simulate a full disk.
+    /// SQLite: the maximum size of a database in pages of 4 KiB. Tests use it to simulate a full disk.
     pub page_limit: Option<u32>,
 }
 
@@ -58,7 +60,7 @@ impl Default for Options {
     }
 }
 
-/// How many file descriptors the process may have.
+/// Returns the number of file descriptors that the process may have.
 fn descriptors() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)

@@ -5,7 +5,7 @@ use rusqlite::types::ValueRef;
 use crate::error::StoreError;
 use crate::postgresql::types;
 
-/// Why a query ended early.
+/// The reason for which a query ended early.
 pub(crate) enum QueryError {
     /// The engine refused the statement.
     Refused(StoreError),
@@ -34,7 +34,7 @@ pub(crate) enum RowSource<'a> {
 }
 
 impl Row<'_> {
-    /// The bytes that the driver holds of the row: all its values on PostgreSQL, nothing on SQLite, which lends them.
+    /// The size of the row in the memory of the driver, in bytes. It is 0 on SQLite, which lends the values.
     pub fn size_in_bytes(&self) -> usize {
         match &self.0 {
             RowSource::Sqlite(_) => 0,

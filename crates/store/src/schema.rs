@@ -1,22 +1,23 @@
-//! Tables that are made at run time, for the records of a class that a tenant declares.
+//! Tables that are created at run time, for the records of a class that a build declares.
 //!
-//! Each record has a number `n` within its class, which is never given twice, and an `id`. On SQLite `n` is the rowid, so
-//! that every index holds it; on PostgreSQL the indexes include it. So a bitmap over `n` can be tested without the row.
+//! Each record has a number `n` within its class, which is never reused, and an `id`. On SQLite `n` is the rowid, so
+//! that every index contains it; on PostgreSQL the indexes include it. So a bitmap over `n` can be tested without the
+//! row.
 
 use crate::conn::{Conn, ConnectionKind};
 use crate::error::StoreError;
 use crate::sql::Sql;
 
-/// A column of a table that is made at run time. It may be NULL.
+/// A column of a table that is created at run time. It may be NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableColumn<'a> {
-    /// The name, as [`Sql::name`] takes it.
+    /// The name, as [`Sql::name`] accepts it.
     pub name: &'a str,
-    /// What it holds.
+    /// The type of its values.
     pub kind: ColumnKind,
 }
 
-/// What a column holds.
+/// The type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// BIGINT
@@ -27,7 +28,7 @@ pub enum ColumnKind {
     SortedText,
 }
 
-/// An index of a table that is made at run time.
+/// An index of a table that is created at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index<'a> {
     /// The name, which is unique in the database.
@@ -36,11 +37,11 @@ pub struct Index<'a> {
     pub table: &'a str,
     /// The columns, in their order.
     pub columns: &'a [&'a str],
-    /// What it serves.
+    /// The purpose.
     pub kind: IndexKind,
 }
 
-/// What an index serves.
+/// The purpose of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// Values that no two rows share. Rows with a NULL are left out.
@@ -49,28 +50,28 @@ pub enum IndexKind {
     UniqueText,
     /// The order by the columns, NULL first, and then by `id`.
     Sorted,
-    /// The same of columns that are never NULL, as lists that do not say where NULL stands sort by them.
+    /// As `Sorted`, for columns that are never NULL. Lists whose ORDER BY does not place NULL sort by them.
     SortedNotNull,
-    /// As `Sorted`, in an extension table, which has no `n`.
+    /// As `Sorted`, in an extension table, which has no column `n`.
     SortedExtension,
-    /// Rows that have a value, by it. Rows with a NULL are left out.
+    /// The order by the columns, of rows that have a value. Rows with a NULL are left out.
     Present,
 }
 
-/// How a script locks a table that others change, too.
+/// The lock of a script on a table that others change, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLock {
     /// Against [`TableLock::Declaration`], but not against others that write rows.
     Rows,
-    /// Against all that write rows or change the declaration.
+    /// Against all transactions that write rows or change the declaration.
     Declaration,
 }
 
 /// Names are checked as by [`Sql::name`], which panics. In [`crate::Database::write`] and [`crate::Database::alter`] a
 /// change of a table is undone with its transaction, on both engines.
 impl Conn {
-    /// Makes a table with the columns `n` (the number of a row, by the database), `id` (unique, by the caller), and others.
-    /// The unique index of `id` is called `{name}_pkey`.
+    /// Creates a table with the columns `n` (the number of a row, set by the database), `id` (unique, set by the
+    /// caller), and others. The name of the unique index of `id` is `{name}_pkey`.
     pub fn create_table(&mut self, name: &str, columns: &[TableColumn<'_>]) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
         let mut sql = Sql::new("CREATE TABLE ");
@@ -86,7 +87,7 @@ impl Conn {
         self.define(&sql)
     }
 
-    /// Makes a table for more columns of the rows of another, which must be there first. It has the column `id` of the other,
+    /// Creates a table for more columns of the rows of another, which must exist. It has the column `id` of the other,
     /// and its rows are deleted with the other's.
     pub fn create_extension_table(
         &mut self,
@@ -120,7 +121,7 @@ impl Conn {
         })
     }
 
-    /// Adds a column that has this value in all rows that are there. It does not touch the rows. Later ones must be written
+    /// Adds a column that has this value in all existing rows. It does not touch the rows. Later rows must be written
     /// with a value of their own.
     pub fn add_filled_column(&mut self, table: &str, column: &TableColumn<'_>, value: &str) -> Result<(), StoreError> {
         let is_sqlite = self.is_embedded();
@@ -134,8 +135,9 @@ impl Conn {
         self.define(&sql)
     }
 
-    /// Removes columns, with the indexes that they are in, without touching the rows. Returns whether the columns are left: SQLite
-    /// would write the whole table again for each. They must not be used any more, and [`Conn::empty_columns`] empties them.
+    /// Removes columns with their indexes, without touching the rows. Returns whether the columns remain: SQLite would
+    /// rewrite the whole table for each. Remaining columns must not be used any more, and [`Conn::empty_columns`]
+    /// empties them.
     pub fn drop_columns(&mut self, table: &str, columns: &[&str]) -> Result<bool, StoreError> {
         if let ConnectionKind::Sqlite(connection) = &mut self.connection {
             let indexes = connection.indexes_of(table, columns)?;
@@ -148,8 +150,8 @@ impl Conn {
         Ok(false)
     }
 
-    /// Empties columns that [`Conn::drop_columns`] has left, in at most so many rows behind the one with this number. Returns
-    /// the number of the last one; `None`: there are no more.
+    /// Empties columns that [`Conn::drop_columns`] has left. Changes at most `most` rows with numbers above `after`.
+    /// Returns the number of the last one, or `None` if no rows remain.
     pub fn empty_columns(
         &mut self,
         table: &str,
@@ -169,7 +171,7 @@ impl Conn {
         Ok(Some(last))
     }
 
-    /// One ALTER TABLE for all columns, or on SQLite one for each.
+    /// Runs one ALTER TABLE for all columns, or on SQLite one for each.
     fn alter_table<C>(&mut self, table: &str, columns: &[C], change: impl Fn(&mut Sql, &C)) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         for (at, column) in columns.iter().enumerate() {
@@ -183,7 +185,7 @@ impl Conn {
         if columns.is_empty() { Ok(()) } else { self.define(&sql) }
     }
 
-    /// Makes an index. On PostgreSQL nobody can write to the table meanwhile.
+    /// Creates an index. On PostgreSQL it blocks writes to the table meanwhile.
     ///
     /// # Errors
     /// [`StoreError::Unique`] with the name of the index if two rows have the same values.
@@ -191,9 +193,9 @@ impl Conn {
         self.define(&index.sql(self.is_embedded(), "")).map_err(|error| index.name_index(error))
     }
 
-    /// Makes an index unless it is there, while others write to the table. For [`crate::Database::run_outside_transaction`] alone. What an
-    /// attempt that was interrupted has left is removed first, and so is what this one leaves when it fails. On SQLite
-    /// writers wait.
+    /// Creates an index, unless it exists, while others write to the table. Use it in
+    /// [`crate::Database::run_outside_transaction`] only. Removes the incomplete index of an interrupted attempt first,
+    /// and its own if it fails. On SQLite writers wait.
     ///
     /// # Errors
     /// As [`Conn::create_index`].
@@ -210,7 +212,7 @@ impl Conn {
             None => {}
         }
         self.define(&index.sql(false, "CONCURRENTLY ")).map_err(|error| {
-            // A unique one would refuse rows even so. If it cannot be removed now, the next attempt will.
+            // An incomplete unique index refuses rows, too. If it cannot be removed now, the next attempt removes it.
             if let Err(error) = self.define(&drop) {
                 tracing::warn!(%error, index = index.name, "an incomplete index is left");
             }
@@ -225,7 +227,7 @@ impl Conn {
         self.define(&sql)
     }
 
-    /// Locks a table until the transaction ends. On SQLite there is nothing to do, since it has one writer.
+    /// Locks a table until the transaction ends. SQLite needs no lock, since it has one writer.
     pub fn lock_table(&mut self, name: &str, lock: TableLock) -> Result<(), StoreError> {
         if self.is_embedded() {
             return Ok(());
@@ -250,7 +252,7 @@ impl Index<'_> {
                 IndexKind::UniqueText => sql.push("nfc(").name(column).push(")"),
                 _ => sql.name(column),
             };
-            // SQLite sorts them so by itself.
+            // This is the default of SQLite.
             if matches!(self.kind, IndexKind::Sorted | IndexKind::SortedExtension) && !is_sqlite {
                 sql.push(" NULLS FIRST");
             }
@@ -269,7 +271,7 @@ impl Index<'_> {
         sql
     }
 
-    /// Names the index where SQLite cannot, because it is not made.
+    /// Adds the name of the index where SQLite cannot, because the index does not exist.
     fn name_index(&self, error: StoreError) -> StoreError {
         if let StoreError::Unique(_) = error { StoreError::Unique(self.name.to_owned()) } else { error }
     }

@@ -1,10 +1,10 @@
-//! What a process knows of each database.
+//! The state of each database in this process.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What this process knows of one database. Each name has one slot, which all handles share.
+/// The state of one database in this process. Each name has one slot, which all handles share.
 pub(crate) struct Slot {
     /// Unique in this process, across stores.
     pub id: u64,
@@ -12,14 +12,14 @@ pub(crate) struct Slot {
     pub name: String,
     /// Its file; unused on PostgreSQL.
     pub file: PathBuf,
-    /// Whether it is the control database.
+    /// Is true for the control database.
     pub control: bool,
     /// The number of writes of this process that have ended. On PostgreSQL the slot of the control database counts the
     /// writes to all databases.
     pub writes: AtomicU64,
-    /// Held while its migrations are checked and run (SQLite).
+    /// Locked while its migrations are checked and run (SQLite).
     pub preparing: Mutex<()>,
-    /// Twice the generation, plus 1 once the migrations are known to have run.
+    /// Twice the generation, plus 1 if its migrations have run.
     state: AtomicU64,
 }
 
@@ -30,15 +30,15 @@ impl Slot {
         Slot { id, name, file, control, writes: AtomicU64::new(0), preparing: Mutex::new(()), state: AtomicU64::new(0) }
     }
 
-    /// The generation, which is another one whenever connections that were opened before must not be used any more.
+    /// Returns the generation. Connections that were opened in an earlier generation must not be used any more.
     pub fn generation(&self) -> u64 {
         self.state.load(Ordering::Acquire) >> 1
     }
 
-    /// Begins a new generation, in which the migrations are not known to have run.
+    /// Begins a new generation, whose migrations must be checked again.
     pub fn renew(&self) {
         let next = |state: u64| Some((state | 1) + 1);
-        // It cannot fail, since the closure always returns a value.
+        // The closure always returns a value, so this cannot fail.
         let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
     }
 
@@ -46,14 +46,14 @@ impl Slot {
         self.state.load(Ordering::Acquire) & 1 == 1
     }
 
-    /// Records that the migrations have run in a generation; without effect if another one has begun since.
+    /// Records that the migrations have run in a generation. Does nothing if another generation has begun since.
     pub fn set_prepared(&self, generation: u64) {
         let (from, to) = (generation << 1, (generation << 1) | 1);
         let _ = self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
-/// Locks a mutex even if a thread panicked while it held it: every holder leaves consistent what these mutexes guard.
+/// Locks a mutex even if a thread panicked while it held the lock: every holder leaves the guarded data consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,8 @@
 //! SQL statements: their text and their arguments.
 //!
-//! The text is made of `&'static str` and checked names only, so that nothing that a user typed can become SQL; users'
-//! input goes into arguments. The dialect is PostgreSQL's with `$1` placeholders; [`sqlite_text`] translates it for SQLite.
+//! The text consists of `&'static str` and checked names only, so that the input of users never becomes SQL. Their
+//! input is bound as arguments. The dialect is PostgreSQL's with `$1` placeholders; [`sqlite_text`] translates it for
+//! SQLite.
 
 use std::borrow::Cow;
 
@@ -102,10 +103,11 @@ impl<T: Into<Argument>> From<Option<T>> for Argument {
     }
 }
 
-/// The room of a text that is put together, in bytes.
+/// The initial capacity of a text that is appended to, in bytes.
 const USUAL_BYTES: usize = 512;
 
-/// The longest statement that connections keep prepared; the program's own are well below.
+/// The length of the longest statement that connections cache as prepared, in bytes. The program's own statements are
+/// much shorter.
 const MAX_KEPT_BYTES: usize = 8 * 1024;
 
 /// One statement and its arguments.
@@ -129,7 +131,7 @@ impl From<&'static str> for Sql {
 }
 
 impl Sql {
-    /// Starts a statement. The text may hold `$1`, `$2`… to be filled by [`Sql::arg`].
+    /// Starts a statement. The text may contain `$1`, `$2`…, to be filled by [`Sql::arg`].
     pub fn new(text: &'static str) -> Sql {
         Sql { text: Cow::Borrowed(text), args: Vec::new() }
     }
@@ -151,7 +153,7 @@ impl Sql {
         self
     }
 
-    /// The text for more to be appended, with room for most statements from the first on.
+    /// Returns the text as an owned string, with capacity for most statements.
     fn text_mut(&mut self) -> &mut String {
         if let Cow::Borrowed(text) = self.text {
             let mut owned = String::with_capacity(text.len() + USUAL_BYTES);
@@ -171,11 +173,12 @@ impl Sql {
         self
     }
 
-    /// Appends the condition that what stands before it is one of some integers: ` = ANY($1)`. From two on the statement
-    /// is the same whatever their number, so that connections keep it prepared. On SQLite it becomes `IN` with [`Argument::Ints`] as JSON.
+    /// Appends the condition that the preceding expression is one of some integers: ` = ANY($1)`. From two integers on,
+    /// the statement does not depend on their number, so that connections cache it as prepared. On SQLite it becomes
+    /// `IN` with [`Argument::Ints`] as JSON.
     ///
-    /// A single integer is asked for as such. PostgreSQL takes every array to hold ten, and for fewer it would plan the
-    /// statement anew each time, which takes longer than to run it.
+    /// A single integer is compared with `=`. PostgreSQL assumes ten elements in every array. For fewer it would plan
+    /// the statement each time, which takes longer than the execution.
     ///
     /// ```
     /// # use store::Sql;
@@ -194,8 +197,9 @@ impl Sql {
         }
     }
 
-    /// Appends what makes a page of a list: ` LIMIT 25`, and ` OFFSET $1` where it is not the first. Numbers that most pages
-    /// have are written out: PostgreSQL takes an unknown limit for a tenth of all rows, and would plan a page anew each time.
+    /// Appends the clauses of a page of a list: ` LIMIT 25`, and ` OFFSET $1` if it is not the first. Usual limits are
+    /// literals in the text: PostgreSQL assumes a tenth of all rows for an unknown limit, and would plan a page each
+    /// time.
     pub fn page(&mut self, limit: i64, offset: i64) -> &mut Sql {
         const USUAL: [usize; 4] = [1, 25, 50, 100];
         self.push(" LIMIT ");
@@ -206,8 +210,8 @@ impl Sql {
         if offset == 0 { self } else { self.push(" OFFSET ").bind(offset) }
     }
 
-    /// Appends a condition that holds for about one in so many rows. It tells SQLite, whose statistics are made from a sample,
-    /// that an index of few values is a poor one; PostgreSQL knows.
+    /// Appends a condition that is true for about one in `rows` rows. SQLite samples its statistics, so this tells it
+    /// that an index of few values is a poor one. PostgreSQL has better statistics and ignores it.
     pub fn one_in(&mut self, rows: usize, condition: impl FnOnce(&mut Sql)) -> &mut Sql {
         condition(self.push("/*sqlite likelihood*/("));
         let share = 1.0 / rows.max(1) as f64;
@@ -215,10 +219,10 @@ impl Sql {
         self
     }
 
-    /// Appends the name of a table or column that is known only at run time.
+    /// Appends the name of a table or column that is only available at run time.
     ///
     /// # Panics
-    /// Unless it is `[a-z_][a-z0-9_]*`: such names are made by the program, never by a user.
+    /// Unless it is `[a-z_][a-z0-9_]*`. The program chooses such names, never a user.
     pub fn name(&mut self, identifier: &str) -> &mut Sql {
         let mut bytes = identifier.bytes();
         let sound = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
@@ -228,10 +232,10 @@ impl Sql {
         self
     }
 
-    /// Appends a text as a literal, where a statement takes no arguments.
+    /// Appends a text as a literal, for statements that accept no arguments.
     pub(crate) fn literal(&mut self, text: &str, is_sqlite: bool) -> &mut Sql {
         let quoted = text.replace('\'', "''");
-        // Whether a backslash is an escape in a plain literal depends on PostgreSQL's settings; after E it always is.
+        // PostgreSQL's settings decide whether a backslash is an escape in a plain literal; after E it always is.
         let literal = if is_sqlite { format!("'{quoted}'") } else { format!("E'{}'", quoted.replace('\\', "\\\\")) };
         self.text_mut().push_str(&literal);
         self
@@ -247,7 +251,7 @@ impl Sql {
         let offset = self.args.len();
         self.args.extend(args);
         let text = self.text.to_mut();
-        // Room also for most of what is appended later.
+        // Later text is appended, too.
         text.reserve(other.text.len() + 256);
         if offset == 0 || self.args.len() == offset {
             text.push_str(&other.text);
@@ -271,8 +275,8 @@ impl Sql {
         &self.text
     }
 
-    /// Whether connections keep the prepared statement. Long ones hold lists of values of any length, and are hardly ever
-    /// run again with a list of the same length.
+    /// Returns whether connections cache the prepared statement. Long statements contain lists of values and rarely run
+    /// again with a list of the same length.
     pub(crate) fn is_kept(&self) -> bool {
         self.text.len() <= MAX_KEPT_BYTES
     }
@@ -283,12 +287,12 @@ impl Sql {
     }
 }
 
-/// The parts of a statement that inserts rows into a table known at run time.
+/// The parts of a statement that inserts rows into a table whose name is only available at run time.
 pub(crate) struct Insert {
     /// `INSERT INTO table (column, …)`
     head: Sql,
     columns: usize,
-    /// What ends the statement, behind a blank; or nothing.
+    /// The end of the statement, behind a blank; or empty.
     then: String,
 }
 
@@ -306,7 +310,7 @@ impl Insert {
         Insert { head, columns: columns.len(), then }
     }
 
-    /// The statement for one row; its arguments are to be given.
+    /// Returns the statement for one row, without arguments.
     pub fn single_row(&self) -> Sql {
         let mut sql = self.head.clone();
         let text = sql.text.to_mut();
@@ -319,16 +323,16 @@ impl Insert {
         sql
     }
 
-    /// The text for many rows, of which PostgreSQL gets each column as an array.
+    /// Returns the text for many rows. PostgreSQL receives each column as an array.
     pub fn rows_text(&self, arrays: &str) -> String {
         format!("{} SELECT * FROM UNNEST({arrays}){}", self.head.text(), self.then)
     }
 }
 
-/// Appends a placeholder whose number is raised.
+/// Appends a placeholder whose number is increased by an offset.
 fn push_renumbered(text: &mut String, digits: &str, offset: usize) {
     text.push('$');
-    // A number that is too long to parse stays as it is, and the engine refuses it.
+    // The engine refuses a number that is too long to parse.
     match digits.parse::<usize>() {
         Ok(number) => push_number(text, number + offset),
         Err(_) => text.push_str(digits),
@@ -345,9 +349,9 @@ fn push_number(text: &mut String, number: usize) {
 
 /// Translates a text for SQLite.
 ///
-/// `$1` becomes `?1`: SQLite takes `$1` for a name, so that binding by position would swap the values of `$2, $1`. Some
-/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM json_each(?1))`. What stands in a comment
-/// `/*sqlite …*/` is for SQLite alone. Row locks are dropped: SQLite has none and needs none, since it has one writer.
+/// `$1` becomes `?1`: `$1` is a name in SQLite, so that binding by position would swap the values of `$2, $1`. Some
+/// functions get another name, and `= ANY($1)` becomes `IN (SELECT value FROM json_each(?1))`. The content of a comment
+/// `/*sqlite …*/` is for SQLite only. Row locks are dropped: SQLite has none and needs none, since it has one writer.
 pub(crate) fn sqlite_text(canonical: &str) -> String {
     let mut out = String::with_capacity(canonical.len());
     scan(canonical, |piece| match piece {
@@ -379,7 +383,7 @@ enum SqlPiece<'a> {
     Lock(&'a str),
     /// The digits of ` = ANY($1)`
     Any(&'a str),
-    /// What stands between [`SQLITE`] and [`COMMENT_END`].
+    /// The text between [`SQLITE`] and [`COMMENT_END`].
     Sqlite(&'a str),
 }
 
@@ -390,21 +394,21 @@ const COMMENT_END: &str = "*/";
 /// Functions that have another name on SQLite: both names, with the bracket.
 const FUNCTIONS: [(&str, &str); 2] = [("strpos(", "instr("), ("json_build_array(", "json_array(")];
 
-/// Row locks; one that begins like another stands before it. `UPDATE` is for a row that may be deleted, `NO KEY UPDATE` for
-/// one that is only changed, so that others may refer to it meanwhile, `SHARE` for one that must not change.
+/// Row locks. A lock stands before its prefixes. `UPDATE` is for a row that may be deleted. `NO KEY UPDATE` is for a
+/// row that is only changed, so that other rows may refer to it meanwhile. `SHARE` is for a row that must not change.
 const LOCKS: [&str; 4] = [" FOR UPDATE SKIP LOCKED", " FOR UPDATE", " FOR NO KEY UPDATE", " FOR SHARE"];
 
-/// The length of the row lock with which a text begins; 0 if there is none.
+/// Returns the length of the row lock at the beginning of a text, or 0 without one.
 fn lock(text: &[u8]) -> usize {
     let begins =
         |lock: &&&str| text.starts_with(lock.as_bytes()) && !text.get(lock.len()).is_some_and(|&byte| is_word(byte));
     LOCKS.iter().find(begins).map_or(0, |lock| lock.len())
 }
 
-/// What stands before the placeholder of [`Sql::push_any`].
+/// The text before the placeholder of [`Sql::push_any`].
 const ANY: &str = " = ANY(";
 
-/// The length of the ` = ANY($1)` with which a text begins; 0 if it is none.
+/// Returns the length of the ` = ANY($1)` at the beginning of a text, or 0 without one.
 fn any_clause_len(text: &[u8]) -> usize {
     let Some(placeholder) = text.strip_prefix(ANY.as_bytes()) else { return 0 };
     let digits = placeholder.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
@@ -412,12 +416,12 @@ fn any_clause_len(text: &[u8]) -> usize {
     if is_any { ANY.len() + 1 + digits + 1 } else { 0 }
 }
 
-/// The function with whose name a text begins.
+/// Returns the function whose name is at the beginning of a text.
 fn function(text: &[u8]) -> Option<&'static (&'static str, &'static str)> {
     FUNCTIONS.iter().find(|(name, _)| text.starts_with(name.as_bytes()))
 }
 
-/// Splits a text into pieces in one pass. Strings, quoted names and comments are left alone.
+/// Splits a text into pieces in one pass. Strings, quoted names and comments are not split.
 fn scan<'a>(text: &'a str, mut piece: impl FnMut(SqlPiece<'a>)) {
     let bytes = text.as_bytes();
     let (mut done, mut at) = (0, 0);

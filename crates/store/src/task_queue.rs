@@ -1,8 +1,9 @@
 //! A fair queue of tasks for a number of threads, shared by all databases.
 //!
-//! Databases take turns, so that one with many tasks delays only its own. One rule bounds what a database may have, both of
-//! the threads and of the places in the queue: *one more only while more are free than it has*. A single busy database
-//! gets half of them, a second one beside it a quarter of all, and so on, so that something is always left for the next.
+//! Databases take turns, so that one with many tasks delays only its own tasks. One rule limits the threads and the
+//! queue places of a database: *one more only while more are free than it has*. A single busy database gets half of
+//! them, a second one beside it a quarter of all, and each further one half of the remainder. So the next database
+//! always finds a free place.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,28 +13,28 @@ use foldhash::fast::RandomState;
 use crate::error::StoreError;
 use crate::slot::Slot;
 
-/// How many tasks of all databases may wait.
+/// The maximum number of waiting tasks of all databases.
 const MAX_WAITING: usize = 4096;
-/// How many waiting databases are searched for one that a thread prefers to the next.
+/// The maximum number of waiting databases that are searched for the one that a thread prefers.
 const MAX_SEARCHED: usize = 64;
 
-/// The waiting tasks, and how many threads each database has.
+/// The waiting tasks, and the number of threads of each database.
 pub(crate) struct TaskQueue<T> {
     threads: usize,
-    /// How many of the threads are at work.
+    /// The number of busy threads.
     busy: usize,
-    /// How many tasks of all databases wait.
+    /// The number of waiting tasks of all databases.
     waiting: usize,
     /// The ids of the databases that have waiting tasks, each once, the next first.
     order: VecDeque<u64>,
-    /// By the id of the slot. Entries stay for good, as slots do.
+    /// By the id of the slot. Entries are never removed; neither are slots.
     queues: HashMap<u64, DatabaseQueue<T>, RandomState>,
 }
 
 struct DatabaseQueue<T> {
     slot: Arc<Slot>,
     waiting: VecDeque<T>,
-    /// How many threads are at work for it.
+    /// The number of threads that work for it.
     busy: usize,
 }
 
@@ -45,7 +46,7 @@ impl<T> TaskQueue<T> {
     /// Appends a task to the tasks of its database.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] if too many wait already.
+    /// [`StoreError::Busy`] if the database has its share of the queue already.
     pub fn push(&mut self, slot: &Arc<Slot>, task: T) -> Result<(), StoreError> {
         let free = MAX_WAITING - self.waiting;
         let queue = self.queue_of(slot);
@@ -61,14 +62,15 @@ impl<T> TaskQueue<T> {
         Ok(())
     }
 
-    /// The database whose turn it is, and its first task. `None` if none may get a thread.
+    /// Returns the database whose turn it is, and its first task. `None` if every waiting database must wait for a
+    /// thread.
     pub fn first_task(&self) -> Option<(&Arc<Slot>, &T)> {
         let queue = &self.queues[&self.order[self.position(|_| true)?]];
         Some((&queue.slot, queue.waiting.front()?))
     }
 
-    /// Takes the next task and counts a thread for its database: the one whose turn it is, or the preferred one if it is
-    /// near the front.
+    /// Removes the next task and counts a thread for its database. This is the database whose turn it is, or the
+    /// preferred one if it is near the front.
     pub fn take_task(&mut self, preferred: Option<u64>) -> Option<(Arc<Slot>, T)> {
         let place = match preferred.and_then(|id| self.position(|at| at == id)) {
             Some(place) => place,
@@ -87,12 +89,13 @@ impl<T> TaskQueue<T> {
         Some((slot, task))
     }
 
-    /// Whether a database may have one more thread.
+    /// Returns whether a database may have one more thread.
     pub fn may_have_more(&self, slot: &Slot) -> bool {
         self.queues.get(&slot.id).map_or(0, |queue| queue.busy) < self.threads - self.busy
     }
 
-    /// Counts a thread for a database whose task did not have to wait; `false` if it may not have one.
+    /// Counts a thread for a database whose task did not have to wait. Returns `false` if the database may not have
+    /// one.
     pub fn start(&mut self, slot: &Arc<Slot>) -> bool {
         let may = self.may_have_more(slot);
         if may {
@@ -102,7 +105,7 @@ impl<T> TaskQueue<T> {
         may
     }
 
-    /// Gives back a thread of a database.
+    /// Returns a thread of a database to the free ones.
     pub fn release_thread(&mut self, slot: &Slot) {
         self.busy -= 1;
         if let Some(queue) = self.queues.get_mut(&slot.id) {
@@ -114,14 +117,14 @@ impl<T> TaskQueue<T> {
         self.waiting == 0
     }
 
-    /// The position in the order of the first wanted database that may have a thread.
+    /// Returns the position in the order of the first wanted database that may have a thread.
     fn position(&self, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let free = self.threads - self.busy;
         if free == 0 {
             return None;
         }
         let may = |id: &u64| is_wanted(*id) && self.queues.get(id).is_some_and(|queue| queue.busy < free);
-        // A database that must wait has at least one thread, so there are not many of those to pass over.
+        // A database that must wait has at least one thread, so few of those are passed over.
         self.order.iter().take(self.threads + MAX_SEARCHED).position(may)
     }
 
@@ -165,7 +168,7 @@ mod tests {
         }
         assert_eq!([&a, &b, &c, &d].map(|slot| tasks.queues[&slot.id].busy), [4, 2, 1, 1]);
         assert_eq!((tasks.busy, tasks.take_task(None).is_none(), tasks.start(&a)), (8, true, false));
-        // A thread that is given back goes to the next database that has few.
+        // A released thread goes to the next database that has few.
         tasks.release_thread(&a);
         tasks.release_thread(&a);
         assert_eq!(tasks.take_task(None).map(|(slot, _)| slot.id), Some(c.id));

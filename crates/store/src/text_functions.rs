@@ -1,5 +1,6 @@
-//! Functions of texts that statements may call on both engines: `nfc(text)`, `without_marks(text)` and `natural_key(text)`. Each
-//! gives NULL of NULL. SQLite calls those of [`resource::fold`]; the schemas of PostgreSQL have functions that give the same.
+//! Functions of texts that statements may call on both engines: `nfc(text)`, `without_marks(text)` and
+//! `natural_key(text)`. Each returns NULL for NULL. SQLite calls the functions of [`resource::fold`]; the schemas of
+//! PostgreSQL contain equivalent functions.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -16,8 +17,8 @@ pub(crate) type TextFunction = fn(&str) -> Cow<'_, str>;
 pub(crate) const ALL: [(&str, TextFunction); 3] =
     [("nfc", nfc), ("without_marks", without_marks), ("natural_key", natural_key)];
 
-/// The functions in the dialect of PostgreSQL. A text of ASCII characters, and any in a database of another encoding than UTF-8,
-/// has as many bytes as characters and needs no normalization.
+/// The functions in the dialect of PostgreSQL. A text with an equal number of bytes and characters needs no
+/// normalization. This applies to ASCII texts, and to any text in a database of another encoding than UTF-8.
 const OF_POSTGRESQL: &str = "
     CREATE OR REPLACE FUNCTION nfc(t TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
         SELECT CASE WHEN octet_length(t) = length(t) THEN t ELSE normalize(t, NFC) END
@@ -40,7 +41,7 @@ const OF_POSTGRESQL: &str = "
     $$;";
 
 impl Conn {
-    /// Makes the functions of texts in the schema of a build. Every connection to SQLite has them.
+    /// Creates the functions of texts in the schema of a build. Every connection to SQLite has them.
     pub fn create_text_functions(&mut self) -> Result<(), StoreError> {
         let ConnectionKind::Postgres(connection) = &mut self.connection else { return Ok(()) };
         let mut ranges = String::new();

@@ -1,7 +1,7 @@
 //! The words of records, and the search for them.
 //!
-//! Texts are split into words here, and not by the engines, so that both find the same. Case folding is the caller's: all
-//! texts that come here are folded already. Words are compared without marks. Scripts without blanks between words are indexed
+//! This module splits texts into words, not the engines, so that both find the same records. Callers fold the case of
+//! all texts before they pass them. Words are compared without marks. Scripts without blanks between words are indexed
 //! by pairs of characters.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,22 +12,23 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::sql::{Argument, BorrowedArgument, Sql};
 
-/// How many characters of a word count. PostgreSQL holds words of 2,046 bytes.
+/// The number of characters to which words are cut. PostgreSQL stores words of up to 2,046 bytes.
 const MAX_CHARACTERS: usize = 64;
-/// How many different words of a record are kept.
+/// The maximum number of different words of a record.
 const MAX_WORDS: usize = 20_000;
-/// How many bytes they may have together. A `tsvector` holds 1 MiB.
+/// The maximum size of the words of a record in bytes. A `tsvector` stores up to 1 MiB.
 const MAX_BYTES: usize = 1_000_000;
-/// Up to so many words that begin alike are named in a query of FTS5.
+/// The maximum number of words with the same beginning that a query of FTS5 names.
 const MAX_NAMED_WORDS: usize = 16;
-/// From how many bytes on words are sent to the database, so that those of many records do not fill the memory.
+/// The number of bytes from which on words are sent to the database, so that the words of many records do not fill the
+/// memory.
 const MAX_BYTES_AT_ONCE: usize = 4_000_000;
 
-/// Calls `word` for each word of a folded text, without marks: what stands between characters that are neither letters nor
-/// digits, cut to 64 characters. A run of a script without blanks gives its pairs of characters and its last character.
+/// Calls `word` for each word of a folded text, without marks. A word is a run of letters and digits, cut to 64
+/// characters. A run in a script without blanks yields its pairs of characters and its last character.
 pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
     if folded.is_ascii() {
-        // A byte is a character, none has marks, and no script is without blanks.
+        // In an ASCII text a byte is a character without marks, and words are separated.
         let runs = folded.split(|c: char| !c.is_ascii_alphanumeric()).filter(|run| !run.is_empty());
         return runs.for_each(|run| word(&run[..run.len().min(MAX_CHARACTERS)]));
     }
@@ -50,12 +51,12 @@ pub fn each_word(folded: &str, mut word: impl FnMut(&str)) {
 pub struct SearchWord {
     /// The word.
     pub word: String,
-    /// Whether words that begin with it match, too.
+    /// Is true if words that begin with it match, too.
     pub is_beginning: bool,
 }
 
-/// The different words that a search for a folded text looks for. The last word may be the beginning of one, and so is a
-/// single character of a script without blanks.
+/// Returns the different words that a search for a folded text looks for. The last word may be the beginning of a word,
+/// and so is a single character of a script without blanks.
 ///
 /// ```
 /// # use store::search_words;
@@ -79,8 +80,8 @@ pub fn search_words(folded: &str) -> Vec<SearchWord> {
     all.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The runs of letters and digits of a text, cut to 64 characters, and whether they are of a script without blanks between
-/// words. Such a run is not cut.
+/// Returns the runs of letters and digits of a text, each with the flag that its script has no blanks between words.
+/// Such a run is not cut; other runs are cut to 64 characters.
 fn word_runs(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let between = text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty());
     between.flat_map(|run| {
@@ -106,7 +107,8 @@ fn first_character(run: &str) -> &str {
     &run[..run.chars().next().map_or(0, char::len_utf8)]
 }
 
-/// Whether a character is of the Thai, Lao, Khmer, Chinese or Japanese script, which have no blanks between words.
+/// Returns whether a character belongs to the Thai, Lao, Khmer, Chinese or Japanese script, which have no blanks
+/// between words.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0e00..=0x0eff | 0x1780..=0x17ff | 0x19e0..=0x19ff
@@ -115,10 +117,10 @@ fn is_unspaced(c: char) -> bool {
         | 0x1aff0..=0x1b16f | 0x20000..=0x3347f)
 }
 
-/// The different words of one record, at most 20,000 with 1,000,000 bytes; those that come later are left out.
+/// The different words of one record, at most 20,000 with 1,000,000 bytes. Words beyond these limits are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// In their order, each once.
+    /// Sorted, without duplicates.
     words: Vec<Box<str>>,
     bytes: usize,
 }
@@ -126,7 +128,7 @@ pub struct Words {
 impl Words {
     /// Adds the words of a folded text.
     pub fn add(&mut self, folded: &str) {
-        // Few texts come near the bounds. For the others the words are sorted once.
+        // Few texts come near the limits. For other texts a single sort is faster than a set.
         if self.words.len() + folded.len() <= MAX_WORDS && self.bytes + folded.len() <= MAX_BYTES / 8 {
             each_word(folded, |word| self.words.push(word.into()));
             self.words.sort_unstable();
@@ -151,15 +153,16 @@ impl Words {
     }
 }
 
-/// The word index of a table of [`Conn::create_table`]. It knows the rows by `n`, and is not changed with them: whoever
-/// writes or deletes a row sets or deletes its words. Names are checked as by [`Sql::name`], which panics.
+/// The word index of a table of [`Conn::create_table`]. It refers to rows by `n`. Writes to the table do not update it:
+/// code that writes or deletes a row also sets or deletes its words. Names are checked as by [`Sql::name`], which
+/// panics.
 impl Conn {
-    /// Makes the word index of a table, `{table}_words`.
+    /// Creates the word index of a table, `{table}_words`.
     pub fn create_word_index(&mut self, table: &str) -> Result<(), StoreError> {
         let index = index_of(table);
         let mut sql = Sql::new("");
         if self.is_embedded() {
-            // This tokenizer splits at ASCII characters alone, and words hold none at which it does.
+            // This tokenizer splits at certain ASCII characters only, and words do not contain those.
             sql.push("CREATE VIRTUAL TABLE ")
                 .name(&index)
                 .push(" USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii')")
@@ -183,9 +186,9 @@ impl Conn {
         self.drop_table(&index_of(table))
     }
 
-    /// Sets the words of rows, whether they had some before or not. Of several for the same row the last count.
+    /// Sets the words of rows, and replaces existing ones. If a row occurs several times, its last words count.
     pub fn set_words(&mut self, table: &str, rows: &[(i64, Words)]) -> Result<(), StoreError> {
-        // In the order of the rows, so that two who do this at once do not deadlock.
+        // Two transactions that do this at once do not deadlock, because the rows are sorted.
         let rows: BTreeMap<i64, &Words> = rows.iter().map(|(n, words)| (*n, words)).collect();
         let (mut part, mut bytes) = (Vec::new(), 0);
         for (n, words) in rows {
@@ -199,7 +202,7 @@ impl Conn {
         self.set_texts(table, &part)
     }
 
-    /// Sets the words of rows, which stand in texts with spaces between them.
+    /// Sets the words of rows, which are texts with spaces between the words.
     fn set_texts(&mut self, table: &str, rows: &[(i64, String)]) -> Result<(), StoreError> {
         let mut sql = Sql::new("");
         if self.is_embedded() {
@@ -207,7 +210,7 @@ impl Conn {
             let rows = rows.iter().map(|(n, text)| [BorrowedArgument::Int(*n), BorrowedArgument::Text(text)]);
             return self.exec_each(sql, rows, |_| ());
         }
-        // An array takes a fifth of the time of a cast to TSVECTOR.
+        // An array needs a fifth of the time of a cast to TSVECTOR.
         sql.push("INSERT INTO ").name(&index_of(table)).push(
             " (n, words) SELECT n, array_to_tsvector(string_to_array(line, ' ')) \
              FROM UNNEST(CAST($1 AS BIGINT[]), string_to_array($2, chr(10))) AS line (n, line) \
@@ -225,10 +228,10 @@ impl Conn {
         self.exec(&sql).map(|_| ())
     }
 
-    /// The condition that a row has all words of a folded text, and one that begins like the last; it follows the row's `n`:
-    /// ` IN (SELECT …)`. `None` if the text has no words, so that there is nothing to search for. `further` may append
-    /// conditions on the column that it gets, which holds the `n` of a row. With `newest` only so many rows are found, those
-    /// with the largest `n`.
+    /// Returns the condition that a row has all words of a folded text, and a word that begins with the last one. It
+    /// follows the row's `n`: ` IN (SELECT …)`. `None` if the text has no words, so that nothing can be searched for.
+    /// `further` may append conditions on the column that it receives, which contains the `n` of a row. `newest` limits
+    /// the number of rows to those with the largest `n`.
     ///
     /// ```ignore
     /// if let Some(found) = conn.search("r12", &fold(text), None, |_, _| {})? {
@@ -255,8 +258,8 @@ impl Conn {
             }
             let query = parts.join(" AND ");
             sql.push("rowid FROM ").name(&index).push(" WHERE ").name(&index).push(" MATCH ").bind(query);
-            // With the sign a list of numbers is compared with what was found. Else FTS5 would search anew for each of them, which
-            // takes a minute for a thousand numbers and a word that many rows have.
+            // The sign makes SQLite compare a list of numbers with the rows found. Otherwise FTS5 would repeat its
+            // search for each number: a minute for a thousand numbers and a frequent word.
             further(&mut sql, "+rowid");
         } else {
             let part =
@@ -273,8 +276,8 @@ impl Conn {
         Ok(Some(sql))
     }
 
-    /// The part of a query of FTS5 for words that begin so. A beginning takes several times as long as the words themselves,
-    /// so where they are few they are named.
+    /// Returns the part of a query of FTS5 for words with this beginning. FTS5 needs several times as long for a
+    /// beginning as for the words themselves, so few words are named.
     fn beginning_with(&mut self, table: &str, beginning: &str) -> Result<String, StoreError> {
         let mut sql = Sql::new("SELECT v.term FROM ");
         sql.name(&terms_of(table)).push(" v WHERE v.term >= $1 AND v.term < $2 LIMIT 1");
@@ -282,7 +285,7 @@ impl Conn {
         let mut last = beginning.to_owned();
         let end = format!("{beginning}\u{10ffff}");
         while named.len() <= MAX_NAMED_WORDS {
-            // The least that comes behind a word.
+            // The smallest text after all words equal to `last`.
             let next = sql.clone().arg(format!("{last}\u{1}")).arg(end.clone());
             match self.query_optional(&next, |row| Ok(row.text(0)?.to_owned()))? {
                 Some(word) => last = word,
@@ -294,7 +297,7 @@ impl Conn {
     }
 }
 
-/// The words of a word index, on SQLite.
+/// The name of the table of all words of a word index, on SQLite.
 fn terms_of(table: &str) -> String {
     format!("{table}_terms")
 }

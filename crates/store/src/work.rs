@@ -1,4 +1,4 @@
-//! Scripts with their types erased, so that queues can hold them.
+//! Scripts without their types, so that one queue can store all of them.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use crate::conn::Conn;
 use crate::error::StoreError;
 
-/// The time limit of scripts that have none: longer than any of them runs.
+/// The time limit of scripts without a limit: longer than any of them runs.
 pub(crate) const NO_TIME_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// How a script is to be run.
+/// The mode in which a script runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScriptMode {
     Read,
@@ -25,35 +25,35 @@ pub(crate) enum ScriptMode {
     Outside,
 }
 
-/// The outcome of a script, a `Result<T, E>` whose types its caller knows. Everything but the script itself is compiled once,
-/// not for each type.
+/// The outcome of a script, a `Result<T, E>` with types that only its caller has. All code except the script is
+/// compiled once, not for each type.
 type Erased = Box<dyn Any + Send>;
 
 /// Runs a script once. Returns its outcome, and whether that is `Ok`.
 type Attempt = dyn FnMut(&mut Conn) -> (Erased, bool) + Send;
 
 /// A script with a place for its outcome. It can be run again, because a deadlock, or another script in the same group
-/// commit, may undo it through no fault of its own.
+/// commit, may undo it although it is correct.
 pub(crate) struct ScriptWork {
     attempt: Box<Attempt>,
-    /// Makes an outcome of an error.
+    /// Converts an error into an outcome.
     refuse: fn(StoreError) -> Erased,
     outcome: Option<Erased>,
     reply: oneshot::Sender<Erased>,
     turn: ScriptTurn,
 }
 
-/// Whether a script that waits is begun or given up. The first of the two decides.
+/// The decision whether a waiting script is begun or given up. The first call decides.
 #[derive(Clone, Default)]
 struct ScriptTurn(Arc<OnceLock<Option<Instant>>>);
 
 impl ScriptTurn {
-    /// Whether it may run.
+    /// Returns whether the script may run.
     fn begin(&self) -> bool {
         self.0.get_or_init(|| Some(Instant::now())).is_some()
     }
 
-    /// When it was begun; `None`: it was not, and never will be.
+    /// Returns the time at which the script was begun. `None` if it was not begun; then it never will be.
     fn give_up(&self) -> Option<Instant> {
         *self.0.get_or_init(|| None)
     }
@@ -70,8 +70,8 @@ impl<T: 'static, E: From<StoreError> + 'static> ScriptOutcome<T, E> {
     /// Waits for the outcome.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] if the script was not begun within `turn`: then it is never run. [`StoreError::Unavailable`] if it ran for
-    /// `patience` without an outcome; it may still come to its end.
+    /// - [`StoreError::Busy`] if the script was not begun within `turn`: then it never runs;
+    /// - [`StoreError::Unavailable`] if it ran for `patience` without an outcome; it may still complete.
     pub async fn wait_for(self, turn: Duration, patience: Duration) -> Result<T, E> {
         let outcome = wait(self.reply, self.turn, turn, patience).await?;
         match outcome.downcast::<Result<T, E>>() {
@@ -81,7 +81,7 @@ impl<T: 'static, E: From<StoreError> + 'static> ScriptOutcome<T, E> {
     }
 }
 
-/// Waits for an outcome, as [`ScriptOutcome::wait_for`] says.
+/// Waits for an outcome, as described at [`ScriptOutcome::wait_for`].
 fn wait(
     mut reply: oneshot::Receiver<Erased>,
     turn: ScriptTurn,
@@ -120,19 +120,19 @@ where
 }
 
 impl ScriptWork {
-    /// Takes the turn to run; `false` if the caller has given the script up, so that it must not run any more.
+    /// Claims the turn to run. Returns `false` if the caller has given up the script, so that it must not run any more.
     pub fn begin(&self) -> bool {
         self.turn.begin()
     }
 
-    /// Runs the script and keeps its outcome. `true` if that is `Ok`, so that the work is to be committed.
+    /// Runs the script and stores its outcome. Returns `true` if that is `Ok`, so that the work is to be committed.
     pub fn run(&mut self, conn: &mut Conn) -> bool {
         let (outcome, is_ok) = (self.attempt)(conn);
         self.outcome = Some(outcome);
         is_ok
     }
 
-    /// Whether the caller still waits for the outcome.
+    /// Returns whether the caller still waits for the outcome.
     pub fn is_wanted(&self) -> bool {
         !self.reply.is_closed()
     }
@@ -145,14 +145,14 @@ impl ScriptWork {
     /// Sends the outcome to the caller, if it still waits.
     pub fn answer(self) {
         if let Some(outcome) = self.outcome {
-            // If the caller has gone, its work is done all the same.
+            // The work of a caller that disconnected is done nevertheless.
             drop(self.reply.send(outcome));
         }
     }
 }
 
-/// Runs a script once. A panic becomes an error, so that it ends no thread, and so does an `Ok` after a refused statement
-/// (see [`Conn`]).
+/// Runs a script once. A panic becomes an error, so that it does not end the thread. An `Ok` after a refused statement
+/// becomes an error, too (see [`Conn`]).
 pub(crate) fn attempt<T, E: From<StoreError>>(
     script: &impl Fn(&mut Conn) -> Result<T, E>,
     conn: &mut Conn,
@@ -166,8 +166,8 @@ pub(crate) fn attempt<T, E: From<StoreError>>(
     }
 }
 
-/// Runs a script that says whether it succeeded. Returns the error of one that panicked, or that succeeded after a refused
-/// statement.
+/// Runs a script that returns whether it succeeded. Returns the error of a script that panicked, or that succeeded
+/// after a refused statement.
 fn guarded(conn: &mut Conn, script: &mut dyn FnMut(&mut Conn) -> bool) -> Option<StoreError> {
     let outcome = catch_unwind(AssertUnwindSafe(|| script(conn)));
     let failed = conn.finish();

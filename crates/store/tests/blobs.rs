@@ -1,4 +1,4 @@
-//! Stored files, in a directory and in a bucket of a real server that speaks the protocol of S3.
+//! Tests stored files, in a directory and in a bucket of a real server with the protocol of S3.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -30,7 +30,7 @@ fn bucket_blobs(s3: &S3Server, prefix: &str, directory: &Path) -> Blobs {
     Blobs::open(s3.environment(), Some(&url), prefix, directory.to_owned(), Clock::fixed(NOW)).unwrap()
 }
 
-/// Files in a directory and in a bucket, with what keeps them.
+/// Files in a directory and in a bucket, with the directory and the server.
 fn both_stores() -> ([Blobs; 2], (TempDir, S3Server)) {
     let (data, s3) = (tempfile::tempdir().unwrap(), S3Server::start());
     let blobs = [directory_blobs(&data.path().join("files")).0, bucket_blobs(&s3, "", &data.path().join("spool"))];
@@ -50,7 +50,7 @@ async fn write_blob(blobs: &Blobs, key: &BlobKey, content: &[u8]) -> Result<(), 
     file.finish(key).await
 }
 
-/// The size of a file, and its bytes of a range.
+/// Returns the size of a file, and its bytes of a range.
 async fn get(blobs: &Blobs, key: &BlobKey, range: Option<Range<u64>>) -> Result<(u64, Vec<u8>), BlobError> {
     let (size, length, content) = match blobs.read(key, range).await? {
         BlobContent::File { file, size, length } => {
@@ -88,7 +88,7 @@ async fn a_file_comes_back_whole_in_ranges_and_as_a_local_one() {
         assert_eq!(blobs.check_free(&key).await, Ok(()));
         write_blob(&blobs, &key, &content).await.unwrap();
         assert!(get(&blobs, &key, None).await.unwrap() == (size, content.clone()));
-        // Of the first byte alone the server of the tests sends all.
+        // The server of the tests answers a range of the first byte with all bytes.
         let first = if blobs.is_on_s3() { 0..2 } else { 0..1 };
         for range in [first, 1..2, 0..size, 1_000_000..1_500_000, size - 1..size, size - 5..size + 5, 3..3] {
             let there = range.start as usize..range.end.min(size) as usize;
@@ -135,7 +135,7 @@ async fn a_group_is_listed_with_the_ages_of_its_files() {
         }
         write_blob(&blobs, &BlobKey::new("acme-too", "another"), b"x").await.unwrap();
         let before = Clock::system().now();
-        // More than a bucket answers at once would take too long.
+        // More files than one answer of a bucket contains would be too slow.
         let count = if blobs.is_on_s3() { 20 } else { 2100 };
         let mut expected: Vec<String> = (0..count).map(|n| format!("file-{n}")).collect();
         for name in &expected {
@@ -149,7 +149,7 @@ async fn a_group_is_listed_with_the_ages_of_its_files() {
         }
         let found = list_group(&blobs, "acme").await;
         assert_eq!(found.iter().map(|file| &*file.name).collect::<Vec<_>>(), expected);
-        // A bucket tells seconds only.
+        // A bucket stores whole seconds only.
         let (from, until) = (before - 2_000_000, Clock::system().now() + 2_000_000);
         assert!(found.iter().all(|file| (from..until).contains(&file.stored_at)), "{from} {:?}", found[0]);
         blobs.remove_group("acme").await.unwrap();
@@ -157,7 +157,7 @@ async fn a_group_is_listed_with_the_ages_of_its_files() {
     }
 }
 
-/// The files of a group by their names.
+/// Returns the files of a group, sorted by name.
 async fn list_group(blobs: &Blobs, group: &str) -> Vec<BlobListing> {
     let mut found: Vec<BlobListing> = blobs.list(group).try_collect().await.unwrap();
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -258,7 +258,7 @@ async fn a_removed_group_stays_away_for_an_hour() {
     assert_eq!(write_blob(&blobs, &key("early"), b"x").await, Err(BlobError::Missing));
     assert_eq!(blobs.check_free(&key("early")).await, Err(BlobError::Missing));
     blobs.make_group("acme").await.unwrap();
-    // One file is being written.
+    // A file is being written during the removal.
     let mut racing = blobs.begin().await.unwrap();
     racing.write(b"12345").await.unwrap();
     blobs.remove_group("acme").await.unwrap();
@@ -276,7 +276,7 @@ async fn a_removed_group_stays_away_for_an_hour() {
     eventually(async || blobs.make_group("acme").await).await;
 }
 
-/// Sets the age of a file, which is made if it is missing.
+/// Sets the age of a file. Creates the file if it is missing.
 fn age(path: &Path, minutes: u64) {
     let file = fs::File::options().create(true).append(true).open(path).unwrap();
     let age = Duration::from_micros(NOW as u64) - Duration::from_secs(60 * minutes);
@@ -303,7 +303,7 @@ async fn what_a_killed_process_left_is_removed_when_it_is_old() {
     assert_eq!(names(&arriving), ["young"]);
     assert!(names(&deleted).is_empty() && !data.path().join("removed").exists());
 
-    // The same while a process runs, when a file is written an hour later.
+    // A running process removes them, too, when a file is written an hour later.
     leave();
     clock.advance(HOUR);
     write_blob(&blobs, &key("another"), b"x").await.unwrap();
@@ -379,7 +379,7 @@ async fn a_bucket_that_refuses_or_does_not_answer_is_unavailable() {
     assert!(matches!(&refused, Err(BlobError::Unavailable(cause)) if cause.lines().count() == 1), "{refused:?}");
 }
 
-/// A bucket that has no file yet and gives these answers to uploads, in order. Returns the bodies of the uploads.
+/// Simulates an empty bucket that answers uploads with these answers, in order. Returns the bodies of the uploads.
 async fn answering(listener: TcpListener, answers: &[&str]) -> Vec<Vec<u8>> {
     let (mut bodies, mut answers) = (Vec::new(), answers.iter());
     loop {
@@ -439,7 +439,7 @@ async fn an_upload_is_retried_whole_after_transient_failures_only() {
     }
 }
 
-/// Where the test of a full disk finds its disk, when it runs again in the mount namespace of the disk.
+/// The variable with the directory of the small disk, for the run of the test in the disk's mount namespace.
 const SMALL_DISK: &str = "CHANCERY_TEST_SMALL_DISK";
 
 #[tokio::test]

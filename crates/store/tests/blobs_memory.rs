@@ -1,4 +1,4 @@
-//! A large file in a bucket, in a process of its own, whose memory is measured.
+//! Tests a large file in a bucket, in a process of its own, whose memory is measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -10,10 +10,10 @@ use web::clock::Clock;
 
 const LENGTH: usize = 50 * 1024 * 1024;
 const PIECE: usize = 64 * 1024;
-/// A few pieces on their way, far from the whole; measured are 13 to 18 MiB.
+/// A few pieces in transit, far below the whole file. The measured growth is 13 to 18 MiB.
 const MAX_GROWTH: usize = 24 * 1024 * 1024;
 
-/// The most memory that the process has ever had, in bytes.
+/// Returns the maximum memory of the process so far, in bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -26,7 +26,7 @@ async fn a_large_file_is_put_and_got_in_little_memory() {
     let url = s3.url("");
     let open = || Blobs::open(s3.environment(), Some(&url), "", data.path().to_owned(), Clock::system()).unwrap();
     let (blobs, key) = (open(), BlobKey::new("acme", "large"));
-    // What the first call of all needs once (certificates of the system, …).
+    // The first call allocates memory that all later ones share (certificates of the system, …).
     blobs.remove(&key).await.unwrap();
     let before = peak();
     let mut file = blobs.begin().await.unwrap();

@@ -1,4 +1,5 @@
-//! What the store promises on both engines. PostgreSQL is tested where CHANCERY_TEST_DATABASE_URL names a server.
+//! Tests the guarantees of the store on both engines. PostgreSQL requires a server, named by
+//! CHANCERY_TEST_DATABASE_URL.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -66,7 +67,7 @@ async fn a_process_is_not_alone_beside_others(fixture: &mut Fixture) {
     let alone = Options { alone: true, ..Options::default() };
     let refused = Store::open(fixture.engine.clone(), common::MIGRATIONS, alone).await.map(drop);
     assert_eq!(refused, Err(StoreError::InUse));
-    // Others may open the databases as before.
+    // Other processes may still open the databases.
     let options = Options { postgres_connections: 2, ..Options::default() };
     let second = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
     second.ready().await.unwrap();
@@ -141,7 +142,7 @@ async fn values_are_read_as_written(fixture: &mut Fixture) {
     });
     assert_eq!(found.await, Ok::<_, StoreError>(("Zoë 'x' $1".to_owned(), false, vec![0, 255], true)));
 
-    // What the engines compute with integers is read as integers.
+    // The engines' results of computations with integers are read as integers.
     let numbers = database.read(|conn| {
         let sql = "SELECT COUNT(*), SUM(active), MAX(id), CAST(SUM(id) AS BIGINT), 7, -40000 * SUM(id), SUM(active) * 100000000 \
                    FROM users WHERE id > $1 LIMIT $2";
@@ -167,7 +168,7 @@ async fn values_are_read_as_written(fixture: &mut Fixture) {
     assert_eq!(arg, Argument::Text("x".to_owned()));
 }
 
-/// On SQLite a NULL has no type; on PostgreSQL it has.
+/// Returns whether the engine ignores the type of a NULL: SQLite does, PostgreSQL does not.
 fn fixture_is_lenient(row: &store::Row<'_>) -> bool {
     row.opt_blob(1).is_ok()
 }
@@ -253,7 +254,7 @@ async fn a_failed_statement_fails_its_transaction(fixture: &mut Fixture) {
     });
     assert_eq!(swallowed.await, Err(StoreError::Unique("users_name".to_owned())));
     assert_eq!(count(&database).await, 0);
-    // An error that is not the engine's does not fail the transaction.
+    // An error that does not come from the engine does not fail the transaction.
     let fine = database.write(|conn| {
         assert!(matches!(
             conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.text(0).map(drop)),
@@ -289,7 +290,7 @@ async fn sixty_writers_lose_nothing(fixture: &mut Fixture) {
                 for turn in 0..5 {
                     let name = format!("user {at} {turn}");
                     let id = database.write(move |conn| insert(conn, &name)).await.unwrap();
-                    // A committed row is visible to everybody.
+                    // A committed row is visible to all readers.
                     let sql = Sql::new("SELECT name FROM users WHERE id = $1").arg(id);
                     let name = database
                         .read_short(move |conn| conn.query_one(&sql, |row| row.text(0).map(str::to_owned)))
@@ -308,7 +309,7 @@ async fn sixty_writers_lose_nothing(fixture: &mut Fixture) {
 async fn a_failing_script_leaves_the_others(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "taken")).await.unwrap();
-    // A slow one, so that the others form a group behind it.
+    // The slow script makes the others form a group behind it.
     let first = database.clone();
     let first = tokio::spawn(async move {
         first
@@ -459,7 +460,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
             common::MIGRATIONS.build[0],
             common::MIGRATIONS.build[1],
             store::Migration::sql("0003_more", "CREATE TABLE more (id {id}, note {text});\n").with_step(|conn| {
-                // A function that runs in the same transaction as the SQL.
+                // This function runs in the same transaction as the SQL.
                 let users = conn.query_one(&Sql::new("SELECT COUNT(*) FROM users"), |row| row.int(0))?;
                 conn.exec(&Sql::new("INSERT INTO more (note) VALUES ($1)").arg(format!("once, over {users} users")))?;
                 Ok(())
@@ -494,7 +495,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
     for store in stores {
         store.close().await;
     }
-    // An older program that has it open goes on; one that opens it now refuses.
+    // An older program with the database open continues; one that opens it now refuses.
     assert_eq!(count(&database).await, 1);
     let options = Options { postgres_connections: 2, ..Options::default() };
     let older = Store::open(fixture.engine.clone(), common::MIGRATIONS, options).await.unwrap();
@@ -506,7 +507,7 @@ async fn two_stores_migrate_at_once(fixture: &mut Fixture) {
 async fn slow_scripts_are_stopped(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let started = Instant::now();
-    // Others in the same group are not harmed.
+    // Other scripts in the same group succeed.
     let innocent: Vec<_> = (0..5)
         .map(|at| {
             let database = database.clone();
@@ -568,7 +569,7 @@ async fn outside_scripts_have_no_transaction_and_no_time_limit(fixture: &mut Fix
     let counted = database.run_outside_transaction(move |conn| conn.query_one(&slow, |row| row.int(0))).await;
     assert_eq!(counted, Ok::<_, StoreError>(5_000_000));
     assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
-    // A script that leaves a transaction open has no effect on others, and the next ones have their time limit again.
+    // A script that leaves a transaction open has no effect on others. The next scripts have their time limit again.
     let open = database.run_outside_transaction(|conn| {
         conn.exec(&Sql::new("BEGIN"))?;
         insert(conn, "Carol").map(drop)
@@ -641,7 +642,7 @@ async fn tables_made_at_run_time(fixture: &mut Fixture) {
     let select = move |conn: &mut Conn| conn.query_all(&all, |row| row.opt_text(0).map(|text| text.map(str::to_owned)));
     let insert = table("INSERT INTO ", " (id, f1) VALUES (1, 'one')");
     assert_eq!(database.write(move |conn| conn.exec(&insert)).await, Ok::<_, StoreError>(1));
-    // On every connection, before and after the table changes.
+    // The statement runs on every connection, before and after the table changes.
     for _ in 0..8 {
         assert_eq!(database.read_short(select.clone()).await, Ok::<_, StoreError>(vec![Some("one".to_owned())]));
         assert_eq!(database.read(select.clone()).await, Ok::<_, StoreError>(vec![Some("one".to_owned())]));
@@ -663,7 +664,7 @@ async fn tables_made_at_run_time(fixture: &mut Fixture) {
     }
 }
 
-/// Reads that go on until a gate is opened, and how many of them have ended.
+/// Reads that run until a gate is opened, and the number of ended ones.
 struct GatedReads {
     gate: Arc<AtomicBool>,
     ended: Arc<AtomicU32>,
@@ -692,7 +693,7 @@ impl GatedReads {
         });
         let held = GatedReads { gate: gate.clone(), ended: ended.clone(), reads: reads.collect() };
         eventually(async || begun.load(Ordering::SeqCst) > 0).await;
-        // The others have begun by then, as far as they get threads.
+        // All reads that get a thread have begun by then.
         tokio::time::sleep(Duration::from_millis(50)).await;
         held
     }
@@ -715,7 +716,7 @@ async fn a_database_leaves_threads_to_others(fixture: &mut Fixture) {
 
 async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
     let (greedy, honest) = (fixture.database().await, fixture.database().await);
-    // They have all the threads that one database gets.
+    // They occupy all threads that one database gets.
     let held = GatedReads::begin(&greedy, 2).await;
     let ran = Arc::new(AtomicBool::new(false));
     let has_run = ran.clone();
@@ -737,7 +738,7 @@ async fn what_waits_for_too_long_is_given_up(fixture: &mut Fixture) {
 async fn long_statements_are_not_kept(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
-    // The same long one twice with a short one in between: none depends on what was kept.
+    // The same long statement runs twice with a short one in between: none depends on the cache.
     for count in [5000, 3, 5000, 4999] {
         let found = database.read(move |conn| {
             let mut sql = Sql::new("SELECT name FROM users WHERE id IN (");
@@ -767,7 +768,7 @@ async fn state_tags(fixture: &mut Fixture) {
     let database = fixture.database().await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let tag = database.state_tag().await.unwrap().unwrap();
-    // Neither reads nor writes that are rolled back change the tag.
+    // Neither reads nor rolled-back writes change the tag.
     assert_eq!(count(&database).await, 1);
     let undone = |conn: &mut Conn| insert(conn, "Bob").and(Err::<(), _>(StoreError::NotFound));
     database.write(undone).await.unwrap_err();
@@ -788,7 +789,7 @@ async fn state_tags(fixture: &mut Fixture) {
         assert_eq!(database.state_tag().await.unwrap().unwrap(), tag);
         seen.push(tag);
     }
-    // What is no part of anything that is shown changes it neither here nor there.
+    // Writes outside visible data change the tag in neither process.
     let note = |n: i64| {
         move |conn: &mut Conn| conn.exec(&Sql::new("INSERT INTO builds (name) VALUES ($1)").arg(format!("unshown {n}")))
     };
@@ -799,9 +800,9 @@ async fn state_tags(fixture: &mut Fixture) {
         writer.write_unshown(note(n)).await.unwrap();
         changes += i32::from(database.state_tag().await.unwrap().unwrap() != before);
     }
-    // The server may have done something by itself.
+    // The server may have run background work.
     assert!(changes <= 2, "{changes} of 20");
-    // What is written beside it does.
+    // Concurrent visible writes change it.
     let before = database.state_tag().await.unwrap().unwrap();
     let unshown = tokio::spawn({
         let control = fixture.store.control();

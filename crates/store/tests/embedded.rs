@@ -1,4 +1,4 @@
-//! What is particular to the embedded engine: files, full disks, other processes.
+//! Tests the specifics of the embedded engine: files, full disks, other processes.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -48,7 +48,7 @@ async fn a_full_disk_loses_no_acknowledged_write() {
                 let wanted = name.clone();
                 let outcome = database.write(move |conn| {
                     runs.fetch_add(1, Ordering::Relaxed);
-                    // Every third is too large for the space that is left; the last ones do not fit at all.
+                    // Every third photo exceeds the remaining space; the last ones do not fit at all.
                     let photo = vec![1; if at % 3 == 1 { 400_000 } else { 3_000 }];
                     let sql = Sql::new("INSERT INTO users (name, photo) VALUES ($1, $2)").arg(&wanted).arg(photo);
                     conn.exec(&sql).map(|_| ())
@@ -68,9 +68,9 @@ async fn a_full_disk_loses_no_acknowledged_write() {
     occupied.await.unwrap().unwrap();
     assert_eq!(names(&database).await, acknowledged);
     assert!((5..40).contains(&acknowledged.len()), "{}", acknowledged.len());
-    // Some were rolled back with another of their group and run again.
+    // Some scripts were rolled back with another one of their group and run again.
     assert!(runs.load(Ordering::Relaxed) > 60);
-    // A script that ignores the error of a full disk fails all the same.
+    // A script that ignores the error of a full disk fails nevertheless.
     let swallowed = database.write(|conn| {
         let sql = Sql::new("INSERT INTO users (name, photo) VALUES ('large', $1)").arg(vec![1; 400_000]);
         assert_eq!(conn.exec(&sql), Err(StoreError::Full));
@@ -79,7 +79,7 @@ async fn a_full_disk_loses_no_acknowledged_write() {
     });
     assert_eq!(swallowed.await, Err(StoreError::Full));
     assert_eq!(names(&database).await, acknowledged);
-    // After a restart, too.
+    // The rows survive a restart.
     fixture.store.close().await;
     let store = Store::open(fixture.engine.clone(), MIGRATIONS, Options::default()).await.unwrap();
     let database = store.database(database.name());
@@ -153,7 +153,7 @@ async fn files_are_created_and_removed() {
     assert_eq!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Missing));
     assert_eq!(files(), BTreeSet::new());
 
-    // Files that an interrupted removal left are not part of a new database of the same name.
+    // Leftovers of an interrupted removal are not part of a new database of the same name.
     fixture.store.create(&name).await.unwrap();
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     let log = std::fs::read(builds.join(format!("{name}.db-wal"))).unwrap();
@@ -168,7 +168,7 @@ async fn files_are_created_and_removed() {
     fixture.store.drop_database(&name).await.unwrap();
     assert_eq!(files(), BTreeSet::new());
 
-    // After closing there is one file for each database, and no template.
+    // After closing, each database has one file, and the template is removed.
     let other = fixture.database().await;
     other.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&other).await, 1);
@@ -234,7 +234,7 @@ async fn backups_are_complete() {
     let unknown = fixture.name();
     assert_eq!(fixture.store.backup(Some(&unknown), nowhere).await, Err(StoreError::Missing));
 
-    // A backup that is put in place of a build is that build.
+    // A backup that replaces the file of a build is that build.
     let restored = fixture.name();
     std::fs::rename(&target, fixture.directory().join(format!("data/builds/{restored}.db"))).unwrap();
     let restored = fixture.store.database(&restored);
@@ -300,7 +300,7 @@ async fn one_database_does_not_delay_another() {
     fixture.end().await;
 }
 
-/// Two stores simulate two processes, which SQLite tells apart only by their connections.
+/// Two stores simulate two processes, which SQLite distinguishes only by their connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_write_to_one_file() {
     let mut fixture = Fixture::sqlite(Options::default()).await;

@@ -1,4 +1,4 @@
-//! Statements with many values, on both engines: lists of integers, bits, and many rows at once.
+//! Tests statements with many values, on both engines: lists of integers, bits, and many rows at once.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -17,7 +17,7 @@ on_both! {
     one_statement_for_many_rows,
 }
 
-/// `users`, found by a list of ids of any length.
+/// Finds `users` by a list of ids of any length.
 async fn one_of_many_integers(fixture: &mut Fixture) {
     let database = fixture.database().await;
     let ids = database
@@ -98,7 +98,7 @@ async fn rows_are_inserted_in_their_order(fixture: &mut Fixture) {
         });
         assert_eq!(inserted.await, Ok(count));
     }
-    // Without a column to return, and with a whole column of nulls or of mixed ones.
+    // These rows have no column to return. One column is all null, others are mixed.
     let found = database.write(|conn| {
         let mut rows = [row("Ada"), row("Bob")];
         rows[1][1] = BorrowedArgument::Text("bob@example.com");

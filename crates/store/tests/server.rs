@@ -1,5 +1,5 @@
-//! What is particular to PostgreSQL: deadlocks, lost connections, schemas that go away. Needs a server, named by
-//! CHANCERY_TEST_DATABASE_URL; without one these tests do nothing.
+//! Tests the specifics of PostgreSQL: deadlocks, lost connections, schemas that are removed. They need a server, named
+//! by CHANCERY_TEST_DATABASE_URL; without one these tests do nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -64,7 +64,7 @@ async fn a_write_on_a_dying_connection_is_not_repeated() {
     });
     assert!(matches!(killed.await, Err(StoreError::Unavailable(_))));
     assert_eq!(runs.load(Ordering::Relaxed), 1);
-    // A read is repeated, but not for ever.
+    // A read is repeated, but only a few times.
     let seen = runs.clone();
     let killed = database.read(move |conn| {
         if seen.fetch_add(1, Ordering::Relaxed) < 2 {
@@ -183,7 +183,7 @@ async fn short_reads_on_one_connection_get_their_own_answers() {
             read.await.unwrap();
         }
     }
-    // Once to learn the statement, and once with its rows.
+    // The script runs once to record the statement, and once with its rows.
     assert!(runs.load(Ordering::Relaxed) > 900, "{runs:?}");
     fixture.end().await;
 }
@@ -199,7 +199,7 @@ async fn a_shared_connection_serves_one_database_after_another() {
         |conn: &mut Conn| conn.query_one(&Sql::new("SELECT current_schema()"), |row| row.text(0).map(str::to_owned));
     for _ in 0..3 {
         for database in &databases {
-            // A caller that gives up leaves the connection to others.
+            // A caller that disconnects leaves the connection usable.
             let slow =
                 |conn: &mut Conn| conn.query_one(&Sql::new("SELECT current_schema(), pg_sleep(0.02)"), |_| Ok(()));
             let given_up = tokio::time::timeout(Duration::from_millis(5), database.read_short::<_, StoreError>(slow));
@@ -208,7 +208,7 @@ async fn a_shared_connection_serves_one_database_after_another() {
                 assert_eq!(database.read_short::<_, StoreError>(schema).await.unwrap(), database.name());
             }
         }
-        // After so long, idle connections may serve another database.
+        // After this time idle connections may serve another database.
         tokio::time::sleep(Duration::from_millis(120)).await;
     }
     fixture.end().await;
@@ -219,7 +219,7 @@ async fn a_slow_short_read_does_not_delay_others() {
     let Some(mut fixture) = fixture().await else { return };
     let database = fixture.database().await;
     let quick = || database.read_short::<_, StoreError>(|conn| conn.query_one(&Sql::new("SELECT 1"), |row| row.int(0)));
-    // By now the shared connections are open.
+    // The shared connections are open after these reads.
     for _ in 0..100 {
         assert_eq!(quick().await, Ok(1));
     }
@@ -261,7 +261,7 @@ async fn a_short_read_that_takes_too_long_is_stopped_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_scripts_do_not_delay_others() {
     let few = 2 * std::thread::available_parallelism().unwrap().get();
-    // One database has half of them at most.
+    // One database may use at most half of them.
     let more = Options { postgres_connections: 2 * (few + 2), ..Options::default() };
     let Some(mut fixture) = Fixture::postgres(more).await else { return };
     let database = fixture.database().await;
@@ -272,7 +272,7 @@ async fn slow_scripts_do_not_delay_others() {
             tokio::spawn(async move { database.read::<_, StoreError>(sleep).await })
         })
         .collect();
-    // Both at once, while the tasks do not count as slow yet, and later.
+    // The first reads run while the tasks do not count as slow yet, the others later.
     let begun = Instant::now();
     for _ in 0..40 {
         assert_eq!(
@@ -343,7 +343,7 @@ async fn many_stores_begin_at_once() {
     }
 }
 
-/// A script that sleeps simulates a server that holds its connections and does not answer.
+/// A script that sleeps simulates a server that occupies its connections and does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_does_not_hold_callers() {
     let Some(mut fixture) = fixture().await else { return };
@@ -373,7 +373,7 @@ async fn a_server_that_hangs_does_not_hold_callers() {
     let began = Instant::now();
     assert!(matches!(database.write(|conn| insert(conn, "Ada")).await, Err(StoreError::Unavailable(_))));
     assert!(began.elapsed() < time_limit, "{:?}", began.elapsed());
-    // The scripts that hold the connections end within this time.
+    // The scripts that occupy the connections end within this time.
     tokio::time::sleep(Duration::from_secs(5)).await;
     database.write(|conn| insert(conn, "Ada")).await.unwrap();
     assert_eq!(count(&database).await, 1);
@@ -457,7 +457,7 @@ async fn the_server_goes_away_and_comes_back() {
                 let database = database.clone();
                 tokio::spawn(async move {
                     let write = database.write(move |conn| {
-                        // All three connections are needed at once.
+                        // The writes occupy all three connections at once.
                         std::thread::sleep(Duration::from_millis(20));
                         insert(conn, &format!("user {round} {at}"))
                     });
@@ -470,7 +470,7 @@ async fn the_server_goes_away_and_comes_back() {
         }
         assert_eq!(count(&database).await, 6 * (round + 1));
 
-        // If it comes back before the next call, nobody notices.
+        // A restart before the next call goes unnoticed.
         door.set(false);
         door.set(true);
         store.ready().await.unwrap();

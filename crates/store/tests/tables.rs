@@ -1,4 +1,4 @@
-//! Tables that are made at run time, on both engines.
+//! Tests tables that are created at run time, on both engines.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -57,7 +57,7 @@ async fn a_table_of_records(fixture: &mut Fixture) {
     let database = with_table(fixture).await;
     let numbers = database.write(|conn| insert_rows(conn, &[(70, Some("a")), (50, None), (60, Some("b"))])).await;
     assert_eq!(numbers, Ok(vec![1, 2, 3]));
-    // A number is never given twice.
+    // A number is never reused.
     database
         .write(|conn| conn.exec(&Sql::new("DELETE FROM r12 WHERE n > 1")))
         .await
@@ -86,7 +86,7 @@ async fn columns_come_and_go(fixture: &mut Fixture) {
         {
             conn.create_index(&Index { name, table: "r12", columns: &columns, kind })?;
         }
-        // With their indexes.
+        // The columns have indexes.
         let are_left = conn.drop_columns("r12", &["f31", "f31_fold"])?;
         conn.drop_columns("r12", &[])?;
         let row = |row: &Row<'_>| Ok((row.text(0)?.to_owned(), row.int(1)?));
@@ -142,7 +142,7 @@ async fn indexes(fixture: &mut Fixture) {
     database.write(|conn| insert_rows(conn, &[(1, Some("a")), (2, None), (3, None)])).await.unwrap();
     let twice = database.write(|conn| insert_rows(conn, &[(4, Some("a"))]));
     assert_eq!(twice.await, Err(StoreError::Unique("r12_f31".to_owned())));
-    // The order by a field and `id` comes from its index, which holds `n` as well.
+    // The order by a field and `id` comes from its index, which contains `n`, too.
     let is_embedded = fixture.store.is_embedded();
     let plan = database.write(move |conn| {
         if is_embedded {
@@ -170,7 +170,7 @@ async fn an_index_outside_transactions(fixture: &mut Fixture) {
     let make = |conn: &mut Conn| conn.create_index_concurrently(&UNIQUE);
     for _ in 0..2 {
         assert_eq!(database.run_outside_transaction(make).await, Err(StoreError::Unique("r12_f31".to_owned())));
-        // Nothing is left that would refuse this.
+        // No leftover refuses this row.
         database.write(|conn| insert_rows(conn, &[(3, Some("a"))])).await.unwrap();
         database
             .write(|conn| conn.exec(&Sql::new("DELETE FROM r12 WHERE id = 3")))
@@ -179,7 +179,7 @@ async fn an_index_outside_transactions(fixture: &mut Fixture) {
             .unwrap();
     }
     if !fixture.store.is_embedded() {
-        // What an attempt has left that was killed.
+        // This is the leftover of an attempt that was killed.
         let leave = |conn: &mut Conn| conn.exec(&Sql::new("CREATE UNIQUE INDEX CONCURRENTLY r12_f31 ON r12 (f31)"));
         assert_eq!(database.run_outside_transaction(leave).await, Err(StoreError::Unique("r12_f31".to_owned())));
     }
@@ -213,7 +213,7 @@ async fn changes_of_tables_are_undone(fixture: &mut Fixture) {
     assert!(matches!(made, Err(StoreError::SchemaChanged(_))), "{made:?}");
 }
 
-/// Keeps a transaction that has locked `r12` open for a time.
+/// Runs a transaction that locks `r12` for a time.
 async fn hold_lock(
     database: &Database,
     lock: TableLock,
@@ -226,7 +226,7 @@ async fn hold_lock(
         let hold = database.write(move |conn| {
             conn.lock_table("r12", lock)?;
             held.lock().unwrap().send(()).unwrap();
-            // The caller chooses how long the lock is held.
+            // The caller chooses the duration of the lock.
             std::thread::sleep(time);
             Ok(())
         });
@@ -249,7 +249,7 @@ async fn a_lock_holds_up_those_who_change_the_declaration(fixture: &mut Fixture)
         let holder = hold_lock(&database, held, time).await;
         let started = Instant::now();
         assert_eq!(lock(wanted).await, Ok::<_, StoreError>(()));
-        // On SQLite the writers take turns anyway.
+        // On SQLite the writers always take turns.
         let waited = started.elapsed() > time / 2;
         assert_eq!(waited, waits || fixture.store.is_embedded(), "{held:?} {wanted:?}");
         assert_eq!(holder.await.unwrap(), Ok(()));
@@ -265,7 +265,7 @@ async fn a_change_waits_for_a_long_reader(fixture: &mut Fixture) {
     let holder = hold_lock(&database, TableLock::Rows, Duration::from_millis(3000)).await;
     let (started, changing) = (Instant::now(), database.clone());
     let change = tokio::spawn(async move { changing.alter(add).await });
-    // A writer that comes after the change waits for two seconds at most, although the holder goes on.
+    // A writer that comes after the change waits for two seconds at most, although the first transaction continues.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(database.write(|conn| insert_rows(conn, &[(1, None)])).await, Ok(vec![1]));
     let waited = started.elapsed();
@@ -300,7 +300,7 @@ async fn statements_that_do_not_fit_any_more(fixture: &mut Fixture) {
         conn.insert_rows("r12", &["id", "f31"], &[[BorrowedArgument::Int(1), BorrowedArgument::Null]], "")
     };
     let update = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r12 SET f31 = 'a'"));
-    // On as many connections as may know it.
+    // These reads prepare the statements on several connections.
     for _ in 0..8 {
         assert_eq!(database.read(select).await, Ok(vec![]));
         assert_eq!(database.read_short(select).await, Ok(vec![]));
@@ -320,10 +320,10 @@ async fn statements_that_do_not_fit_any_more(fixture: &mut Fixture) {
         for outcome in outcomes {
             assert!(matches!(outcome, Err(StoreError::SchemaChanged(_))), "{outcome:?}");
         }
-        // This one fits again when it is prepared once more.
+        // This statement fits when it is prepared again.
         assert_eq!(database.read(star).await, Ok::<_, StoreError>(vec![]));
     }
-    // Other mistakes are none of these.
+    // Other mistakes are other errors.
     let wrong = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE r12 SET"));
     assert!(matches!(database.write(wrong).await, Err(StoreError::Db(_))));
 }

@@ -1,4 +1,4 @@
-//! The word index, on both engines: what one finds the other finds, too.
+//! Tests the word index: both engines find the same rows.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -39,7 +39,7 @@ fn words_of(text: &str) -> Words {
     words
 }
 
-/// A database with the texts, put there some at a time.
+/// Returns a database with the texts, inserted in parts.
 async fn with_texts(fixture: &mut Fixture) -> Database {
     let database = fixture.database().await;
     let make = |conn: &mut Conn| {
@@ -56,7 +56,7 @@ async fn with_texts(fixture: &mut Fixture) -> Database {
     database
 }
 
-/// The rows that a search finds, in a long read and in a short one.
+/// Returns the rows that a search finds, in a long read and in a short one.
 async fn search_rows(database: &Database, folded: &str) -> Vec<i64> {
     let folded = folded.to_owned();
     let find = move |conn: &mut Conn| {
@@ -91,7 +91,7 @@ async fn all_words_and_the_beginning_of_the_last(fixture: &mut Fixture) {
         ("i\u{307}stan", &[3]),
         ("istanbul", &[3]),
         ("café", &[4]),
-        // Marks do not count, in the text and in the search.
+        // Marks are ignored, in the text and in the search.
         ("cafe\u{301}", &[4]),
         ("cafe", &[4]),
         ("東京", &[5]),
@@ -139,7 +139,7 @@ async fn words_are_set_and_deleted(fixture: &mut Fixture) {
     let delete = |conn: &mut Conn| conn.delete_words("r12", &[1, 99]).and_then(|()| conn.delete_words("r12", &[]));
     assert_eq!(database.write(delete).await, Ok::<_, StoreError>(()));
     assert_eq!(search_rows(&database, "carol").await, [5]);
-    // What is rolled back was never there.
+    // Rolled-back words have no effect.
     let undone =
         |conn: &mut Conn| conn.set_words("r12", &[(2, words_of("erin"))]).and(Err::<(), _>(StoreError::NotFound));
     assert_eq!(database.write(undone).await, Err(StoreError::NotFound));
@@ -221,13 +221,13 @@ async fn a_search_among_some_rows_and_for_the_newest(fixture: &mut Fixture) {
     assert_eq!(find("row39", Some(2), odd.clone()).await.unwrap(), [3_997, 3_999]);
     assert_eq!(find("all", None, Vec::new()).await.unwrap(), [0; 0]);
     assert_eq!(find("all", None, vec![7_000]).await.unwrap(), [7_000]);
-    // A search for each of the rows would take several times as long.
+    // A separate search for each of the rows would be several times slower.
     assert!(began.elapsed() < std::time::Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 async fn as_many_words_as_a_record_may_have(fixture: &mut Fixture) {
     let database = with_texts(fixture).await;
-    // Short ones, and some of 256 bytes.
+    // The words are short ones, and some of 256 bytes.
     let short: String = (0..30_000).map(|at| format!("w{at} ")).collect();
     let long: String = (0..9_000).map(|at| format!("{at:05}{} ", "𝒜".repeat(70))).collect();
     let (short, long) = (words_of(&short), words_of(&long));
@@ -266,7 +266,7 @@ fn texts_are_split_into_words() {
     assert_eq!(words(" - 👍🏽"), [""; 0]);
     assert_eq!(words("私は東京に"), ["私は", "は東", "東京", "京に", "に"]);
     assert_eq!(words("tシャツ2024年"), ["t", "シャ", "ャツ", "ツ", "2024", "年"]);
-    // Thai, Lao and Khmer, without the marks above and below their letters.
+    // Thai, Lao and Khmer lose the marks above and below their letters.
     assert_eq!(words("สวัสดี"), ["สว", "วส", "สด", "ด"]);
     assert_eq!(words("ລາວ"), ["ລາ", "າວ", "ວ"]);
     assert_eq!(words("ភាសា"), ["ភស", "ស"]);

@@ -15,7 +15,7 @@ use crate::client::PreparedCall;
 use crate::reply::Reply;
 use serde_json::Value as Json;
 
-/// Sends all calls at once; the answers in the order of the calls.
+/// Sends all calls at once. Returns the answers in the order of the calls.
 pub async fn send_concurrently(calls: impl IntoIterator<Item = PreparedCall>) -> Vec<Reply> {
     let sent: Vec<_> = calls.into_iter().map(|call| tokio::spawn(call.send())).collect();
     let mut replies = Vec::new();
@@ -25,8 +25,8 @@ pub async fn send_concurrently(calls: impl IntoIterator<Item = PreparedCall>) ->
     replies
 }
 
-/// Checks that one call succeeded with a status, and that all others got 400 with these messages; returns the body of the
-/// one.
+/// Checks that one call succeeded with a status, and that all others got 400 with these messages. Returns the body of
+/// the successful one.
 #[track_caller]
 pub fn one_wins(replies: &[Reply], status: u16, refused: &Json) -> Json {
     let (won, lost): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == status);
@@ -37,7 +37,7 @@ pub fn one_wins(replies: &[Reply], status: u16, refused: &Json) -> Json {
     won[0].json.clone()
 }
 
-/// The statuses of answers, in ascending order.
+/// Returns the statuses of answers, in ascending order.
 pub fn statuses(replies: &[Reply]) -> Vec<u16> {
     let mut statuses: Vec<u16> = replies.iter().map(|reply| reply.status).collect();
     statuses.sort_unstable();

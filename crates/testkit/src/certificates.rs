@@ -27,7 +27,7 @@ impl Authority {
         path
     }
 
-    /// Writes a certificate for these names and addresses, and its key, and returns both paths.
+    /// Writes a certificate for these names and addresses, and its key. Returns both paths.
     pub(crate) fn write_certificate(&self, directory: &Path, names: &[String]) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().expect("a key can be made");
         let params = CertificateParams::new(names.to_vec()).expect("names or addresses");

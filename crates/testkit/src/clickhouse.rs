@@ -19,7 +19,7 @@ const SOURCES: [(&str, &str); 2] = [
 ];
 const LIBRARY: &str = "node_modules/@chdb/lib-linux-x64-gnu/libchdb.so";
 
-/// A busy machine takes this long to load the library.
+/// The time limit of a start: a busy machine needs this long to load the library.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A ClickHouse server. Dropping it ends the server and deletes its data. The server also ends with the process that

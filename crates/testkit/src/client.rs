@@ -25,7 +25,7 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// A client of the build that serves `host`, not signed in.
+    /// Creates a client of the build that serves `host`, not signed in.
     pub fn new(address: SocketAddr, host: &str) -> ApiClient {
         ApiClient {
             http: http(),
@@ -38,7 +38,7 @@ impl ApiClient {
         }
     }
 
-    /// The same client, with a header in every call.
+    /// Returns the same client, with a header in every call.
     pub fn with_header(&self, name: &str, value: &str) -> ApiClient {
         let mut client = self.clone();
         client.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -46,14 +46,14 @@ impl ApiClient {
         client
     }
 
-    /// The same client with another access token.
+    /// Returns the same client with another access token.
     pub fn with_token(&self, token: &str) -> ApiClient {
         let mut client = self.with_header("authorization", &format!("JWT {token}"));
         client.token = token.to_owned();
         client
     }
 
-    /// The same client, for another server of the same build.
+    /// Returns the same client, for another server of the same build.
     pub fn for_server(&self, address: SocketAddr) -> ApiClient {
         ApiClient { address, ..self.clone() }
     }
@@ -63,7 +63,7 @@ impl ApiClient {
         self.address
     }
 
-    /// The same client without a token.
+    /// Returns the same client without a token.
     pub fn anonymous(&self) -> ApiClient {
         let mut client = self.clone();
         client.headers.retain(|(name, _)| name != "authorization");
@@ -76,7 +76,7 @@ impl ApiClient {
         self.post("/api/auth/login/", json!({"username": username, "password": password})).await
     }
 
-    /// The same client, signed in with a password. Panics when the sign-in fails.
+    /// Returns the same client, signed in with a password. Panics when the sign-in fails.
     #[track_caller]
     pub fn sign_in(&self, username: &str, password: &str) -> impl Future<Output = ApiClient> + use<> {
         let (client, username, password) = (self.anonymous(), username.to_owned(), password.to_owned());
@@ -87,7 +87,7 @@ impl ApiClient {
         }
     }
 
-    /// The same client, with the pair of tokens in the answer to a sign-in or a refresh.
+    /// Returns the same client, with the pair of tokens in the answer to a sign-in or a refresh.
     pub fn with_pair(&self, username: &str, pair: &Json) -> ApiClient {
         let mut client = self.with_token(pair["access_token"].as_str().unwrap_or(""));
         client.id = user_of(&client.token);
@@ -126,7 +126,7 @@ impl ApiClient {
         self.call("PATCH", path).json(&body).send().await
     }
 
-    /// Uploads a file; the token.
+    /// Uploads a file and returns its token.
     pub async fn upload(&self, name: &str, bytes: impl Into<Bytes>) -> String {
         let call = self.call("POST", "/api/files/upload/");
         let disposition = format!("attachment; filename*=UTF-8''{}", encode(name));
@@ -146,15 +146,15 @@ impl ApiClient {
     }
 }
 
-/// A plain HTTP client that ignores proxies and follows no redirects.
+/// Creates a plain HTTP client that ignores proxies and redirects.
 pub(crate) fn http() -> reqwest::Client {
-    // Fails when the provider is installed already, which is no error.
+    // A second installation of the provider fails, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     http.build().expect("a client of plain HTTP needs nothing that could fail")
 }
 
-/// The user id in the `sub` of a token.
+/// Returns the user id in the `sub` of a token.
 fn user_of(token: &str) -> i64 {
     let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
     let claims: Option<Json> = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
@@ -186,12 +186,12 @@ impl PreparedCall {
         PreparedCall(self.0.header("content-type", content_type).body(body.into()))
     }
 
-    /// Sends the request. Panics when there is no complete answer.
+    /// Sends the request. Panics without a complete answer.
     pub async fn send(self) -> Reply {
         self.send_if_connected().await.unwrap_or_else(|| panic!("no connection"))
     }
 
-    /// Sends the request; `None` when no connection was made, so that a load balancer would try another server.
+    /// Sends the request. Returns `None` if the connection failed, so that a load balancer would try another server.
     pub async fn send_if_connected(self) -> Option<Reply> {
         match self.reply().await {
             Ok(reply) => Some(reply),
@@ -200,12 +200,12 @@ impl PreparedCall {
         }
     }
 
-    /// Sends the request; `None` when it fails in any way.
+    /// Sends the request. Returns `None` if it fails in any way.
     pub async fn try_send(self) -> Option<Reply> {
         self.reply().await.ok()
     }
 
-    /// Sends the request, and returns when the first bytes of a successful answer are there.
+    /// Sends the request, and returns at the first bytes of a successful answer.
     pub async fn download(self) -> Download {
         let sent = self.0.send().await.and_then(reqwest::Response::error_for_status);
         let mut response = sent.unwrap_or_else(|error| panic!("no answer, or a refusal: {error:?}"));
@@ -220,14 +220,14 @@ impl PreparedCall {
     }
 }
 
-/// An answer of which the rest is still to be read.
+/// An answer whose remaining bytes are still to be read.
 pub struct Download {
     response: reqwest::Response,
     body: Vec<u8>,
 }
 
 impl Download {
-    /// The whole body, and whether it came to its end.
+    /// Returns the whole body, and whether it is complete.
     pub async fn read(mut self) -> (String, bool) {
         let is_whole = loop {
             match self.response.chunk().await {

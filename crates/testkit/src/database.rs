@@ -1,12 +1,12 @@
 //! Databases for tests on PostgreSQL.
 //!
-//! Each test server claims a database for its lifetime, by an advisory lock of an open session. So there are only as many
-//! databases as concurrent servers, and a killed test leaves no lock behind. Creating and dropping a database for each
-//! test would cost a checkpoint of the whole server.
+//! Each test server claims a database for its lifetime, by an advisory lock of an open session. So the number of
+//! databases is that of concurrent servers, and a killed test leaves no lock behind. Creating and dropping a database
+//! for each test would cost a checkpoint of the whole server.
 //!
-//! A claimed database is empty, or has the first build ready ([`Contents`]): making its 87 tables takes half a second,
-//! emptying those that have rows takes some milliseconds. The schema `ready` has the rows that the build had when it
-//! was new. A database whose tables are others by now is emptied and filled again.
+//! A claimed database is empty, or has the first build ready ([`Contents`]). Creating its 87 tables costs half a
+//! second, emptying the tables that have rows some milliseconds. The schema `ready` contains the rows that the build
+//! had when it was new. A database whose tables have changed since is emptied and filled again.
 
 use crate::eventually::eventually_blocking;
 use postgres::{Client, Error, NoTls};
@@ -14,21 +14,21 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The first key of the advisory locks; the second is the number of the database.
+/// The first key of the advisory locks. The second is the number of the database.
 const LOCK_KEY: i32 = 0x6368_616e;
 
-/// The URL of the PostgreSQL server for tests (`CHANCERY_TEST_DATABASE_URL`); `None`: tests use the embedded engine.
+/// The URL of the PostgreSQL server for tests (`CHANCERY_TEST_DATABASE_URL`); `None` if tests use the embedded engine.
 pub fn test_database() -> Option<String> {
     std::env::var("CHANCERY_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty())
 }
 
-/// What a claimed database holds.
+/// The contents of a claimed database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// Nothing.
+    /// The database is empty.
     Nothing,
-    /// The control database and the first build as they were when [`ClaimedDatabase::keep_ready`] was called the last time; or
-    /// nothing, where that was never or where a test has changed their tables.
+    /// The control database and the first build, as they were at the last call of [`ClaimedDatabase::keep_ready`]. The
+    /// database is empty if there was no call, or if a test has changed their tables.
     Ready,
 }
 
@@ -36,7 +36,7 @@ pub enum Contents {
 pub struct ClaimedDatabase {
     /// The URL of the database.
     pub url: String,
-    /// Whether it has the first build ready.
+    /// Is true if it has the first build ready.
     pub is_ready: bool,
     name: String,
     server: String,
@@ -46,7 +46,7 @@ pub struct ClaimedDatabase {
 }
 
 impl ClaimedDatabase {
-    /// Claims a database; `None` when tests use the embedded engine.
+    /// Claims a database. Returns `None` when tests use the embedded engine.
     pub fn claim(contents: Contents) -> Option<ClaimedDatabase> {
         let server = test_database()?;
         let (claimed, answer) = channel();
@@ -60,7 +60,7 @@ impl ClaimedDatabase {
         Some(ClaimedDatabase { url, is_ready, name, server, claim: Some(claim), holder: Some(holder) })
     }
 
-    /// Keeps the rows of the first build, which is new, for [`Contents::Ready`].
+    /// Saves the rows of the first build, which is new, for [`Contents::Ready`].
     pub fn keep_ready(&self) {
         let url = self.url.clone();
         let kept =
@@ -87,7 +87,7 @@ impl Drop for ClaimedDatabase {
     }
 }
 
-/// Holds a claim from its session until it is released.
+/// Maintains a claim by an open session until it is released.
 fn keep_claim(
     server: &str,
     contents: Contents,
@@ -106,12 +106,12 @@ fn keep_claim(
             return;
         }
     };
-    // Nothing is ever sent; this returns when the sender is dropped.
+    // The channel carries no values: this returns when the sender is dropped.
     let _ = released.recv();
 }
 
-/// Locks the first free number, and creates its database or clears what the test before left there. Returns its name, and
-/// whether it has the first build ready.
+/// Locks the first free number, and creates its database or clears the leftovers of the previous test. Returns its
+/// name, and whether it has the first build ready.
 fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String, bool), Error> {
     let mut number = 1;
     while !client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&LOCK_KEY, &number])?.get::<_, bool>(0) {
@@ -136,7 +136,7 @@ fn find(server: &str, contents: Contents, client: &mut Client) -> Result<(String
     Ok((name, is_ready))
 }
 
-/// Drops all schemas but these and PostgreSQL's own.
+/// Drops all schemas except these and PostgreSQL's own.
 fn drop_schemas(client: &mut Client, kept: &[&str]) -> Result<(), Error> {
     let schemas = "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname NOT LIKE 'pg\\_%' \
                    AND nspname NOT IN ('information_schema', 'public') AND nspname <> ALL($1)";
@@ -146,11 +146,11 @@ fn drop_schemas(client: &mut Client, kept: &[&str]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The schemas of the control database and of the first build, and that of their rows.
+/// The schemas of the control database and of the first build, and the schema of their rows.
 const SCHEMAS: [&str; 3] = ["chancery", "build_1", "ready"];
 
-/// Gives the first build the rows that it had when it was new. False where there is none, or where a table of it is
-/// another one by now.
+/// Restores the rows that the first build had when it was new. Returns `false` if it does not exist, or if one of its
+/// tables has changed.
 fn restore(client: &mut Client) -> Result<bool, Error> {
     if client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'ready'", &[])?.is_none() {
         return Ok(false);
@@ -164,7 +164,7 @@ fn restore(client: &mut Client) -> Result<bool, Error> {
     Ok(is_same)
 }
 
-/// The URL of another database on the same server.
+/// Returns the URL of another database on the same server.
 fn with_database(url: &str, name: &str) -> String {
     let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", address));

@@ -13,7 +13,7 @@ const RELATIONS: &str = "<Relationships xmlns=\"http://schemas.openxmlformats.or
     Target=\"word/document.xml\"/></Relationships>";
 const NAMESPACE: &str = "http://schemas.openxmlformats.org/wordprocessingml/2006/main";
 
-/// A Word document with a paragraph of each of these texts.
+/// Creates a Word document with a paragraph for each of these texts.
 pub fn docx(paragraphs: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;");
     let paragraph = |text: &str| format!("<w:p><w:r><w:t xml:space=\"preserve\">{}</w:t></w:r></w:p>", escaped(text));
@@ -29,7 +29,7 @@ pub fn docx(paragraphs: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
     archive.finish().expect("memory takes it").into_inner()
 }
 
-/// The texts of the paragraphs of a Word document.
+/// Returns the texts of the paragraphs of a Word document.
 pub fn paragraphs(bytes: &[u8]) -> Vec<String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).expect("a Word document");
     let mut xml = String::new();

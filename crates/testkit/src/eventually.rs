@@ -62,7 +62,7 @@ pub fn eventually<T: Check>(check: impl AsyncFnMut() -> T) -> impl Future<Output
     eventually_within(LIMIT, check)
 }
 
-/// [`eventually`] with a limit of its own, for a check that has to succeed in time or that takes longer.
+/// Calls [`eventually`] with a limit of its own, for a check that must succeed in time or that needs longer.
 #[track_caller]
 pub fn eventually_within<T: Check>(
     limit: Duration,
@@ -75,14 +75,14 @@ pub fn eventually_within<T: Check>(
             match check().await.outcome() {
                 Ok(value) => return value,
                 Err(error) if started.elapsed() > limit => panic!("{caller}: not within {limit:?}: {error:#?}"),
-                // The pause leaves the processor to what is being waited for.
+                // The pause leaves the processor to the awaited process.
                 Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 }
 
-/// [`eventually_within`] for code outside of a runtime. It blocks the thread.
+/// Calls [`eventually_within`] for code outside of a runtime. It blocks the thread.
 #[track_caller]
 pub(crate) fn eventually_blocking<T: Check>(limit: Duration, mut check: impl FnMut() -> T) -> T::Value {
     let started = Instant::now();
@@ -90,7 +90,7 @@ pub(crate) fn eventually_blocking<T: Check>(limit: Duration, mut check: impl FnM
         match check().outcome() {
             Ok(value) => return value,
             Err(error) if started.elapsed() > limit => panic!("not within {limit:?}: {error:#?}"),
-            // The pause leaves the processor to what is being waited for.
+            // The pause leaves the processor to the awaited process.
             Err(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn eventually_blocking<T: Check>(limit: Duration, mut check: impl FnM
 /// Waits 300 ms before a check that something did not happen: jobs, deliveries and retries that are due run within this
 /// time.
 pub async fn quiet_period() {
-    // Nothing can be observed when nothing happens.
+    // The absence of an event cannot be observed.
     tokio::time::sleep(Duration::from_millis(300)).await;
 }
 

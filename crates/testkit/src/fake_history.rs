@@ -1,5 +1,5 @@
-//! A fake history service with the calls that the main API uses (`docs/reference/history.md`). It can be made to
-//! fail, and records the events that it receives.
+//! A fake history service with the calls that the main API uses (`docs/reference/history.md`). A test can make
+//! it fail. It records the events that it receives.
 
 use crate::eventually::eventually;
 use crate::history::HISTORY_KEY;
@@ -16,17 +16,17 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use web::listener::{self, Limits};
 
-/// Where files are put.
+/// The path to which files are put.
 const UPLOAD_PATH: &str = "/upload";
 
-/// How the fake service behaves.
+/// The behaviour of the fake service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Behaviour {
     /// It serves every call.
     Serves,
-    /// It answers 503 and does nothing.
+    /// It answers 503 and does not serve the call.
     Refuses,
-    /// It never answers and does nothing.
+    /// It never answers and does not serve the call.
     Hangs,
     /// It serves the call but answers 502.
     LosesAnswers,
@@ -52,7 +52,7 @@ pub struct FakeHistory {
 }
 
 struct FakeHistoryState {
-    /// `None`: as a former version, it has none.
+    /// The id of the service; `None` for a former version without an id.
     id: Option<&'static str>,
     behaviour: Behaviour,
     calls: usize,
@@ -78,7 +78,7 @@ impl FakeHistory {
         FakeHistory::start_on_port(0).await
     }
 
-    /// Starts a fake service on a given port, which a server may have been calling before.
+    /// Starts a fake service on a port, which a server may have called before.
     pub async fn start_on_port(port: u16) -> FakeHistory {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
@@ -105,12 +105,12 @@ impl FakeHistory {
         FakeHistory { address, listening, state }
     }
 
-    /// The setting by which a server calls this service.
+    /// Returns the setting by which a server calls this service.
     pub fn service(&self) -> Option<HistoryAddress> {
         FakeHistory::service_at(self.address.port())
     }
 
-    /// The setting by which a server calls a service on a port.
+    /// Returns the setting by which a server calls a service on a port.
     pub fn service_at(port: u16) -> Option<HistoryAddress> {
         Some(HistoryAddress { url: format!("http://127.0.0.1:{port}"), api_key: HISTORY_KEY.to_owned() })
     }
@@ -120,7 +120,7 @@ impl FakeHistory {
         self.state().behaviour = behaviour;
     }
 
-    /// Makes it another service, or one of a former version, which has no id.
+    /// Replaces the id of the service, or removes it, as in a former version.
     pub fn set_id(&self, id: Option<&'static str>) {
         self.state().id = id;
     }
@@ -189,7 +189,7 @@ impl FakeHistory {
         })
     }
 
-    /// Waits until there have been `count` calls.
+    /// Waits until the service has received `count` calls.
     #[track_caller]
     pub fn wait_for_calls(&self, count: usize) -> impl Future<Output = ()> + '_ {
         eventually(async move || match self.calls() {

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// The answer to a received line; `None`: the server does not answer.
+/// Returns the answer to a received line; `None` if the server does not answer.
 pub type Answers = fn(&str) -> Option<&'static str>;
 
 /// A running fake server. Dropping it closes its listener.
@@ -18,7 +18,7 @@ pub struct FakeServer {
 }
 
 impl FakeServer {
-    /// Starts a server on a free port. It sends `greeting` to each connection, and `answers` gives the answer to each
+    /// Starts a server on a free port. It sends `greeting` to each connection, and `answers` returns the answer to each
     /// line.
     pub async fn start(greeting: &'static str, answers: Answers) -> FakeServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -33,7 +33,7 @@ impl FakeServer {
         FakeServer { address, listening, heard }
     }
 
-    /// A port on which nothing listens.
+    /// Returns a port without a listener.
     pub async fn closed_port() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         listener.local_addr().expect("a bound listener has an address").port()

@@ -1,4 +1,4 @@
-//! A fake OpenID provider that a test can make return and sign anything, unlike the certified one.
+//! A fake OpenID provider that returns and signs anything that a test chooses, unlike the certified one.
 
 use crate::openid::{CLIENT_ID, CLIENT_SECRET, TENANT_ID};
 use crate::server::NOW;
@@ -32,7 +32,7 @@ const KEYS: [[&str; 3]; 2] = [
     ],
 ];
 
-/// A running fake provider; it ends with the test's runtime.
+/// A running fake provider. It ends with the test's runtime.
 #[derive(Clone)]
 pub struct Forger {
     port: u16,
@@ -55,7 +55,7 @@ pub struct ForgerState {
     pub publishes: Vec<usize>,
     /// A secret with which tokens are signed by HMAC instead; empty: tokens are not signed.
     pub hmac: Option<String>,
-    /// Whether a code can be used any number of times.
+    /// Is true if a code can be used any number of times.
     pub repeats_codes: bool,
     /// The status of answers to valid requests.
     pub status: u16,
@@ -103,7 +103,7 @@ impl Forger {
         forger
     }
 
-    /// The state of the provider, to be read or changed.
+    /// Returns the state of the provider, to be read or changed.
     pub fn state(&self) -> MutexGuard<'_, ForgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,7 +118,7 @@ impl Forger {
         format!("http://127.0.0.1:{}/{TENANT_ID}", self.port)
     }
 
-    /// Returns the code that a sign-in at an authorization address would give.
+    /// Returns the code that a sign-in at an authorization address would return.
     pub fn authorize(&self, authorization: &str) -> String {
         let query = parameters(authorization);
         let mut state = self.state();
@@ -191,7 +191,7 @@ fn public_key(n: usize) -> Json {
     json!({"kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": format!("key-{n}"), "use": "sig"})
 }
 
-/// A token with these claims, signed as the state says.
+/// Returns a token with these claims, signed according to the state.
 fn sign_claims(state: &ForgerState, claims: &Json) -> String {
     let algorithm = match &state.hmac {
         None => "ES256",
@@ -216,7 +216,7 @@ fn sign_claims(state: &ForgerState, claims: &Json) -> String {
     format!("{message}.{signature}")
 }
 
-/// The members of `below`, replaced by those of `above`; null removes a member.
+/// Returns the members of `below`, replaced by those of `above`. A null removes a member.
 fn overlaid(below: Json, above: &Json) -> Json {
     let mut all: Map<String, Json> = below.as_object().cloned().unwrap_or_default();
     for (name, value) in above.as_object().into_iter().flatten() {
@@ -229,7 +229,7 @@ fn overlaid(below: Json, above: &Json) -> Json {
     Json::Object(all)
 }
 
-/// The decoded query parameters of a URL.
+/// Returns the decoded query parameters of a URL.
 pub fn parameters(url: &str) -> HashMap<String, String> {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let query = resource::Query::parse(query.split('#').next().unwrap_or(""));

@@ -1,4 +1,4 @@
-//! A git server: Debian's `git http-backend` behind TLS, with a name and a token; and servers that answer something else.
+//! A git server: Debian's `git http-backend` behind TLS, with a name and a token. It can also return other answers.
 
 use crate::certificates::Authority;
 use base64::Engine;
@@ -18,21 +18,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// Who may read the repositories of a [`GitServer`].
+/// The username that may read the repositories of a [`GitServer`].
 pub const GIT_USERNAME: &str = "deploy";
-/// With this token.
+/// The token of [`GIT_USERNAME`].
 pub const GIT_TOKEN: &str = "glpat-s3cr3t-t0ken";
 
-/// What a git server answers to a request.
+/// The answer of a git server to a request.
 #[derive(Clone, Debug)]
 pub enum GitAnswer {
-    /// What git answers.
+    /// The answer of git.
     Git,
-    /// What git answers, after a time.
+    /// The answer of git, after a delay.
     After(Duration),
-    /// Nothing, and the connection stays open.
+    /// No answer, on a connection that stays open.
     Never,
-    /// What git answers, without its last bytes and without an end.
+    /// The first half of the answer of git, on a connection that stays open.
     Half,
     /// A status, headers and a body.
     Other(u16, Vec<(&'static str, String)>, Vec<u8>),
@@ -56,7 +56,7 @@ struct GitServerState {
 impl GitServer {
     /// Starts a server without repositories, whose certificate names `127.0.0.1` and `localhost`.
     pub async fn start(authority: &Authority) -> GitServer {
-        // Fails when the provider is installed already, which is no error.
+        // A second installation of the provider fails, which is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let names = ["127.0.0.1", "localhost"].map(str::to_owned);
@@ -76,22 +76,22 @@ impl GitServer {
         GitServer { port, directory, listening, shared }
     }
 
-    /// The address of a repository.
+    /// Returns the address of a repository.
     pub fn url(&self, name: &str) -> String {
         format!("https://127.0.0.1:{}/{name}", self.port)
     }
 
-    /// What it answers from now on.
+    /// Changes the answer to further requests.
     pub fn answers(&self, answer: GitAnswer) {
         *self.shared.answer.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     }
 
-    /// The first lines of the requests that it got so far.
+    /// Returns the first lines of the requests so far.
     pub fn request_lines(&self) -> Vec<String> {
         self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where a repository is, with its working tree. It is made if it is missing.
+    /// Returns the path of a repository, with its working tree. Creates it if it is missing.
     pub fn repository(&self, name: &str) -> PathBuf {
         let path = self.shared.root.join(name);
         if !path.exists() {
@@ -101,7 +101,7 @@ impl GitServer {
         path
     }
 
-    /// Commits these files, and no others, to a repository; the commit.
+    /// Commits these files, and no others, to a repository. Returns the commit.
     pub fn commit(&self, name: &str, files: &[(&str, &[u8])]) -> String {
         let path = self.repository(name);
         for entry in std::fs::read_dir(&path).into_iter().flatten().flatten() {
@@ -119,7 +119,7 @@ impl GitServer {
         self.commit_all(name)
     }
 
-    /// Commits what is in the working tree of a repository; the commit.
+    /// Commits the working tree of a repository. Returns the commit.
     pub fn commit_all(&self, name: &str) -> String {
         let path = self.repository(name);
         self.git(&path, &["add", "--all", "--force"]);
@@ -127,7 +127,7 @@ impl GitServer {
         self.git(&path, &["rev-parse", "HEAD"]).trim().to_owned()
     }
 
-    /// Runs git in a repository; what it printed.
+    /// Runs git in a repository. Returns its output.
     pub fn git(&self, path: &Path, args: &[&str]) -> String {
         let mut git = git(self.directory.path());
         let output = git.args(args).current_dir(path).output().expect("git is installed");
@@ -142,7 +142,7 @@ impl Drop for GitServer {
     }
 }
 
-/// Git without the configuration of the machine.
+/// Returns git without the configuration of the machine.
 fn git(home: &Path) -> Command {
     let mut git = Command::new("git");
     git.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
@@ -187,7 +187,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: &GitServerState
             _ if !is_right => (401, vec![("WWW-Authenticate".to_owned(), "Basic".to_owned())], Vec::new()),
             GitAnswer::Git | GitAnswer::Half | GitAnswer::After(_) => {
                 if let GitAnswer::After(time) = answer {
-                    // The test asked for a slow answer.
+                    // The test requires a slow answer.
                     tokio::time::sleep(time).await;
                 }
                 let root = shared.root.clone();
@@ -238,7 +238,7 @@ async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<Option<
 
 type GitReply = (u16, Vec<(String, String)>, Vec<u8>);
 
-/// Runs git as the CGI program that it is.
+/// Runs git as a CGI program.
 fn run_backend(root: &Path, request: &GitRequest) -> io::Result<GitReply> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let mut backend = git(root);

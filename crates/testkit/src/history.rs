@@ -20,8 +20,8 @@ use web::listener::{self, Limits};
 /// The `X-API-Key` of history services in tests.
 pub const HISTORY_KEY: &str = "a-history-key-for-tests";
 
-/// The URL of a ClickHouse server with a new registry, if `CHANCERY_TEST_HISTORY` is `clickhouse`; `None`: tests of the
-/// history service use the embedded engine.
+/// The URL of a ClickHouse server with a new registry, if `CHANCERY_TEST_HISTORY` is `clickhouse`. `None` if tests of
+/// the history service use the embedded engine.
 pub fn history_database_url() -> Option<String> {
     static REGISTRIES: AtomicU32 = AtomicU32::new(1);
     let is_wanted = std::env::var("CHANCERY_TEST_HISTORY").is_ok_and(|engine| engine == "clickhouse");
@@ -72,12 +72,12 @@ impl HistoryServer {
         HistoryServer { service, address, clock, data }
     }
 
-    /// A client without the key.
+    /// Returns a client without the key.
     pub fn client_without_key(&self) -> ApiClient {
         ApiClient::new(self.address, "history.example")
     }
 
-    /// A client with the key.
+    /// Returns a client with the key.
     pub fn client_with_key(&self) -> ApiClient {
         self.client_without_key().with_header("x-api-key", HISTORY_KEY)
     }

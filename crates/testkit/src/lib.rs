@@ -11,8 +11,8 @@
 //! # }
 //! ```
 //!
-//! Servers use the embedded engine by default. With `CHANCERY_TEST_DATABASE_URL`, the URL of a PostgreSQL server on
-//! which databases may be created, each server has its own database there, and the tests are the same.
+//! Servers use the embedded engine by default. `CHANCERY_TEST_DATABASE_URL` can name a PostgreSQL server on which
+//! databases may be created. Each server then has its own database there, and the tests are the same.
 
 mod at_once;
 mod certificates;
@@ -79,8 +79,8 @@ pub use small_disk::SmallDisk;
 pub use stored::TextRow;
 pub use trace::{SystemCall, Trace};
 
-/// The same allocator as in the binary. The default one keeps the freed memory of each thread, which after a hundred
-/// servers is gigabytes.
+/// The same allocator as in the binary. The default one does not return the freed memory of each thread, which is
+/// gigabytes after a hundred servers.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -93,7 +93,7 @@ pub const HOUR: i64 = 60 * MINUTE;
 /// A day in microseconds.
 pub const DAY: i64 = 24 * HOUR;
 
-/// Whether the tests run as root.
+/// Returns whether the tests run as root.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }

@@ -22,7 +22,7 @@ pub const MAIL_PASSWORD: &str = "päss wörd: \\\"=";
 /// The access token that the token endpoint issues.
 pub const MAIL_TOKEN: &str = "t0ken.of-the_endpoint";
 
-/// How connections to a mail server are encrypted.
+/// The encryption of connections to a mail server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MailEncryption {
     /// Connections are not encrypted.
@@ -35,15 +35,15 @@ pub enum MailEncryption {
 
 /// The options of a mail server.
 pub struct MailOptions<'a> {
-    /// How connections are encrypted.
+    /// The encryption of connections.
     pub mode: MailEncryption,
     /// The sign-in mechanisms, of `PLAIN`, `LOGIN` and `XOAUTH2`.
     pub mechanisms: &'a [&'a str],
     /// The address of its listener.
     pub address: &'a str,
-    /// The port of its listener; 0: any free port.
+    /// The port of its listener; 0 for any free port.
     pub port: u16,
-    /// The names in its certificate; empty: `localhost` and the address.
+    /// The names in its certificate; empty for `localhost` and the address.
     pub names: &'a [&'a str],
 }
 
@@ -65,20 +65,20 @@ pub struct ReceivedMail {
     pub data: String,
     /// The name in the sender's `EHLO`.
     pub hello: String,
-    /// Whether the connection was encrypted.
+    /// Is true if the connection was encrypted.
     pub is_secured: bool,
-    /// Whether the sender had signed in.
+    /// Is true if the sender had signed in.
     pub is_signed_in: bool,
 }
 
 impl ReceivedMail {
-    /// The value of a header, or an empty text.
+    /// Returns the value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         let head = self.data.split("\r\n\r\n").next().unwrap_or("");
         head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or("")
     }
 
-    /// The body, with `\n` line ends.
+    /// Returns the body, with `\n` line ends.
     pub fn text(&self) -> String {
         self.data.split_once("\r\n\r\n").map_or("", |(_, text)| text).replace("\r\n", "\n")
     }
@@ -133,7 +133,7 @@ impl MailServer {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// All messages so far, in order of arrival.
+    /// Returns all messages so far, in order of arrival.
     pub fn messages(&self) -> Vec<ReceivedMail> {
         let text = |value: &Json| value.as_str().unwrap_or("").to_owned();
         let received = |message: Json| ReceivedMail {
@@ -156,13 +156,13 @@ impl MailServer {
         })
     }
 
-    /// All sign-ins so far: the mechanism, and whether it was accepted.
+    /// Returns all sign-ins so far: the mechanism, and whether it was accepted.
     pub fn sign_ins(&self) -> Vec<(String, bool)> {
         let sign_in = |entry: Json| (entry["mechanism"].as_str().unwrap_or("").to_owned(), entry["accepted"] == true);
         self.lines("sign_ins").into_iter().map(sign_in).collect()
     }
 
-    /// The fields of all token requests so far.
+    /// Returns the fields of all token requests so far.
     pub fn token_requests(&self) -> Vec<Json> {
         self.lines("token_requests")
     }
@@ -175,12 +175,12 @@ impl Drop for MailServer {
     }
 }
 
-/// The directory of the library, which is installed on first use.
+/// Returns the directory of the library, which is installed on first use.
 fn library() -> &'static Path {
     static LIBRARY_PATH: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY_PATH.get_or_init(|| {
         let test = std::env::current_exe().expect("a test has a file");
-        // target/debug/deps/test
+        // The path is `target/debug/deps/test`.
         let target = test.ancestors().nth(3).unwrap_or(Path::new("/tmp"));
         let library = target.join(LIBRARY.replace("==", "-"));
         if library.exists() {

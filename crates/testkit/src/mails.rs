@@ -14,12 +14,12 @@ pub struct MailFile {
 }
 
 impl MailFile {
-    /// All messages of a build, in order of creation.
+    /// Returns all messages of a build, in order of creation.
     pub fn read_all(data: &Path, domain: &str) -> Vec<MailFile> {
         let entries = std::fs::read_dir(data.join("mail").join(domain)).into_iter().flatten().flatten();
         let mut files: Vec<_> =
             entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "eml")).collect();
-        // A file name is the time and the number of the message.
+        // A file name consists of the time and the number of the message.
         files.sort_by_key(|path| {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or("").to_owned();
             name.split('-').map(|part| part.parse::<i64>().unwrap_or(0)).collect::<Vec<_>>()
@@ -36,14 +36,14 @@ impl MailFile {
         MailFile { to: header("To"), subject: header("Subject"), text: text.replace("\r\n", "\n") }
     }
 
-    /// The link with a token in the message.
+    /// Returns the link with a token in the message.
     #[track_caller]
     pub fn link(&self) -> &str {
         let link = self.text.split_whitespace().find(|word| word.contains("?token="));
         link.unwrap_or_else(|| panic!("no link in {self:?}"))
     }
 
-    /// The token in the link of the message.
+    /// Returns the token in the link of the message.
     #[track_caller]
     pub fn token(&self) -> String {
         self.link().split_once("?token=").map(|(_, token)| token.to_owned()).unwrap_or_default()

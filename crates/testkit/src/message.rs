@@ -17,7 +17,7 @@ pub fn forbidden() -> Value {
 pub fn not_found() -> Value {
     detail("Not found.")
 }
-/// The refusal of a create beyond a limit, such as `100 Roles`.
+/// Returns the refusal of a create beyond a limit, such as `100 Roles`.
 pub fn limit_exceeded(limit: &str) -> Value {
     json!({"detail": format!("Limit of {limit} has been exceeded."), "error_code": "ERR_LIMIT_EXCEEDED"})
 }

@@ -8,14 +8,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
 /// Installs a program unless it is installed, and returns its directory. `sources` are the names and contents of its
-/// files, among them `package.json` and `package-lock.json`.
+/// files, including `package.json` and `package-lock.json`.
 pub fn ensure_installed(name: &str, sources: &[(&str, &str)]) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _lock = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let texts: String = sources.iter().map(|(_, text)| *text).collect();
     let version = texts.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let executable = std::env::current_exe().expect("a test is a program");
-    // target/debug/deps/test, or target/release/examples/example
+    // The path is `target/debug/deps/test` or `target/release/examples/example`.
     let target = executable.ancestors().nth(3).expect("tests are below the target directory");
     let directory = target.join(format!("{name}-{version:08x}"));
     if !directory.exists() {
@@ -46,12 +46,12 @@ fn install(directory: &Path, sources: &[(&str, &str)]) {
 pub(crate) struct NodeServer {
     process: Child,
     pub port: u16,
-    /// Its standard output, kept open since a program may end when it cannot write.
+    /// Its standard output. It stays open, since a program may end when it cannot write.
     _output: BufReader<ChildStdout>,
 }
 
 impl NodeServer {
-    /// Starts a program, which gets its settings as JSON and tells its port in the first line of its output.
+    /// Starts a program, which receives its settings as JSON and reports its port in the first line of its output.
     pub fn start(program: &Path, settings: &Json) -> NodeServer {
         let mut process = Command::new("node")
             .arg(program)
@@ -69,7 +69,7 @@ impl NodeServer {
         NodeServer { process, port, _output: output }
     }
 
-    /// Ends the process: connections to its port are refused.
+    /// Ends the process. Its port then refuses connections.
     pub fn stop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

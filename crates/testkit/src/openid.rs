@@ -59,7 +59,7 @@ impl OpenIdProvider {
     }
 }
 
-/// A browser that keeps cookies for each host. It opens the public address of a build at the test's server.
+/// A browser that stores cookies for each host. It opens the public address of a build at the test's server.
 pub struct Browser {
     http: reqwest::Client,
     tenant: TestBuild,
@@ -67,7 +67,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser without cookies.
+    /// Creates a browser without cookies.
     pub fn new(tenant: &TestBuild) -> Browser {
         Browser { http: http(), tenant: tenant.clone(), cookies: HashMap::new() }
     }
@@ -90,7 +90,7 @@ impl Browser {
         }
     }
 
-    /// The number of cookies of the build.
+    /// Returns the number of cookies of the build.
     pub fn cookies_of_build(&self) -> usize {
         self.cookies.get(&self.tenant.build.domain).map_or(0, HashMap::len)
     }

@@ -6,7 +6,7 @@ use crate::server::TestBuild;
 use serde_json::Value;
 use store::{Conn, Sql, StoreError};
 
-/// A system event as it waits in the outbox.
+/// A system event that waits in the outbox.
 #[derive(Debug)]
 pub struct WaitingSystemEvent {
     pub event_type: i64,
@@ -17,7 +17,7 @@ pub struct WaitingSystemEvent {
     pub at: i64,
 }
 
-/// All waiting system events of a build, in order.
+/// Returns all waiting system events of a build, in order.
 pub async fn events(tenant: &TestBuild) -> Vec<WaitingSystemEvent> {
     let read = |conn: &mut Conn| {
         conn.query_all(&Sql::new("SELECT id, kind, body FROM outbox WHERE kind = 'system' ORDER BY n"), |row| {
@@ -42,7 +42,7 @@ fn event(body: &Value) -> WaitingSystemEvent {
     }
 }
 
-/// A history event of a record as it waits in the outbox.
+/// A history event of a record that waits in the outbox.
 #[derive(Debug, PartialEq)]
 pub struct RecordEvent {
     pub record: i64,
@@ -65,7 +65,7 @@ const KINDS: [&str; 10] = [
     "status_initialized",
 ];
 
-/// All waiting history events of a build, in order.
+/// Returns all waiting history events of a build, in order.
 pub async fn record_events(tenant: &TestBuild) -> Vec<RecordEvent> {
     let read = |conn: &mut Conn| {
         conn.query_all(&Sql::new("SELECT body FROM outbox WHERE kind = 'history' ORDER BY n"), |row| {

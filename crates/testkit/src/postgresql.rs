@@ -1,5 +1,5 @@
-//! A private PostgreSQL server for a test, which can be killed, stopped and frozen. Unlike the shared one, it syncs to
-//! disk.
+//! A private PostgreSQL server for a test, which can be killed, stopped and frozen. In contrast to the shared one, it
+//! syncs to disk.
 
 use crate::certificates::Authority;
 use crate::database::test_database;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use web::clock::random_token;
 
-/// The longest time that a start may take.
+/// The time limit of a start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A private PostgreSQL server. Dropping it ends the server and deletes its data.
@@ -29,12 +29,13 @@ pub struct PostgreSql {
 }
 
 impl PostgreSql {
-    /// Starts a server; `None` when tests use the embedded engine and `CHANCERY_TEST_ROUNDS` is not set.
+    /// Starts a server. Returns `None` when tests use the embedded engine and `CHANCERY_TEST_ROUNDS` is not set.
     pub fn start() -> Option<PostgreSql> {
         PostgreSql::start_server(None)
     }
 
-    /// As [`PostgreSql::start`], with a certificate for its address, so that connections may be encrypted.
+    /// Starts a server as [`PostgreSql::start`] does, with a certificate for its address, so that connections may be
+    /// encrypted.
     pub fn start_encrypted(authority: &Authority) -> Option<PostgreSql> {
         PostgreSql::start_server(Some(authority))
     }
@@ -68,7 +69,7 @@ impl PostgreSql {
         format!("postgres://tests:{}@127.0.0.1:{}/postgres", self.password, self.port)
     }
 
-    /// Where it listens without a port.
+    /// The URL of its Unix socket.
     pub fn socket_url(&self) -> String {
         let (password, port, directory) = (&self.password, self.port, self.directory.path().display());
         format!("postgres:///postgres?host={directory}&port={port}&user=tests&password={password}")
@@ -82,7 +83,7 @@ impl PostgreSql {
                 chown(path, Some(user), Some(group)).expect("root may give files away");
             }
         }
-        // No sync is needed: the page cache survives everything that tests do.
+        // The page cache survives everything that tests do, so a sync is not needed.
         let arguments =
             ["--no-sync", "--username=tests", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--pgdata=data"];
         let made = self.command("initdb").args(arguments).arg("--pwfile=password").output();
@@ -90,7 +91,8 @@ impl PostgreSql {
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
     }
 
-    /// A command of the server's programs. Root runs it as another user, since PostgreSQL refuses to run as root.
+    /// Returns a command of the server's programs. Root runs it as another user, since PostgreSQL refuses to run as
+    /// root.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         if let Some((user, group)) = server_user() {
@@ -133,7 +135,7 @@ impl PostgreSql {
     /// Kills the server and all its processes (SIGKILL).
     pub fn kill(&mut self) {
         if self.process.is_some() {
-            // It is stopped first, so that it starts no more processes.
+            // A stopped server starts no more processes.
             self.signal("STOP", &[self.id()]);
             self.signal("KILL", &self.process_ids());
             self.reap();
@@ -146,7 +148,7 @@ impl PostgreSql {
         self.reap();
     }
 
-    /// Suspends the server, as a hanging disk would: connections stay open, but nothing is answered.
+    /// Suspends the server, as a hanging disk would: connections stay open without answers.
     pub fn freeze(&self) {
         self.signal("STOP", &[self.id()]);
         self.signal("STOP", &self.process_ids());
@@ -167,7 +169,7 @@ impl PostgreSql {
         self.process.as_ref().unwrap_or_else(|| panic!("it does not run")).id()
     }
 
-    /// The ids of the server's process and its child processes.
+    /// Returns the ids of the server's process and its child processes.
     fn process_ids(&self) -> Vec<u32> {
         let parent = self.id();
         let entries = std::fs::read_dir("/proc").expect("Linux tells its processes");
@@ -176,7 +178,7 @@ impl PostgreSql {
     }
 
     fn signal(&self, name: &str, ids: &[u32]) {
-        // A process may have ended meanwhile, which is no error.
+        // A process may have ended meanwhile, which is harmless.
         let _ = Command::new("kill").arg(format!("-{name}")).args(ids.iter().map(u32::to_string)).output();
     }
 }
@@ -192,21 +194,21 @@ fn parent_of(id: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
-/// The directory of PostgreSQL's server programs, which on Debian is not in `PATH`.
+/// Returns the directory of PostgreSQL's server programs, which on Debian is not in `PATH`.
 pub(crate) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut installed: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
     installed.sort();
     let found = std::env::split_paths(&path).chain(installed.into_iter().rev()).find_map(|directory| {
-        // A link in `PATH` leads to the directory of the other programs.
+        // A link in `PATH` points into the directory of the other programs.
         let program = directory.join("initdb").canonicalize().ok()?;
         program.parent().map(Path::to_path_buf).filter(|programs| programs.join("postgres").exists())
     });
     found.unwrap_or_else(|| panic!("PostgreSQL is not installed: there is no initdb"))
 }
 
-/// The user and group as which root runs the server; `None` when the tests do not run as root.
+/// Returns the user and group as which root runs the server; `None` when the tests do not run as root.
 fn server_user() -> Option<(u32, u32)> {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let find = |name: &str| {

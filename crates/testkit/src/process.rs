@@ -15,7 +15,7 @@ use std::time::Duration;
 use store::{Store, StoreEngine};
 use tempfile::TempDir;
 
-/// The longest time that a start or a stop may take.
+/// The time limit of a start or a stop.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An installation of the binary with its own working directory and settings.
@@ -43,7 +43,7 @@ pub struct CommandOutput {
 }
 
 impl Installation {
-    /// An installation on the embedded engine, whatever engine the other tests use. `binary` is
+    /// Creates an installation on the embedded engine, independent of the engine of the other tests. `binary` is
     /// `env!("CARGO_BIN_EXE_chancery")`; `CHANCERY_TEST_BINARY` replaces it by a release build for measurements.
     pub fn embedded(binary: &str) -> Installation {
         let home = tempfile::tempdir().expect("a temporary directory can be made");
@@ -60,7 +60,7 @@ impl Installation {
         }
     }
 
-    /// An installation on PostgreSQL; `None` when tests use the embedded engine.
+    /// Creates an installation on PostgreSQL. Returns `None` when tests use the embedded engine.
     pub fn postgresql(binary: &str) -> Option<Installation> {
         let database = ClaimedDatabase::claim(Contents::Nothing)?;
         let mut installation = Installation::on_postgres(binary, &database.url);
@@ -68,13 +68,13 @@ impl Installation {
         Some(installation)
     }
 
-    /// An installation on a given PostgreSQL database.
+    /// Creates an installation on a PostgreSQL database.
     pub fn on_postgres(binary: &str, database_url: &str) -> Installation {
         let installation = Installation::embedded(binary).set("CHANCERY_DATABASE_URL", database_url);
         installation.set("CHANCERY_SECRET_KEY", crate::SECRET_KEY)
     }
 
-    /// An installation on the engine that tests use, with the build `localhost` and the usual super admin.
+    /// Creates an installation on the engine that tests use, with the build `localhost` and the usual super admin.
     pub fn with_build(binary: &str) -> Installation {
         Installation::postgresql(binary).unwrap_or_else(|| Installation::embedded(binary)).and_build()
     }
@@ -94,13 +94,13 @@ impl Installation {
         self
     }
 
-    /// Makes the main API listen on an address; port 0 is any free port.
+    /// Makes the main API listen on an address. Port 0 is any free port.
     pub fn listening_at(mut self, address: &str) -> Installation {
         self.listen = address.to_owned();
         self
     }
 
-    /// Limits the file descriptors of its processes, both softly and hard (`ulimit -n`).
+    /// Limits the file descriptors of its processes, soft and hard (`ulimit -n`).
     pub fn with_descriptors(mut self, max: u32) -> Installation {
         self.descriptors = Some(max);
         self
@@ -119,7 +119,7 @@ impl Installation {
         self
     }
 
-    /// The system calls of its processes so far.
+    /// Returns the system calls of its processes so far.
     pub fn trace(&self) -> Trace {
         Trace::read(&self.home().join("trace"))
     }
@@ -131,7 +131,7 @@ impl Installation {
         self
     }
 
-    /// The small disk of its data directory.
+    /// Returns the small disk of its data directory.
     pub fn disk(&self) -> &SmallDisk {
         self.disk.as_ref().unwrap_or_else(|| panic!("the data directory is on no small disk"))
     }
@@ -198,7 +198,7 @@ impl Installation {
         Self::run_to_end(command)
     }
 
-    /// Runs a command whose output is a terminal (of `script`, which Debian always has); what it printed there.
+    /// Runs a command whose output is a terminal (of `script`, which Debian always has). Returns its output.
     pub fn run_on_terminal(&self, args: &[&str]) -> String {
         let command = self.command(args);
         let words = [command.get_program()].into_iter().chain(command.get_args());
@@ -222,7 +222,7 @@ impl Installation {
         }
     }
 
-    /// Runs a command and kills it after a time (SIGKILL); returns its output only if it had ended before.
+    /// Runs a command and kills it after a time (SIGKILL). Returns its output only if it had ended before.
     pub fn run_killed(&self, args: &[&str], after: Duration) -> Option<CommandOutput> {
         let mut command = self.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -253,7 +253,7 @@ impl Installation {
     #[track_caller]
     pub fn fails(&self, args: &[&str]) -> String {
         let mut command = self.command(args);
-        // Tests that run at once are not to take the usual ports from each other.
+        // Concurrent tests must not compete for the default ports.
         for name in ["CHANCERY_LISTEN", "CHANCERY_HISTORY_LISTEN"] {
             if !self.environment.iter().any(|(known, _)| known == name) {
                 command.env(name, "127.0.0.1:0");
@@ -278,7 +278,7 @@ impl Installation {
         process
     }
 
-    /// Starts the main API alone.
+    /// Starts only the main API.
     #[track_caller]
     pub fn serve_api(&self) -> Process {
         let mut process = self.spawn(&["serve", "api"]);
@@ -286,7 +286,7 @@ impl Installation {
         process
     }
 
-    /// Starts the history service alone.
+    /// Starts only the history service.
     #[track_caller]
     pub fn serve_history(&self) -> Process {
         let mut process = self.spawn(&["serve", "history"]);
@@ -332,7 +332,7 @@ impl Process {
         });
     }
 
-    /// A client of the main API that is not signed in.
+    /// Returns a client of the main API that is not signed in.
     pub fn client(&self, host: &str) -> ApiClient {
         ApiClient::new(self.api(), host)
     }
@@ -357,7 +357,7 @@ impl Process {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// The most resident memory that the process has had, in MiB.
+    /// The maximum resident memory of the process so far, in MiB.
     pub fn peak_memory(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -416,7 +416,7 @@ impl Drop for Process {
     }
 }
 
-/// The address behind a printed text, if the line is complete.
+/// Returns the address after a printed text, if the line is complete.
 fn address(printed: &str, line: &str) -> Option<SocketAddr> {
     let (line, _) = printed.split_once(line)?.1.split_once('\n')?;
     line.parse().ok()

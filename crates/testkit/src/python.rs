@@ -1,21 +1,21 @@
-//! Packages of Python that tests need, each set installed once below the target directory.
+//! Installs packages of Python that tests need, each set once below the target directory.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// The programs of an environment of this name that has the packages of a list of requirements.
+/// Returns the directory of the programs of an environment with this name and the required packages.
 pub fn python_environment(name: &str, requirements: &str) -> PathBuf {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let version = requirements.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let executable = std::env::current_exe().expect("a test is a program");
-    // target/debug/deps/test
+    // The path is `target/debug/deps/test`.
     let target = executable.ancestors().nth(3).expect("tests are below the target directory");
     let environment = target.join(format!("{name}-{version:08x}"));
     let complete = environment.join("complete");
     let programs = environment.join("bin");
-    // It cannot be made elsewhere and moved, since its programs name its place.
+    // It cannot be created elsewhere and moved, since its programs contain its path.
     if !complete.exists() {
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
         run(Command::new(programs.join("python")).args(["-m", "pip", "install", "--quiet"]).args(requirements.lines()));

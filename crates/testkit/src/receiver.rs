@@ -1,4 +1,4 @@
-//! A receiver of webhooks over HTTP, which answers as a test wants.
+//! A receiver of webhooks over HTTP, whose answers a test chooses.
 
 use crate::eventually::eventually;
 use bytes::Bytes;
@@ -9,14 +9,14 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How a receiver reacts to a request.
+/// The reaction of a receiver to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReceiverBehaviour {
-    /// It answers with this status and no body, and keeps the connection.
+    /// It answers with this status and no body, and leaves the connection open.
     Answer(u16),
     /// It sends these bytes and closes the connection.
     Bytes(&'static str),
-    /// It sends these bytes and then nothing more.
+    /// It sends these bytes and leaves the connection open.
     Hang(&'static str),
 }
 
@@ -24,7 +24,7 @@ pub enum ReceiverBehaviour {
 #[derive(Clone, Debug)]
 pub struct ReceivedHook {
     pub path: String,
-    /// By their names in lower case.
+    /// The headers by their names in lower case.
     pub headers: HashMap<String, String>,
     pub body: Bytes,
     pub at: Instant,
@@ -56,12 +56,12 @@ struct ReceiverState {
 }
 
 impl Receiver {
-    /// A receiver that answers 200.
+    /// Starts a receiver that answers 200.
     pub async fn start() -> Receiver {
         Receiver::start_on_port(0).await
     }
 
-    /// A receiver at a port; 0: any that is free.
+    /// Starts a receiver at a port; 0 for any free port.
     pub async fn start_on_port(port: u16) -> Receiver {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let port = listener.local_addr().expect("a bound listener has an address").port();
@@ -82,27 +82,27 @@ impl Receiver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The address of a path.
+    /// Returns the address of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Changes how it reacts.
+    /// Changes its reaction.
     pub fn reacts(&self, reaction: ReceiverBehaviour) {
         self.state().reaction = reaction;
     }
 
-    /// What it has got so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<ReceivedHook> {
         self.state().received.clone()
     }
 
-    /// How many connections were made to it.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.state().connections
     }
 
-    /// Waits until it has got so many requests, and returns them.
+    /// Waits until it has received `count` requests, and returns all requests.
     #[track_caller]
     pub fn wait_for_requests(&self, count: usize) -> impl Future<Output = Vec<ReceivedHook>> + '_ {
         eventually(async move || {
@@ -129,7 +129,7 @@ async fn serve(receiver: Receiver, mut stream: TcpStream) {
             return;
         }
         if matches!(reaction, ReceiverBehaviour::Hang(_)) {
-            // Until the other side closes.
+            // The loop ends when the other side closes.
             while stream.read(&mut [0; 256]).await.is_ok_and(|count| count > 0) {}
         }
         if !goes_on {

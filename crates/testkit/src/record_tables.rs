@@ -1,8 +1,8 @@
-//! What holds of the tables of class 1 and its records whenever nobody writes.
+//! The invariants of the tables of class 1 and its records between two writes.
 
 use store::{Conn, Sql, StoreError};
 
-/// Rules, each with a statement that finds what breaks it. Each is one statement, so that it sees one moment.
+/// The invariants, each with a statement that selects violations. Each is one statement, so that it reads one snapshot.
 const RULES: [(&str, &str); 7] = [
     (
         "the count of a class is that of its rows",
@@ -34,7 +34,8 @@ const RULES: [(&str, &str); 7] = [
     ("no record is there and deleted", "SELECT d.id FROM deleted_records d JOIN records r ON r.id = d.id"),
 ];
 
-/// The rules that the tables of class 1 break, with the ids of what breaks them. Its records have a text, and so words.
+/// Returns the violated invariants of the tables of class 1, with the ids of the violations. The records have a text,
+/// and so words.
 pub fn broken_rules(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let mut broken = Vec::new();
     for (rule, text) in RULES {

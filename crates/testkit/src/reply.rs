@@ -71,12 +71,12 @@ impl Reply {
         self.json["id"].as_i64().unwrap_or_else(|| panic!("expected an id\n\nbut the answer is {self:?}"))
     }
 
-    /// The value of a header, or an empty text.
+    /// Returns the value of a header, or an empty text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
 
-    /// A member of each result in a list, in order.
+    /// Returns a member of each result in a list, in order.
     #[track_caller]
     pub fn column(&self, name: &str) -> Vec<Json> {
         let results = self.json["results"].as_array();
@@ -84,7 +84,7 @@ impl Reply {
         results.iter().map(|result| result[name].clone()).collect()
     }
 
-    /// The ids of the results in a list, in order.
+    /// Returns the ids of the results in a list, in order.
     #[track_caller]
     pub fn ids(&self) -> Vec<i64> {
         self.column("id").iter().filter_map(Json::as_i64).collect()
@@ -98,7 +98,7 @@ impl Index<&str> for Reply {
     }
 }
 
-/// Answers are equal when what they say is, whatever bytes that was sent in.
+/// Answers are equal if their status, headers, text and JSON are equal. The encoding of the bytes does not matter.
 impl PartialEq for Reply {
     fn eq(&self, other: &Reply) -> bool {
         (self.status, &self.headers, &self.text, &self.json) == (other.status, &other.headers, &other.text, &other.json)
@@ -120,7 +120,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// An answer without the headers that differ in every answer: request id and date.
+/// Returns an answer without the headers that differ in every answer: request id and date.
 pub fn without_its_id(mut reply: Reply) -> Reply {
     reply.headers.remove("x-request-id");
     reply.headers.remove("date");

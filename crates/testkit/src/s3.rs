@@ -30,7 +30,7 @@ impl S3Server {
         S3Server { node: run(directory.path(), 0), directory }
     }
 
-    /// Ends the process: connections to its port are refused.
+    /// Ends the process. Its port then refuses connections.
     pub fn stop(&mut self) {
         self.node.stop();
     }
@@ -40,12 +40,12 @@ impl S3Server {
         self.node = run(self.directory.path(), self.node.port);
     }
 
-    /// The value for `CHANCERY_FILES_URL` with a prefix of keys.
+    /// Returns the value for `CHANCERY_FILES_URL` with a prefix of keys.
     pub fn url(&self, prefix: &str) -> String {
         format!("s3://{BUCKET}/{prefix}")
     }
 
-    /// The environment variables that a client of the server needs.
+    /// Returns the environment variables that a client of the server needs.
     pub fn environment(&self) -> Vec<(String, String)> {
         let endpoint = format!("http://127.0.0.1:{}", self.node.port);
         [
@@ -58,7 +58,7 @@ impl S3Server {
         .to_vec()
     }
 
-    /// The keys of all objects, in order.
+    /// Returns the keys of all objects, sorted.
     pub fn keys(&self) -> Vec<String> {
         let bucket = self.directory.path().join(BUCKET);
         let mut keys = Vec::new();
@@ -68,7 +68,7 @@ impl S3Server {
     }
 }
 
-/// Runs the server at a port, or at any (0).
+/// Runs the server at a port; 0 for any free port.
 fn run(directory: &Path, port: u16) -> NodeServer {
     let program = npm::ensure_installed("s3-server", &SOURCES).join("server.mjs");
     NodeServer::start(&program, &json!({"directory": directory, "bucket": BUCKET, "port": port}))

@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use web::clock::Clock;
 use web::listener::{self, Limits};
 
-/// A uuid that nothing has.
+/// A uuid without an object.
 pub const UUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 /// The domain of a server's first build.
 pub const DOMAIN: &str = "a.example";
@@ -47,7 +47,8 @@ pub const NOW: i64 = 1_769_851_800_000_000;
 
 /// The API that a test crate serves. Its set-up names it once: `type TestServer = testkit::TestServer<Api>`.
 pub trait Api {
-    /// The modules, each after those that it uses. [`identity::MODULE`] is one of them, since every caller has an account.
+    /// The modules, each after those that it uses. They include [`identity::MODULE`], since every caller has an
+    /// account.
     const MODULES: &'static [&'static Module];
 }
 
@@ -62,7 +63,7 @@ pub struct TestServer<A> {
 #[derive(Clone)]
 pub struct TestBuild {
     inner: Arc<ServerState>,
-    /// The build as the application has it.
+    /// The build as an object of the application.
     pub build: Arc<Build>,
 }
 
@@ -91,8 +92,8 @@ impl<A: Api> TestServer<A> {
     }
 
     /// Starts a server with changed settings whose public address is that of its listener, such as
-    /// `http://127.0.0.1:49152`, for programs that follow addresses. As with the embedded default, its build answers for
-    /// all hosts.
+    /// `http://127.0.0.1:49152`, for programs that follow addresses. Its build answers for all hosts, as with the
+    /// embedded default.
     pub async fn start_at_public_address(change: impl FnOnce(&mut TestSettings)) -> TestServer<A> {
         let listener = bind().await;
         let address = listener.local_addr().expect("a bound listener has an address");
@@ -111,7 +112,7 @@ impl<A: Api> TestServer<A> {
         TestServer { first: TestBuild::first(A::MODULES, listener, data, config).await, api: PhantomData }
     }
 
-    /// The routes of the API, also before a server is started.
+    /// Returns the routes of the API. It does not require a started server.
     pub fn table() -> &'static Table {
         domain::register(A::MODULES);
         domain::table()
@@ -166,12 +167,12 @@ async fn open(domains: &'static [&'static Module], settings: TestSettings) -> Ap
     app.unwrap_or_else(|error| panic!("the application does not open: {error}"))
 }
 
-/// Whether a server's first build is stored as that of any other server.
+/// Returns whether the stored first build of a server is the same as that of all others.
 fn is_as_usual(settings: &TestSettings) -> bool {
     settings.secret_key == SECRET_KEY && settings.clock.now() == NOW && settings.events.history.is_none()
 }
 
-/// Creates the first build before anything else writes there.
+/// Creates the first build before any other write to the database.
 async fn make_ready(domains: &'static [&'static Module], database: &ClaimedDatabase, settings: TestSettings) {
     let app = open(domains, settings).await;
     let made = builds::create(&app, DOMAIN, ADMIN, PASSWORD).await;
@@ -199,7 +200,7 @@ impl TestBuild {
         mut config: TestSettings,
     ) -> TestBuild {
         let contents = if is_as_usual(&config) { Contents::Ready } else { Contents::Nothing };
-        // A test may have a server of its own.
+        // A test may use a PostgreSQL server of its own.
         let is_embedded = matches!(&config.engine, StoreEngine::Sqlite { .. });
         let database = if is_embedded { ClaimedDatabase::claim(contents) } else { None };
         if let Some(database) = &database {
@@ -235,7 +236,7 @@ impl TestBuild {
         TestBuild { build: build.unwrap_or_else(|error| panic!("{domain} is not made: {error}")), inner }
     }
 
-    /// Sets a limit of the first build, by the name under which it is stored.
+    /// Sets a limit of the build, by the name under which it is stored.
     pub async fn set_limit(&self, name: &'static str, value: i64) {
         let set = move |conn: &mut Conn| -> Result<(), StoreError> {
             let sql = "INSERT INTO limits(name, value) VALUES ($1, $2) ON CONFLICT(name) DO UPDATE SET value = $2";
@@ -244,7 +245,7 @@ impl TestBuild {
         self.build.db.write(set).await.expect("the limit is set");
     }
 
-    /// A client that is not signed in.
+    /// Returns a client that is not signed in.
     pub fn anonymous(&self) -> ApiClient {
         ApiClient::new(self.address, &self.build.domain)
     }
@@ -261,8 +262,8 @@ impl TestBuild {
         self.sign_in(ADMIN, PASSWORD)
     }
 
-    /// Creates an active account of a type with the usual password, and returns its username, such as
-    /// `internal@example.com` for the first and `internal-2@example.com` for the second one.
+    /// Creates an active account of a type with the usual password. Returns its username: the first is for example
+    /// `internal@example.com`, the second `internal-2@example.com`.
     pub async fn account(&self, account_type: &str) -> String {
         let name = format!("{}/{account_type}", self.build.domain);
         let n = {
@@ -305,8 +306,8 @@ impl TestBuild {
         user
     }
 
-    /// A request as the handler of a route gets it, for tests without HTTP. `None`: the caller is not signed in. Each
-    /// path value is 1 or [`UUID`], and each member of the body is a text.
+    /// Returns a request as the handler of a route receives it, for tests without HTTP. `None` as the caller is not
+    /// signed in. Each path value is 1 or [`UUID`], and each member of the body is a text.
     pub async fn request(&self, caller: Option<&ApiClient>, route: &'static Route, query: &str) -> Request {
         let (build, now) = (&self.build, self.clock.now());
         let (_, by) = &identity::MODULE.callers[0];
@@ -340,7 +341,7 @@ impl TestBuild {
         Request::new(caller, received)
     }
 
-    /// Waits until no mail of the build is queued, and returns all that were sent.
+    /// Waits until no mail of the build is queued, and returns all sent mails.
     pub async fn mails(&self) -> Vec<MailFile> {
         let sql = "SELECT (SELECT count(*) FROM jobs WHERE kind = 'mail') + (SELECT count(*) FROM mail_jobs)";
         let waiting = move |conn: &mut Conn| conn.query_one(&Sql::new(sql), |row| row.int(0));
@@ -348,7 +349,7 @@ impl TestBuild {
         MailFile::read_all(self.data.path(), &self.build.domain)
     }
 
-    /// The latest mail to a receiver.
+    /// Returns the latest mail to a receiver.
     pub async fn mail_to(&self, receiver: &str) -> MailFile {
         let mails = self.mails().await;
         let last = mails.iter().rev().find(|mail| mail.to == receiver);

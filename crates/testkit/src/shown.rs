@@ -3,10 +3,10 @@
 use crate::client::ApiClient;
 use serde_json::{Value, json};
 
-/// The time of a server's clock at its start, as answers show it.
+/// The time of a server's clock at its start, in the form of answers.
 pub const START: &str = "2026-01-31T09:30:00.000000Z";
 
-/// The user reference (`docs/reference/conventions.md`) of an account that the test kit created.
+/// Returns the user reference (`docs/reference/conventions.md`) of an account that the test kit created.
 pub fn user(user: &ApiClient, account_type: &str) -> Value {
     let last_name = match account_type {
         "internal" => "Internal",
@@ -24,7 +24,7 @@ pub fn user(user: &ApiClient, account_type: &str) -> Value {
     })
 }
 
-/// The user reference of the first super admin.
+/// Returns the user reference of the first super admin.
 pub fn admin() -> Value {
     json!({
         "id": 1, "first_name": "admin", "last_name": "Super Admin", "username": "admin@example.com",
@@ -32,7 +32,7 @@ pub fn admin() -> Value {
     })
 }
 
-/// The envelope of a list that fits on one page.
+/// Returns the envelope of a list that fits on one page.
 pub fn page(results: Value) -> Value {
     let count = results.as_array().expect("results are a list").len();
     json!({

@@ -1,5 +1,5 @@
 //! A small file system that a test can fill. It is mounted in a separate mount namespace, which only processes of the
-//! test enter, so root is not needed where Linux lets users create such namespaces.
+//! test enter. So root is not needed where Linux lets users create such namespaces.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A small mounted file system. Dropping it unmounts it and deletes its files.
 pub struct SmallDisk {
-    /// The process that keeps the mount. It ends with the test process, since its standard input is closed then.
+    /// The process that owns the mount. It ends with the test process, since its standard input is closed then.
     keeper: Child,
     path: PathBuf,
     is_root: bool,
@@ -35,7 +35,7 @@ impl SmallDisk {
         SmallDisk { keeper, path: path.to_owned(), is_root }
     }
 
-    /// A command that runs a program in the mount namespace, with a working directory.
+    /// Returns a command that runs a program in the mount namespace, with a working directory.
     pub fn command(&self, directory: &Path, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.keeper.id())).arg("--mount");
@@ -51,7 +51,7 @@ impl SmallDisk {
         self.fill_but(0);
     }
 
-    /// Fills the file system but for some bytes.
+    /// Fills the file system except some bytes.
     pub fn fill_but(&self, bytes: u64) {
         let mut file = File::options().append(true).create(true).open(self.filler()).expect("the disk can be written");
         for size in [1 << 16, 1 << 12, 1] {
@@ -61,12 +61,12 @@ impl SmallDisk {
         file.set_len(length.saturating_sub(bytes)).expect("a file may become shorter");
     }
 
-    /// Frees the space that [`SmallDisk::fill_disk`] took.
+    /// Frees the space that [`SmallDisk::fill_disk`] has filled.
     pub fn free_space(&self) {
         std::fs::remove_file(self.filler()).expect("the disk was filled");
     }
 
-    /// The path of the file that fills the disk, as seen from outside the mount namespace.
+    /// Returns the path of the file that fills the disk, as seen from outside the mount namespace.
     fn filler(&self) -> PathBuf {
         let inside = self.path.strip_prefix("/").expect("temporary directories are named from the root");
         Path::new("/proc").join(self.keeper.id().to_string()).join("root").join(inside).join("filler")

@@ -1,5 +1,5 @@
-//! Saves and restores the data of an installation, so that tests open data of an older version: a data directory, or a
-//! dump of a PostgreSQL database. `reliability/stored-data` creates these files.
+//! Saves and restores the data of an installation, so that tests open data of an older version. The data is a data
+//! directory, or a dump of a PostgreSQL database. `reliability/stored-data` creates these files.
 
 use crate::postgresql;
 use crate::process::Installation;
@@ -26,7 +26,7 @@ impl Installation {
                 let options = ["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100"];
                 let mut dump = Command::new(postgresql::programs().join("pg_dump"));
                 let text = succeeds(dump.args(options).arg(url));
-                // Removes commands of psql, and settings that not every version knows.
+                // The file must not contain commands of psql, nor settings that some versions do not have.
                 let is_kept = |line: &&str| {
                     let is_setting = line.starts_with("SET ") || line.contains("pg_catalog.set_config");
                     !is_setting && !line.starts_with('\\') && !line.starts_with("--") && !line.is_empty()
@@ -57,7 +57,7 @@ impl Installation {
         self.query(database, move |query| query(&statement))
     }
 
-    /// All rows of a build by table, sorted, so that they can be compared.
+    /// Returns all rows of a build by table, sorted, so that they can be compared.
     pub fn tables(&self, build: &str) -> BTreeMap<String, Vec<TextRow>> {
         let names = match self.database_url() {
             Some(_) => format!("SELECT tablename FROM pg_tables WHERE schemaname = '{build}'"),

@@ -30,37 +30,37 @@ pub struct SystemCall {
 }
 
 impl SystemCall {
-    /// Whether the call has synced the file whose path ends with `file`.
+    /// Returns whether the call has synced the file whose path ends with `file`.
     pub fn syncs(&self, file: &str) -> bool {
         matches!(self.name.as_str(), "fsync" | "fdatasync") && self.result == "0" && self.is_on(file)
     }
 
-    /// Whether the call writes to the file whose path ends with `file`.
+    /// Returns whether the call writes to the file whose path ends with `file`.
     pub fn writes(&self, file: &str) -> bool {
         let is_write = matches!(self.name.as_str(), "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2");
         is_write && self.is_on(file)
     }
 
-    /// Whether the call is on the file whose path ends with `file`.
+    /// Returns whether the call is on the file whose path ends with `file`.
     fn is_on(&self, file: &str) -> bool {
         let path = self.arguments.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
         path.is_some_and(|(path, _)| path.ends_with(file))
     }
 
-    /// Whether the call succeeded.
+    /// Returns whether the call succeeded.
     pub fn is_done(&self) -> bool {
         !self.result.starts_with('-')
     }
 
-    /// The quoted texts in the arguments.
+    /// Returns the quoted texts in the arguments.
     pub fn texts(&self) -> Vec<&str> {
         self.arguments.split('"').skip(1).step_by(2).collect()
     }
 }
 
 impl Trace {
-    /// A command that runs a program and appends its calls to a file. The tracer runs detached, so that the program is
-    /// a direct child of the test.
+    /// Returns a command that runs a program and appends its calls to a file. The tracer runs detached, so that the
+    /// program is a direct child of the test.
     pub(crate) fn command(file: &Path, program: &Path) -> Command {
         let mut command = Command::new("strace");
         command.args(["-D", "-f", "-y", "-A", "-s", "200", "-e", TRACED_CALLS, "-e", "signal=none", "-o"]).arg(file);

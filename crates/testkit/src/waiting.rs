@@ -1,4 +1,4 @@
-//! Calls that wait for another transaction, as only PostgreSQL has them: on SQLite nobody writes beside another.
+//! Calls that wait for another transaction, which only happens on PostgreSQL: SQLite has one writer.
 
 use crate::client::PreparedCall;
 use crate::eventually::eventually;
@@ -8,12 +8,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 use store::{Conn, Sql, StoreError};
 
-/// From then on a write looks again whether it was decided by what still holds (`kit/src/commit.rs`).
+/// The wait of the call. It is long enough for a write to check its decision again (`kit/src/commit.rs`).
 const LONG: Duration = Duration::from_millis(20);
 
 impl TestBuild {
-    /// Sends a call that waits for what a statement locks or writes, lets something happen, undoes the statement, and
-    /// returns the answer to the call.
+    /// Sends a call that waits for the locks of a statement, runs `happens`, and undoes the statement. Returns the
+    /// answer to the call.
     pub async fn while_it_waits(
         &self,
         statement: &'static str,
@@ -26,7 +26,7 @@ impl TestBuild {
             conn.for_each_row(&Sql::new(statement), |_| Ok(()))?;
             let pid = conn.query_one(&Sql::new("SELECT CAST(pg_backend_pid() AS BIGINT)"), |row| row.int(0))?;
             let _ = held.send(pid);
-            // Nothing is sent: it ends when the sender is dropped.
+            // The channel carries no values: this returns when the sender is dropped.
             let _ = released.recv();
             Err::<(), StoreError>(StoreError::NotFound)
         };
@@ -40,14 +40,14 @@ impl TestBuild {
         })
         .await;
         happens().await;
-        // The write has to wait for longer than this, and nothing shows how long it has waited.
+        // The write has to wait for longer than this, and its waiting time cannot be observed.
         tokio::time::sleep(LONG).await;
         drop(release);
         assert_eq!(holding.await.expect("it ends"), Err(StoreError::NotFound));
         reply.await.expect("it is answered")
     }
 
-    /// How many transactions wait for that of a connection.
+    /// Returns the number of transactions that wait for that of a connection.
     async fn waiting_for(&self, pid: i64) -> i64 {
         let count = move |conn: &mut Conn| {
             let sql =

@@ -1,17 +1,17 @@
-//! What both engines take, answer and promise:
+//! The contract of both engines:
 //!
-//! - an event id is written once, also when several requests or processes write it at the same time, and exactly one of
+//! - an event id is written once, also when several requests or processes write it at the same time. Exactly one of
 //!   them learns that it wrote it;
-//! - what was answered with `Ok` survives the end of the process at any moment;
-//! - before [`EngineError::Unavailable`] is answered, failures that may pass were retried, at most five times and for at most
+//! - data that was acknowledged with `Ok` survives the end of the process at any moment;
+//! - transient failures are retried before [`EngineError::Unavailable`] is returned, at most five times and for at most
 //!   20 seconds.
 
 use uuid::Uuid;
 
-/// A tenant as the engines know it. Its database is named after the client id, so that any permitted name is safe.
+/// A tenant of the engines. The name of its database contains the client id, so that any permitted name is safe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// Identifies the tenant in requests; never used twice.
+    /// Identifies the tenant in requests; never reused.
     pub client_id: Uuid,
     /// SHA-256 of the client's secret, as hexadecimal digits.
     pub secret_hash: String,
@@ -19,27 +19,27 @@ pub struct Tenant {
     pub client_label: String,
 }
 
-/// A page of a list, and how long the list is.
+/// A page of a list, and the length of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineList<T> {
     /// The number of all events of the tenant.
     pub total: i64,
-    /// The number of those that meet the conditions.
+    /// The number of events that meet the conditions.
     pub filtered: i64,
     pub results: Vec<T>,
 }
 
-/// The most bytes of texts in a page, since a page of the largest events would not fit into any memory. One event
-/// always fits.
+/// The maximum size of the texts in a page in bytes, since a page of the largest events would exceed any memory. One
+/// event always fits.
 pub const MAX_PAGE_BYTES: usize = 32 << 20;
 
-/// The most files that an engine is asked for at once.
+/// The maximum number of files in one query of an engine.
 pub const MAX_FILES: usize = 1000;
 
-/// Why an engine did not do what it was asked.
+/// The reason for which an engine failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineError {
-    /// The tenant does not exist, or no longer.
+    /// The tenant does not exist, or no longer exists.
     NoTenant,
     /// The page would have more than [`MAX_PAGE_BYTES`].
     PageTooLarge,

@@ -1,4 +1,4 @@
-//! The engine of a deployment, which keeps tenants and their events: SQLite or ClickHouse, behind one interface.
+//! The engine of a deployment, which stores tenants and their events: SQLite or ClickHouse, behind one interface.
 
 pub mod clickhouse;
 mod contract;
@@ -31,12 +31,12 @@ macro_rules! delegate {
 }
 
 impl HistoryEngine {
-    /// Whether the engine answers.
+    /// Checks that the engine answers.
     pub async fn ready(&self) -> Result<(), EngineError> {
         delegate!(self, engine => engine.ready().await)
     }
 
-    /// The id of the service whose data this is: a UUID that is made with the data and tells it from every other one.
+    /// Returns the id of the service that owns this data: a UUID that is created with the data and is unique.
     pub async fn id(&self) -> Result<String, EngineError> {
         match self {
             HistoryEngine::Sqlite(engine) => Ok(engine.id().to_owned()),
@@ -44,57 +44,56 @@ impl HistoryEngine {
         }
     }
 
-    /// The tenant with a client id, unless it is unknown or being deleted.
+    /// Returns the tenant with a client id, unless it is unknown or being deleted.
     pub async fn tenant(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         delegate!(self, engine => engine.tenant(client_id).await)
     }
 
-    /// The tenant with a database name, unless it is unknown or being deleted.
+    /// Returns the tenant with a database name, unless it is unknown or being deleted.
     pub async fn tenant_named(&self, database_name: &str) -> Result<Option<Tenant>, EngineError> {
         delegate!(self, engine => engine.tenant_named(database_name).await)
     }
 
-    /// The first tenants behind a client id (`None`: of all), in the order of their client ids, at most so many. Those
-    /// that are being deleted are left out.
+    /// Returns the first tenants after a client id (`None`: of all), in the order of their client ids, at most `limit`.
+    /// Tenants that are being deleted are left out.
     pub async fn tenants(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         delegate!(self, engine => engine.tenants(behind, limit).await)
     }
 
-    /// Makes a tenant with an empty database; `false` if another tenant, even one that is being deleted, has the same
-    /// name or label. Of several requests at the same time, one succeeds. What a process leaves behind that dies
-    /// meanwhile is in the way for at most a minute.
+    /// Creates a tenant with an empty database. Returns `false` if another tenant, even one that is being deleted, has
+    /// the same name or label. One of several concurrent requests succeeds. The leftovers of a process that dies
+    /// meanwhile block the name for at most a minute.
     pub async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
         delegate!(self, engine => engine.initialize(tenant).await)
     }
 
-    /// Begins a deletion: from now on the tenant is unknown to all methods but [`HistoryEngine::delete`] and this one, which
-    /// answers it again, so that a deletion that was cut short can be repeated. `None` if there is no such tenant.
+    /// Begins a deletion. All methods except [`HistoryEngine::delete`] and this one then treat the tenant as unknown.
+    /// This one returns it again, so that an interrupted deletion can be repeated. `None` if the tenant does not exist.
     pub async fn begin_delete(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         delegate!(self, engine => engine.begin_delete(client_id).await)
     }
 
-    /// Ends a deletion: removes the tenant's database, and then the tenant, whose name and label are free again.
+    /// Ends a deletion: removes the tenant's database, and then the tenant. This releases its name and label.
     pub async fn delete(&self, tenant: &Tenant) -> Result<(), EngineError> {
         delegate!(self, engine => engine.delete(tenant).await)
     }
 
-    /// Stores an event durably; `false` if its id was stored before.
+    /// Stores an event durably. Returns `false` if its id was stored before.
     pub async fn add_history_event(&self, tenant: &Tenant, event: HistoryEvent) -> Result<bool, EngineError> {
         delegate!(self, engine => engine.add_history_event(tenant, event).await)
     }
 
-    /// Stores all of these events durably, or none. Their ids differ from each other. Returns how many were not stored
-    /// before.
+    /// Stores all of these events durably, or none. Their ids must differ. Returns the number of new ones.
     pub async fn add_system_events(&self, tenant: &Tenant, events: Vec<SystemEvent>) -> Result<u64, EngineError> {
         delegate!(self, engine => engine.add_system_events(tenant, events).await)
     }
 
-    /// The history event with an id.
+    /// Returns the history event with an id.
     pub async fn history_event(&self, tenant: &Tenant, id: Uuid) -> Result<Option<HistoryEvent>, EngineError> {
         delegate!(self, engine => engine.history_event(tenant, id).await)
     }
 
-    /// A page of the history events, newest first (see [`HistoryEvent::rank`]).
+    /// Returns a page of the history events, newest first (see [`HistoryEvent::rank`]).
     pub async fn history_events(
         &self,
         tenant: &Tenant,
@@ -103,13 +102,13 @@ impl HistoryEngine {
         delegate!(self, engine => engine.history_events(tenant, page).await)
     }
 
-    /// Which of these files events of the tenant name ([`HistoryEvent::files`]). At most [`MAX_FILES`] are asked for at
-    /// once.
+    /// Returns those of these files that events of the tenant name ([`HistoryEvent::files`]). At most [`MAX_FILES`] may
+    /// be passed.
     pub async fn named_files(&self, tenant: &Tenant, files: &[Uuid]) -> Result<HashSet<Uuid>, EngineError> {
         delegate!(self, engine => engine.named_files(tenant, files).await)
     }
 
-    /// A page of the system events, newest first.
+    /// Returns a page of the system events, newest first.
     pub async fn system_events(
         &self,
         tenant: &Tenant,

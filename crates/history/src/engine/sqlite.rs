@@ -1,5 +1,5 @@
-//! The embedded engine: one SQLite file for each tenant below the data directory. It stands on the store that the main
-//! API uses, with its group commit. The primary key makes ids unique, so the database knows what was stored before.
+//! The embedded engine: one SQLite file for each tenant below the data directory. It uses the store of the main API,
+//! with its group commit. The primary key makes ids unique, so the database detects events that were stored before.
 
 use crate::engine::contract::{EngineError, EngineList, MAX_PAGE_BYTES, Tenant};
 use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent, files_in};
@@ -24,11 +24,11 @@ const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// How often a write is retried after a transient failure.
+/// The maximum number of retries of a write after transient failures.
 const MAX_RETRIES: u32 = 5;
 /// The delay before the first retry; it doubles with each further one.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// No retry begins after this time: on a locked database each attempt takes seconds.
+/// The time after which no retry begins: on a locked database each attempt needs seconds.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 
 /// The engine in one data directory.
@@ -52,7 +52,7 @@ impl From<store::StoreError> for EngineError {
 }
 
 impl HistorySqlite {
-    /// Opens the databases below a directory, and makes them if they are missing.
+    /// Opens the databases below a directory. Creates missing ones.
     pub async fn open(directory: PathBuf, clock: Clock) -> Result<HistorySqlite, EngineError> {
         let store = open_store(directory).await?;
         let id = match store.control().read(stored_id).await? {
@@ -70,7 +70,7 @@ impl HistorySqlite {
         Ok(HistorySqlite { store, clock, id })
     }
 
-    /// The id of the service whose data this is, made with the data.
+    /// Returns the id of the service that owns this data, created with the data.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -100,12 +100,12 @@ impl HistorySqlite {
             "SELECT client_id, secret_hash, database_name, client_label FROM tenants \
              WHERE client_id > $1 AND state = 'active' ORDER BY client_id LIMIT $2",
         );
-        // Every id is behind the empty text.
+        // Every id is greater than the empty text.
         let sql = sql.arg(behind.map_or_else(String::new, |id| id.to_string())).arg(i64::from(limit));
         self.store.control().read(move |conn| Ok(conn.query_all(&sql, tenant)?)).await
     }
 
-    /// Makes the database first: a process that dies after that leaves an unused file, but no name that is taken.
+    /// Creates the database first. A process that dies after that leaves an unused file, but no claimed name.
     pub(crate) async fn initialize(&self, tenant: &Tenant) -> Result<bool, EngineError> {
         let taken = Sql::new("SELECT 1 FROM tenants WHERE database_name = $1 OR client_label = $2")
             .arg(&tenant.database_name)
@@ -197,9 +197,9 @@ impl HistorySqlite {
         self.database(tenant).read(move |conn| list(conn, &SYSTEM_LIST, &page, system_event, SystemEvent::size)).await
     }
 
-    /// Makes a consistent copy of everything, for `chancery backup`: another service, whose id is made when it is first
-    /// opened. The directories of the copy exist already. The list of tenants is copied first, so that each tenant in it
-    /// is copied after it. `progress` gets the number of tenants that are copied, and the number of all.
+    /// Creates a consistent copy of all data, for `chancery backup`. The copy is another service, whose id is created
+    /// when it is first opened. The directories of the copy must exist. The list of tenants is copied first, so that
+    /// each tenant in it is copied after it. `progress` receives the number of copied tenants, and the number of all.
     pub async fn backup(&self, target: &Path, progress: impl Fn(u64, u64)) -> Result<(), EngineError> {
         self.store.backup(None, target.join("control.db")).await?;
         let copy = open_store(target.to_owned()).await?;
@@ -220,7 +220,7 @@ impl HistorySqlite {
         Ok(())
     }
 
-    /// Ends the threads when all accepted work is done.
+    /// Ends the threads after all accepted work is done.
     pub async fn close(&self) {
         self.store.close().await;
     }
@@ -253,7 +253,7 @@ impl HistorySqlite {
 }
 
 fn options() -> Options {
-    // Each writer may take the memory of a large batch.
+    // Each writer may need the memory of a large batch.
     Options { folder: "tenants", writers: 2, ..Options::default() }
 }
 
@@ -309,13 +309,13 @@ fn insert_history_event(conn: &mut Conn, event: &HistoryEvent) -> Result<bool, s
     Ok(true)
 }
 
-/// Notes which files an event names.
+/// Stores the files that an event names.
 fn note_files(conn: &mut Conn, files: &[Uuid]) -> Result<(), store::StoreError> {
     let rows = files.iter().map(|file| [BorrowedArgument::Blob(file.as_bytes())]);
     conn.exec_each("INSERT INTO event_files(file_id) VALUES ($1) ON CONFLICT (file_id) DO NOTHING", rows, |_| {})
 }
 
-/// Notes the files of events that a former version stored.
+/// Stores the files of events from a former version.
 fn note_files_of_stored_events(conn: &mut Conn) -> Result<(), store::StoreError> {
     let sql = Sql::new("SELECT data FROM history_events WHERE event_type = $1").arg(i64::from(DOCUMENT_GENERATED));
     let mut files = Vec::new();
@@ -373,7 +373,7 @@ struct ListSql {
     order: &'static str,
     /// Counts the rows.
     count: &'static str,
-    /// Adds up the counts that are stored, which are grouped by [`ListSql::stored_count_columns`].
+    /// Adds up the stored counts, which are grouped by [`ListSql::stored_count_columns`].
     stored_count: &'static str,
     stored_count_columns: [FilterColumn; 2],
 }
@@ -433,8 +433,8 @@ fn list<T>(
     Ok(EngineList { total, filtered, results })
 }
 
-/// Writes the conditions so that the planner can use one index only: that of the column of which one value is asked for
-/// and which has the fewest rows for each value. A `+` before each other column rules its index out, whose rows would
+/// Writes the conditions so that the planner can use one index only. It is the index of a column that is compared with
+/// one value and has the fewest rows per value. A `+` before each other column excludes its index, whose rows would
 /// have to be sorted.
 fn push_conditions(sql: &mut Sql, conditions: &[Condition], has_indexes: bool) {
     let has_one_value = |condition: &&Condition| {

@@ -1,8 +1,8 @@
 //! Signed addresses of files at this service:
 //! `/api/files/content/{database_name}/{file_id}?client=…&expires=…&signature=…`.
 //!
-//! The signature covers the method and everything in the address, byte for byte as it is written, so that no other
-//! spelling of an address is valid. Every process with the same key accepts it.
+//! The signature covers the method and all bytes of the address, so that no other spelling of an address is valid.
+//! Every process with the same key accepts it.
 
 use crate::engine::Tenant;
 use hmac::{Hmac, KeyInit, Mac};
@@ -12,29 +12,29 @@ use subtle::ConstantTimeEq;
 use uuid::Uuid;
 use web::clock::{Clock, hex};
 
-/// What the paths of this service's addresses of files begin with.
+/// The prefix of the paths of this service's addresses of files.
 pub const CONTENT_PATH: &str = "/api/files/content/";
-/// How long an address is valid.
+/// The validity of an address in seconds.
 pub const ADDRESS_VALID_SECONDS: u64 = 15 * 60;
 
-/// Makes the key of addresses different from other keys that are derived from the same secret.
+/// Separates the key of addresses from other keys that are derived from the same secret.
 const PURPOSE: &[u8] = b"chancery history: addresses of files";
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// Makes and verifies addresses.
+/// Creates and verifies addresses.
 pub struct Addresses {
     mac: Hmac<Sha256>,
     clock: Clock,
 }
 
 impl Addresses {
-    /// Addresses that are signed with a key derived from a secret.
+    /// Creates addresses that are signed with a key derived from a secret.
     pub fn new(secret: &[u8], clock: Clock) -> Addresses {
         let key = signing_mac(secret).chain_update(PURPOSE).finalize().into_bytes();
         Addresses { mac: signing_mac(&key), clock }
     }
 
-    /// An address without its host, for one method, valid from now on for [`ADDRESS_VALID_SECONDS`].
+    /// Creates an address without its host, for one method, valid for [`ADDRESS_VALID_SECONDS`].
     pub fn make(&self, method: &Method, tenant: &Tenant, file_id: Uuid) -> String {
         let path = format!("{CONTENT_PATH}{}/{file_id}", tenant.database_name);
         let client = tenant.client_id.to_string();
@@ -43,8 +43,8 @@ impl Addresses {
         format!("{path}?client={client}&expires={expires}&signature={signature}")
     }
 
-    /// The client and the file that an address names; `None` if it was not made by [`Addresses::make`], was made for
-    /// another method, or has expired.
+    /// Returns the client and the file of an address. `None` if [`Addresses::make`] did not create it, it is for
+    /// another method, or it has expired.
     pub fn verify(&self, method: &Method, path: &str, query: &str) -> Option<(Uuid, Uuid)> {
         let (client, rest) = query.strip_prefix("client=")?.split_once("&expires=")?;
         let (expires, signature) = rest.split_once("&signature=")?;
@@ -59,7 +59,8 @@ impl Addresses {
         Some((client.parse().ok()?, file_id.parse().ok()?))
     }
 
-    /// The signature of an address. No part can contain a line feed, so no two addresses have the same message.
+    /// Returns the signature of an address. No part can contain a line feed, so different addresses have different
+    /// messages.
     fn signature(&self, method: &Method, path: &str, client: &str, expires: &str) -> String {
         let message = format!("{method}\n{path}\n{client}\n{expires}");
         hex(&self.mac.clone().chain_update(message).finalize().into_bytes())
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(verify(&other, &Method::PUT, &address), Some((tenant.client_id, file_id)));
         assert_eq!(verify(&other, &Method::GET, &address), None);
         assert_eq!(verify(&Addresses::new(b"Secret", clock.clone()), &Method::PUT, &address), None);
-        // It never lasts longer than 15 minutes, and up to a second less.
+        // The validity is at most 15 minutes, and up to a second less.
         clock.advance(899 * MICROS_PER_SECOND);
         assert!(verify(&one, &Method::PUT, &address).is_some());
         clock.advance(MICROS_PER_SECOND);

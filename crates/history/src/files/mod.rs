@@ -1,8 +1,8 @@
 //! The files of events, in the data directory or in an S3 bucket (`docs/reference/history.md`).
 //!
-//! The API itself transfers no files. It hands out signed addresses that are valid for 15 minutes: for S3 the bucket's
-//! own presigned addresses, for the data directory addresses of this service ([`address`]), which [`Files::answer`]
-//! serves ([`requests`]) and which need no key in a header.
+//! The API itself transfers no files. It returns signed addresses that are valid for 15 minutes. For S3 they are the
+//! bucket's own presigned addresses. For the data directory they are addresses of this service ([`address`]), which
+//! [`Files::answer`] serves ([`requests`]) and which need no key in a header.
 
 #[doc(hidden)]
 pub mod address;
@@ -25,8 +25,8 @@ use uuid::Uuid;
 use web::clock::Clock;
 use web::content::BodyContent;
 
-/// The group in a bucket with an empty file for each service that uses it, named by its id. The hyphen tells it from
-/// every `database_name`.
+/// The group in a bucket with an empty file for each service that uses it, named by its id. The hyphen distinguishes it
+/// from every `database_name`.
 const USERS: &str = "history-services";
 
 /// The files of all tenants.
@@ -39,10 +39,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the bucket that `CHANCERY_FILES_URL` names, else the data directory. An error is one line that names the
-    /// setting.
+    /// Opens the bucket that `CHANCERY_FILES_URL` names, otherwise the data directory. An error is one line that names
+    /// the setting.
     ///
-    /// - `directory`: where files are stored if not on S3; made if it is missing;
+    /// - `directory`: the directory of the files without S3, created if it is missing;
     /// - `public_url`: `CHANCERY_HISTORY_URL`, without a slash at its end;
     /// - `key`: a secret that all processes share, from which the key of the addresses is derived.
     pub fn open(
@@ -55,8 +55,8 @@ impl Files {
         Files::open_in(process_environment(), files_url, directory, public_url, key, clock)
     }
 
-    /// Does what [`Files::open`] does, in an environment that is not the process's. S3 takes its endpoint and keys from
-    /// it (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
+    /// Opens files as [`Files::open`] does, in an environment that is not the process's. It contains the endpoint and
+    /// the keys of S3 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …).
     pub fn open_in(
         environment: impl IntoIterator<Item = (String, String)>,
         files_url: Option<&str>,
@@ -75,28 +75,28 @@ impl Files {
         })
     }
 
-    /// Begins to watch whether the store of files answers.
+    /// Begins to check periodically whether the store of files answers.
     pub fn start_watch(&self) {
         self.watch.start(self.blobs.clone(), self.clock.clone());
     }
 
-    /// Whether the store of files answers, once it is watched.
+    /// Returns the health of the store of files, if the checks have begun.
     pub(crate) fn health(&self) -> Option<BlobHealth> {
         self.watch.health()
     }
 
-    /// A new file id, and the address to which the file's content can be uploaded, once: by a PUT of at most 50 MB
-    /// within 15 minutes.
+    /// Returns a new file id, and the address to which the file's content can be uploaded once. The upload is a PUT of
+    /// at most 50 MB within 15 minutes.
     pub async fn upload_address(&self, tenant: &Tenant) -> Result<(Uuid, String), EngineError> {
         let file_id = Uuid::new_v4();
-        // Here and not by uploads, since an upload must not make it again after the tenant was deleted.
+        // An upload must not create the group, because the tenant may have been deleted.
         self.blobs.make_group(&self.group(tenant)).await?;
         Ok((file_id, self.address(Method::PUT, tenant, file_id, &[]).await?))
     }
 
-    /// The address at which a file can be downloaded for 15 minutes. Whether the file exists is not checked here.
+    /// Returns the address at which a file can be downloaded for 15 minutes. Does not check that the file exists.
     pub async fn download_address(&self, tenant: &Tenant, file_id: Uuid) -> Result<String, EngineError> {
-        // Whatever type it was uploaded with, no browser shows or runs it.
+        // These headers prevent browsers from showing or running the file, independent of its type at the upload.
         let query = [
             ("response-cache-control", "no-store"),
             ("response-content-disposition", "attachment"),
@@ -105,13 +105,13 @@ impl Files {
         self.address(Method::GET, tenant, file_id, &query).await
     }
 
-    /// Removes all files of a tenant; can be repeated. It must be called between the beginning and the end of the
-    /// tenant's deletion, when no other tenant can have its name.
+    /// Removes all files of a tenant. It can be repeated. Call it between the beginning and the end of the tenant's
+    /// deletion, when no other tenant can have its name.
     pub async fn delete_tenant(&self, tenant: &Tenant) -> Result<(), EngineError> {
         Ok(self.blobs.remove_group(&self.group(tenant)).await?)
     }
 
-    /// The files of a tenant that were put at least so long ago, in microseconds.
+    /// Returns the files of a tenant with at least this age, in microseconds.
     pub(crate) fn older_than(
         &self,
         tenant: &Tenant,
@@ -119,20 +119,20 @@ impl Files {
     ) -> impl Stream<Item = Result<Uuid, EngineError>> + Send + Unpin + use<> {
         let put_until = self.clock.now() - age;
         let old = self.blobs.list(&self.group(tenant)).try_filter_map(move |file| {
-            // Only names that this service makes.
+            // Other names are not those of this service.
             let id = Uuid::try_parse(&file.name).ok().filter(|id| id.to_string() == file.name);
             ready(Ok(id.filter(|_| file.stored_at <= put_until)))
         });
         old.map_err(EngineError::from)
     }
 
-    /// Removes a file; can be repeated.
+    /// Removes a file. It can be repeated.
     pub(crate) async fn remove(&self, tenant: &Tenant, file_id: Uuid) -> Result<(), EngineError> {
         Ok(self.blobs.remove(&BlobKey::new(self.group(tenant), file_id)).await?)
     }
 
-    /// Notes in a bucket that this service uses it, and returns the ids of the other services that noted it. A data
-    /// directory is that of one service.
+    /// Records in a bucket that this service uses it, and returns the ids of the other recorded services. A data
+    /// directory belongs to one service.
     pub(crate) async fn other_users(&self, service_id: &str) -> Result<Vec<String>, EngineError> {
         if !self.blobs.is_on_s3() {
             return Ok(Vec::new());
@@ -144,7 +144,7 @@ impl Files {
                 Err(BlobError::Exists) => {}
                 noted => noted?,
             }
-            // Another service may have noted itself at the same moment.
+            // Another service may have recorded itself at the same moment.
             users = self.blobs.list(USERS).map_ok(|user| user.name).try_collect().await?;
         }
         users.retain(|user| user != service_id);
@@ -159,7 +159,7 @@ impl Files {
         requests::respond(&self.blobs, &self.addresses, request).await.unwrap_or_else(FileRefusal::into)
     }
 
-    /// An address of the bucket, with a query that only a bucket understands, or of this service.
+    /// Returns an address of the bucket, with a query that only a bucket interprets, or of this service.
     async fn address(
         &self,
         method: Method,
@@ -172,7 +172,7 @@ impl Files {
         Ok(presigned.unwrap_or_else(|| format!("{}{}", self.public_url, self.addresses.make(&method, tenant, file_id))))
     }
 
-    /// What the files of a tenant are stored under. In a bucket people should find them by the tenant's name.
+    /// Returns the group of a tenant's files. In a bucket people should find them by the tenant's name.
     fn group(&self, tenant: &Tenant) -> String {
         if self.blobs.is_on_s3() { tenant.database_name.clone() } else { tenant.client_id.to_string() }
     }

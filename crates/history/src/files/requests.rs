@@ -1,4 +1,4 @@
-//! Requests for the signed addresses of this service, at which files in the data directory are put and got.
+//! Answers requests for the signed addresses of this service, at which files in the data directory are put and got.
 
 use super::address::{Addresses, CONTENT_PATH};
 use bytes::Bytes;
@@ -14,12 +14,12 @@ use web::listener::{BodyError, BodyReader};
 use web::pace::{OF_FILE, PLACE_TIMEOUT, Pace};
 use web::shares::{PermitHolder, ShareAccount, ShareBounds, Shares, descriptors};
 
-/// The most bytes of a file.
+/// The maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 50 * 1024 * 1024;
-/// An upload of which nothing arrives for so long is refused.
+/// The maximum time without a byte of an upload. The upload is refused after it.
 const MAX_STALL: Duration = Duration::from_secs(10);
 
-/// The descriptors of files that are sent and received. A tenant has half.
+/// The permits for descriptors of files that are sent and received. A tenant may use half.
 static PLACES: LazyLock<Shares> = LazyLock::new(|| {
     let total = (descriptors() / 16).clamp(8, 2048);
     Shares::new(ShareBounds { total, build: total / 2, account: total / 2, kept: total / 4 })
@@ -49,7 +49,7 @@ pub async fn respond(
         upload(blobs, &key, body).await?;
         return Ok(response(StatusCode::OK, Full::default().into()));
     }
-    // S3 has addresses of its own.
+    // Files on S3 have addresses of their own.
     let BlobContent::File { file, length, .. } = blobs.read(&key, None).await? else {
         return Err(FileRefusal::Missing);
     };
@@ -68,9 +68,9 @@ pub async fn respond(
     Ok(response)
 }
 
-/// Stores an uploaded file. When this returns `Ok`, the file survives a power cut.
+/// Stores an uploaded file. When this returns `Ok`, the file survives a power failure.
 async fn upload(blobs: &Blobs, key: &BlobKey, body: Incoming) -> Result<(), FileRefusal> {
-    // An early refusal, before the body is read.
+    // This refuses an upload before its body is read.
     blobs.check_free(key).await?;
     let mut body = BodyReader::new(body, MAX_FILE_BYTES, MAX_STALL)?;
     let mut file = blobs.begin().await?;
@@ -80,18 +80,18 @@ async fn upload(blobs: &Blobs, key: &BlobKey, body: Incoming) -> Result<(), File
     Ok(file.finish(key).await?)
 }
 
-/// Why a request for a file is refused.
+/// The reason for which a request for a file is refused.
 #[derive(Debug)]
 pub enum FileRefusal {
-    /// The address was not made here, was made for another method, or has expired.
+    /// The address is invalid, for another method, or has expired.
     Address,
-    /// The file or the tenant does not exist, or no longer.
+    /// The file or the tenant does not exist, or no longer exists.
     Missing,
     /// The file was uploaded already.
     Exists,
-    /// No address is made for this method.
+    /// Addresses are not created for this method.
     Method(Method),
-    /// Too many files are sent and received.
+    /// Too many files are being sent and received.
     Busy,
     Body(BodyError),
     Storage(BlobError),
@@ -157,7 +157,7 @@ impl From<FileRefusal> for Response<BodyContent> {
     }
 }
 
-/// An answer with the headers that all answers have.
+/// Creates an answer with the headers that all answers have.
 fn response(status: StatusCode, content: BodyContent) -> Response<BodyContent> {
     let mut response = Response::new(content);
     *response.status_mut() = status;

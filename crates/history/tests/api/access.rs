@@ -1,4 +1,4 @@
-//! Keys, client ids, methods and paths.
+//! Tests keys, client ids, methods and paths.
 
 use crate::{detail, envelope, system_event};
 use resource::openapi::Audience;
@@ -44,7 +44,7 @@ async fn a_client_id_is_one_uuid_of_version_4() {
         if path != "/api/event-bridge/create-event" {
             server.client_with_key().call(method, path).json(&body).send().await.expect_reply(400, refused.clone());
         }
-        // Of version 1, in braces, without hyphens, of a word.
+        // The wrong ids are of version 1, in braces, without hyphens, or words.
         for wrong in [
             "",
             "abc",
@@ -95,7 +95,7 @@ async fn methods_and_paths() {
             }
         }
     }
-    // A wrong method is answered before the key is looked at.
+    // A wrong method is refused before the key is checked.
     server
         .client_without_key()
         .get("/api/delete-tenant")

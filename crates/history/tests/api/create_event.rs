@@ -1,4 +1,4 @@
-//! `/api/event-bridge/create-event`.
+//! Tests `/api/event-bridge/create-event`.
 
 use crate::{detail, envelope, expect_problem, id, problems};
 use serde_json::{Value as Json, json};
@@ -67,7 +67,7 @@ async fn an_event_id_is_written_once() {
     let api = server.tenant("events").await;
     let created = json!({"detail": "Event created."});
     add(&api, detail(1, 1, 1, TIME)).await.expect_reply(201, created.clone());
-    // A second time with other values: 201, and nothing is written.
+    // The second request has other values: it gets 201, and is not stored.
     add(&api, detail(1, 2, 3, "2020-01-01T00:00:00Z")).await.expect_reply(201, created);
     let tasks: Vec<_> = (0..16)
         .map(|_| {

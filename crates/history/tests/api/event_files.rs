@@ -1,4 +1,4 @@
-//! `/api/files/upload-url` and `/api/history/events/{event_id}/file`.
+//! Tests `/api/files/upload-url` and `/api/history/events/{event_id}/file`.
 
 use crate::{detail, envelope, id};
 use serde_json::{Value as Json, json};
@@ -13,7 +13,7 @@ async fn add_generated(api: &ApiClient, n: u32, file_id: &Json) {
     api.post("/api/event-bridge/create-event", envelope("files", event)).await.expect_created();
 }
 
-/// The path and query of an address.
+/// Returns the path and query of an address.
 fn path(server: &HistoryServer, address: &str) -> String {
     address.strip_prefix(&format!("http://{}", server.address)).expect("an address of the service").to_owned()
 }
@@ -52,7 +52,7 @@ async fn other_events_have_no_file() {
         api.get(&format!("/api/history/events/{}/file", id(n))).await.expect_reply(404, not_found.clone());
     }
     api.get("/api/history/events/nothing/file").await.expect_reply(404, not_found.clone());
-    // Another tenant's event is answered as an unknown one.
+    // The answer for another tenant's event is that for an unknown one.
     let given = api.get("/api/files/upload-url").await.ok();
     add_generated(&api, 5, &given["file_id"]).await;
     other.get(&format!("/api/history/events/{}/file", id(5))).await.expect_reply(404, not_found);
@@ -66,7 +66,7 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
     let address = path(&server, given["upload_url"].as_str().unwrap());
     assert_eq!(server.client_without_key().call("PUT", &address).body("text/plain", "theirs").send().await.status, 200);
     add_generated(&api, 1, &given["file_id"]).await;
-    // Expects equal answers, without the headers that differ from call to call.
+    // Equal answers are expected, without the headers that differ from call to call.
     let alike = |one: Reply, two: Reply| {
         let bare = |mut reply: Reply| {
             ["x-request-id", "date", "location"].into_iter().for_each(|name| drop(reply.headers.remove(name)));
@@ -85,11 +85,11 @@ async fn ids_of_another_tenant_are_ids_that_nobody_has() {
         alike(get(1).await, get(99).await);
         alike(get(7).await, get(99).await);
     }
-    // An event with the id or the file of another tenant's event is stored as any new event.
+    // An event with the id or the file of another tenant's event is stored like any new event.
     let event = |n: u32, file_id: &Json| {
         let mut event = detail(n, 1, 9, TIME);
         event["event_data"] = json!([json!({"file_id": file_id}).to_string()]);
-        // The header decides, whatever tenant the envelope names.
+        // The header decides, not the tenant in the envelope.
         envelope("files", event)
     };
     let add = async |event: Json| other.post("/api/event-bridge/create-event", event).await;
@@ -116,7 +116,7 @@ async fn an_edited_or_expired_address_is_refused() {
     assert_eq!(put(&address.replace("expires=", "expires=1")).await, 403);
     assert_eq!(put(&address.replace("/content/files/", "/content/other/")).await, 403);
     assert_eq!(put(&address.replace("&signature=", "&signature=0")).await, 403);
-    // An upload address does not allow to download.
+    // An upload address does not permit a download.
     assert_eq!(server.client_without_key().get(&address).await.status, 403);
     server.clock.advance(15 * testkit::MINUTE + testkit::SECOND);
     assert_eq!(put(&address).await, 403);

@@ -1,4 +1,4 @@
-//! `/api/history/events`.
+//! Tests `/api/history/events`.
 
 use crate::{detail, envelope, expect_problem, problems};
 use serde_json::{Value as Json, json};
@@ -10,7 +10,7 @@ async fn add(api: &ApiClient, detail: Json) {
     api.post("/api/event-bridge/create-event", envelope("events", detail)).await.expect_created();
 }
 
-/// The last digits of the ids that a query lists; the counts agree with it.
+/// Returns the last digits of the ids that a query lists. Checks that the counts agree with it.
 async fn ids(api: &ApiClient, query: &str) -> Vec<i64> {
     let listed = api.get(&format!("/api/history/events?{query}")).await;
     let ids: Vec<i64> =
@@ -23,7 +23,7 @@ async fn ids(api: &ApiClient, query: &str) -> Vec<i64> {
 async fn the_newest_come_first_and_ties_have_their_order() {
     let server = HistoryServer::start().await;
     let api = server.tenant("events").await;
-    // Five of one moment, one after it and one before it. Of equal rank, the greater id comes first.
+    // Five events have one time, one is later and one earlier. Of equal rank, the greater id comes first.
     for (n, event_type) in [(5, 1), (4, 2), (1, 10), (3, 3), (2, 7)] {
         add(&api, detail(n, 1, event_type, TIME)).await;
     }
@@ -31,7 +31,7 @@ async fn the_newest_come_first_and_ties_have_their_order() {
     add(&api, detail(8, 1, 3, "2026-01-31T09:29:59.999999Z")).await;
     assert_eq!(ids(&api, "").await, [9, 3, 2, 1, 4, 5, 8]);
     assert_eq!(ids(&api, "record_id=1").await, [9, 3, 2, 1, 4, 5, 8]);
-    // No other order is supported: `ordering` is an unknown parameter, which is ignored.
+    // Other orders are not supported: `ordering` is an unknown parameter, which is ignored.
     assert_eq!(ids(&api, "ordering=event_datetime").await, [9, 3, 2, 1, 4, 5, 8]);
     let mut one_by_one = Vec::new();
     for offset in 0..8 {

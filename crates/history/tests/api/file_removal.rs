@@ -1,4 +1,4 @@
-//! The removal of files that no event names.
+//! Tests the removal of files that no event names.
 
 use crate::{detail, envelope};
 use history::file_removal::{UNNAMED_AGE, remove_unnamed, run};
@@ -9,7 +9,7 @@ use store::blobs::{BlobKey, Blobs};
 use testkit::{ApiClient, HOUR, HistoryServer, NOW, S3Server, eventually};
 use web::clock::Clock;
 
-/// A service whose clock has the real time, as that of the disk or the bucket.
+/// Starts a service whose clock shows the real time, as the clock of the disk or the bucket does.
 async fn start(s3: Option<&S3Server>) -> HistoryServer {
     let server = HistoryServer::with_files(s3).await;
     server.clock.advance(Clock::system().now() - NOW);
@@ -25,14 +25,14 @@ async fn put_file(api: &ApiClient, content: &str) -> String {
     given["file_id"].as_str().unwrap().to_owned()
 }
 
-/// Adds an event of a type that has these data.
+/// Adds an event of a type with these data.
 async fn add(api: &ApiClient, n: u32, event_type: i64, data: &[Json]) {
     let mut event = detail(n, 1, event_type, "2026-01-31T09:30:00Z");
     event["event_data"] = data.iter().map(Json::to_string).collect();
     api.post("/api/event-bridge/create-event", envelope("files", event)).await.expect_created();
 }
 
-/// The content of a file, as an event that names it leads to it; `None` if it was removed.
+/// Returns the content of a file, through an event that names it; `None` if it was removed.
 async fn content(api: &ApiClient, file_id: &str) -> Option<String> {
     let event = uuid::Uuid::new_v4().to_string();
     let mut named = detail(1, 1, 9, "2026-01-31T09:30:00Z");
@@ -55,7 +55,7 @@ async fn old_files_without_an_event_are_removed(s3: Option<&S3Server>) {
     add(&api, 1, 9, &[json!({"file_id": first}), json!(5), json!({"file_id": second})]).await;
     add(&api, 2, 9, &[json!({"file_id": format!("urn:uuid:{}", upper.to_uppercase())})]).await;
     let [unnamed, elsewhere] = [put_file(&api, "4").await, put_file(&api, "5").await];
-    // Other events name no file, and those of another tenant none of this one.
+    // Events of other types do not name files. Events of another tenant do not name files of this one.
     add(&api, 3, 7, &[json!({"file_id": unnamed})]).await;
     add(&other, 1, 9, &[json!({"file_id": elsewhere})]).await;
     let [kept, lost] = [put_file(&other, "6").await, put_file(&other, "7").await];
@@ -112,7 +112,7 @@ async fn more_files_than_are_asked_for_at_once_are_looked_at() {
     add(&api, 1, 9, &[json!({"file_id": file_id})]).await;
     let tenants = std::fs::read_dir(server.data().join("history/files")).unwrap();
     let home = tenants.map(|tenant| tenant.unwrap().path()).find(|path| path.join(&file_id).exists()).unwrap();
-    // What this service did not name stays.
+    // Files with other names than this service creates are retained.
     for name in ["a-note", "0B5F1D5E-8A67-4F5C-9C1F-6D5F3F0F2A11", ".hidden"] {
         File::create(home.join(name)).unwrap();
     }
@@ -120,7 +120,7 @@ async fn more_files_than_are_asked_for_at_once_are_looked_at() {
         File::create(home.join(uuid::Uuid::new_v4().to_string())).unwrap();
     }
     server.clock.advance(UNNAMED_AGE + HOUR);
-    // Two processes do it at the same time.
+    // Two processes remove the files at the same time.
     let (one, two) = tokio::join!(removed(&server), removed(&server));
     assert!(one.max(two) <= 2500 && one + two >= 2500, "{one} {two}");
     assert_eq!(std::fs::read_dir(&home).unwrap().count(), 4);
@@ -165,7 +165,7 @@ async fn nothing_is_removed_from_a_bucket_that_another_service_uses() {
     expected.sort();
     assert_eq!(s3.keys(), expected);
 
-    // The copy is gone, and an operator says so.
+    // The copy does not exist any more, and an operator removes its mark.
     let spool = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(s3.environment(), Some(&s3.url("history")), "", spool.path().to_owned(), Clock::system());
     blobs.unwrap().remove(&BlobKey::new("history-services", its)).await.unwrap();

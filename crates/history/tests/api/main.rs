@@ -1,5 +1,5 @@
-//! The history service through its API. The files are named as the endpoints' files in `src`. It runs on the embedded
-//! engine, or, with `CHANCERY_TEST_HISTORY=clickhouse`, on ClickHouse.
+//! Tests the history service through its API. The files have the names of the endpoints' files in `src`. The service
+//! runs on the embedded engine, or, with `CHANCERY_TEST_HISTORY=clickhouse`, on ClickHouse.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -15,12 +15,12 @@ mod tenants;
 use serde_json::{Value as Json, json};
 use testkit::Reply;
 
-/// An id that ends with a number.
+/// Returns an id that ends with a number.
 fn id(n: u32) -> String {
     format!("00000000-0000-4000-8000-{n:012}")
 }
 
-/// The envelope of a history event.
+/// Returns the envelope of a history event.
 fn envelope(source: &str, detail: Json) -> Json {
     json!({
         "version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": "record event", "source": source,
@@ -28,7 +28,7 @@ fn envelope(source: &str, detail: Json) -> Json {
     })
 }
 
-/// A history event of a record.
+/// Returns a history event of a record.
 fn detail(n: u32, record: i64, event_type: i64, time: &str) -> Json {
     json!({
         "event_id": id(n), "event_time": time, "event_type_id": event_type, "record_id": record, "source_id": 7,
@@ -36,7 +36,7 @@ fn detail(n: u32, record: i64, event_type: i64, time: &str) -> Json {
     })
 }
 
-/// A system event.
+/// Returns a system event.
 fn system_event(n: u32) -> Json {
     json!({
         "id": id(n), "event_timestamp": format!("2026-01-31T09:30:00.{:06}Z", n % 1_000_000), "category": 1,
@@ -44,7 +44,7 @@ fn system_event(n: u32) -> Json {
     })
 }
 
-/// The body of a 422, from the place, message and type of each problem.
+/// Returns the body of a 422, from the place, message and type of each problem.
 fn problems(list: Json) -> Json {
     let list = list.as_array().cloned().unwrap_or_default();
     let problem = |item: &Json| json!({"loc": item[0], "msg": item[1], "type": item[2]});

@@ -1,4 +1,4 @@
-//! The id of the service, by which callers tell it from every other one.
+//! Tests the id of the service, by which callers distinguish it from every other one.
 
 use crate::system_event;
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn a_request_that_is_meant_for_another_service_is_refused() {
     for_other.delete("/api/delete-tenant").await.expect_reply(421, refused.clone());
     let both = for_other.call("DELETE", "/api/delete-tenant").header("x-history-service", &id);
     both.send().await.expect_reply(421, refused);
-    // The key comes first.
+    // The key is checked first.
     let stranger = server.client_without_key().with_header("x-history-service", "another");
     stranger.get("/api/service").await.expect_reply(401, json!({"detail": "Unauthorized API Key."}));
 

@@ -1,4 +1,4 @@
-//! `/api/system-events/batch` and `/api/system-events`.
+//! Tests `/api/system-events/batch` and `/api/system-events`.
 
 use crate::{expect_problem, id, problems, system_event};
 use serde_json::{Value as Json, json};
@@ -45,9 +45,9 @@ async fn an_id_is_written_once() {
     let mut later = system_event(1);
     later["event_type"] = json!(2);
     later["event_timestamp"] = json!("2020-01-01T00:00:00Z");
-    // Twice in one request: the first counts.
+    // The same id occurs twice in one request: the first event counts.
     add(&api, json!([system_event(1), later, system_event(2)])).await.expect_reply(201, json!({"inserted": 2}));
-    // In another request, at another time: skipped silently.
+    // The same id in a later request is skipped silently.
     add(&api, json!([later, system_event(3)])).await.expect_reply(201, json!({"inserted": 1}));
     add(&api, json!([system_event(3)])).await.expect_reply(201, json!({"inserted": 0}));
     add(&api, json!([])).await.expect_reply(201, json!({"inserted": 0}));
@@ -117,7 +117,7 @@ async fn a_refusal_names_everything_that_is_wrong() {
         expected.iter().map(|(at, field, (message, kind))| json!([place(*at, field), message, kind])).collect();
     expected.push(json!([["body", "events", 3], "value is not a valid dict", "type_error.dict"]));
     add(&api, wrong).await.expect_reply(422, problems(json!(expected)));
-    // All or nothing.
+    // The batch is stored as a whole or not at all.
     assert_eq!(api.get("/api/system-events").await.ok()["total_count"], 0);
 }
 
@@ -207,7 +207,7 @@ async fn ten_thousand_are_taken_and_one_more_is_refused() {
     assert_eq!(api.get("/api/system-events?limit=1000&offset=9990").await.column("id").len(), 10);
 }
 
-/// A batch of one event whose body has so many bytes.
+/// Returns a batch of one event whose body has this size in bytes.
 fn batch_of_size(bytes: usize) -> String {
     let mut event = system_event(1);
     event["event_data"] = json!("");
@@ -243,11 +243,11 @@ async fn compressed_bodies_are_measured_decompressed() {
     };
     let batch = json!({"events": [system_event(1)]}).to_string();
     post("gzip", gzip(batch.as_bytes())).await.expect_reply(201, json!({"inserted": 1}));
-    // Two gzip members, as some programs make them.
+    // Some programs create two gzip members.
     let halves = batch.as_bytes().split_at(20);
     post("gzip", [gzip(halves.0), gzip(halves.1)].concat()).await.expect_reply(201, json!({"inserted": 0}));
     post("identity", batch.clone().into_bytes()).await.expect_reply(201, json!({"inserted": 0}));
-    // 20 MB in 20 KB, and 2 GB in 2 MB.
+    // The bodies are 20 MB in 20 KB, and 2 GB in 2 MB.
     let too_large = json!({"detail": "Request body is too large."});
     post("gzip", gzip(batch_of_size(20_000_000).as_bytes())).await.expect_reply(413, too_large.clone());
     let block = gzip(&vec![b' '; 64 << 20]);

@@ -1,4 +1,4 @@
-//! `/api/initialize-tenant` and `/api/delete-tenant`.
+//! Tests `/api/initialize-tenant` and `/api/delete-tenant`.
 
 use crate::{expect_problem, problems, system_event};
 use serde_json::{Value as Json, json};
@@ -32,7 +32,7 @@ async fn a_tenant_is_made_once() {
     assert_eq!(made["database_name"], "first");
     assert_eq!(made["client_id"].as_str().unwrap().len(), 36);
     assert_eq!(made["client_secret"].as_str().unwrap().len(), 43);
-    // The same name, or the same label.
+    // The name or the label exists already.
     let exists = json!({"detail": "Client already exist."});
     initialize(&api, "first", "Other").await.expect_reply(400, exists.clone());
     initialize(&api, "other", "First").await.expect_reply(400, exists.clone());
@@ -88,7 +88,7 @@ async fn both_fields_are_required_texts() {
 async fn of_many_at_once_one_makes_the_tenant() {
     let server = HistoryServer::start().await;
     let api = server.client_with_key();
-    // Half of them race for the name, half for the label.
+    // Half of them compete for the name, half for the label.
     let for_name = (0..8).map(|n| initialization(&api, "race", &format!("l{n}")));
     let for_label = (0..8).map(|n| initialization(&api, &format!("race{n}"), "race"));
     let attempts = send_concurrently(for_name.zip(for_label).flat_map(|(one, other)| [one, other])).await;
@@ -113,7 +113,7 @@ async fn a_tenant_that_is_deleted_is_gone_and_its_name_is_free() {
     api.get("/api/system-events").await.expect_reply(400, no_connection);
     let reply = api.post("/api/system-events/batch", batch).await;
     assert!(reply.status == 400 && reply["detail"].as_str().unwrap().ends_with(" tenant not found in database."));
-    // The new tenant of that name has nothing of the old one.
+    // The new tenant of that name has no data of the old one.
     let anew = server.tenant("going").await;
     assert_eq!(anew.get("/api/system-events").await.ok()["total_count"], 0);
     assert_eq!(other.get("/api/system-events").await.ok()["total_count"], 2);
@@ -125,10 +125,10 @@ async fn a_deletion_that_was_cut_short_is_repeated() {
     let made = initialize(&server.client_with_key(), "half", "half").await.expect_created();
     let api = server.client_with_key().with_header("x-client-id", made["client_id"].as_str().unwrap());
     api.post("/api/system-events/batch", json!({"events": [system_event(1)]})).await.expect_created();
-    // What a process leaves that dies after the first step.
+    // This is the state after a process died after the first step.
     let id = made["client_id"].as_str().unwrap().parse().unwrap();
     server.service.engine.begin_delete(id).await.unwrap().unwrap();
-    // Longer than the service caches a tenant.
+    // This is longer than the validity of a cached tenant.
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
     api.get("/api/system-events").await.expect_reply(400, json!({"detail": "Failed to connect to tenant db."}));
     initialize(&server.client_with_key(), "half", "another")

@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// 2026-11-21T00:00:00Z
 pub const EARLY: i64 = 1_795_219_200_000_000;
 
-/// A new tenant with a name of its own.
+/// Returns a new tenant with a name of its own.
 pub fn tenant() -> Tenant {
     let client_id = Uuid::new_v4();
     let name = client_id.simple();
@@ -21,7 +21,7 @@ pub fn tenant() -> Tenant {
     }
 }
 
-/// A history event with a fresh id.
+/// Returns a history event with a new id.
 pub fn event(at: i64, event_type: u8, record_id: i64) -> HistoryEvent {
     HistoryEvent {
         id: Uuid::new_v4(),
@@ -36,7 +36,7 @@ pub fn event(at: i64, event_type: u8, record_id: i64) -> HistoryEvent {
     }
 }
 
-/// A system event with a fresh id.
+/// Returns a system event with a new id.
 pub fn system_event(at: i64) -> SystemEvent {
     SystemEvent {
         id: Uuid::new_v4(),
@@ -51,12 +51,12 @@ pub fn system_event(at: i64) -> SystemEvent {
     }
 }
 
-/// System events with fresh ids.
+/// Returns system events with new ids.
 pub fn events(count: i64) -> Vec<SystemEvent> {
     (0..count).map(|n| system_event(EARLY + n)).collect()
 }
 
-/// Whether an event meets the conditions.
+/// Returns whether an event meets the conditions.
 type Holds = &'static dyn Fn(&HistoryEvent) -> bool;
 
 fn page(conditions: Vec<Condition>) -> PageRange {
@@ -106,7 +106,7 @@ async fn order_and_filters(engine: &HistoryEngine) {
     let tenant = tenant();
     assert_eq!(engine.initialize(&tenant).await, Ok(true));
     let mut all: Vec<HistoryEvent> = Vec::new();
-    // Events of all types at the same moment, at the first and the last moment that are accepted, and before 1970.
+    // The events have all types at each time: the earliest and the latest accepted time, and times before 1970.
     for at in [EARLIEST, -1, 0, EARLY, EARLY + 1, LATEST] {
         all.extend((1..=10).map(|event_type| event(at, event_type, i64::from(event_type) - 2)));
     }

@@ -1,4 +1,4 @@
-//! The ClickHouse engine on a ClickHouse server. Two handles stand for two processes: they share nothing but the
+//! Tests the ClickHouse engine on a ClickHouse server. Two handles stand for two processes: they share only the
 //! address.
 
 use crate::alike::{self, EARLY, event, events, system_event, tenant};
@@ -21,7 +21,7 @@ fn open(url: &str) -> Arc<ClickHouseEngine> {
     Arc::new(ClickHouseEngine::open(url).expect("the address is right"))
 }
 
-/// A client for statements that the engine does not have.
+/// Returns a client for statements that the engine does not have.
 fn direct(url: &str) -> Client {
     Client::default().with_url(url)
 }
@@ -55,7 +55,7 @@ async fn of_parallel_initializations_with_one_name_one_wins() {
     for n in 0..8 {
         let handle = handles[n % 2].clone();
         let mut tenant = tenant();
-        // Half of them share the name, the other half the label, and one both.
+        // Half of them have the same name, the other half the same label, and one has both.
         if n < 5 {
             tenant.database_name.clone_from(&name);
         }
@@ -83,7 +83,7 @@ async fn an_initialization_that_was_cut_short_is_out_of_the_way() {
     let url = testkit::ClickHouseServer::start();
     let dead = create_tenant(&handle).await;
     let direct = direct(&url);
-    // What a process leaves that dies before the last step.
+    // This is the state after a process died before the last step.
     let id = dead.client_id.simple();
     let rename = format!("RENAME TABLE chancery_history.client_{id} TO chancery_history.pending_{id}");
     direct.query(&rename).execute().await.expect("the entry is renamed");
@@ -115,7 +115,7 @@ async fn a_deletion_that_was_cut_short_is_repeated_and_the_name_is_free() {
     assert_eq!(handles[1].delete(&old).await, Ok(()));
     assert_eq!(handles[1].begin_delete(old.client_id).await, Ok(None));
     assert_eq!(handles[0].initialize(&new).await, Ok(true));
-    // Repeating the deletion does not take the name from the new tenant.
+    // A repeated deletion does not release the name of the new tenant.
     assert_eq!(handles[0].delete(&old).await, Ok(()));
     assert_eq!(handles[0].tenant_named(&new.database_name).await, Ok(Some(new.clone())));
     let other = Tenant { client_id: Uuid::new_v4(), ..new.clone() };
@@ -138,7 +138,7 @@ async fn equal_batches_in_parallel_from_two_processes_are_stored_once() {
     let inserted: u64 = tasks.join_all().await.into_iter().map(|done| done.expect("it is stored")).sum();
     assert_eq!(inserted, 6000);
     assert_eq!(distinct(&tenant, "system_events").await, (6000, 6000));
-    // Batches that overlap, one after the other.
+    // These batches overlap, one after the other.
     let mut half = batches[0][..1000].to_vec();
     half.extend(events(500));
     assert_eq!(handles[0].add_system_events(&tenant, half.clone()).await, Ok(500));
@@ -194,7 +194,7 @@ async fn the_session_of_a_dead_process_is_taken_over() {
     let tenant = create_tenant(&handles[0]).await;
     assert_eq!(handles[0].add_system_events(&tenant, events(10)).await, Ok(10));
     handles[0].close().await;
-    // What a process leaves that dies in a session.
+    // This is the state after a process died in a session.
     let number: u64 = direct(&url)
         .query(&format!(
             "SELECT max(toUInt64(substring(name, 8))) FROM system.tables WHERE database = '{}' AND name LIKE 'writer_%'",
@@ -252,10 +252,10 @@ async fn nothing_acknowledged_is_lost_when_the_server_is_killed() {
     }
     let server = tokio::task::spawn_blocking(move || {
         for _ in 0..2 {
-            // The writers write for a while, then fail for a while.
+            // The writers succeed for a while, then fail for a while.
             std::thread::sleep(Duration::from_millis(1500));
             server.kill();
-            // The writers meet a server that is away.
+            // The server is unavailable for the writers meanwhile.
             std::thread::sleep(Duration::from_millis(700));
             server.restart();
         }
@@ -322,7 +322,7 @@ async fn an_insert_of_a_dead_process_that_still_runs_is_waited_for_or_ended() {
         );
         let dead = direct(&url).with_setting("query_id", format!("{database}/1/dead"));
         let dead = tokio::spawn(async move { dead.query(&insert).execute().await });
-        // The insert has begun by then; `sleepEachRow` holds it for seconds.
+        // The insert has begun by then; `sleepEachRow` delays it for seconds.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let mut batch = events(3);
         batch[1].id = Uuid::from_bytes(*b"3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");

@@ -1,4 +1,4 @@
-//! The engines, without the service: what both do alike, and how ClickHouse stores each event once.
+//! Tests the engines without the service: the common behaviour of both, and that ClickHouse stores each event once.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

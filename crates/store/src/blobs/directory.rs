@@ -1,13 +1,13 @@
 //! Files in a directory:
 //!
-//! - `{group}/{name}`: the files. After a group was removed, an empty file takes the place of its directory for an hour,
-//!   so that a request that was admitted before cannot make the directory again;
+//! - `{group}/{name}`: the files. The removal of a group replaces its directory by an empty file for an hour, so that
+//!   an earlier request cannot create the directory again;
 //! - `.arriving/{unique}`: files that are being written, or were when a process was killed;
 //! - `.deleted/{unique}`: directories that are being removed.
 //!
 //! A file gets its final name by a hard link, which fails if the name exists or the group's directory does not. So
-//! nothing is ever overwritten, and a file that is finished while its group is removed leaves nothing. Everything is
-//! private to the user who runs the process.
+//! files are never overwritten, and a file that is finished during the removal of its group leaves nothing. All files
+//! are private to the user who runs the process.
 
 use super::outage::Outage;
 use super::{BlobContent, BlobError, BlobKey, BlobListing, assert_valid_part, blocking, clamp_range, is_name};
@@ -26,11 +26,11 @@ use std::time::UNIX_EPOCH;
 use tokio::task::spawn_blocking;
 use web::clock::{Clock, unique_id};
 
-/// The age at which a leftover is certainly not in use, in microseconds: files are written all the time, and requests
+/// The age in microseconds at which a leftover is certainly not in use. Files are written continuously, and requests
 /// end long before.
 const LEFTOVER_AGE_US: i64 = 3_600_000_000;
 
-/// How many entries of a directory are read at a time.
+/// The number of entries of a directory that are read at a time.
 const ENTRIES_AT_A_TIME: usize = 1000;
 
 const ARRIVING: &str = ".arriving";
@@ -40,13 +40,13 @@ const DELETED: &str = ".deleted";
 pub(super) struct BlobDirectory {
     root: PathBuf,
     clock: Clock,
-    /// When leftovers were last removed, in microseconds since 1970.
+    /// The time of the last removal of leftovers, in microseconds since 1970.
     swept_at: AtomicI64,
 }
 
 impl BlobDirectory {
-    /// Removes what killed processes left. A directory that is missing is made with its first file, since a process whose
-    /// start is refused leaves nothing.
+    /// Removes the leftovers of killed processes. The first file creates a missing directory, since a process whose
+    /// start is refused must leave nothing.
     pub(super) fn open(root: PathBuf, clock: Clock) -> io::Result<BlobDirectory> {
         let now = clock.now();
         if root.try_exists()? {
@@ -56,7 +56,8 @@ impl BlobDirectory {
         Ok(BlobDirectory { root, clock, swept_at: AtomicI64::new(now) })
     }
 
-    /// Whether files can be written: to the directory, or to the nearest one above it, in which the first file makes it.
+    /// Checks that files can be written to the directory, or to its nearest existing ancestor, in which the first file
+    /// creates it.
     pub(super) fn probe(&self) -> Result<(), Outage> {
         let directory = self.root.ancestors().find(|directory| directory.exists());
         let writable = Access::WRITE_OK | Access::EXEC_OK;
@@ -67,13 +68,14 @@ impl BlobDirectory {
         }
     }
 
-    /// Makes a group's directory if it is missing. Only this makes it: [`BlobDirectory::finish`] must not make it again
-    /// after the group was removed.
+    /// Creates a group's directory if it is missing. [`BlobDirectory::finish`] must not create it, because the group
+    /// may have been removed.
     pub(super) async fn make_group(&self, group: &str) -> Result<(), BlobError> {
         self.sweep_if_due();
         let (root, home) = (self.root.clone(), self.home(group));
         let made = blocking(move || match make(&root).and_then(|()| DirBuilder::new().mode(0o700).create(&home)) {
-            // If it is no directory, it is the empty file that a removal leaves in its place, or is about to make.
+            // Another entry than a directory is the empty file of a removal. A missing entry is a removal that is about
+            // to create that file.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(&home) {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
                 found => found.map(|found| found.is_dir()),
@@ -98,7 +100,7 @@ impl BlobDirectory {
         if found.await.map_err(BlobError::from_name_error)? { Err(BlobError::Exists) } else { Ok(()) }
     }
 
-    /// Gives a file its final name, durably. It is completed although the caller is dropped.
+    /// Stores a file under its final name, durably. It is completed even if the caller is dropped.
     pub(super) async fn finish(
         &self,
         file: Arc<File>,
@@ -136,7 +138,7 @@ impl BlobDirectory {
         blocking(move || File::open(path)).await.map_err(BlobError::from_name_error)
     }
 
-    /// Lists a group.
+    /// Lists the files of a group.
     pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<BlobListing, BlobError>> + Send + 'static {
         let home = self.home(group);
         let pages = stream::try_unfold(None, move |entries: Option<fs::ReadDir>| {
@@ -174,7 +176,7 @@ impl BlobDirectory {
             .map_err(BlobError::from_disk_error)
     }
 
-    /// The directory of a group.
+    /// Returns the directory of a group.
     fn home(&self, group: &str) -> PathBuf {
         self.root.join(assert_valid_part(group))
     }
@@ -193,7 +195,8 @@ impl BlobDirectory {
     }
 }
 
-/// The path of a file that is being written. It is removed when this is dropped, however the writing ends.
+/// The path of a file that is being written. The file is removed when this is dropped, for every outcome of the
+/// writing.
 pub(super) struct TemporaryFile(PathBuf);
 
 impl Drop for TemporaryFile {
@@ -202,26 +205,26 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Makes the directories that all files need.
+/// Creates the directories that all files need.
 fn make(root: &Path) -> io::Result<()> {
     [ARRIVING, DELETED].into_iter().try_for_each(|name| make_directory(&root.join(name)))
 }
 
-/// Makes an empty file in the directory for those that are being written.
+/// Creates an empty file in the directory for files that are being written.
 fn new_file(root: &Path) -> io::Result<(File, TemporaryFile)> {
     let path = root.join(ARRIVING).join(unique_id());
     let file = private().read(true).write(true).create_new(true).open(&path)?;
     Ok((file, TemporaryFile(path)))
 }
 
-/// Makes an empty file that has no name, so it is gone when it is closed. The directory is made if it is missing.
+/// Creates an empty file without a name, so that closing it removes it. Creates the directory if it is missing.
 pub(super) fn temporary_file(root: &Path) -> io::Result<File> {
     make_directory(&root.join(ARRIVING))?;
     new_file(root).map(|(file, _)| file)
 }
 
-/// Moves a group's directory away, so that nothing can be linked into it, and then removes it, together with what an
-/// earlier call left.
+/// Moves a group's directory away, so that no file can be linked into it. Then removes it, with the leftovers of an
+/// earlier call.
 fn remove_group(root: &Path, home: &Path) -> io::Result<()> {
     let deleted = root.join(DELETED);
     loop {
@@ -233,7 +236,7 @@ fn remove_group(root: &Path, home: &Path) -> io::Result<()> {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             // The group was removed before.
             Err(_) if fs::symlink_metadata(home)?.is_file() => break,
-            // A request that was admitted before has made the directory again.
+            // A request that was admitted before has created the directory again.
             Err(_) => {}
         }
     }
@@ -241,13 +244,13 @@ fn remove_group(root: &Path, home: &Path) -> io::Result<()> {
     empty(&deleted)
 }
 
-/// Removes leftovers. A failure is only logged, since leftovers do no harm.
+/// Removes leftovers. A failure is only logged, since leftovers are harmless.
 fn sweep_or_log(root: &Path, now: i64) {
     sweep(root, now).unwrap_or_else(|error| tracing::warn!(%error, "removing leftovers of stored files failed"));
 }
 
-/// Removes old leftovers: files that a killed process left, removals that it did not end, and the empty files in place of
-/// removed groups.
+/// Removes old leftovers: files of killed processes, unfinished removals, and the empty files that replace removed
+/// groups.
 fn sweep(root: &Path, now: i64) -> io::Result<()> {
     if !root.try_exists()? {
         return Ok(());
@@ -268,13 +271,13 @@ fn is_old(entry: &fs::DirEntry, now: i64) -> bool {
     changed_at(entry).is_ok_and(|changed_at| now - changed_at >= LEFTOVER_AGE_US)
 }
 
-/// When a file was last written, in microseconds since 1970; never before that.
+/// Returns the time at which a file was last written, in microseconds since 1970; 0 for earlier times.
 fn changed_at(entry: &fs::DirEntry) -> io::Result<i64> {
     let changed = entry.metadata()?.modified()?;
     Ok(changed.duration_since(UNIX_EPOCH).map_or(0, |since_1970| since_1970.as_micros() as i64))
 }
 
-/// The files among the next entries of a directory; `None` at its end.
+/// Returns the files among the next entries of a directory; `None` at its end.
 fn next_page(entries: &mut fs::ReadDir) -> io::Result<Option<Vec<BlobListing>>> {
     let (mut page, mut is_end) = (Vec::new(), true);
     for entry in entries.take(ENTRIES_AT_A_TIME) {
@@ -294,12 +297,12 @@ fn next_page(entries: &mut fs::ReadDir) -> io::Result<Option<Vec<BlobListing>>> 
     Ok((!is_end).then_some(page))
 }
 
-/// Removes all directories in a directory. Other processes may be doing the same.
+/// Removes all directories in a directory. Other processes may do the same at the same time.
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let mut removed = unless_missing(fs::remove_dir_all(&path));
-        // Whoever opened the directory before it was moved may have linked its file just now.
+        // A process that opened the directory before the move may have linked its file just now.
         if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {
             removed = unless_missing(fs::remove_dir_all(&path));
         }
@@ -312,7 +315,7 @@ fn unless_missing(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// Makes the names in a directory survive a power cut.
+/// Makes the names in a directory survive a power failure.
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }

@@ -1,5 +1,5 @@
-//! A place outside the deployment's own files, into which documents are copied under readable names: a directory, or an S3
-//! bucket.
+//! A store outside the deployment's own files, to which documents are copied under readable names: a directory, or an
+//! S3 bucket.
 
 use super::s3::{self, builder};
 use super::{BlobError, blocking, pieces};
@@ -12,18 +12,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use url::Url;
 
-/// The bytes of a part of a larger file on S3.
+/// The size of a part of a larger file on S3, in bytes.
 const PART: usize = 8 * 1024 * 1024;
 
-/// A directory or a bucket, or what is below a prefix of it.
+/// A directory or a bucket, or a prefix of it.
 pub struct DocumentStore {
     store: Arc<dyn ObjectStore>,
     root: Path,
 }
 
 impl DocumentStore {
-    /// Opens `file:///directory`, which is made if it is missing, or `s3://bucket/prefix`, with the endpoint and the keys that
-    /// the environment names. An error is one line.
+    /// Opens `file:///directory` or `s3://bucket/prefix`. Creates a missing directory. The environment names the
+    /// endpoint and the keys of S3. An error is one line.
     pub fn open(url: &str, environment: impl IntoIterator<Item = (String, String)>) -> Result<DocumentStore, String> {
         let unsupported = || "expected file:///directory or s3://bucket/prefix".to_owned();
         let parsed = Url::parse(url).map_err(|_| unsupported())?;
@@ -39,13 +39,13 @@ impl DocumentStore {
         Ok(DocumentStore { store: Arc::new(store), root })
     }
 
-    /// The place of a path, whose parts are names and never `.` or `..`.
+    /// Returns the location of a path. The parts of the path are names, never `.` or `..`.
     fn object_path(&self, path: &str) -> Result<Path, BlobError> {
         let root = if self.root.as_ref().is_empty() { String::new() } else { format!("{}/", self.root) };
         Path::parse(root + path).map_err(|error| BlobError::Failed(error.to_string()))
     }
 
-    /// Whether there is a file of this path.
+    /// Returns whether a file with this path exists.
     pub async fn exists(&self, path: &str) -> Result<bool, BlobError> {
         match self.store.head(&self.object_path(path)?).await {
             Ok(_) => Ok(true),
@@ -54,7 +54,7 @@ impl DocumentStore {
         }
     }
 
-    /// Writes a file, in place of one that is there.
+    /// Writes a file, and replaces an existing one.
     pub async fn write_file(&self, path: &str, file: Arc<File>) -> Result<(), BlobError> {
         let place = self.object_path(path)?;
         let of = file.clone();

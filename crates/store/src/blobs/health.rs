@@ -1,4 +1,4 @@
-//! Watches whether a store of files answers, outside requests, so that `/readyz` tells it without asking
+//! Checks outside requests whether a store of files answers, so that `/readyz` reports it without a check of its own
 //! (`docs/operations.md`).
 
 use super::Blobs;
@@ -10,41 +10,42 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use web::clock::Clock;
 
-/// The pause between two questions.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_secs(15);
-/// How long an answer may take.
+/// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The state of a store of files, as the last question showed it.
+/// The state of a store of files at its last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobHealth {
-    /// `None`: the store answers.
+    /// `None` if the store answers.
     pub outage: Option<Outage>,
-    /// Since when, in microseconds since 1970.
+    /// The time of the last change, in microseconds since 1970.
     pub since: i64,
-    /// Whether the store has answered since the start.
+    /// Is true if the store has answered since the start.
     pub was_reached: bool,
 }
 
 impl BlobHealth {
-    /// What `/readyz` tells: `{status, since}`.
+    /// The details for `/readyz`: `{status, since}`.
     pub fn details(&self) -> Json {
         let status = if self.outage.is_none() { "ok" } else { "unavailable" };
         json!({"status": status, "since": time::show(self.since)})
     }
 
-    /// What an operator is to be told.
+    /// The warning for operators.
     pub fn warning(&self) -> Option<String> {
         self.outage.map(|reason| format!("The file store is unavailable ({reason}); uploads are refused."))
     }
 }
 
-/// Asks a store of files every 15 seconds. Cheap to clone.
+/// Checks a store of files every 15 seconds. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct BlobWatch(Arc<Mutex<Option<BlobHealth>>>);
 
 impl BlobWatch {
-    /// Begins to watch. A directory is asked before this returns; a bucket has not answered until it did.
+    /// Begins the checks. Checks a directory before this returns. A bucket counts as unreachable until its first
+    /// answer.
     pub fn start(&self, blobs: Blobs, clock: Clock) {
         let first = blobs.probe_local().unwrap_or(Err(Outage::Unreachable));
         *self.lock() = Some(BlobHealth { outage: first.err(), since: clock.now(), was_reached: first.is_ok() });
@@ -62,12 +63,12 @@ impl BlobWatch {
         });
     }
 
-    /// The state, once the watch has begun.
+    /// Returns the state, if the checks have begun.
     pub fn health(&self) -> Option<BlobHealth> {
         *self.lock()
     }
 
-    /// Stores an answer, and logs each change of it. An outage that a first answer shows is a change, too.
+    /// Stores an answer, and logs each change of it. An outage at the first answer counts as a change, too.
     fn record_answer(&self, answer: Result<(), Outage>, now: i64, is_first: bool) {
         let mut state = self.lock();
         let Some(before) = *state else { return };

@@ -1,7 +1,7 @@
 //! Stored files, in a directory ([`directory`]) or in an S3 bucket ([`s3`]).
 //!
-//! Callers see no difference but two: a bucket can hand out addresses of its own ([`Blobs::presigned`]), and only a
-//! directory knows which groups there are ([`Blobs::make_group`]).
+//! Callers see only two differences. A bucket has addresses of its own ([`Blobs::presigned`]), and only a directory
+//! creates groups ([`Blobs::make_group`]).
 
 mod directory;
 mod document_store;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use web::clock::{Clock, sha256_hex_of};
 
-/// Where files are stored: a directory, or an S3 bucket. Cheap to clone.
+/// A store of files: a directory, or an S3 bucket. Cheap to clone.
 #[derive(Clone)]
 pub struct Blobs(BlobStore);
 
@@ -41,9 +41,10 @@ enum BlobStore {
     S3(Arc<S3Bucket>),
 }
 
-/// The name of a stored file: a group (a tenant, a build), all of whose files can be removed together, and a name in it.
+/// The name of a stored file: a group (a build or a history tenant), and a name in it. All files of a group can be
+/// removed together.
 ///
-/// Both are `[A-Za-z0-9_-]+`, which every use checks, so neither can lead out of its place.
+/// Both are `[A-Za-z0-9_-]+`, which every use checks, so neither can be the path of another place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BlobKey {
     pub group: String,
@@ -51,10 +52,10 @@ pub struct BlobKey {
 }
 
 impl BlobKey {
-    /// The key of a file.
+    /// Creates the key of a file.
     ///
     /// # Panics
-    /// Unless both are `[A-Za-z0-9_-]+`: such names are made by the program, never by a user.
+    /// Unless both are `[A-Za-z0-9_-]+`. The program chooses such names, never a user.
     pub fn new(group: impl fmt::Display, name: impl fmt::Display) -> BlobKey {
         let key = BlobKey { group: group.to_string(), name: name.to_string() };
         assert_valid_part(&key.group);
@@ -63,7 +64,7 @@ impl BlobKey {
     }
 }
 
-/// A group or a name.
+/// Returns a group or a name unchanged.
 ///
 /// # Panics
 /// Unless it is `[A-Za-z0-9_-]+`.
@@ -81,20 +82,21 @@ fn is_name(part: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobListing {
     pub name: String,
-    /// When the file was stored, in microseconds since 1970, by the clock of the disk or the bucket.
+    /// The time at which the file was stored, in microseconds since 1970, by the clock of the disk or the bucket.
     pub stored_at: i64,
 }
 
-/// Why a file could not be stored, read or removed.
+/// The reason for which a file could not be stored, read or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlobError {
-    /// The file or its group does not exist, or no longer.
+    /// The file or its group does not exist, or no longer exists.
     Missing,
-    /// There is a file of this name already.
+    /// A file of this name exists already.
     Exists,
-    /// There is no space left.
+    /// The disk is full.
     Full(String),
-    /// S3 does not answer, or refuses, or the process has no descriptor left. The text is one short line.
+    /// S3 does not answer, or refuses, or the process has reached its limit of file descriptors. The text is one short
+    /// line.
     Unavailable(String),
     /// The disk failed.
     Failed(String),
@@ -113,7 +115,7 @@ impl fmt::Display for BlobError {
 impl std::error::Error for BlobError {}
 
 impl BlobError {
-    /// What a failed operation on a named file or directory means.
+    /// Translates the error of an operation on a named file or directory.
     fn from_name_error(error: io::Error) -> BlobError {
         match error.kind() {
             // The group's directory is missing, or an empty file is in its place.
@@ -123,7 +125,7 @@ impl BlobError {
         }
     }
 
-    /// What a failed operation on an open file, or on a directory that must be there, means.
+    /// Translates the error of an operation on an open file, or on a directory that must exist.
     fn from_disk_error(error: io::Error) -> BlobError {
         let has_no_descriptor =
             [Errno::MFILE, Errno::NFILE].iter().any(|no| error.raw_os_error() == Some(no.raw_os_error()));
@@ -141,38 +143,39 @@ pub enum BlobContent {
     File {
         /// The file, at the start of the range.
         file: File,
-        /// The bytes of the whole file.
+        /// The size of the whole file, in bytes.
         size: u64,
-        /// The bytes of the range.
+        /// The size of the range, in bytes.
         length: u64,
     },
-    /// The bytes as a bucket sends them.
+    /// The bytes that a bucket sends.
     Stream {
-        /// The bytes of the whole file.
+        /// The size of the whole file, in bytes.
         size: u64,
-        /// The bytes of the range.
+        /// The size of the range, in bytes.
         length: u64,
-        /// The range, in pieces. It fails if fewer bytes come.
+        /// The range, in pieces. It fails if the bucket sends fewer bytes.
         stream: Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>,
     },
 }
 
-/// The variables of the process's environment that are text, for [`Blobs::open`].
+/// Returns the variables of the process's environment that are text, for [`Blobs::open`].
 pub fn process_environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()))
 }
 
 impl Blobs {
-    /// Opens the bucket that `CHANCERY_FILES_URL` names, else a directory. An error is one line that names the setting.
+    /// Opens the bucket that `CHANCERY_FILES_URL` names, otherwise a directory. An error is one line that names the
+    /// setting.
     ///
-    /// - `environment`: where S3 takes its endpoint and keys from (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …);
+    /// - `environment`: the endpoint and the keys of S3 (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, …);
     /// - `files_url`: `CHANCERY_FILES_URL`;
-    /// - `prefix`: what keys on S3 begin with below the prefix of the URL. The history service has none, and its groups
+    /// - `prefix`: the prefix of keys on S3, below the prefix of the URL. The history service has none, and its groups
     ///   are the `database_name`s of its tenants: `[A-Za-z_][A-Za-z0-9_]*`. So a prefix with a hyphen (`main-files`) is
-    ///   never one of its groups, and nothing that begins with it is removed with a tenant;
-    /// - `directory`: where files are stored if not on S3, made if it is missing. On S3 files pass through it while they
-    ///   are written, and it is made when the first is;
-    /// - `clock`: tells the age of leftovers.
+    ///   never one of its groups, and the removal of a tenant does not remove its files;
+    /// - `directory`: the directory of the files without S3, created if it is missing. With S3 it stores files while
+    ///   they are written, and the first file creates it;
+    /// - `clock`: determines the age of leftovers.
     pub fn open(
         environment: impl IntoIterator<Item = (String, String)>,
         files_url: Option<&str>,
@@ -195,12 +198,12 @@ impl Blobs {
         Ok(Blobs(place))
     }
 
-    /// Whether files are on S3, which hands out addresses of its own.
+    /// Returns whether files are on S3, which has addresses of its own.
     pub fn is_on_s3(&self) -> bool {
         matches!(self.0, BlobStore::S3(_))
     }
 
-    /// Whether a directory exists and can be written; `None` on S3.
+    /// Checks that a directory exists and can be written; `None` on S3.
     fn probe_local(&self) -> Option<Result<(), Outage>> {
         match &self.0 {
             BlobStore::Directory(directory) => Some(directory.probe()),
@@ -208,7 +211,7 @@ impl Blobs {
         }
     }
 
-    /// Asks the store whether it answers: of a bucket, one key below the prefix.
+    /// Checks that the store answers. A bucket lists one key below the prefix.
     async fn probe(&self) -> Result<(), Outage> {
         match &self.0 {
             BlobStore::Directory(directory) => {
@@ -219,11 +222,11 @@ impl Blobs {
         }
     }
 
-    /// Makes the place of a group if it is missing. On S3 there is nothing to do.
+    /// Creates the directory of a group if it is missing. Does nothing on S3.
     ///
     /// # Errors
     /// [`BlobError::Missing`] if the group was removed within the last hour: a request that was admitted before cannot
-    /// bring it back.
+    /// create it again.
     pub async fn make_group(&self, group: &str) -> Result<(), BlobError> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.make_group(group).await,
@@ -231,7 +234,7 @@ impl Blobs {
         }
     }
 
-    /// Begins a new file, whose bytes go to the disk as they come.
+    /// Begins a new file, whose bytes are written to the disk as they arrive.
     pub async fn begin(&self) -> Result<NewBlob, BlobError> {
         let (file, destination) = match &self.0 {
             BlobStore::Directory(directory) => {
@@ -243,10 +246,10 @@ impl Blobs {
         Ok(NewBlob { file: Arc::new(file), destination })
     }
 
-    /// Says whether a file of this name can be stored now, for an early refusal. [`NewBlob::finish`] decides.
+    /// Checks whether a file of this name can be stored now, for an early refusal. [`NewBlob::finish`] decides.
     ///
     /// # Errors
-    /// [`BlobError::Exists`]; [`BlobError::Missing`] if the group was not made, or was removed.
+    /// [`BlobError::Exists`]; [`BlobError::Missing`] if the group was not created, or was removed.
     pub async fn check_free(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.check_free(key).await,
@@ -254,8 +257,8 @@ impl Blobs {
         }
     }
 
-    /// The size of a stored file, and its bytes of a range (`None`: all). What of a range lies behind the end is left
-    /// out.
+    /// Returns the size of a stored file, and its bytes of a range (`None`: all). The part of a range beyond the end is
+    /// left out.
     pub async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.read(key, range).await,
@@ -263,8 +266,8 @@ impl Blobs {
         }
     }
 
-    /// The whole file as a local one with random access, at its beginning. From S3 it is fetched into a temporary file
-    /// without a name.
+    /// Returns the whole file as a local one with random access, at its beginning. A file on S3 is copied into a
+    /// temporary file without a name.
     pub async fn local(&self, key: &BlobKey) -> Result<File, BlobError> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.file(key).await,
@@ -272,8 +275,8 @@ impl Blobs {
         }
     }
 
-    /// The files of a group, in no order. They are read page by page, so a large group takes no more memory than a small
-    /// one. What has no name of a stored file is left out. A group that is missing has no files.
+    /// Lists the files of a group, unordered. They are read page by page, so the memory does not depend on the size of
+    /// the group. Entries without the name of a stored file are left out. A missing group is an empty one.
     pub fn list(&self, group: &str) -> BoxStream<'static, Result<BlobListing, BlobError>> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.list(group).boxed(),
@@ -281,7 +284,7 @@ impl Blobs {
         }
     }
 
-    /// Removes a file. One that is missing is no error.
+    /// Removes a file. Succeeds if the file is missing.
     pub async fn remove(&self, key: &BlobKey) -> Result<(), BlobError> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.remove(key).await,
@@ -289,8 +292,8 @@ impl Blobs {
         }
     }
 
-    /// Removes all files of a group; can be repeated. In a directory the group cannot be made again for an hour, and
-    /// files that are being written cannot be finished. On S3 they can, so nobody may write to the group any more.
+    /// Removes all files of a group. It can be repeated. In a directory the group cannot be created again for an hour,
+    /// and files that are being written cannot be finished. On S3 they can, so the group must have no writers any more.
     pub async fn remove_group(&self, group: &str) -> Result<(), BlobError> {
         match &self.0 {
             BlobStore::Directory(directory) => directory.remove_group(group).await,
@@ -298,8 +301,8 @@ impl Blobs {
         }
     }
 
-    /// An address of the bucket at which whoever has it can put or get a file for some time; `None` if files are in a
-    /// directory. `query`: further parameters, which are signed, too (`response-content-type`, …).
+    /// Returns an address of the bucket at which anybody can put or get a file for some time; `None` if files are in a
+    /// directory. `query` contains further parameters, which are signed, too (`response-content-type`, …).
     pub async fn presigned(
         &self,
         method: Method,
@@ -314,36 +317,36 @@ impl Blobs {
     }
 }
 
-/// A file that is being written. If it is dropped without [`NewBlob::finish`], nothing stays.
+/// A file that is being written. If it is dropped without [`NewBlob::finish`], it leaves nothing.
 pub struct NewBlob {
     file: Arc<File>,
     destination: Destination,
 }
 
-/// Where a file that is being written goes.
+/// The destination of a file that is being written.
 enum Destination {
     Directory(Arc<BlobDirectory>, TemporaryFile),
     S3(Arc<S3Bucket>),
 }
 
 impl NewBlob {
-    /// Writes bytes at the end.
+    /// Appends bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         let (file, bytes) = (self.file.clone(), bytes.to_vec());
         blocking(move || (&*file).write_all(&bytes)).await.map_err(BlobError::from_disk_error)
     }
 
-    /// The file, for synchronous writers (`&File` is `Read`, `Write` and `Seek`) in a thread that may block.
+    /// Returns the file, for synchronous writers (`&File` is `Read`, `Write` and `Seek`) on a thread that may block.
     pub fn file(&mut self) -> &File {
         &self.file
     }
 
-    /// How many bytes it has so far.
+    /// Returns the number of bytes so far.
     pub fn size(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// The SHA-256 of its bytes so far in hexadecimal digits, for a thread that may block.
+    /// Returns the SHA-256 of the bytes so far in hexadecimal digits. Call it on a thread that may block.
     pub fn sha256(&self) -> io::Result<String> {
         let mut file = &*self.file;
         let end = file.stream_position()?;
@@ -353,12 +356,12 @@ impl NewBlob {
         Ok(hash)
     }
 
-    /// Stores the file under its key. When this returns `Ok`, the file survives a power cut.
+    /// Stores the file under its key. When this returns `Ok`, the file survives a power failure.
     ///
     /// # Errors
-    /// [`BlobError::Exists`] if the name is taken. On S3, of two files of one name that are finished at the same moment
-    /// the later may replace the earlier, so names must be unique.
-    /// [`BlobError::Missing`] if the group was not made, or was removed (in a directory).
+    /// [`BlobError::Exists`] if the name exists. On S3 names must be unique: if two files of one name are finished at
+    /// the same moment, the later may replace the earlier. [`BlobError::Missing`] if the group was not created, or was
+    /// removed (in a directory).
     pub async fn finish(self, key: &BlobKey) -> Result<(), BlobError> {
         match self.destination {
             Destination::Directory(directory, arriving) => directory.finish(self.file, arriving, key).await,
@@ -367,18 +370,18 @@ impl NewBlob {
     }
 }
 
-/// The part of a range that lies within a file.
+/// Returns the part of a range that is within a file.
 fn clamp_range(range: Option<Range<u64>>, size: u64) -> Range<u64> {
     let Range { start, end } = range.unwrap_or(0..size);
     let end = end.min(size);
     start.min(end)..end
 }
 
-/// How many bytes of a file are sent at a time.
+/// The number of bytes of a file that are sent at a time.
 const PIECE: u64 = 64 * 1024;
 
-/// The bytes of a file from its beginning, as the body of an upload. Each stream has a position of its own, so a retry
-/// does not meet the one before. It fails if the file is shorter.
+/// Streams the bytes of a file from its beginning, as the body of an upload. Each stream has a position of its own, so
+/// a retry is independent of earlier attempts. It fails if the file is shorter.
 pub fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold(0, move |at| {
         let file = file.clone();
@@ -397,7 +400,7 @@ pub fn pieces(file: Arc<File>, length: u64) -> impl Stream<Item = io::Result<Vec
     })
 }
 
-/// Does work on files in a thread that may block.
+/// Runs work on files on a thread that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a store of files does not answer.
+/// The reason for which a store of files does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
     NoSuchBucket,
@@ -12,7 +12,7 @@ pub enum Outage {
 }
 
 impl Outage {
-    /// The word of log lines and of `/readyz`.
+    /// The word for log lines and `/readyz`.
     pub fn name(self) -> &'static str {
         match self {
             Outage::NoSuchBucket => "no_such_bucket",

@@ -1,7 +1,7 @@
 //! Files in an S3 bucket.
 //!
-//! Only one piece of a file is in memory at a time. What is written goes to a temporary file on the disk first, since S3
-//! wants the length before the bytes.
+//! Only one piece of a file is in memory at a time. A new file is written to a temporary file on the disk first, since
+//! S3 requires the length before the bytes.
 
 use super::directory::temporary_file;
 use super::outage::Outage;
@@ -26,37 +26,37 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// How often a call to the bucket is retried after a transient failure.
+/// The maximum number of retries of a call to the bucket after transient failures.
 const MAX_RETRIES: usize = 5;
-/// No retry begins after this time.
+/// The time after which no retry begins.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
 /// The pause before the first retry of an upload. Each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// For how long the bucket may be silent. There is no limit to a whole download, whose reader may be slow.
+/// The maximum time without a byte from the bucket. A whole download has no limit, because its reader may be slow.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
-/// An upload may take [`MAX_SILENCE`], and a second for so many bytes.
+/// The rate that extends the time limit of an upload beyond [`MAX_SILENCE`], in bytes per second.
 const MIN_BYTES_PER_SECOND: u64 = 64 * 1024;
-/// How long the address of an upload is valid, in which the upload must begin.
+/// The validity of the address of an upload. The upload must begin within it.
 const UPLOAD_VALID: Duration = Duration::from_secs(5 * 60);
-/// The most characters of an error.
+/// The maximum number of characters of an error.
 const MAX_ERROR_CHARS: usize = 500;
 
 /// A bucket, or the keys of a bucket that begin with a prefix.
 pub(super) struct S3Bucket {
     bucket: AmazonS3,
-    /// Asks whether the bucket answers, without retries.
+    /// Checks whether the bucket answers, without retries.
     probe: AmazonS3,
-    /// Uploads files piece by piece. The library's own client wants them whole.
+    /// Uploads files piece by piece. The library's own client requires whole files.
     uploads: Client,
     prefix: Path,
-    /// Where temporary files are.
+    /// The directory of temporary files.
     directory: PathBuf,
 }
 
 impl S3Bucket {
-    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket, with the endpoint and the keys that the
-    /// environment names. Nothing is asked of the bucket yet.
+    /// Opens `s3://bucket/prefix`, or an `https` address of a bucket. The environment names the endpoint and the keys.
+    /// It does not send a request.
     pub(super) fn open(
         url: &str,
         prefix: &str,
@@ -72,8 +72,8 @@ impl S3Bucket {
         Ok(S3Bucket { bucket, probe, uploads, prefix, directory })
     }
 
-    /// Lists one key below the prefix, of a name that no group has. An empty answer costs a bucket with many keys nothing,
-    /// and no server has to cut it.
+    /// Lists one key below the prefix, with a name that is not a group's. The answer is empty, so it is cheap for a
+    /// large bucket, and no server has to truncate it.
     pub(super) async fn probe(&self) -> Result<(), Outage> {
         let options = PaginatedListOptions { max_keys: Some(1), ..PaginatedListOptions::default() };
         match self.probe.list_paginated(Some(&format!("{}/.probe", self.prefix)), options).await {
@@ -101,7 +101,7 @@ impl S3Bucket {
 
     /// Uploads a file, with retries after transient failures.
     pub(super) async fn upload(&self, key: &BlobKey, file: Arc<File>) -> Result<(), BlobError> {
-        // Before the first attempt only: one whose answer was lost may have stored the file.
+        // A lost answer of an attempt may mean that the file is stored, so this runs before the first attempt only.
         self.check_free(key).await?;
         let length = file.metadata().map_err(BlobError::from_disk_error)?.len();
         let (path, started, mut pause) = (self.path(key), Instant::now(), FIRST_PAUSE);
@@ -131,7 +131,7 @@ impl S3Bucket {
             .body(Body::wrap_stream(pieces(file, length)))
             .send();
         let answer = sent.await.map_err(|error| {
-            // The library connects lazily, so all of these can come and go.
+            // The library connects lazily, so all of these errors can be transient.
             PutFailure { is_transient: true, cause: error_text(error, "uploading to the bucket failed") }
         })?;
         let status = answer.status();
@@ -146,7 +146,7 @@ impl S3Bucket {
 
     pub(super) async fn read(&self, key: &BlobKey, range: Option<Range<u64>>) -> Result<BlobContent, BlobError> {
         let path = self.path(key);
-        // No range of HTTP is empty.
+        // HTTP cannot express an empty range.
         if range.as_ref().is_some_and(|range| range.is_empty()) {
             return Ok(nothing_of(self.size(&path).await?));
         }
@@ -156,7 +156,7 @@ impl S3Bucket {
             (Err(error @ object_store::Error::NotFound { .. }), _) | (Err(error), None) => {
                 return Err(from_name_error(error));
             }
-            // A range that lies behind the end is refused.
+            // The bucket refuses a range beyond the end.
             (Err(error), Some(range)) => {
                 let size = self.size(&path).await?;
                 return if clamp_range(Some(range), size).is_empty() {
@@ -188,7 +188,7 @@ impl S3Bucket {
         }
     }
 
-    /// Lists a group. The bucket answers page by page.
+    /// Lists the files of a group. The bucket answers page by page.
     pub(super) fn list(&self, group: &str) -> impl Stream<Item = Result<BlobListing, BlobError>> + Send + 'static {
         let prefix = self.group(group);
         let found = self.bucket.list(Some(&prefix)).map_err(unavailable);
@@ -231,7 +231,7 @@ impl S3Bucket {
         Ok(self.bucket.head(path).await.map_err(from_name_error)?.size)
     }
 
-    /// What the keys of a group's files begin with, without the slash after it.
+    /// Returns the prefix of the keys of a group's files, without the slash after it.
     fn group(&self, group: &str) -> Path {
         self.prefix.clone().join(assert_valid_part(group))
     }
@@ -241,7 +241,7 @@ impl S3Bucket {
     }
 }
 
-/// What an error of a list means. The library tells the bucket's own code in its text alone.
+/// Translates an error of a list. The library reports the bucket's own code only in its text.
 fn outage(error: &str) -> Outage {
     if error.contains("NoSuchBucket") {
         Outage::NoSuchBucket
@@ -252,14 +252,14 @@ fn outage(error: &str) -> Outage {
     }
 }
 
-/// Why an attempt to upload failed.
+/// The reason for which an attempt to upload failed.
 struct PutFailure {
-    /// Whether another attempt may succeed.
+    /// Is true if another attempt may succeed.
     is_transient: bool,
     cause: String,
 }
 
-/// A client with the settings of the library's own that lead to the bucket.
+/// Creates a client with the connection settings of the library's own client.
 fn upload_client(bucket: &AmazonS3Builder) -> reqwest::Result<Client> {
     let value = |key| bucket.get_config_value(&AmazonS3ConfigKey::Client(key));
     let is_on = |key| value(key).is_some_and(|value| value.eq_ignore_ascii_case("true") || value == "1");
@@ -275,24 +275,24 @@ fn upload_client(bucket: &AmazonS3Builder) -> reqwest::Result<Client> {
     builder.build()
 }
 
-/// The empty range of a file.
+/// Returns the empty range of a file.
 fn nothing_of(size: u64) -> BlobContent {
     BlobContent::Stream { size, length: 0, stream: stream::empty().boxed() }
 }
 
-/// What opens a bucket, and the prefix that its address names.
+/// Returns a builder for a bucket, and the prefix in its address.
 pub(super) fn builder(
     url: &str,
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(AmazonS3Builder, Path), String> {
-    // Of the stores that the library knows, only S3 is supported.
+    // The library supports other stores, too.
     let unsupported = "expected s3://bucket/prefix";
     let parsed = Url::parse(url).map_err(|_| unsupported)?;
     let (ObjectStoreScheme::AmazonS3, root) = ObjectStoreScheme::parse(&parsed).map_err(|_| unsupported)? else {
         return Err(unsupported.into());
     };
-    // The HTTP clients take the process's cryptography provider, and panic if there is none. Installing it twice
-    // changes nothing.
+    // The HTTP clients use the process's cryptography provider, and panic without one. A second installation changes
+    // nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig { max_retries: MAX_RETRIES, retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
     let client = ClientOptions::new().with_timeout_disabled().with_read_timeout(MAX_SILENCE);
@@ -305,7 +305,7 @@ pub(super) fn builder(
     Ok((builder.with_url(url), root))
 }
 
-/// What an error at a file that should exist means.
+/// Translates an error at a file that should exist.
 fn from_name_error(error: object_store::Error) -> BlobError {
     match error {
         object_store::Error::NotFound { .. } => BlobError::Missing,
@@ -313,17 +313,17 @@ fn from_name_error(error: object_store::Error) -> BlobError {
     }
 }
 
-/// The library does not distinguish a bucket that refuses from one that does not answer.
+/// Translates an error. The library does not distinguish a bucket that refuses from one that does not answer.
 pub(super) fn unavailable(error: object_store::Error) -> BlobError {
     BlobError::Unavailable(first_line(error))
 }
 
-/// The first line of an error has the cause; the bucket's answer follows, which may be long.
+/// Returns the first line of an error, which has the cause. The bucket's answer follows it and may be long.
 pub(super) fn first_line(error: object_store::Error) -> String {
     error.to_string().lines().next().unwrap_or("").chars().take(MAX_ERROR_CHARS).collect()
 }
 
-/// An error with its causes, without the address, which is as good as a key.
+/// Returns an error with its causes, without the address, which is equivalent to a key.
 fn error_text(error: reqwest::Error, what: &str) -> String {
     let error = error.without_url();
     let (mut words, mut cause) = (what.to_owned(), error.source());

@@ -1,4 +1,4 @@
-//! A blocking client: the driver's, run to completion on the thread that owns it.
+//! A blocking client: runs the driver to completion on the thread that owns it.
 
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
@@ -30,7 +30,7 @@ pub(super) async fn connect_once(
 /// A connection with a runtime of its own.
 pub(super) struct PostgresClient {
     client: tokio_postgres::Client,
-    /// `None` once it has ended.
+    /// `None` after the connection has ended.
     connection: Option<ConnectionFuture>,
     runtime: Runtime,
 }
@@ -47,12 +47,12 @@ impl PostgresClient {
         Ok(PostgresClient { client, connection: Some(connection), runtime })
     }
 
-    /// Whether the connection is lost.
+    /// Returns whether the connection is lost.
     pub fn is_closed(&self) -> bool {
         self.connection.is_none() || self.client.is_closed()
     }
 
-    /// Runs statements that have no arguments and return no rows.
+    /// Runs statements without arguments that return no rows.
     pub fn run(&mut self, sql: &str) -> Result<(), Error> {
         self.wait(async |client| client.batch_execute(sql).await)
     }
@@ -62,7 +62,7 @@ impl PostgresClient {
         self.wait(async |client| client.prepare(text).await)
     }
 
-    /// Runs a prepared statement that returns no rows. Returns how many rows it changed.
+    /// Runs a prepared statement that returns no rows. Returns the number of rows that it changed.
     pub fn execute<A: BorrowToSql>(
         &mut self,
         statement: &Statement,
@@ -78,7 +78,7 @@ impl PostgresClient {
         })
     }
 
-    /// Runs a prepared statement to its end, where constraints may be checked, and calls `row` for each row.
+    /// Runs a prepared statement to its end, because the server may check constraints there. Calls `row` for each row.
     pub fn query<A: BorrowToSql>(
         &mut self,
         statement: &Statement,
@@ -94,7 +94,7 @@ impl PostgresClient {
         })
     }
 
-    /// Drives the connection until there is an answer, or the connection has ended.
+    /// Drives the connection until the answer arrives or the connection ends.
     fn wait<T>(&mut self, ask: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, Error>) -> Result<T, Error> {
         let mut answer = pin!(ask(&self.client));
         let connection = &mut self.connection;
@@ -112,7 +112,7 @@ impl PostgresClient {
     }
 }
 
-/// The text of an error for operators. The driver's own says little more than "db error".
+/// Returns the text of an error for operators. The driver's own text contains little more than "db error".
 pub(super) fn error_text(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), StdError::source(error)) {
         (Some(db), _) => format!("{} ({})", db.message(), db.code().code()),

@@ -17,23 +17,24 @@ use crate::slot::Slot;
 use crate::sql::{BorrowedArgument, Insert, Sql};
 use crate::state_tag::{EngineTag, StateTag};
 
-/// How many prepared statements a connection keeps.
+/// The maximum number of prepared statements that a connection caches.
 pub(super) const MAX_STATEMENTS: usize = 256;
-/// How many rows one statement inserts, so that its arrays stay within memory.
+/// The maximum number of rows that one statement inserts, so that its arrays fit into memory.
 const MAX_ROWS: usize = 5000;
 
-/// What happened to a connection during a script, beside the script's own outcome.
+/// A failure of a connection during a script, in addition to the script's own outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionFailure {
     /// The connection is lost.
     Broken,
-    /// There was a deadlock or a conflict of transactions. The same script may succeed now.
+    /// A deadlock or a conflict of transactions. The same script may succeed now.
     Conflict,
-    /// A prepared statement did not fit its tables any more. It is forgotten, and the same script may succeed now.
+    /// A prepared statement no longer fitted its tables. It is removed from the cache, and the same script may succeed
+    /// now.
     Stale,
 }
 
-/// A connection to PostgreSQL, used for one database after another.
+/// A connection to PostgreSQL. It serves one database after another.
 pub(crate) struct PostgresConnection {
     client: PostgresClient,
     /// Prepared statements by their text, with the number of their last use.
@@ -43,21 +44,22 @@ pub(crate) struct PostgresConnection {
     /// The database on the search path.
     at: Option<Arc<Slot>>,
     trouble: Option<ConnectionFailure>,
-    /// Whether a lock was waited for in vain since [`PostgresConnection::limit_lock_time`].
+    /// Is true if a wait for a lock has timed out since [`PostgresConnection::limit_lock_time`].
     pub has_missed_lock: bool,
-    /// Whether this server has state tags, once that is known.
+    /// Is true if this server has state tags; `None` before the first query for it.
     has_state_tags: Option<bool>,
 }
 
-/// Asks whether a snapshot of the server shows every commit. With Citus it does not, since that also commits on other
-/// servers. Before version 15 the time of the statistics, which the tag contains, was read from a file.
+/// Selects whether a snapshot of the server shows every commit. With Citus it does not, since Citus also commits on
+/// other servers. Before version 15 the server read the time of the statistics, which the tag contains, from a file.
 pub(super) const HAS_STATE_TAGS: &str = "SELECT pg_catalog.current_setting('server_version_num')::int >= 150000 \
      AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus')";
-/// Asks for the state tag. A snapshot alone would not do: after a crash the server uses numbers of transactions that were
-/// undone once more. So the tag contains the time when the statistics were reset, which a crash does. The server's start
-/// would not be enough, because it stays the same when only one of the server's processes has crashed.
+/// Selects the state tag. A snapshot alone is not sufficient: after a crash the server reuses numbers of transactions
+/// that were undone. So the tag contains the time when the statistics were reset, which a crash does. The server's
+/// start is not sufficient, because it does not change if only one of the server's processes has crashed.
 ///
-/// Then the last transaction that the snapshot sees, and, if that is one of [`MARK_UNSHOWN`], the first of its row.
+/// The last column is for the last transaction that the snapshot sees. If that is one of [`MARK_UNSHOWN`], it is the
+/// `first` of its row.
 pub(super) const STATE_TAG: &str = "SELECT pg_catalog.pg_current_snapshot()::text, \
      pg_catalog.pg_postmaster_start_time()::text || ' ' || COALESCE(pg_catalog.pg_stat_get_bgwriter_stat_reset_time()::text, ''), \
      (SELECT first FROM chancery.unshown_writes WHERE server = pg_catalog.pg_postmaster_start_time() \
@@ -75,8 +77,8 @@ pub(super) fn state_tag(row: &Row<'_>) -> Result<StateTag, StoreError> {
     Ok(StateTag(EngineTag::Postgres(format!("{seen} {}", row.text(1)?))))
 }
 
-/// The snapshot (`xmin:xmax:xip,…`) as it was before the transactions from `first` on, which all have ended. One that had
-/// begun before and has not ended stood in no snapshot then, since none that had ended was later.
+/// Returns the snapshot (`xmin:xmax:xip,…`) before the transactions from `first` on, which all have ended. A
+/// transaction directly before `first` that still runs was not part of that snapshot, because no later one had ended.
 fn before_unshown(snapshot: &str, first: i64) -> Option<String> {
     let running = snapshot.rsplit(':').next()?;
     let mut running: Vec<i64> =
@@ -90,12 +92,12 @@ fn before_unshown(snapshot: &str, first: i64) -> Option<String> {
     Some(format!("{}:{next}:{}", running.first().unwrap_or(&next), ids.join(",")))
 }
 
-/// Rows of writes that change nothing that is shown, each from the first to the last of transactions that follow each other
-/// without a gap, so that a tag can leave them out. The server's start tells a row that was restored from another server.
+/// A row for each sequence of writes that change nothing visible, from its first to its last transaction without a gap.
+/// A tag leaves these transactions out. The server's start identifies rows that were restored from another server.
 pub(super) const UNSHOWN_WRITES: &str = "CREATE TABLE IF NOT EXISTS unshown_writes \
      (last BIGINT PRIMARY KEY, first BIGINT NOT NULL, server TIMESTAMPTZ NOT NULL)";
-/// Says of the present transaction that it changes nothing that is shown. Former rows go, since only that of the last
-/// transaction of all is asked for; those that another takes away at the same time are left to it.
+/// Marks the present transaction as one that changes nothing visible. Deletes former rows, since only the row of the
+/// server's last transaction is queried. Rows that another transaction deletes at the same time are skipped.
 const MARK_UNSHOWN: &str = "WITH this AS (SELECT pg_catalog.pg_current_xact_id()::text::bigint AS id, \
      pg_catalog.pg_postmaster_start_time() AS server), \
      gone AS (DELETE FROM unshown_writes WHERE last IN (SELECT last FROM unshown_writes LIMIT 100 FOR UPDATE SKIP LOCKED)) \
@@ -103,22 +105,22 @@ const MARK_UNSHOWN: &str = "WITH this AS (SELECT pg_catalog.pg_current_xact_id()
      SELECT id, COALESCE((SELECT first FROM unshown_writes AS before WHERE last = id - 1 AND before.server = this.server), id), server \
      FROM this ON CONFLICT (last) DO NOTHING";
 
-/// The time limits that are set on each connection. The second keeps a process that hangs inside a transaction from
-/// holding its locks for ever.
+/// Returns the statements that set the time limits of each connection. The second limit prevents a process that hangs
+/// inside a transaction from blocking others with its locks for ever.
 pub(super) fn session_limits(time_limit: Duration) -> String {
     let milliseconds = time_limit.as_millis().max(1);
     format!("SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {}", milliseconds * 3)
 }
 
-/// How long a change of a table waits for a lock. Whoever comes after it waits behind it.
+/// The time for which a change of a table waits for a lock. Later transactions wait behind it.
 const LOCK_TIME: Duration = Duration::from_secs(2);
-/// Taken by a process that has the databases open, so that others know that they are not alone with them
+/// Acquired by a process that has the databases open, so that others detect that they are not alone
 /// ([`crate::Options::alone`]).
 const LOCK_SHARED: &str =
     "SELECT pg_catalog.pg_try_advisory_lock_shared(pg_catalog.hashtextextended('chancery open', 0))";
-/// How long to try for a lock: the server may take a while to notice that the process which had it is gone.
+/// The time for which a lock is retried: the server may detect late that the process with the lock has ended.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// Taken by a process that wants to be alone with the databases.
+/// Acquired by a process that must be alone with the databases.
 const LOCK_EXCLUSIVE: &str = "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('chancery open', 0))";
 
 impl PostgresConnection {
@@ -129,7 +131,7 @@ impl PostgresConnection {
     ) -> Result<PostgresConnection, StoreError> {
         let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error_text(&error));
         client.run(&session_limits(time_limit)).map_err(unavailable)?;
-        // The lock is held as long as the connection, so that a process that is alone stays so until it ends.
+        // The lock lasts until the connection ends, so that an exclusive process stays alone.
         let hold = if alone { LOCK_EXCLUSIVE } else { LOCK_SHARED };
         let until = Instant::now() + LOCK_PATIENCE;
         while !client.query_optional(hold, None).map_err(unavailable)?.is_some_and(|row| row.get::<_, bool>(0)) {
@@ -163,13 +165,13 @@ impl PostgresConnection {
         self.client.run(sql).map_err(|error| self.translate_error(&error, false, sql))
     }
 
-    /// Lets the transaction wait for each lock for [`LOCK_TIME`] only.
+    /// Limits the time for which the transaction waits for each lock to [`LOCK_TIME`].
     pub fn limit_lock_time(&mut self) -> Result<(), StoreError> {
         self.has_missed_lock = false;
         self.control(&format!("SET LOCAL lock_timeout = {}", LOCK_TIME.as_millis()))
     }
 
-    /// Makes a database the current one. The search path is set only when it changes, because that discards the server's
+    /// Makes a database the current one. Sets the search path only if it changes, because that discards the server's
     /// plans.
     pub fn set_search_path(&mut self, slot: &Arc<Slot>) -> Result<(), StoreError> {
         if self.at.as_ref().is_none_or(|at| at.id != slot.id) {
@@ -180,7 +182,7 @@ impl PostgresConnection {
         Ok(())
     }
 
-    /// The version of a schema; `None` if it has no migrations yet.
+    /// Returns the version of a schema; `None` before its first migration.
     pub fn version(&mut self, slot: &Slot) -> Result<Option<i64>, StoreError> {
         const HAS_VERSION: &str = "SELECT to_regclass(quote_ident(nspname) || '.schema_version') IS NOT NULL \
                              FROM pg_catalog.pg_namespace WHERE nspname = $1";
@@ -193,13 +195,13 @@ impl PostgresConnection {
         let sql = format!("SELECT version FROM \"{}\".schema_version", slot.name);
         match self.client.query_optional(&sql, None) {
             Ok(row) => Ok(row.map(|row| row.get(0))),
-            // It was dropped since the statement before.
+            // The schema was dropped after the previous statement.
             Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Err(StoreError::Missing),
             Err(error) => Err(self.translate(&error)),
         }
     }
 
-    /// Removes a schema with all its content, if it exists. To be called inside a transaction.
+    /// Removes a schema with all its content, if it exists. Call it inside a transaction.
     pub fn drop_schema(&mut self, slot: &Slot) -> Result<(), StoreError> {
         self.lock_schema(&slot.name)?;
         self.control(&format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", slot.name))?;
@@ -207,9 +209,9 @@ impl PostgresConnection {
         Ok(())
     }
 
-    /// Takes the lock of a schema, which is held until the transaction ends.
+    /// Acquires the lock of a schema until the transaction ends.
     pub fn lock_schema(&mut self, name: &str) -> Result<(), StoreError> {
-        // The prefix keeps it apart from locks that other programs may take by numbers.
+        // The prefix separates it from locks of other programs, which may use plain numbers.
         self.control(&format!("SELECT pg_advisory_xact_lock(hashtextextended('chancery schema {name}', 0))"))
     }
 
@@ -238,8 +240,8 @@ impl PostgresConnection {
         self.client.execute(&statement, args).map_err(|error| self.translate_error(&error, known, sql.text()))
     }
 
-    /// Inserts rows by a statement that takes an array for each column: 1,000 rows of 30 columns cost a third of what they
-    /// do as a long list of values, and the statement stays prepared whatever their number.
+    /// Inserts rows by a statement with an array for each column. 1,000 rows of 30 columns cost a third of a long list
+    /// of values. The statement does not depend on the number of rows, so it stays prepared.
     pub fn insert_rows(
         &mut self,
         insert: &Insert,
@@ -247,7 +249,7 @@ impl PostgresConnection {
         mut done: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let one = insert.single_row();
-        // Prepared for the sake of the columns' types, and for a single row.
+        // The statement is for the columns' types, and for a single row.
         let (statement, known) = self.statement(one.text(), one.is_kept())?;
         let mut outcome = Ok(());
         if let [row] = rows {
@@ -283,7 +285,7 @@ impl PostgresConnection {
         if self.has_state_tags()? { self.query_first(STATE_TAG, state_tag) } else { Ok(None) }
     }
 
-    /// Lets the state tags be what they are when the present transaction is committed.
+    /// Preserves the state tags at the commit of the present transaction.
     pub fn keep_state_tags(&mut self) -> Result<(), StoreError> {
         if self.has_state_tags()? { self.exec(&Sql::new(MARK_UNSHOWN)).map(drop) } else { Ok(()) }
     }
@@ -295,7 +297,7 @@ impl PostgresConnection {
         Ok(self.has_state_tags == Some(true))
     }
 
-    /// The first row of a statement of the store's own.
+    /// Returns the first row of a statement of the store's own.
     fn query_first<T>(
         &mut self,
         text: &'static str,
@@ -326,7 +328,7 @@ impl PostgresConnection {
         }
     }
 
-    /// A prepared statement, and whether it was known before.
+    /// Returns a prepared statement, and whether it was cached.
     fn statement(&mut self, text: &str, is_kept: bool) -> Result<(Statement, bool), StoreError> {
         self.now += 1;
         if let Some((statement, used)) = self.statements.get_mut(text) {
@@ -347,11 +349,12 @@ impl PostgresConnection {
         Ok((statement, false))
     }
 
-    /// Translates the error of a script's statement, and forgets the statement if it is stale.
+    /// Translates the error of a script's statement, and removes the statement from the cache if it is stale.
     fn translate_error(&mut self, error: &tokio_postgres::Error, known: bool, text: &str) -> StoreError {
         let code = error.code();
-        // A statement is prepared once for all databases of a connection. If a table has changed, or has other types in
-        // another database, there is an error of syntax or type, on the server (class 42) or when arguments are sent.
+        // All databases of a connection share a prepared statement. A table may have changed, or have other types in
+        // another database. The error is then one of syntax or type, on the server (class 42) or when arguments are
+        // sent.
         let stale = match code {
             Some(code) if *code == SqlState::UNDEFINED_TABLE => false,
             Some(code) if *code == SqlState::FEATURE_NOT_SUPPORTED => true,
@@ -363,13 +366,13 @@ impl PostgresConnection {
             self.statements.remove(text);
             self.trouble = Some(ConnectionFailure::Stale);
         }
-        // This may set a graver trouble: a lost connection is no stale statement.
+        // This may set a more serious failure: a lost connection instead of a stale statement.
         let error = self.translate(error);
         if code == Some(&SqlState::UNDEFINED_TABLE) && self.is_schema_missing() { StoreError::Missing } else { error }
     }
 
-    /// Whether the current schema is gone, which PostgreSQL reports as a missing table. Rolls back first, because after the
-    /// error a transaction would run no other statement.
+    /// Returns whether the current schema is missing, which PostgreSQL reports as a missing table. Rolls back first,
+    /// because a failed transaction runs no other statement.
     fn is_schema_missing(&mut self) -> bool {
         let Some(slot) = self.at.clone() else { return false };
         self.roll_back();
@@ -380,7 +383,7 @@ impl PostgresConnection {
         missing
     }
 
-    /// Translates an error of PostgreSQL, and records what it means for the connection.
+    /// Translates an error of PostgreSQL, and records its effect on the connection.
     fn translate(&mut self, error: &tokio_postgres::Error) -> StoreError {
         let Some(db) = error.as_db_error() else {
             let lost = self.client.is_closed()
@@ -433,11 +436,11 @@ mod tests {
     #[test]
     fn a_snapshot_without_the_last_transactions_is_the_one_before_them() {
         let before = |snapshot, first| before_unshown(snapshot, first).unwrap();
-        // None runs.
+        // No transaction runs.
         assert_eq!(before("105:105:", 104), "104:104:");
-        // Some run that have begun long before.
+        // Some transactions have run for a long time.
         assert_eq!(before("90:105:90,95", 103), "90:103:90,95");
-        // Some have begun just before, and were no part of any snapshot.
+        // Some transactions began just before, and were not part of any snapshot.
         assert_eq!(before("90:105:90,101,102", 103), "90:101:90");
         assert_eq!(before("101:105:101,102", 103), "101:101:");
     }

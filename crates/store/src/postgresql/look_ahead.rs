@@ -1,4 +1,4 @@
-//! A stand-in for the server, by which the statements of a script are learnt one after the other.
+//! A substitute for the server that records the statements of a script one after the other.
 
 use tokio_postgres::Row as Found;
 
@@ -8,17 +8,17 @@ use crate::row::{OnRow, QueryError, Row, RowSource};
 use crate::sql::Sql;
 use crate::state_tag::StateTag;
 
-/// Stands in for the server when a short script is run: first to learn its first statement, then again with the rows.
+/// Substitutes the server while a short script runs: first to record its first statement, then again with the rows.
 pub(crate) struct StatementRecorder {
     /// The statements that the server has answered, in the order of the script.
     pub(super) answers: Vec<(Sql, Vec<Found>)>,
-    /// How many of them the script has asked for in this run.
+    /// The number of them that the script has requested in this run.
     pub(super) asked: usize,
     pub(super) has_state_tags: bool,
     pub(super) needs: Option<Needs>,
 }
 
-/// The first thing that a script lacked.
+/// The first requirement of a script that was not met.
 pub(super) enum Needs {
     /// The rows of its next statement.
     Answer(Sql),
@@ -38,7 +38,7 @@ impl StatementRecorder {
             return Err(QueryError::Refused(StoreError::Busy));
         };
         if answered != sql {
-            // The script does not ask the same when it is run again.
+            // The script does not run the same statements when it is run again.
             self.needs.get_or_insert(Needs::Thread);
             return Err(QueryError::Refused(StoreError::Busy));
         }

@@ -1,9 +1,9 @@
-//! The engine PostgreSQL: one schema for each database, and a fixed number of threads with a connection each. Short reads
-//! have connections of their own (`short_reads.rs`).
+//! The engine PostgreSQL: one schema for each database, and a fixed number of threads with a connection each. Short
+//! reads have connections of their own (`short_reads.rs`).
 //!
-//! A thread connects when it first has something to do, and again after its connection was lost. Work preferably goes to an
-//! idle thread whose connection served the same database last: after a change of the search path the server plans each
-//! statement again (488 instead of 256 microseconds).
+//! A thread connects at its first task, and again after its connection was lost. An idle thread whose connection served
+//! the same database last is preferred. After a change of the search path the server plans each statement again (488
+//! instead of 256 microseconds).
 
 mod client;
 pub(crate) mod connection;
@@ -35,10 +35,10 @@ use short_reads::ShortReads;
 /// The engine PostgreSQL.
 pub(crate) struct PostgresEngine {
     migrations: Migrations,
-    /// How long a task may wait, and how long a script may run.
+    /// The time for which a task may wait and a script may run.
     pub time_limit: Duration,
-    /// How long a caller waits for a script that runs, and the closing of the store for all. The server should have stopped
-    /// it by then.
+    /// The time for which a caller waits for a running script, and the closing of the store for all scripts. The server
+    /// should have stopped the script by then.
     pub patience: Duration,
     pool: Arc<Pool>,
     short_reads: Arc<ShortReads>,
@@ -79,7 +79,7 @@ impl PostgresEngine {
         self.pool.submit(slot, TaskKind::Script(mode), work)
     }
 
-    /// Runs a short read without a thread. Returns the script if it is to be submitted instead.
+    /// Runs a short read without a thread. Returns the script if it must be submitted to a thread instead.
     pub async fn run_short_read(&self, slot: &Arc<Slot>, script: ScriptWork) -> Option<ScriptWork> {
         self.short_reads.run_short_read(slot, script).await
     }
@@ -120,7 +120,7 @@ impl PostgresEngine {
 }
 
 impl Drop for PostgresEngine {
-    /// Lets the threads end when the queue is empty; only `close` waits for that.
+    /// Stops the threads when the queue is empty. Only `close` waits for that.
     fn drop(&mut self) {
         self.short_reads.close();
         self.pool.close();

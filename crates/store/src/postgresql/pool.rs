@@ -1,10 +1,10 @@
 //! The threads that own the connections, and the distribution of tasks among them.
 //!
-//! Few threads do the short tasks, so that a thread and the server's process behind its connection go from one to the next
-//! without being put to sleep: on two cores, four threads did 1.2 to 1.7 times as much as sixteen. A thread that has been
-//! at its task for longer than [`SHORT_TASK`] is not counted among them, and a task that has waited for that long gets
-//! another thread. So slow scripts do not delay the others, and a distant server or a slow disk gets more tasks at a time.
-//! `task_queue.rs` decides which database is next and how many threads it may have.
+//! Few threads run the short tasks, so that a thread and the server's process behind its connection continue without
+//! sleeping. On two cores, four threads were faster than sixteen by a factor of 1.2 to 1.7. A thread whose task runs
+//! for longer than [`SHORT_TASK`] is not counted, and a task that has waited for that long gets another thread. So slow
+//! scripts do not delay the others, and a distant server or a slow disk gets more tasks at a time. `task_queue.rs`
+//! decides which database is next and limits its number of threads.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,12 +21,12 @@ use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
 use crate::work::{NO_TIME_LIMIT, ScriptMode, ScriptWork, panicked};
 
-/// How often the first task may be passed over for one whose database a thread served last.
+/// The number of times that the first task may be passed over for a task of the database that a thread served last.
 const MAX_PASSED_OVER: u32 = 8;
-/// How often one script is run at most.
+/// The maximum number of runs of one script.
 const MAX_RUNS: u32 = 3;
 
-/// Where a task is run.
+/// The place where a task runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskKind {
     /// In its database.
@@ -45,23 +45,23 @@ struct PoolTask {
 /// The threads and their queue.
 pub(super) struct Pool {
     state: Mutex<PoolState>,
-    /// Wakes threads; one for each.
+    /// Wakes threads, one condition for each.
     wake: Vec<Condvar>,
-    /// A thread that has been at one task for longer is taken to wait for a server that does not answer.
+    /// The duration of a task after which its thread counts as waiting for a server that does not answer.
     time_limit: Duration,
 }
 
 struct PoolState {
     workers: Vec<PoolWorker>,
-    /// Idle threads, the one that has been idle for the longest first.
+    /// The idle threads. The first one has been idle for the longest time.
     idle: VecDeque<usize>,
-    /// Tasks that found no idle thread, and how many threads each database has.
+    /// The tasks that found no idle thread, and the number of threads of each database.
     queue: TaskQueue<PoolTask>,
-    /// How often the first of those tasks has been passed over.
+    /// The number of times that the first of those tasks was passed over.
     passed: u32,
-    /// How many threads may do short tasks at the same time.
+    /// The maximum number of threads that run short tasks at the same time.
     few: usize,
-    /// Whether an idle thread watches the queue, to take a task that has waited for long.
+    /// Is true if an idle thread watches the queue, to run a task that has waited for long.
     is_watched: bool,
     closed: bool,
 }
@@ -70,13 +70,13 @@ struct PoolState {
 struct PoolWorker {
     /// The id of the slot that it served last.
     last: Option<u64>,
-    /// The task that it was given while it was idle.
+    /// The task that was assigned to it while it was idle.
     next: Option<PoolTask>,
     /// The database that it works for.
     slot: Option<Arc<Slot>>,
-    /// Whether its last task was a short one.
+    /// Is true if its last task was a short one.
     was_short: bool,
-    /// When it began its present task.
+    /// The time at which it began its present task.
     began: Option<Instant>,
 }
 
@@ -113,7 +113,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Wakes an idle thread to watch the queue, if tasks wait and none watches yet.
+    /// Wakes an idle thread to watch the queue, if tasks wait without a watcher.
     fn call_watcher(&self, state: MutexGuard<'_, PoolState>) {
         if !state.is_watched
             && state.queue.first_task().is_some()
@@ -124,13 +124,13 @@ impl Pool {
         }
     }
 
-    /// Refuses new tasks; the threads end when they have done the old ones.
+    /// Refuses new tasks. The threads end when the old ones are done.
     pub fn close(&self) {
         lock(&self.state).closed = true;
         self.wake.iter().for_each(Condvar::notify_one);
     }
 
-    /// Waits for the next task; `None` when there will be none.
+    /// Waits for the next task. Returns `None` after the last one.
     fn wait_for_task(&self, at: usize) -> Option<PoolTask> {
         let mut state = lock(&self.state);
         let worker = &mut state.workers[at];
@@ -150,7 +150,7 @@ impl Pool {
             }
             if state.closed && state.queue.is_empty() {
                 drop(state);
-                // Threads that found no task that they may take need not wait any longer.
+                // Threads that may not run any of the tasks need not wait any longer.
                 self.wake.iter().for_each(Condvar::notify_one);
                 return None;
             }
@@ -172,12 +172,12 @@ impl Pool {
     pub fn serve(&self, at: usize, settings: &PostgresSettings) {
         let mut conn = None;
         while let Some(mut task) = self.wait_for_task(at) {
-            // A write is done even if nobody waits for its outcome any more.
+            // A write is done even if its caller no longer waits for the outcome.
             let is_wanted = task.kind != TaskKind::Script(ScriptMode::Read) || task.work.is_wanted();
             if !is_wanted || task.since.elapsed() > settings.time_limit || !task.work.begin() {
                 task.work.fail(StoreError::Busy);
             } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| serve(&mut conn, settings, &mut task))) {
-                // Panics of scripts are caught where they run; those that are caught here are the driver's.
+                // Panics of scripts are caught where they run, so this one is the driver's.
                 conn = None;
                 task.work.fail(panicked(&*panic));
             }
@@ -187,11 +187,11 @@ impl Pool {
 }
 
 impl PoolState {
-    /// Chooses the idle thread that suits a database best: the one that served it last, else one that has served none, else
-    /// the one that has been idle for the longest.
+    /// Chooses an idle thread for a database: the one that served it last, otherwise a new one, otherwise the one with
+    /// the longest idle time.
     fn choose(&mut self, slot: &Arc<Slot>) -> Option<usize> {
         let workers = &self.workers;
-        // Of several, the one that worked last, so that the others may sleep.
+        // The one of several that worked last is chosen, so that the others may sleep.
         let same = self.idle.iter().rposition(|&at| workers[at].last == Some(slot.id));
         let place = same.or_else(|| self.idle.iter().position(|&at| workers[at].last.is_none())).unwrap_or(0);
         let at = self.idle.remove(place)?;
@@ -200,7 +200,7 @@ impl PoolState {
         Some(at)
     }
 
-    /// Whether no thread will come free for a database, because all that it may have wait for a server that does not answer.
+    /// Returns whether all threads that a database may have wait for a server that does not answer.
     fn is_stuck(&self, slot: &Slot, time_limit: Duration) -> bool {
         let is_stuck = |worker: &PoolWorker| worker.began.is_some_and(|began| began.elapsed() > time_limit);
         if self.queue.may_have_more(slot) {
@@ -218,8 +218,8 @@ impl PoolState {
         self.workers.iter().filter(is_at_short).count() < self.few
     }
 
-    /// Takes the next task for a thread. One that is awake, because it has just ended a task, may take any; one that was
-    /// woken leaves to the others what they will come to soon.
+    /// Removes the next task for a thread. A thread that has just ended a task is awake and may run any. A woken thread
+    /// leaves recent tasks to the others, which finish soon.
     fn take_task(&mut self, at: usize, is_awake: bool) -> Option<PoolTask> {
         let (first, task) = self.queue.first_task()?;
         let (first, is_due) = (first.id, task.since.elapsed() >= SHORT_TASK);
@@ -227,8 +227,8 @@ impl PoolState {
         if !may {
             return None;
         }
-        // After a slow task the thread does not prefer its database, so that slow tasks of one database do not follow each
-        // other.
+        // After a slow task the thread does not prefer its database, so that slow tasks of one database do not follow
+        // each other.
         let suits = self.workers[at].last.filter(|_| self.passed < MAX_PASSED_OVER && self.workers[at].was_short);
         let (slot, task) = self.queue.take_task(suits)?;
         self.passed = if slot.id == first { 0 } else { self.passed + 1 };
@@ -238,7 +238,7 @@ impl PoolState {
     }
 }
 
-/// Runs a task, and again if that may help. The task then holds the outcome.
+/// Runs a task, and again if that may help. The task then contains the outcome.
 fn serve(conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) {
     for attempt in 1..=MAX_RUNS {
         let again = run(conn, settings, task);
@@ -249,13 +249,13 @@ fn serve(conn: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTa
             break;
         }
         if attempt < MAX_RUNS && conn.is_some() {
-            // So that the script with which it collided has a moment to finish.
+            // The script with which it collided gets a moment to finish.
             std::thread::sleep(Duration::from_millis(u64::from(attempt) * 5));
         }
     }
 }
 
-/// Runs a task once. `true` if nothing of it lasts and it may succeed when run again.
+/// Runs a task once. Returns `true` if the task has no lasting effect and may succeed when it runs again.
 fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask) -> bool {
     let conn = match kept {
         Some(conn) => conn,
@@ -284,14 +284,14 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
     let connection = conn.as_postgres();
     if let Err(error) = entered.and_then(|()| begin.map_or(Ok(()), |sql| connection.control(sql))) {
         task.work.fail(error);
-        // Nothing has been done yet, so even a write can be run again on another connection.
+        // The script has not run yet, so even a write can be run again on another connection.
         return is_worth_another_try(connection.take_trouble(), kept);
     }
 
     if task.kind == TaskKind::Script(ScriptMode::Outside) {
         conn.start(false, NO_TIME_LIMIT);
         task.work.run(conn);
-        // Such scripts are rare, and their connection has no time limit any more.
+        // Such scripts are rare, and their connection has lost its time limit.
         *kept = None;
         return false;
     }
@@ -314,7 +314,7 @@ fn run(kept: &mut Option<Conn>, settings: &PostgresSettings, task: &mut PoolTask
         task.work.fail(error);
         let trouble = connection.take_trouble();
         if trouble == Some(ConnectionFailure::Broken) {
-            // It is not known whether this was committed, so it must not be run again.
+            // The commit may have succeeded, so the script must not be run again.
             *kept = None;
             return only_reads;
         }

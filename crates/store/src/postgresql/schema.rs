@@ -10,19 +10,19 @@ use crate::slot::Slot;
 /// Begins a transaction that creates, changes or removes a schema, without a time limit.
 pub(super) const BEGIN_SCHEMA: &str = "BEGIN; SET LOCAL statement_timeout = 0";
 
-/// Whether a schema is to be created.
+/// The condition on which a schema is created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Create {
-    /// No: it must exist.
+    /// Never: it must exist.
     No,
-    /// If it does not exist.
+    /// Creates it if it does not exist.
     IfMissing,
-    /// Yes: it must not exist.
+    /// Always: it must not exist.
     New,
 }
 
-/// Makes a database the current one of a connection, and runs the migrations that it lacks if this process has not yet
-/// done so.
+/// Makes a database the current one of a connection. Runs the migrations that it lacks if this process has not yet done
+/// so.
 pub(super) fn select_database(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[Migration]) -> Result<(), StoreError> {
     if !slot.is_prepared() {
         prepare(conn, slot, migrations)?;
@@ -30,7 +30,7 @@ pub(super) fn select_database(conn: &mut Conn, slot: &Arc<Slot>, migrations: &[M
     conn.as_postgres().set_search_path(slot)
 }
 
-/// Runs the migrations that a schema lacks, once in the life of this process.
+/// Runs the migrations that a schema lacks, once per process.
 fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(), StoreError> {
     let generation = slot.generation();
     let version = conn.as_postgres().version(slot)?;
@@ -47,7 +47,7 @@ fn prepare(conn: &mut Conn, slot: &Slot, migrations: &[Migration]) -> Result<(),
     Ok(())
 }
 
-/// Creates a schema if so wished, and runs the migrations that it lacks. To be called inside a transaction; it takes a
+/// Creates a schema if requested, and runs the migrations that it lacks. Call it inside a transaction. It acquires a
 /// lock, so that processes that start at the same time do not collide.
 pub(super) fn prepare_schema(
     conn: &mut Conn,

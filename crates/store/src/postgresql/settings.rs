@@ -1,4 +1,4 @@
-//! How connections to PostgreSQL are made.
+//! The settings with which connections to PostgreSQL are opened.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use crate::migrate::Migrations;
 use crate::options::Options;
 use crate::slot::lock;
 
-/// For how long after a failed attempt to connect others fail at once, so that callers do not queue up.
+/// The pause after a failed attempt to connect. Other attempts fail at once during it, so that callers do not queue up.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// How long a task counts as short, and how long one waits while there are idle threads.
+/// The maximum duration of a short task. A task also waits for this time while threads are idle.
 pub(super) const SHORT_TASK: Duration = Duration::from_millis(10);
 
 /// The settings of all connections.
@@ -27,7 +27,7 @@ pub(super) struct PostgresSettings {
     pub migrations: Migrations,
     alone: bool,
     pub time_limit: Duration,
-    /// Until when not to try to connect, and the error why.
+    /// The end of the pause between attempts to connect, and the error that caused it.
     down: Mutex<Option<(Instant, StoreError)>>,
 }
 
@@ -38,7 +38,7 @@ impl PostgresSettings {
             config.connect_timeout(Duration::from_secs(3));
         }
         if config.get_tcp_user_timeout().is_none() {
-            // So that a server that vanished is noticed even while an answer is awaited.
+            // A server that vanished is detected even while an answer is awaited.
             config.tcp_user_timeout(options.time_limit * 2);
         }
         config.keepalives_idle(Duration::from_secs(15));

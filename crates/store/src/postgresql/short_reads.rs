@@ -1,10 +1,10 @@
-//! Short reads without a change of thread, on a few connections that the callers' own runtime drives. Each connection has
-//! several questions under way at once, so that neither a thread nor the server's process is put to sleep between them.
+//! Short reads without a change of thread, on a few connections that the callers' own runtime drives. Each connection
+//! sends several questions at once, so that neither a thread nor the server's process sleeps between them.
 //!
-//! A script is run to learn its first statement (its question), and again with the rows, up to its third. A script that
-//! runs more statements, writes, has large answers, or meets any error is left to the threads of `pool.rs`, which report
-//! errors, try again and hold one row at a time; so is one that finds no free connection. A connection serves one database at a time: no question of a build is ever sent while the search
-//! path is that of another.
+//! A script is run to record its first statement (its question), and again with the rows, up to its third. A script
+//! with more statements, writes, large answers or any error is left to the threads of `pool.rs`. So is a script that
+//! finds no free connection. The threads report errors, try again and store one row at a time. A connection serves one
+//! database at a time: a question of one build is never sent while the search path is that of another.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -27,21 +27,21 @@ use crate::slot::{Slot, lock};
 use crate::sql::Sql;
 use crate::work::ScriptWork;
 
-/// How many statements a script may have.
+/// The maximum number of statements of a script.
 const MAX_STATEMENTS_ASKED: usize = 3;
-/// How many questions may be under way on one connection.
+/// The maximum number of unanswered questions on one connection.
 const MAX_QUESTIONS: usize = 16;
-/// How many bytes the rows of an answer may have, since all are held.
+/// The maximum size of the rows of an answer in bytes, since all are stored.
 const MAX_ANSWER: usize = 1024 * 1024;
-/// How long a connection must have been idle before it may serve another database.
+/// The time for which a connection must have been idle before it may serve another database.
 const IDLE_BEFORE_SWITCH: Duration = Duration::from_millis(100);
-/// How long connecting may take.
+/// The time limit of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The shared connections of a store.
 pub(super) struct ShortReads {
     settings: Arc<PostgresSettings>,
-    /// How long a caller waits for an answer.
+    /// The time for which a caller waits for an answer.
     patience: Duration,
     count: usize,
     state: Mutex<ShortReadState>,
@@ -50,21 +50,21 @@ pub(super) struct ShortReads {
 #[derive(Default)]
 struct ShortReadState {
     entries: Vec<SharedConnectionEntry>,
-    /// Whether a connection is being made.
+    /// Is true while a connection is being opened.
     is_growing: bool,
-    /// When the last attempt to connect began, unless it succeeded.
+    /// The time at which the last attempt to connect began, unless it succeeded.
     last_attempt: Option<Instant>,
     closed: bool,
 }
 
-/// A shared connection and what it is used for.
+/// A shared connection and its present use.
 struct SharedConnectionEntry {
     connection: Arc<SharedConnection>,
-    /// The database on its search path, once that is set.
+    /// The database on its search path; `None` until the path is set.
     at: Option<Arc<Slot>>,
-    /// How many questions are under way.
+    /// The number of unanswered questions.
     under_way: usize,
-    /// When it last made progress: its first question was sent, or one was answered.
+    /// The time of its last progress: its first question was sent, or one was answered.
     last_progress: Instant,
 }
 
@@ -74,14 +74,14 @@ struct SharedConnection {
     statements: Mutex<HashMap<String, Statement>>,
 }
 
-/// The place of one question on a connection; it is given up when dropped.
+/// The permit for one question on a connection. It is returned when this is dropped.
 struct StatementPermit {
     short_reads: Arc<ShortReads>,
     connection: Arc<SharedConnection>,
     slot: Arc<Slot>,
-    /// Whether the search path must be set first.
+    /// Is true if the search path must be set first.
     enters: bool,
-    /// Whether the answer is still awaited.
+    /// Is true while the answer is awaited.
     waits: bool,
 }
 
@@ -91,7 +91,7 @@ impl ShortReads {
         ShortReads { settings, patience, count, state: Mutex::default() }
     }
 
-    /// Runs a short read, and answers its caller. Returns the script if it is to be run on a thread.
+    /// Runs a short read, and answers its caller. Returns the script if it must run on a thread.
     pub fn run_short_read<'a>(
         self: &'a Arc<Self>,
         slot: &'a Arc<Slot>,
@@ -113,11 +113,11 @@ impl ShortReads {
             answers = seen.answers;
             seat.waits = true;
             let answered = timeout(self.patience, seat.rows(&question)).await;
-            // The rest of a large answer is still to come.
+            // The remaining rows of a large answer have not arrived yet.
             seat.waits = matches!(answered, Ok(Err(NoAnswerReason::Large)));
             match answered {
                 Ok(Ok(rows)) => answers.push((question, rows)),
-                // On a thread it would only take as long again.
+                // A thread would need the same time again.
                 Ok(Err(NoAnswerReason::Failed(Some(SqlState::QUERY_CANCELED)))) => {
                     script.fail(StoreError::Slow);
                     break;
@@ -134,7 +134,7 @@ impl ShortReads {
         None
     }
 
-    /// Runs a script without the server, and returns the stand-in, which knows what it lacked.
+    /// Runs a script without the server, and returns the substitute with the unmet requirement.
     fn look_ahead(
         &self,
         script: &mut ScriptWork,
@@ -147,9 +147,9 @@ impl ShortReads {
         conn.into_look_ahead()
     }
 
-    /// A seat for a question to a database, if a connection has one.
+    /// Returns a permit for a question to a database, if a connection has one.
     fn acquire_permit(self: &Arc<Self>, slot: &Arc<Slot>) -> Option<StatementPermit> {
-        // At its first use there may be migrations to run.
+        // The first use may have to run migrations.
         if !slot.is_prepared() {
             return None;
         }
@@ -181,7 +181,7 @@ impl ShortReads {
         })
     }
 
-    /// Starts making another connection, without waiting for it.
+    /// Starts opening another connection, without waiting for it.
     fn grow(self: &Arc<Self>, state: &mut ShortReadState) {
         let is_too_soon = state.last_attempt.is_some_and(|began| began.elapsed() < RECONNECT_PAUSE);
         if state.closed || state.is_growing || is_too_soon {
@@ -232,27 +232,27 @@ impl ShortReads {
 }
 
 impl SharedConnectionEntry {
-    /// Whether it takes another question. It does not while it is held up by a slow one.
+    /// Returns whether it accepts another question. It does not while a slow one delays it.
     fn has_room(&self) -> bool {
         self.under_way < MAX_QUESTIONS && (self.under_way == 0 || self.last_progress.elapsed() < SHORT_TASK)
     }
 
-    /// Whether it may serve another database.
+    /// Returns whether it may serve another database.
     fn is_free(&self) -> bool {
         self.under_way == 0 && (self.at.is_none() || self.last_progress.elapsed() >= IDLE_BEFORE_SWITCH)
     }
 }
 
-/// Why a question has no answer here.
+/// The reason for which a question has no answer here.
 enum NoAnswerReason {
     /// Its rows have more than [`MAX_ANSWER`] bytes.
     Large,
-    /// An error, with its code if it had one.
+    /// An error, with its code if it has one.
     Failed(Option<SqlState>),
 }
 
 impl StatementPermit {
-    /// The rows of a question.
+    /// Returns the rows of a question.
     async fn rows(&mut self, sql: &Sql) -> Result<Vec<Found>, NoAnswerReason> {
         let code = |error: tokio_postgres::Error| NoAnswerReason::Failed(error.code().cloned());
         if self.enters {
@@ -264,7 +264,7 @@ impl StatementPermit {
         let statement = self.connection.statement(sql.text()).await.map_err(code)?;
         let asked = self.connection.client.query_raw(&statement, sql.args()).await;
         let failed = |error| {
-            // The prepared statement may not fit its tables any more.
+            // The prepared statement may no longer fit its tables.
             lock(&self.connection.statements).remove(sql.text());
             code(error)
         };
@@ -291,9 +291,9 @@ impl Drop for StatementPermit {
             });
         };
         match Handle::try_current() {
-            // The caller has gone, but its question may still be under way. The seat is free when that is answered.
+            // The caller has gone, but its question may still be unanswered. The permit is returned after the answer.
             Ok(runtime) if self.waits => drop(runtime.spawn(async move {
-                // An error means that the connection has ended, which frees the seat, too.
+                // An error means that the connection has ended, which makes the permit irrelevant.
                 let _ = connection.client.batch_execute("").await;
                 leave(&connection);
             })),

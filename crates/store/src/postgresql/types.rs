@@ -1,7 +1,7 @@
 //! Conversion of values to the types of PostgreSQL and back.
 //!
-//! The server infers the type of each placeholder, and the driver insists on that type, so an integer is sent as whatever
-//! integer type is expected. `SUM` of BIGINT gives NUMERIC, which is read as an integer if it is one.
+//! The server infers the type of each placeholder, and the driver requires that type, so an integer is sent as the
+//! expected integer type. `SUM` of BIGINT returns NUMERIC, which is read as an integer if it is one.
 
 use std::error::Error as StdError;
 use std::fmt::{self, Debug, Formatter};
@@ -21,7 +21,7 @@ impl ToSql for Argument {
     }
 
     fn accepts(_: &Type) -> bool {
-        // `to_sql` decides, because it knows the value.
+        // `to_sql` decides, because it has the value.
         true
     }
 
@@ -58,7 +58,7 @@ impl ToSql for BorrowedArgument<'_> {
     }
 
     fn accepts(_: &Type) -> bool {
-        // `to_sql` decides, because it knows the value.
+        // `to_sql` decides, because it has the value.
         true
     }
 
@@ -93,8 +93,8 @@ impl<'a, R: AsRef<[BorrowedArgument<'a>]>> ToSql for ColumnOf<'_, R> {
     to_sql_checked!();
 }
 
-/// Writes an array: the number of dimensions, whether there may be nulls, the type of the elements; for the only dimension
-/// the count and the first index; then for each element its length and bytes.
+/// Writes an array. It consists of the number of dimensions, the flag for nulls and the type of the elements. The count
+/// and the first index of the only dimension follow, and for each element its length and bytes.
 fn put_array<'a>(
     element: &Type,
     values: impl ExactSizeIterator<Item = BorrowedArgument<'a>>,

@@ -1,5 +1,5 @@
-//! The URL of the database as an operator writes it. The driver reads all of it but for encryption, which is read here as
-//! libpq names it: `sslmode` and `sslrootcert`.
+//! Reads the URL of the database as an operator writes it. The driver reads all of it except the settings of
+//! encryption. They have the names of libpq, `sslmode` and `sslrootcert`, and are read here.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::client::error_text;
 use crate::error::StoreError;
 
-/// The settings of a connection, and by what it is encrypted; `None`: it is not.
+/// Returns the settings of a connection and the TLS settings; `None` without encryption.
 ///
-/// With TLS the certificate is always checked, and that it names the host, as libpq does for `verify-full`. So there is
-/// no `prefer` or `allow`, under which nobody could tell whether a connection is encrypted.
+/// With TLS the certificate and its host name are always checked, as libpq does for `verify-full`. So `prefer` and
+/// `allow`, which leave the encryption of a connection uncertain, are not supported.
 ///
 /// # Errors
-/// [`StoreError::Url`] with what is wrong; it repeats neither password nor user.
+/// [`StoreError::Url`] with the reason. It contains neither the password nor the user.
 pub(super) fn read(url: &str) -> Result<(Config, Option<MakeRustlsConnect>), StoreError> {
     let Encryption { rest, is_encrypted, roots } = Encryption::take_from(url)?;
     let mut config: Config = rest.parse().map_err(|error| StoreError::Url(error_text(&error)))?;
@@ -45,19 +45,19 @@ pub(super) fn read(url: &str) -> Result<(Config, Option<MakeRustlsConnect>), Sto
     Ok((config, tls))
 }
 
-/// What a URL says of encryption.
+/// The settings of encryption in a URL.
 struct Encryption {
-    /// The URL without it.
+    /// The URL without these settings.
     rest: String,
     is_encrypted: bool,
-    /// The file of root certificates; `None`: the system's.
+    /// The file of root certificates; `None` for the system's.
     roots: Option<String>,
 }
 
 impl Encryption {
     fn take_from(url: &str) -> Result<Encryption, StoreError> {
         let mut found = Encryption { rest: url.to_owned(), is_encrypted: false, roots: None };
-        // The driver takes everything before the first `@` as user and password.
+        // The driver reads everything before the first `@` as user and password.
         let behind_password = url.find('@').unwrap_or(0);
         let Some(query) = url[behind_password..].find('?').map(|at| behind_password + at) else { return Ok(found) };
         let mut kept = Vec::new();
@@ -86,7 +86,7 @@ fn is_encrypted(mode: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// TLS that trusts the root certificates of a file, or the system's.
+/// Returns a TLS connector that trusts the root certificates of a file, or the system's.
 fn tls(roots_file: Option<&str>) -> Result<MakeRustlsConnect, StoreError> {
     let roots = match roots_file {
         Some(file) => {

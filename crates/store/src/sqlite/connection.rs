@@ -16,19 +16,19 @@ use crate::sql::{Argument, BorrowedArgument, Insert, Sql, sqlite_text};
 use crate::state_tag::{EngineTag, StateTag};
 use crate::text_functions::{self, TextFunction};
 
-/// How many prepared statements a connection keeps.
+/// The maximum number of prepared statements that a connection caches.
 const MAX_STATEMENTS: usize = 64;
-/// The cache of a writer, of 1 MiB: there may be many of them.
+/// The cache of a writer, of 1 MiB, because a process can have many writers.
 pub(super) const SMALL_CACHE: &str = "PRAGMA cache_size = -1024";
 /// The cache of a writer with thousands of rows to write, of 16 MiB.
 const LARGE_CACHE: &str = "PRAGMA cache_size = -16384";
 /// The number of rows from which on the cache is enlarged.
 const MIN_ROWS_FOR_LARGE_CACHE: usize = 500;
-/// How many instructions of SQLite's virtual machine are run between two checks of the deadline: well under a millisecond.
+/// The number of instructions of SQLite's virtual machine between two checks of the deadline: well under a millisecond.
 const INSTRUCTIONS_PER_CHECK: i32 = 10_000;
-/// Looks at all tables, and reads a sample of those that have ten times as many or few rows as when they were read last.
+/// Checks all tables, and samples those with ten times more or fewer rows than at their last analysis.
 const ANALYSE: &str = "PRAGMA optimize = 0x10012";
-/// How many groups of transactions are committed between two looks.
+/// The number of committed groups of transactions between two analyses.
 const TIDIED_PER_ANALYSIS: u32 = 1_000;
 const NO_DEADLINE: u64 = u64::MAX;
 
@@ -37,18 +37,18 @@ pub(crate) struct SqliteConnection {
     pub(super) handle: Handle,
     /// Unique in this process.
     id: u64,
-    /// Translated statements by their original text, because a look-up costs less than a translation.
+    /// Translated statements by their original text, because a cache hit costs less than a translation.
     texts: HashMap<String, String, RandomState>,
     opened: Instant,
     /// Nanoseconds after `opened` at which statements are stopped.
     deadline: Arc<AtomicU64>,
-    /// Whether the script that is running has changed anything.
+    /// Is true if the running script has changed anything.
     changed: bool,
-    /// Whether the cache is larger than usual.
+    /// Is true if the cache is larger than usual.
     is_enlarged: bool,
-    /// How many groups of transactions were committed since the last look at the statistics.
+    /// The number of groups of transactions that were committed since the last analysis.
     tidied: u32,
-    /// How many instructions of the virtual machine queries took.
+    /// The number of instructions of the virtual machine that queries took.
     pub(crate) instructions: u64,
 }
 
@@ -93,7 +93,7 @@ impl SqliteConnection {
         self.deadline.store(NO_DEADLINE, Ordering::Relaxed);
     }
 
-    /// Enlarges the cache when many rows are to be written, so that no page is written twice in their transaction.
+    /// Enlarges the cache before many rows are written, so that each page is written only once in their transaction.
     pub fn expect_rows(&mut self, rows: usize) -> Result<(), StoreError> {
         if rows < MIN_ROWS_FOR_LARGE_CACHE || self.is_enlarged {
             return Ok(());
@@ -102,8 +102,9 @@ impl SqliteConnection {
         self.control(LARGE_CACHE)
     }
 
-    /// Makes the cache small again after transactions. After a large one, and now and then after others, the statistics of
-    /// tables that have grown are made anew: without them SQLite takes an index of five values for a good one.
+    /// Makes the cache small again after transactions. After a large one, and after each thousand of others, the
+    /// statistics of tables that have grown are renewed. Without them SQLite assumes that an index of five values is a
+    /// good one.
     pub fn tidy(&mut self) {
         self.tidied += 1;
         if std::mem::take(&mut self.is_enlarged) {
@@ -120,7 +121,7 @@ impl SqliteConnection {
         }
     }
 
-    /// Whether the script that ran last has changed anything.
+    /// Returns whether the last script has changed anything.
     pub fn has_changed(&self) -> bool {
         self.changed
     }
@@ -137,7 +138,7 @@ impl SqliteConnection {
         self.handle.execute_batch(sql).map_err(|error| self.explain(error))
     }
 
-    /// The indexes of a table that hold one of some columns.
+    /// Returns the indexes of a table that contain one of some columns.
     pub fn indexes_of(&self, table: &str, columns: &[&str]) -> Result<Vec<String>, StoreError> {
         let find = || {
             let mut indexes = self.handle.prepare(
@@ -156,15 +157,16 @@ impl SqliteConnection {
         find().map_err(translate)
     }
 
-    /// The state tag of the database. To be asked outside transactions, and of a connection that only reads, since its own
-    /// commits are not counted.
+    /// Returns the state tag of the database. Call it outside transactions, on a connection that only reads, since its
+    /// own commits are not counted.
     pub fn state_tag(&self) -> Result<StateTag, StoreError> {
         let version = self.handle.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut statement| statement.query_row([], |row| row.get(0)));
         Ok(StateTag(EngineTag::Sqlite { connection: self.id, version: version.map_err(translate)? }))
     }
 
-    /// Whether no transaction is open. Some errors, a full disk among them, roll back the whole transaction.
+    /// Returns whether the connection is outside a transaction. Some errors, for example a full disk, roll back the
+    /// whole transaction.
     pub fn is_autocommit(&self) -> bool {
         self.handle.is_autocommit()
     }
@@ -173,7 +175,7 @@ impl SqliteConnection {
     pub fn checkpoint(&self) {
         let result = self.handle.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = result {
-            // Nothing is lost: the log stays, and is read when the file is opened again.
+            // The log remains, and is read when the file is opened again.
             tracing::warn!(%error, "no checkpoint at closing");
         }
     }
@@ -183,8 +185,8 @@ impl SqliteConnection {
         self.run_with(sql, run).map_err(QueryError::into)
     }
 
-    /// Runs one statement, which is prepared once, for each row of arguments. `go_on` is asked before each, and `done` is
-    /// told how many rows it changed.
+    /// Runs one statement, which is prepared once, for each row of arguments. Calls `go_on` before each, and `done`
+    /// with the number of rows that it changed.
     pub fn exec_each<'a, R: AsRef<[BorrowedArgument<'a>]>>(
         &mut self,
         sql: &Sql,
@@ -202,7 +204,7 @@ impl SqliteConnection {
         self.run_with(sql, run).map_err(QueryError::into)
     }
 
-    /// Inserts rows by a statement that is prepared once, and calls `done` with what it returns for each.
+    /// Inserts rows by a statement that is prepared once, and calls `done` with each row that it returns.
     pub fn insert_rows(
         &mut self,
         insert: &Insert,
@@ -257,7 +259,7 @@ impl SqliteConnection {
             let mut statement = self.handle.prepare_cached(text).map_err(StatementError::Engine)?;
             let before = self.handle.total_changes();
             let outcome = run(&self.handle, &mut statement);
-            // SQLite counts changed rows. Of other statements we know only that they may change something.
+            // SQLite counts changed rows. Any other statement that is not read-only may have changed something.
             let counts = ["INSERT", "UPDATE", "DELETE"].iter().any(|word| text.starts_with(word));
             let is_idle = statement.readonly() || counts && self.handle.total_changes() == before;
             self.changed |= !is_idle;
@@ -287,8 +289,8 @@ impl SqliteConnection {
         translate(error)
     }
 
-    /// The name of the index in a message such as "UNIQUE constraint failed: users.build, users.name" or, for an index over
-    /// expressions, "UNIQUE constraint failed: index 'name'".
+    /// Returns the name of the index in a message such as "UNIQUE constraint failed: users.build, users.name". For an
+    /// index over expressions the message is "UNIQUE constraint failed: index 'name'".
     ///
     /// The columns are looked up each time, because such errors are rare and tables change at run time.
     fn unique_index(&self, message: &str) -> String {
@@ -315,7 +317,8 @@ impl SqliteConnection {
             let (name, origin): (String, String) = (row.get(0)?, row.get(1)?);
             let found: Vec<Option<String>> = parts.query_map([&name], |row| row.get(0))?.collect::<Result<_, _>>()?;
             if found.iter().map(Option::as_deref).eq(wanted.iter().copied().map(Some)) {
-                // A constraint in the table's definition has no name here. It gets the one that PostgreSQL would give it.
+                // A constraint in the table's definition has no name in SQLite. It gets the name that PostgreSQL would
+                // generate.
                 return Ok(Some(if origin == "c" { name } else { format!("{table}_{}_key", wanted.join("_")) }));
             }
         }
@@ -328,10 +331,10 @@ impl SqliteConnection {
     }
 }
 
-/// Why a statement ended early.
+/// The reason for which a statement ended early.
 enum StatementError {
     Engine(rusqlite::Error),
-    /// The arguments do not fit, or time is up.
+    /// The arguments do not fit, or the deadline has passed.
     Store(StoreError),
     Row(StoreError),
 }
@@ -362,7 +365,7 @@ fn bound(sql: &Sql) -> impl ExactSizeIterator<Item = BorrowedArgument<'_>> {
     sql.args().iter().map(Argument::borrowed)
 }
 
-/// Runs a statement that returns no rows. Returns how many rows it changed.
+/// Runs a statement that returns no rows. Returns the number of rows that it changed.
 fn execute<'a>(
     handle: &Handle,
     statement: &mut CachedStatement<'_>,
@@ -371,7 +374,7 @@ fn execute<'a>(
     bind(statement, args)?;
     let before = handle.total_changes();
     statement.raw_execute().map_err(StatementError::Engine)?;
-    // After a statement that changes no rows, `changes` still tells the number of the one before.
+    // After a statement without changes, `changes` still returns the number of the previous one.
     Ok(if handle.total_changes() != before { handle.changes() } else { 0 })
 }
 
@@ -384,7 +387,7 @@ fn each_row(statement: &mut CachedStatement<'_>, on_row: OnRow<'_>) -> Result<()
         if outcome.is_ok() {
             outcome = on_row(&Row(RowSource::Sqlite(row)));
         }
-        // A statement that changes something must run to its end, where constraints may be checked.
+        // A statement that changes something must run to its end, because SQLite may check constraints there.
         if outcome.is_err() && !changes {
             break;
         }
@@ -404,7 +407,7 @@ fn json(numbers: &[i64]) -> String {
 }
 
 /// The function `get_bit` of PostgreSQL: bit `n` of a blob is bit `n % 8` of byte `n / 8`, the least significant first.
-/// Beyond the end it gives 0, where PostgreSQL gives an error.
+/// Beyond the end it returns 0, where PostgreSQL returns an error.
 fn get_bit(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
     let (blob, n) = (context.get_raw(0), context.get_raw(1));
     if blob == ValueRef::Null || n == ValueRef::Null {
@@ -415,13 +418,13 @@ fn get_bit(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
     Ok(Some(byte.map_or(0, |byte| i64::from(byte >> (n % 8) & 1))))
 }
 
-/// A function of a text; NULL of NULL.
+/// Applies a function to a text. Returns NULL for NULL.
 fn changed_text(context: &Context<'_>, function: TextFunction) -> rusqlite::Result<Option<String>> {
     let text = context.get_raw(0);
     if text == ValueRef::Null { Ok(None) } else { Ok(Some(function(text.as_str()?).into_owned())) }
 }
 
-/// The aggregate `bit_or` of PostgreSQL: NULL of no numbers.
+/// The aggregate `bit_or` of PostgreSQL. Returns NULL if the input has no numbers.
 struct BitOr;
 
 impl Aggregate<Option<i64>, Option<i64>> for BitOr {
@@ -447,7 +450,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NO_DEADLINE)
 }
 
-/// Whether a message tells that a table or column is missing; SQLite has no code for that.
+/// Returns whether a message reports a missing table or column, because SQLite has no code for that.
 fn is_schema_changed(message: &str) -> bool {
     ["no such column: ", "no such table: "].iter().any(|start| message.starts_with(start))
         || message.starts_with("table ") && message.contains(" has no column named ")
@@ -457,7 +460,7 @@ fn is_schema_changed(message: &str) -> bool {
 pub(super) fn translate(error: rusqlite::Error) -> StoreError {
     let (code, message) = match error {
         rusqlite::Error::SqliteFailure(code, message) => (code, message.unwrap_or_else(|| code.to_string())),
-        // Its text names the statement, too.
+        // The text of this error contains the statement, too.
         rusqlite::Error::SqlInputError { error: code, .. } => (code, error.to_string()),
         _ => return StoreError::Db(error.to_string()),
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// Locks the directory; every process that creates or removes files there does so first. The lock is released when the
+/// Locks the directory. Every process that creates or removes files there locks it first. The lock is released when the
 /// file is dropped, or the process dies.
 pub(super) fn lock_directory(directory: &Path) -> Result<File, StoreError> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("lock"))?;
@@ -14,8 +14,8 @@ pub(super) fn lock_directory(directory: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Tells other processes that this one has the databases open, or that it wants to be alone with them. It holds until the
-/// file is dropped, or the process dies.
+/// Locks the databases for this process: shared, or exclusive if it must be alone. The lock is released when the file
+/// is dropped, or the process dies.
 pub(super) fn lock_for_process(directory: &Path, alone: bool) -> Result<File, StoreError> {
     let file = private().write(true).create(true).truncate(false).open(directory.join("open"))?;
     let held = if alone { file.try_lock() } else { file.try_lock_shared() };
@@ -26,7 +26,7 @@ pub(super) fn lock_for_process(directory: &Path, alone: bool) -> Result<File, St
     }
 }
 
-/// Options for files that only the server's own user may read, since they hold people's data.
+/// Options for files that only the server's own user may read, since they contain personal data.
 pub(crate) fn private() -> OpenOptions {
     #[allow(unused_mut, reason = "changed only where files have modes")]
     let mut options = OpenOptions::new();
@@ -64,12 +64,12 @@ pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Creates a database file with this content, whole or not at all, and durably. The directory must be locked.
+/// Creates a database file with this content, atomically and durably. The directory must be locked.
 pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     if path.try_exists()? {
         return Err(StoreError::Exists);
     }
-    // A log that an interrupted removal left behind would be taken for that of the new file.
+    // SQLite would apply a log of an interrupted removal to the new file.
     remove_if_there(&sibling_path(path, "-wal"))?;
     remove_if_there(&sibling_path(path, "-shm"))?;
     let partial = sibling_path(path, ".new");
@@ -86,7 +86,7 @@ pub(super) fn put_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     Ok(sync_directory_of(path)?)
 }
 
-/// Removes a database file and the files beside it. The database goes first, so that nobody opens it any more.
+/// Removes a database file and the files beside it. The database is the first, so that no process opens it any more.
 pub(super) fn remove_file(path: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm", ".new"] {
         remove_if_there(&sibling_path(path, suffix))?;
@@ -107,7 +107,7 @@ pub(super) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Syncs the directory of a file: only then is a new, renamed or removed name durable.
+/// Syncs the directory of a file, because this makes a new, renamed or removed name durable.
 pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(directory) = path.parent() {

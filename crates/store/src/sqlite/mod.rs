@@ -1,8 +1,8 @@
 //! The engine SQLite: one file for each database, and the threads that read and write them.
 //!
-//! The data directory holds `control.db`, `builds/{name}.db`, and two empty files that processes lock: `lock` while they
-//! create or remove files, `open` as long as they have the databases open. Writes to a database run on one thread
-//! ([`writer`]), reads on any of a few, and short reads on the caller's own ([`reader`]).
+//! The data directory contains `control.db`, `builds/{name}.db`, and two empty files that processes lock. `lock` is
+//! locked while files are created or removed, `open` while a process has the databases open. Writes to a database run
+//! on one thread ([`writer`]), reads on any of a few, and short reads on the caller's own ([`reader`]).
 
 pub(crate) mod connection;
 mod files;
@@ -87,7 +87,7 @@ impl SqliteEngine {
         self.directory.join(self.settings.options.folder).join(format!("{name}.db"))
     }
 
-    /// How long a read may wait, and how long a script may run.
+    /// The time for which a read may wait and a script may run.
     pub fn time_limit(&self) -> Duration {
         self.settings.options.time_limit
     }
@@ -112,7 +112,8 @@ impl SqliteEngine {
         reader::read_short(&self.settings, slot, script)
     }
 
-    /// The writer of a database, always the same: SQLite allows one at a time, and groups form in its queue.
+    /// Returns the writer of a database. It is always the same: SQLite allows one at a time, and groups form in its
+    /// queue.
     fn writer(&self, slot: &Slot) -> &WriterThread {
         &self.writers[slot.id as usize % self.writers.len()]
     }
@@ -139,8 +140,9 @@ impl SqliteEngine {
             let _lock = lock_directory(&directory)?;
             open.close(&file);
             let removed = remove_file(&file.file);
-            // Not before, so that no connection to the removed file counts as new. Those that are still open keep the file
-            // until they are dropped; SQLite notices the removal, and does not touch a new file of the same name.
+            // This must not run earlier, because a connection to the removed file must not count as new. Open
+            // connections refer to the file until they are dropped. SQLite notices the removal, and does not touch a
+            // new file of the same name.
             file.renew();
             open_connections::clear();
             readers.sweep();
@@ -156,7 +158,7 @@ impl SqliteEngine {
         run: impl FnOnce(&mut OpenConnections) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
         let (reply, outcome) = oneshot::channel();
-        // If the caller has gone, the work is done all the same.
+        // The work of a caller that disconnected is done nevertheless.
         let task = move |open: &mut OpenConnections| drop(reply.send(run(open)));
         self.writer(slot).submit(slot, WriteTask::Alone(Box::new(task)))?;
         outcome.await.unwrap_or_else(|_| Err(StoreError::Db("the work was given up".to_owned())))
@@ -189,7 +191,7 @@ impl SqliteEngine {
         let threads = std::mem::take(&mut *lock(&self.threads));
         let joining = tokio::task::spawn_blocking(move || {
             for thread in threads {
-                // Panics of scripts are caught. If a thread died all the same, there is nothing to wait for.
+                // Panics of scripts are caught. A thread that panicked nevertheless has ended.
                 drop(thread.join());
             }
         });
@@ -206,7 +208,7 @@ impl SqliteEngine {
 }
 
 impl Drop for SqliteEngine {
-    /// Lets the threads end when their queues are empty; only `close` waits for that.
+    /// Stops the threads when their queues are empty. Only `close` waits for that.
     fn drop(&mut self) {
         self.stop();
     }
@@ -219,15 +221,15 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle
 /// The content of a build's file after all of its migrations.
 type BuildFileTemplate = (&'static [Migration], Arc<[u8]>);
 
-/// The templates of the process: in operation one.
+/// The templates of the process. A server has one.
 static TEMPLATES: Mutex<Vec<BuildFileTemplate>> = Mutex::new(Vec::new());
 
 fn is_same(one: &[Migration], other: &[Migration]) -> bool {
     one.iter().map(|step| (step.name, step.sql)).eq(other.iter().map(|step| (step.name, step.sql)))
 }
 
-/// The content of a new build's file, from memory or made by running the migrations (7 ms; writing it to a file takes
-/// 0.24 ms).
+/// Returns the content of a new build's file, from memory or by running the migrations. The migrations need 7 ms,
+/// writing the content to a file 0.24 ms.
 fn template_of(directory: &Path, settings: &SqliteSettings) -> Result<Arc<[u8]>, StoreError> {
     let migrations = settings.migrations.build;
     let mut templates = lock(&TEMPLATES);

@@ -12,17 +12,17 @@ use crate::error::StoreError;
 use crate::migrate::{self, Migration};
 use crate::slot::{Slot, lock};
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionPurpose {
     Read,
     Write,
 }
 
-/// How long to wait for other processes that write to the same file, such as the command line.
+/// The maximum wait for other processes that write to the same file, such as the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens a database whose file exists, and runs the migrations that it lacks if this process has not yet done so.
+/// Opens a database whose file exists. Runs the migrations that it lacks if this process has not yet done so.
 pub(super) fn open(
     settings: &SqliteSettings,
     slot: &Slot,
@@ -43,7 +43,7 @@ pub(super) fn open(
 
 /// Opens a file that exists, with the settings that every connection needs.
 fn open_file(slot: &Slot) -> Result<Handle, StoreError> {
-    // Without CREATE, so that a database without a file is missing, not empty.
+    // Without CREATE a database without a file is missing, not empty.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let missing = |error| {
         let error = translate(error);
@@ -52,7 +52,7 @@ fn open_file(slot: &Slot) -> Result<Handle, StoreError> {
     let handle = Handle::open_with_flags(&slot.file, flags).map_err(missing)?;
     handle.busy_timeout(BUSY_TIMEOUT).map_err(translate)?;
     for (setting, on) in [
-        // Without it, a query with joins is prepared again at each bind.
+        // SQLite would otherwise prepare a query with joins again at each bind.
         (DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true),
         // "Double quotes" are names, as in PostgreSQL, never strings.
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
@@ -60,13 +60,13 @@ fn open_file(slot: &Slot) -> Result<Handle, StoreError> {
     ] {
         handle.set_db_config(setting, on).map_err(translate)?;
     }
-    // FULL: a commit is on the disk before anybody is told of it.
+    // FULL: a commit is on the disk before the caller gets its outcome.
     let settings = "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;";
     handle.execute_batch(settings).map_err(missing)?;
     Ok(handle)
 }
 
-/// Runs the migrations that a database lacks, once in the life of this process.
+/// Runs the migrations that a database lacks, once per process.
 fn prepare(settings: &SqliteSettings, slot: &Slot) -> Result<(), StoreError> {
     if slot.is_prepared() {
         return Ok(());
@@ -83,7 +83,7 @@ fn prepare(settings: &SqliteSettings, slot: &Slot) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Switches a file to the write-ahead log. Files that the store made have it from the start; restored backups do not.
+/// Switches a file to the write-ahead log. Files that the store created use it from the start; restored backups do not.
 fn use_write_ahead_log(handle: &Handle) -> Result<(), StoreError> {
     let started = Instant::now();
     loop {
@@ -91,7 +91,7 @@ fn use_write_ahead_log(handle: &Handle) -> Result<(), StoreError> {
         match mode.map_err(translate) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => return Err(StoreError::Unavailable(format!("journal mode {mode} instead of wal"))),
-            // SQLite itself does not wait when it is to change the mode.
+            // SQLite's own busy timeout does not apply to a change of the mode.
             Err(StoreError::Busy) if started.elapsed() < BUSY_TIMEOUT => std::thread::sleep(Duration::from_millis(10)),
             Err(error) => return Err(error),
         }

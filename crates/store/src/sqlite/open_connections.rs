@@ -1,4 +1,4 @@
-//! The connections that a thread keeps open. The least recently used is closed when there are too many.
+//! The open connections of a thread. At its capacity it closes the least recently used one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +9,11 @@ use crate::conn::Conn;
 use crate::error::StoreError;
 use crate::slot::Slot;
 
-/// Counts how often a database was created or removed or a store closed in this process, so that every thread notices that
-/// it may have connections that it must not keep.
+/// Counts the creations and removals of databases and the closings of stores in this process. A change tells every
+/// thread to drop outdated connections.
 static CLEARED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes every thread drop its connections of past generations when it next uses any.
+/// Makes every thread drop its connections of past generations at its next use of a connection.
 pub(super) fn clear() {
     CLEARED.fetch_add(1, Ordering::AcqRel);
 }
@@ -21,7 +21,7 @@ pub(super) fn clear() {
 /// The open connections of one thread.
 pub(super) struct OpenConnections {
     open: Vec<OpenFile>,
-    /// How many may be open.
+    /// The maximum number of open connections.
     pub capacity: usize,
     purpose: ConnectionPurpose,
     /// The number of uses so far.
@@ -47,14 +47,14 @@ impl OpenConnections {
         OpenConnections { open: Vec::new(), capacity, purpose, now: 0, cleared: 0 }
     }
 
-    /// The connection to a database, opened if need be.
+    /// Returns the connection to a database. Opens it if needed.
     pub fn get(&mut self, settings: &SqliteSettings, slot: &Arc<Slot>) -> Result<&mut Conn, StoreError> {
         self.sweep();
         self.now += 1;
         let at = match self.open.iter().position(|entry| entry.slot.id == slot.id && entry.is_current()) {
             Some(at) => at,
             None => {
-                // Read before opening, so that a removal in between makes this a connection of a past generation.
+                // A removal between this line and the opening makes this a connection of a past generation.
                 let generation = slot.generation();
                 let conn = Conn::sqlite(open(settings, slot, self.purpose)?);
                 if self.open.len() >= self.capacity

@@ -1,8 +1,8 @@
 //! The threads that read, and short reads on the caller's own.
 //!
-//! As many threads as there are processors do short reads; more would only get in each other's way. Threads that are busy
-//! with a longer read are not counted, and a read that has waited for a while gets another thread. So slow reads delay
-//! only those of the same database, as far as `task_queue.rs` lets it have threads.
+//! The number of threads that run short reads equals the number of processors, because more would compete for them.
+//! Threads that are busy with a longer read are not counted, and a read that has waited for a while gets another
+//! thread. So slow reads delay only reads of the same database, within the limits of `task_queue.rs`.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,28 +18,28 @@ use crate::slot::{Slot, lock};
 use crate::task_queue::TaskQueue;
 use crate::work::{ScriptMode, ScriptWork, attempt, panicked};
 
-/// How long a read counts as short, and how long one waits while there are idle threads.
+/// The maximum duration of a short read. A read also waits for this time while threads are idle.
 const SHORT_READ: Duration = Duration::from_millis(10);
 
 /// The reader threads and their queue.
 pub(super) struct ReaderPool {
     state: Mutex<ReaderState>,
-    /// Wakes threads; one for each.
+    /// Wakes threads, one condition for each.
     wake: Vec<Condvar>,
 }
 
 struct ReaderState {
     queue: TaskQueue<ReadTask>,
-    /// Idle threads. The one that worked last is called first, so that few threads do the work, with the connections that
-    /// they have open.
+    /// The idle threads. The last one that worked is woken first, so that few threads, with open connections, do the
+    /// work.
     idle: Vec<usize>,
-    /// When each thread began its present task, or was called to one.
+    /// The time at which each thread began its present task, or was woken for one.
     began: Vec<Option<Instant>>,
-    /// How many threads may do short reads at the same time.
+    /// The maximum number of threads that run short reads at the same time.
     few: usize,
-    /// The idle thread that looks again after [`SHORT_READ`], to take a task that has waited for that long.
+    /// The idle thread that wakes after [`SHORT_READ`], to run a task that has waited for that time.
     watcher: Option<usize>,
-    /// How often threads have been told to drop connections of past generations.
+    /// The number of requests to the threads to drop connections of past generations.
     sweeps: u64,
     closed: bool,
 }
@@ -79,8 +79,8 @@ impl ReaderPool {
         Ok(())
     }
 
-    /// Calls an idle thread if there is a task that it may take, now or soon. A called thread counts as busy, so that no more
-    /// are called than there are tasks for.
+    /// Wakes an idle thread if a task may be begun, now or soon. A woken thread counts as busy, so that the number of
+    /// woken threads does not exceed the number of tasks.
     fn call_another(&self, mut state: MutexGuard<'_, ReaderState>) {
         if state.idle.is_empty() || state.queue.first_task().is_none() {
             return;
@@ -109,13 +109,13 @@ impl ReaderPool {
         self.wake.iter().for_each(Condvar::notify_one);
     }
 
-    /// Refuses new tasks; the threads end when they have done the old ones.
+    /// Refuses new tasks. The threads end when the old ones are done.
     pub fn close(&self) {
         lock(&self.state).closed = true;
         self.wake.iter().for_each(Condvar::notify_one);
     }
 
-    /// Waits for the next task of a thread; `None` when there will be no more.
+    /// Waits for the next task of a thread. Returns `None` after the last one.
     fn wait_for_task(&self, at: usize, done: Option<Arc<Slot>>, swept: &mut u64) -> Option<ReaderStep> {
         let mut state = lock(&self.state);
         if let Some(slot) = done {
@@ -132,7 +132,7 @@ impl ReaderPool {
             {
                 state.began[at] = Some(Instant::now());
                 state.watcher = state.watcher.filter(|&watcher| watcher != at);
-                // Now that a thread was freed, more than one database may be allowed another.
+                // A thread was released, so several databases may be allowed another one now.
                 self.call_another(state);
                 return Some(ReaderStep::Task(slot, task));
             }
@@ -163,7 +163,7 @@ impl ReaderPool {
             match next {
                 ReaderStep::Sweep => open.sweep(),
                 ReaderStep::Task(slot, mut task) => {
-                    // Panics of scripts are caught where they run; this catches any other.
+                    // Panics of scripts are caught where they run; this catches all others.
                     let read = catch_unwind(AssertUnwindSafe(|| read(&mut open, settings, &slot, &mut task)));
                     let read = read.unwrap_or_else(|panic| {
                         open.close(&slot);
@@ -181,7 +181,7 @@ impl ReaderPool {
 }
 
 impl ReaderState {
-    /// Whether one more thread may begin the next task.
+    /// Returns whether one more thread may begin the next task.
     fn may_take(&self) -> bool {
         let Some((_, task)) = self.queue.first_task() else { return false };
         let is_at_short = |began: &&Option<Instant>| began.is_some_and(|began| began.elapsed() < SHORT_READ);
@@ -196,7 +196,7 @@ fn read(
     slot: &Arc<Slot>,
     task: &mut ReadTask,
 ) -> Result<(), StoreError> {
-    // Nobody waits for the answer any more, or the task has waited for as long as a script may run.
+    // The caller has gone, the task has waited for longer than a script may run, or it was given up.
     if !task.work.is_wanted() || task.since.elapsed() > settings.options.time_limit || !task.work.begin() {
         return Err(StoreError::Busy);
     }
@@ -208,7 +208,7 @@ fn read(
     conn.start(whole, settings.options.time_limit);
     task.work.run(conn);
     let connection = conn.as_sqlite();
-    // Nothing can have been changed, so COMMIT is as good as ROLLBACK, whatever the outcome.
+    // The read has changed nothing, so COMMIT is equivalent to ROLLBACK for every outcome.
     if whole
         && !connection.is_autocommit()
         && let Err(error) = connection.control("COMMIT")
@@ -219,7 +219,7 @@ fn read(
     Ok(())
 }
 
-/// Runs a script at once, on a connection that the calling thread keeps.
+/// Runs a script at once, on a connection of the calling thread.
 pub(super) fn read_short<T, E: From<StoreError>>(
     settings: &SqliteSettings,
     slot: &Arc<Slot>,

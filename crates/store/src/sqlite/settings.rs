@@ -1,16 +1,16 @@
-//! What connections are opened with.
+//! The settings with which connections are opened.
 
 use crate::migrate::Migrations;
 use crate::options::Options;
 
-/// What connections are opened with.
+/// The settings with which connections are opened.
 pub(crate) struct SqliteSettings {
     pub migrations: Migrations,
     pub options: Options,
     pub open_limits: OpenLimits,
 }
 
-/// How many files one thread keeps open, by what it does.
+/// The maximum number of open files of one thread, by its purpose.
 pub(crate) struct OpenLimits {
     pub reader: usize,
     pub writer: usize,

@@ -1,8 +1,8 @@
 //! Writer threads and group commit.
 //!
-//! A commit costs a sync of the disk, however much it holds. So a writer takes all scripts that wait for the same database
-//! and commits them together; nobody is answered before COMMIT (13,400 durable inserts a second instead of 4,800). A
-//! script that fails must leave no trace in what is committed: see [`Isolation`].
+//! A commit costs a sync of the disk, independent of its size. So a writer commits all waiting scripts of one database
+//! together, and answers their callers after COMMIT (13,400 durable inserts a second instead of 4,800). A script that
+//! fails must not affect what is committed: see [`Isolation`].
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,11 +17,11 @@ use crate::error::StoreError;
 use crate::slot::{Slot, lock};
 use crate::work::{NO_TIME_LIMIT, ScriptWork, panicked};
 
-/// The maximal number of scripts in one commit.
+/// The maximum number of scripts in one commit.
 const MAX_GROUP: usize = 64;
-/// How long a group may run before it is committed, so that its first script does not wait for many slow ones.
+/// The maximum duration of a group before its commit, so that its first script does not wait for many slow ones.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(200);
-/// How many tasks may wait for one thread; more are refused with [`StoreError::Busy`].
+/// The maximum number of waiting tasks of one thread. Further tasks are refused with [`StoreError::Busy`].
 const MAX_WAITING: usize = 4096;
 
 /// A task for a writer thread.
@@ -42,7 +42,7 @@ pub(super) struct WriterThread {
 struct WriteQueue {
     /// The databases that have tasks, each once. They take turns, so that a busy one does not starve the others.
     turns: VecDeque<Arc<Slot>>,
-    /// Their tasks, by the id of the slot.
+    /// The tasks of the databases, by the id of the slot.
     tasks: HashMap<u64, VecDeque<WriteTask>>,
     count: usize,
     closed: bool,
@@ -59,7 +59,7 @@ impl WriterThread {
         if waiting.closed {
             return Err(StoreError::closed());
         }
-        // A database gets one more place only while more are free than it has, so that some are left for others.
+        // A database gets one more place only while more are free than it has, so that other databases find places.
         let free = MAX_WAITING - waiting.count;
         if waiting.tasks.get(&slot.id).map_or(0, VecDeque::len) >= free {
             return Err(StoreError::Busy);
@@ -75,13 +75,13 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Refuses new tasks; the thread ends when it has done the old ones.
+    /// Refuses new tasks. The thread ends when the old ones are done.
     pub fn close(&self) {
         lock(&self.waiting).closed = true;
         self.wake.notify_one();
     }
 
-    /// Waits for the next batch; `None` when the store is closed and all is done.
+    /// Waits for the next batch. Returns `None` after the last one of a closed store.
     fn wait_for_batch(&self) -> Option<(Arc<Slot>, WriteBatch)> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -109,7 +109,8 @@ impl WriterThread {
     pub fn serve(&self, settings: &SqliteSettings) {
         let mut open = OpenConnections::new(ConnectionPurpose::Write, settings.open_limits.writer);
         while let Some((slot, batch)) = self.wait_for_batch() {
-            // Panics of scripts are caught where they run. After any other, this thread must go on serving its databases.
+            // Panics of scripts are caught where they run. After any other panic this thread must continue to serve its
+            // databases.
             let done = catch_unwind(AssertUnwindSafe(|| perform(&mut open, settings, &slot, batch)));
             if let Err(panic) = done {
                 panicked(&*panic);
@@ -147,7 +148,7 @@ pub(super) fn run_outside(
         Ok(conn) => {
             conn.start(false, NO_TIME_LIMIT);
             work.run(conn);
-            // For a script that ran BEGIN itself.
+            // The script may have run BEGIN itself.
             roll_back(conn);
             conn.as_sqlite().tidy();
         }
@@ -179,10 +180,10 @@ fn fail(group: impl IntoIterator<Item = ScriptWork>, error: &StoreError) {
     }
 }
 
-/// How the scripts of a group are kept apart, so that one that fails leaves nothing in the commit of the others.
+/// The isolation of the scripts of a group, so that a failed one leaves nothing in the commit of the others.
 #[derive(Clone, Copy, PartialEq)]
 enum Isolation {
-    /// Not at all: most scripts succeed, or fail before they have changed anything.
+    /// No isolation: most scripts succeed, or fail before they have changed anything.
     None,
     /// Each script has a savepoint, for which SQLite copies every page that it changes.
     Savepoints,
@@ -190,8 +191,8 @@ enum Isolation {
     Transactions,
 }
 
-/// Runs all scripts of a group and commits them, in one transaction if none fails. `false` if the connection is to be
-/// closed and opened again.
+/// Runs all scripts of a group and commits them, in one transaction if all succeed. Returns `false` if the connection
+/// must be closed and opened again.
 fn commit(conn: &mut Conn, mut group: VecDeque<ScriptWork>, limit: Duration) -> bool {
     let mut isolation = Isolation::None;
     while !group.is_empty() {
@@ -218,7 +219,7 @@ fn commit(conn: &mut Conn, mut group: VecDeque<ScriptWork>, limit: Duration) -> 
             Err(error) => {
                 roll_back(conn);
                 if error == StoreError::Referenced && isolation != Isolation::Transactions {
-                    // A constraint that is checked at COMMIT. One transaction each will show whose fault it is.
+                    // A constraint that is checked at COMMIT failed. Separate transactions show which script broke it.
                     isolation = Isolation::Transactions;
                     wait_again(&mut group, done);
                     continue;
@@ -235,11 +236,12 @@ fn commit(conn: &mut Conn, mut group: VecDeque<ScriptWork>, limit: Duration) -> 
     true
 }
 
-/// Why the transaction of a group ended before its COMMIT.
+/// The reason for which the transaction of a group ended before its COMMIT.
 enum GroupFailure {
-    /// It was rolled back. The script that caused it has been answered; the others wait again.
+    /// It was rolled back. The script that caused it is answered; the others wait again.
     Transaction,
-    /// A script failed after it had changed something, without a savepoint to undo that alone. All scripts wait again.
+    /// A script failed after it had changed something, and a savepoint to undo only that was missing. All scripts wait
+    /// again.
     Isolation,
     /// Savepoints do not work any more. Carries the scripts that had run.
     Connection(Vec<ScriptWork>, StoreError),
@@ -247,8 +249,8 @@ enum GroupFailure {
 
 /// Runs scripts from the front of the group, and returns those that are to be committed.
 ///
-/// Some errors (a full disk, an interrupted write) roll back the whole transaction, with the work of the scripts before.
-/// Those are not answered but run again; only the script that caused the error gets it.
+/// Some errors (a full disk, an interrupted write) roll back the whole transaction, with the work of the scripts
+/// before. Those scripts are run again; only the script that caused the error gets it.
 fn run(
     conn: &mut Conn,
     group: &mut VecDeque<ScriptWork>,
@@ -269,7 +271,7 @@ fn run(
         let connection = conn.as_sqlite();
         if connection.is_autocommit() {
             if keep {
-                // Only a script that runs COMMIT or ROLLBACK itself comes here.
+                // The script ran COMMIT or ROLLBACK itself.
                 work.fail(StoreError::Db("the script ended its transaction".to_owned()));
             }
             work.answer();
@@ -285,7 +287,7 @@ fn run(
         } else if keep || !connection.has_changed() {
             done.push(work);
         } else if done.is_empty() {
-            // No other script's work is lost by this.
+            // The transaction contains no work of other scripts.
             roll_back(conn);
             work.answer();
             return Err(GroupFailure::Transaction);

@@ -1,4 +1,4 @@
-//! A store of either engine, with databases that are removed again.
+//! A store of either engine, with databases that are removed at the end.
 
 #![allow(dead_code, unused_macros, reason = "not every test file needs all of it")]
 
@@ -57,7 +57,7 @@ impl Fixture {
         Fixture { store, engine, directory: Some(directory), names: Vec::new() }
     }
 
-    /// `None` unless a server is given.
+    /// Returns `None` without a server.
     pub async fn postgres(options: Options) -> Option<Fixture> {
         let url = std::env::var("CHANCERY_TEST_DATABASE_URL").ok()?;
         let engine = StoreEngine::Postgres { url };
@@ -65,7 +65,7 @@ impl Fixture {
         Some(Fixture { store, engine, directory: None, names: Vec::new() })
     }
 
-    /// A database name that no other test has.
+    /// Returns a database name that is unique among the tests.
     pub fn name(&mut self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -73,7 +73,7 @@ impl Fixture {
         name
     }
 
-    /// A fresh database.
+    /// Returns a new database.
     pub async fn database(&mut self) -> Database {
         let name = self.name();
         self.store.create(&name).await.unwrap();
@@ -101,12 +101,12 @@ pub async fn count(database: &Database) -> i64 {
     database.read::<i64, StoreError>(count).await.unwrap()
 }
 
-/// Never ends by itself.
+/// A statement that never ends.
 pub fn endless_statement() -> Sql {
     Sql::new("WITH RECURSIVE n (i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n")
 }
 
-/// Makes a test for each engine of functions that take a fixture. Options may follow a name in brackets.
+/// Creates a test for each engine from functions with a fixture. Options may follow a name in brackets.
 macro_rules! on_both {
     ($($name:ident $(($options:expr))?),* $(,)?) => {
         mod sqlite {

@@ -1,11 +1,11 @@
-//! The engine on a ClickHouse server, through its HTTP interface. Any number of processes may use the same server; they
-//! share nothing but what is stored there.
+//! The engine on a ClickHouse server, through its HTTP interface. Any number of processes may use the same server. They
+//! share only the stored data.
 //!
 //! - `server`: statements and errors
 //! - `tenants`: the registry of tenants
 //! - `tables`: a tenant's tables
 //! - `session`: the lease on writing a tenant's events
-//! - `writer`, `stored_ids`, `known_ids`: how each event is written once
+//! - `writer`, `stored_ids`, `known_ids`: writing each event once
 
 mod known_ids;
 mod server;
@@ -28,11 +28,11 @@ use tenants::Tenants;
 use uuid::Uuid;
 use writer::{Queued, TenantWriter};
 
-/// How many bytes the known ids of all tenants may take.
+/// The maximum size of the cached ids of all tenants in bytes.
 const MAX_KNOWN_IDS_BYTES: usize = 64 << 20;
-/// The database of the registry, if the address names none.
+/// The database of the registry, if the address does not name one.
 const DEFAULT_REGISTRY: &str = "chancery_history";
-/// How long [`ClickHouseEngine::close`] waits until all events are written.
+/// The time for which [`ClickHouseEngine::close`] waits for events to be written.
 const MAX_CLOSE_TIME: Duration = Duration::from_secs(25);
 
 /// The engine, with one database on the server for each tenant.
@@ -47,8 +47,8 @@ pub struct ClickHouseEngine {
 }
 
 impl ClickHouseEngine {
-    /// Takes the address `http(s)://user:password@host:port/database`, whose database is that of the registry and need
-    /// not exist. Nothing is asked of the server yet.
+    /// Opens the engine at the address `http(s)://user:password@host:port/database`. Its database is that of the
+    /// registry and need not exist. It does not send a request.
     pub fn open(url: &str) -> Result<ClickHouseEngine, EngineError> {
         let server = ClickHouseClient::open(url)?;
         let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
@@ -139,7 +139,7 @@ impl ClickHouseEngine {
         self.list(tenant, &page).await
     }
 
-    /// Closes the sessions as soon as all accepted events are written.
+    /// Closes the sessions after all accepted events are written.
     pub async fn close(&self) {
         let writers: Vec<Arc<TenantWriter>> = self.writers().values().cloned().collect();
         writers.iter().for_each(|writer| writer.stop_lingering());
@@ -166,8 +166,8 @@ impl ClickHouseEngine {
         added
     }
 
-    /// The tenant's writer. When known ids take too much memory, those of the least recently used writers are
-    /// forgotten.
+    /// Returns the tenant's writer. If the cached ids exceed their limit, those of the least recently used writers are
+    /// evicted.
     fn writer(&self, client_id: Uuid) -> Arc<TenantWriter> {
         let mut writers = self.writers();
         let new = || {

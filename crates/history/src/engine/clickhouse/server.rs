@@ -1,4 +1,4 @@
-//! A ClickHouse server: how statements are sent and retried, and what its errors mean.
+//! A ClickHouse server: sends and retries statements, and classifies their errors.
 
 use crate::engine::contract::EngineError;
 use bytes::Bytes;
@@ -13,9 +13,9 @@ use std::time::Duration;
 use uuid::Uuid;
 use web::tls;
 
-/// How long any statement but an insert may take.
+/// The time limit of any statement except an insert.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Idle connections are closed here before the server does it: old versions wait 3 seconds.
+/// The time after which idle connections are closed here. It is shorter than the server's: old versions wait 3 seconds.
 const MAX_IDLE: Duration = Duration::from_millis(2500);
 /// The delays before each of the five retries.
 pub(super) const RETRY_DELAYS: [Duration; 5] = [
@@ -26,11 +26,11 @@ pub(super) const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(4000),
 ];
 
-/// The errors of an overloaded, starting or stopping server, which a retry may not meet again.
+/// The errors of an overloaded, starting or stopping server. A retry may succeed.
 const TRANSIENT_CODES: [u32; 19] = [
     3,   // UNEXPECTED_END_OF_FILE: the connection broke while it read
     159, // TIMEOUT_EXCEEDED
-    164, // READONLY: another replica may take writes
+    164, // READONLY: another replica may accept writes
     198, // DNS_ERROR
     202, // TOO_MANY_SIMULTANEOUS_QUERIES
     203, // NO_FREE_CONNECTION
@@ -54,29 +54,29 @@ pub(super) const UNKNOWN_TABLE: u32 = 60;
 const UNKNOWN_DATABASE: u32 = 81;
 const TOO_MANY_ROWS_OR_BYTES: u32 = 396;
 
-/// Why a statement did not succeed.
+/// The reason for which a statement did not succeed.
 #[derive(Debug)]
 pub(super) enum StatementFailure {
     /// The server refused it, with a code of its list of errors.
     Refused(u32, String),
-    /// No answer came, or none that could be understood: the statement may have been executed or not.
+    /// The answer is missing or invalid: the statement may have been executed or not.
     NoAnswer(String),
     /// The client could not send the statement or read the rows.
     Client(String),
 }
 
 impl StatementFailure {
-    /// Whether the database or a table does not exist.
+    /// Returns whether the database or a table does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self, StatementFailure::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _))
     }
 
-    /// Whether the table exists already.
+    /// Returns whether the table exists already.
     pub(super) fn already_exists(&self) -> bool {
         matches!(self, StatementFailure::Refused(TABLE_ALREADY_EXISTS, _))
     }
 
-    /// Whether a retry may succeed.
+    /// Returns whether a retry may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             StatementFailure::Refused(code, _) => TRANSIENT_CODES.contains(code),
@@ -94,7 +94,7 @@ impl From<clickhouse::error::Error> for StatementFailure {
                 let code = text.split("Code: ").nth(1).and_then(|rest| rest.split(['.', ' ']).next());
                 match code.and_then(|code| code.trim().parse().ok()) {
                     Some(code) => StatementFailure::Refused(code, text),
-                    // A proxy's page, for instance.
+                    // The answer is for example the page of a proxy.
                     None => StatementFailure::NoAnswer(text),
                 }
             }
@@ -112,7 +112,7 @@ impl From<StatementFailure> for EngineError {
         let is_transient = fault.is_transient();
         match fault {
             StatementFailure::Refused(UNKNOWN_TABLE | UNKNOWN_DATABASE, _) => EngineError::NoTenant,
-            // Only pages are bounded in bytes.
+            // Only pages have a limit in bytes.
             StatementFailure::Refused(TOO_MANY_ROWS_OR_BYTES, _) => EngineError::PageTooLarge,
             StatementFailure::Refused(_, text) | StatementFailure::NoAnswer(text) | StatementFailure::Client(text) => {
                 if is_transient {
@@ -132,7 +132,7 @@ pub(super) struct ClickHouseClient {
 }
 
 impl ClickHouseClient {
-    /// Takes the address `http(s)://user:password@host:port/…`. Does not connect yet.
+    /// Creates a client of the address `http(s)://user:password@host:port/…`. Does not connect yet.
     pub(super) fn open(url: &str) -> Result<ClickHouseClient, EngineError> {
         let wrong = |why: &str| EngineError::Failed(format!("the address of the history database {why}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
@@ -157,7 +157,7 @@ impl ClickHouseClient {
         };
         let mut http = HttpConnector::new();
         http.enforce_http(false);
-        // Otherwise each small request is held back for 40 ms, in case more is to be sent.
+        // Otherwise each small request is delayed by 40 ms, until more bytes could be sent with it.
         http.set_nodelay(true);
         http.set_connect_timeout(Some(Duration::from_secs(5)));
         http.set_keepalive(Some(Duration::from_secs(60)));
@@ -183,29 +183,29 @@ impl ClickHouseClient {
         Ok(ClickHouseClient { client: Arc::new(client) })
     }
 
-    /// Runs a statement that answers no rows, without retrying.
+    /// Runs a statement that returns no rows, without retrying.
     pub(super) async fn run(&self, sql: &str) -> Result<(), StatementFailure> {
         with_timeout(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).execute().await?) }).await
     }
 
-    /// The rows of a query, without retrying.
+    /// Returns the rows of a query, without retrying.
     pub(super) async fn rows_once<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, StatementFailure> {
         with_timeout(STATEMENT_TIMEOUT, async { Ok(self.client.query_raw(sql).fetch_all::<T>().await?) }).await
     }
 
-    /// The rows of a query, retried after transient failures.
+    /// Returns the rows of a query, retried after transient failures.
     pub(super) async fn rows<T: RowOwned + RowRead>(&self, sql: &str) -> Result<Vec<T>, StatementFailure> {
         retry(|| self.rows_once(sql)).await
     }
 
-    /// The only row of a query, retried after transient failures.
+    /// Returns the only row of a query, retried after transient failures.
     pub(super) async fn row<T: RowOwned + RowRead>(&self, sql: &str) -> Result<T, StatementFailure> {
         let rows = self.rows(sql).await?;
         rows.into_iter().next().ok_or_else(|| StatementFailure::Client("the answer has no row".to_owned()))
     }
 
-    /// Hands over each id of a query's answer as it arrives, without retrying. A million are too many to be kept, or to
-    /// be decoded as rows.
+    /// Passes each id of a query's answer on as it arrives, without retrying. A million ids are too many to be stored,
+    /// or to be decoded as rows.
     pub(super) async fn ids(
         &self,
         sql: &str,
@@ -232,7 +232,7 @@ impl ClickHouseClient {
         .await
     }
 
-    /// Begins an insert, whose rows [`send`] sends in pieces.
+    /// Begins an insert. [`send`] sends its rows in pieces.
     pub(super) fn insert(&self, sql: String, settings: &[(&str, &str)]) -> InsertFormatted {
         let insert = self.client.insert_formatted_with(sql);
         settings.iter().fold(insert, |insert, (name, value)| insert.with_setting(*name, *value))
@@ -244,7 +244,7 @@ pub(super) async fn send(insert: &mut InsertFormatted, piece: Vec<u8>) -> Result
     Ok(insert.send(Bytes::from(piece)).await?)
 }
 
-/// Runs a statement, and retries it after transient failures, five times.
+/// Runs a statement. Retries it after transient failures, five times.
 pub(super) async fn retry<T, F: Future<Output = Result<T, StatementFailure>>>(
     statement: impl Fn() -> F,
 ) -> Result<T, StatementFailure> {
@@ -257,7 +257,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, StatementFailure>>>(
     statement().await
 }
 
-/// What the work answers in time, else [`StatementFailure::NoAnswer`].
+/// Returns the outcome of the work, or [`StatementFailure::NoAnswer`] after the timeout.
 pub(super) async fn with_timeout<T>(
     timeout: Duration,
     work: impl Future<Output = Result<T, StatementFailure>>,
@@ -266,7 +266,7 @@ pub(super) async fn with_timeout<T>(
     tokio::time::timeout(timeout, work).await.unwrap_or_else(late)
 }
 
-/// TLS that trusts the system's root certificates, which are loaded only if it is needed.
+/// Returns the TLS configuration that trusts the system's root certificates. They are loaded only if needed.
 fn tls(is_needed: bool) -> Result<rustls::ClientConfig, EngineError> {
     let roots = if is_needed { tls::roots() } else { Arc::new(rustls::RootCertStore::empty()) };
     if is_needed && roots.is_empty() {

@@ -1,32 +1,32 @@
-//! Sessions: the lease on writing a tenant's events. They are numbered, and one process at a time holds one.
+//! Sessions: the lease on writing a tenant's events. Sessions are numbered, and one process at a time owns one.
 //!
-//! A session is a table without rows, such as `writer_7`, and belongs to the process that made the table, which is
-//! atomic. Session 8 can be opened when session 7 was closed (the table's comment says so) or its process is taken for
-//! dead. The table of the highest number is never dropped, so that no number is used twice. Events are stored with
-//! their session's number, by which a process finds the events that other processes stored.
+//! A session is a table without rows, such as `writer_7`. It belongs to the process that created the table, which is
+//! atomic. Session 8 can be opened when session 7 was closed (according to the table's comment) or its process counts
+//! as dead. The table of the highest number is never dropped, so that numbers are not reused. Events are stored with
+//! the number of their session, by which a process finds the events of other processes.
 //!
 //! Safety does not depend on clocks. An insert names its session's table, and the server refuses the insert once that
-//! table is dropped. Before a process takes over from a session that was not closed, it drops that session's table and
-//! waits until none of its inserts is running. So a process that was suspended while another one took over can do no
-//! harm: the waiting times below decide when to take over, not whether that is safe. See docs/decisions/0006.
+//! table is dropped. Before the takeover of a session that was not closed, a process drops that session's table. Then
+//! it waits until the session's inserts have ended. So a suspended process is harmless after a takeover by another one.
+//! The waiting times below determine the time of the takeover, not its safety. See docs/decisions/0006.
 
 use super::server::{ClickHouseClient, RETRY_DELAYS, StatementFailure, UNKNOWN_TABLE, retry};
 use crate::engine::contract::EngineError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A process is taken for dead when its session has been open for so long and none of its statements is running.
+/// The time for which a session is seen open, without running statements, until its process counts as dead.
 const TAKEOVER_IF_QUIET: Duration = Duration::from_secs(3);
-/// A process is taken for dead when its session has been open for so long, whatever is running.
+/// The time for which a session is seen open until its process counts as dead in any case.
 const TAKEOVER: Duration = Duration::from_secs(8);
-/// How long inserts that were killed may take to end.
+/// The time limit for the end of killed inserts.
 const MAX_KILL_TIME: Duration = Duration::from_secs(15);
-/// The comment of a session's table after the session was closed; before, it is the holder's name.
+/// The comment of a session's table after the session was closed. Before, it is the holder's name.
 const CLOSED: &str = "ended";
 /// The only column of a session's table.
 pub(super) const SESSION_COLUMN: &str = "held";
 
-/// The statement that makes a new tenant's first session, which is closed already.
+/// Returns the statement that creates a new tenant's first session, which is closed already.
 pub(super) fn create_first(database: &str) -> String {
     format!("CREATE TABLE {database}.writer_0 ({SESSION_COLUMN} UInt8) ENGINE = Null COMMENT '{CLOSED}'")
 }
@@ -35,16 +35,16 @@ pub(super) fn create_first(database: &str) -> String {
 pub(super) struct Sessions {
     pub(super) server: ClickHouseClient,
     pub(super) database: String,
-    /// The name of this process, which no other process has.
+    /// The name of this process, which is unique.
     pub(super) holder: Arc<str>,
 }
 
-/// A session that this process holds.
+/// A session that this process owns.
 pub(super) struct WriterSession {
     pub(super) number: u64,
-    /// How many history events were stored when the session was opened.
+    /// The number of stored history events when the session was opened.
     pub(super) history_rows: u64,
-    /// How many system events were stored when the session was opened.
+    /// The number of stored system events when the session was opened.
     pub(super) system_rows: u64,
     pub(super) opened_at: Instant,
     /// The numbers of sessions whose tables are still to be dropped.
@@ -60,7 +60,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The number of the newest session.
+    /// Returns the number of the newest session.
     pub(super) fn highest(&self) -> u64 {
         self.sessions.last().map_or(0, |(number, _)| *number)
     }
@@ -84,11 +84,11 @@ impl Sessions {
         Ok(Snapshot { sessions, history_rows, system_rows })
     }
 
-    /// Opens a session as soon as no other process holds one. `next` is the next number if no other process wrote since
-    /// this one did. The future may be dropped at any point: a session that it leaves open is taken over at once by
-    /// this process, and after [`TAKEOVER_IF_QUIET`] by others.
+    /// Opens a session when no other process owns one. `next` is the next number, if no other process has written since
+    /// this one. The future may be dropped at any point. If that leaves a session open, this process continues at once,
+    /// and others after [`TAKEOVER_IF_QUIET`].
     pub(super) async fn open(&self, mut next: Option<u64>) -> Result<WriterSession, EngineError> {
-        // The open session of another process, and since when it was seen.
+        // The open session of another process, and the time at which it was first seen.
         let mut watched: Option<(u64, Instant)> = None;
         let mut retry_delays = RETRY_DELAYS.iter();
         loop {
@@ -126,7 +126,7 @@ impl Sessions {
                 Ok(()) => {}
                 Err(fault) if fault.already_exists() => continue,
                 Err(fault) if fault.is_transient() => match retry_delays.next() {
-                    // The table may have been made all the same; the next snapshot shows it.
+                    // The table may have been created nevertheless; the next snapshot shows it.
                     Some(delay) => {
                         tokio::time::sleep(*delay).await;
                         continue;
@@ -137,7 +137,7 @@ impl Sessions {
             }
             let mut snapshot = self.snapshot().await?;
             if snapshot.highest() != number {
-                // The number was chosen by outdated knowledge: other processes have opened sessions since.
+                // The number was outdated: other processes have opened sessions since.
                 self.drop_session_table(number).await?;
                 continue;
             }
@@ -156,7 +156,7 @@ impl Sessions {
     }
 
     /// Closes a session, so that another one can be opened. All its inserts must have been answered. A session with an
-    /// insert that was not answered is left open, so that the next session begins by waiting for that insert.
+    /// unanswered insert stays open, so that the next session begins by waiting for that insert.
     pub(super) async fn close(&self, session: WriterSession) -> Result<(), StatementFailure> {
         let number = session.number;
         let close = format!("ALTER TABLE {}.writer_{number} MODIFY COMMENT '{CLOSED}'", self.database);
@@ -172,27 +172,28 @@ impl Sessions {
         retry(|| self.server.run(&drop)).await
     }
 
-    /// How many statements of sessions are running on the server, without those of the session `except`.
+    /// Returns the number of running statements of sessions, except those of the session `except`.
     async fn running_statements(&self, except: Option<u64>) -> Result<u64, StatementFailure> {
         self.server.row(&format!("SELECT count() FROM system.processes WHERE {}", self.session_condition(except))).await
     }
 
-    /// The condition on `system.processes` that a statement is one of a session, but not of the session `except`.
+    /// Returns the condition on `system.processes` that a statement belongs to a session, but not to the session
+    /// `except`.
     fn session_condition(&self, except: Option<u64>) -> String {
         let but_not = |number| format!(" AND NOT startsWith(query_id, '{}')", self.query_id_prefix(number));
         format!("startsWith(query_id, '{}/'){}", self.database, except.map_or(String::new(), but_not))
     }
 
-    /// What the query ids of a session's statements begin with.
+    /// Returns the prefix of the query ids of a session's statements.
     pub(super) fn query_id_prefix(&self, number: u64) -> String {
         format!("{}/{number}/", self.database)
     }
 
-    /// Kills the inserts of all sessions but one, and waits until none is running.
+    /// Kills the inserts of all sessions except one, and waits for their end.
     async fn end_inserts_except_of(&self, number: u64) -> Result<(), EngineError> {
         let until = Instant::now() + MAX_KILL_TIME;
         while self.running_statements(Some(number)).await? > 0 {
-            // Without the right to kill them it only takes longer, since the time of each insert is bounded.
+            // Without the right to kill, this only needs more time, since each insert has a time limit.
             let kill = format!("KILL QUERY WHERE {} ASYNC", self.session_condition(Some(number)));
             if let Err(fault) = self.server.run(&kill).await {
                 tracing::warn!(database = self.database, ?fault, "killing an insert of another process failed");
@@ -206,7 +207,7 @@ impl Sessions {
     }
 }
 
-/// Waits a random time from this range of milliseconds, so that processes that wait do not all ask at once.
+/// Waits a random time from this range of milliseconds, so that waiting processes do not send their requests at once.
 pub(super) async fn random_pause(millis: std::ops::Range<u64>) {
     let [byte] = web::clock::random_bytes::<1>();
     let spread = millis.end.saturating_sub(millis.start);

@@ -1,4 +1,4 @@
-//! Which ids a tenant's table holds, as far as this process knows, and how that is brought up to date.
+//! The ids of a tenant's table that this process has cached, and their update.
 
 use super::known_ids::KnownIds;
 use super::server::{RETRY_DELAYS, StatementFailure, retry};
@@ -7,37 +7,37 @@ use super::tables::{self, EventTable};
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// The server is asked for each id of a table whose known ids would take more memory, in bytes.
+/// The maximum size of the cached ids of a table in bytes. For a larger table the server is queried for each id.
 const MAX_KNOWN_IDS_BYTES: u64 = 32 << 20;
-/// How many ids are asked for in one query.
+/// The maximum number of ids in one query.
 const IDS_PER_QUERY: usize = 10_000;
 
-/// What is known of the ids of a table.
+/// The cached ids of a table.
 #[derive(Default)]
 pub(super) struct StoredIds {
-    /// All ids of sessions below `below`, and of this process's inserts since; `None` if they are too many, or were not
+    /// All ids of sessions below `below`, and of this process's inserts since. `None` if they are too many, or were not
     /// read yet.
     known: Option<KnownIds>,
     below: u64,
-    /// How many events sessions below `below` have stored.
+    /// The number of events that sessions below `below` have stored.
     rows: u64,
-    /// The session for which this is up to date, and how many events this process stored in it.
+    /// The session for which this is up to date, and the number of events that this process stored in it.
     session: Option<u64>,
     stored_in_session: u64,
 }
 
 impl StoredIds {
-    /// Whether the ids were read, or found to be too many.
+    /// Returns whether the ids were read, or are too many.
     pub(super) fn is_loaded(&self) -> bool {
         self.known.is_some() || self.session.is_some()
     }
 
-    /// The memory that the known ids take, in bytes.
+    /// The size of the cached ids in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.known.as_ref().map_or(0, KnownIds::bytes)
     }
 
-    /// Reads the ids of all sessions below a number, which are about so many.
+    /// Reads the ids of all sessions below a number, which are about `rows`.
     pub(super) async fn load<E: EventTable>(
         &mut self,
         sessions: &Sessions,
@@ -76,19 +76,19 @@ impl StoredIds {
             self.rows += read_ids::<E>(sessions, known, &condition, &query_id_prefix).await?;
         }
         if self.known.is_some() && self.rows != rows {
-            // The table was changed by hand, or an insert was late: all ids are read again.
+            // The table was changed by hand, or an insert was late. All ids are read again.
             self.load::<E>(sessions, session.number, rows, &query_id_prefix).await?;
             if self.rows != rows {
                 self.known = None;
             }
         }
-        // The events that were written since may have made the set too large.
+        // Events that were written since may have made the set too large.
         let known = self.known.take().filter(|known| known.bytes() as u64 <= MAX_KNOWN_IDS_BYTES);
         *self = StoredIds { known, below: session.number, rows, session: Some(session.number), stored_in_session: 0 };
         Ok(())
     }
 
-    /// Which of these ids are stored. Only ids that may be known are asked for.
+    /// Returns the stored ones of these ids. Queries only ids that may be cached.
     pub(super) async fn stored_of<E: EventTable>(
         &self,
         sessions: &Sessions,
@@ -115,7 +115,7 @@ impl StoredIds {
         Ok(stored)
     }
 
-    /// Adds the ids of an insert that succeeded.
+    /// Adds the ids of a successful insert.
     pub(super) fn add(&mut self, ids: impl Iterator<Item = Uuid>, count: u64) {
         if let Some(known) = &mut self.known {
             ids.for_each(|id| known.add(id));
@@ -123,7 +123,7 @@ impl StoredIds {
         self.stored_in_session += count;
     }
 
-    /// Takes over what was stored in a session whose inserts all succeeded.
+    /// Includes the events of a session whose inserts all succeeded.
     pub(super) fn end_session(&mut self, number: u64) {
         if self.session == Some(number) {
             self.below = number + 1;
@@ -133,7 +133,7 @@ impl StoredIds {
     }
 }
 
-/// Adds the ids of stored events that meet a condition; returns how many they are.
+/// Adds the ids of stored events that meet a condition. Returns their number.
 async fn read_ids<E: EventTable>(
     sessions: &Sessions,
     known: &mut KnownIds,

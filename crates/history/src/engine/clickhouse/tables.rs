@@ -1,4 +1,4 @@
-//! The tables of a tenant's events: their statements, and their rows as they are written and read.
+//! The tables of a tenant's events: their statements, and the format of their rows.
 
 use crate::event::{DOCUMENT_GENERATED, HistoryEvent, SystemEvent};
 use crate::filter::{Condition, FilterColumn, Test};
@@ -7,20 +7,20 @@ use serde::Deserialize;
 use std::fmt::Write;
 use uuid::Uuid;
 
-/// What the definitions of both tables end with.
+/// The end of the definitions of both tables.
 ///
 /// - Rows are stored in the order of lists, so that the newest are read from the end without sorting.
-/// - There are no partitions: so an insert is one part, which is stored as a whole or not at all, also when its events
-///   span centuries.
-/// - `session` and `batch` identify the insert. The events that another process wrote are found by the session, and the
-///   outcome of an insert whose answer was lost by both. They are equal in a whole part and so take hardly any space.
-/// - A part and its directory are synchronized before the insert is answered, so that its rows survive a power cut.
+/// - The tables have no partitions. So an insert is one part, which is stored as a whole or not at all, also when its
+///   events span centuries.
+/// - `session` and `batch` identify the insert. The session identifies events of another process, and both identify an
+///   insert whose answer was lost. They are equal in a whole part and so need hardly any space.
+/// - A part and its directory are synchronized before the insert is answered, so that its rows survive a power failure.
 const INSERT_COLUMNS_AND_INDEXES: &str = "session UInt64 CODEC(ZSTD(1)), batch UInt32 CODEC(ZSTD(1)), \
     INDEX ids event_id TYPE bloom_filter(0.001) GRANULARITY 1, INDEX sessions session TYPE minmax GRANULARITY 1";
 const SETTINGS: &str = "SETTINGS non_replicated_deduplication_window = 1000, fsync_after_insert = 1, \
     fsync_part_directory = 1";
 
-/// About how many bytes a row has without its texts.
+/// The approximate size of a row without its texts, in bytes.
 const FIXED_ROW_BYTES: usize = 50;
 
 /// An event as a row of its table.
@@ -38,13 +38,13 @@ pub(super) trait EventTable: Send + Sync + 'static {
     const READ: &'static str;
     type Read: clickhouse::RowOwned + clickhouse::RowRead + serde::de::DeserializeOwned;
     fn id(&self) -> Uuid;
-    /// About how many bytes the row has.
+    /// The approximate size of the row in bytes.
     fn size(&self) -> usize;
     /// Appends the row in ClickHouse's format `RowBinary`.
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// The statement that makes the table of these events.
+/// Returns the statement that creates the table of these events.
 pub(super) fn create<E: EventTable>(database: &str) -> String {
     let columns = E::COLUMNS
         .split(", ")
@@ -204,7 +204,7 @@ impl From<SystemRow> for SystemEvent {
     }
 }
 
-/// The conditions of a list as SQL; empty when there are none. All that comes from outside are numbers.
+/// Returns the conditions of a list as SQL; empty without conditions. Only the numbers are external input.
 pub(super) fn condition(conditions: &[Condition]) -> String {
     let mut sql = String::new();
     for Condition { column, test, is_excluded } in conditions {
@@ -239,13 +239,13 @@ pub(super) fn condition(conditions: &[Condition]) -> String {
     sql
 }
 
-/// A moment as SQL, of the type of its column.
+/// Returns a date and time as SQL, of the type of its column.
 fn datetime_sql(micros: i64) -> String {
     format!("fromUnixTimestamp64Micro(toInt64({micros}), 'UTC')")
 }
 
-/// The statement that tells which of these files events name, each as 32 hexadecimal digits. As wherever it is read, an
-/// id may be written in any form that a UUID has.
+/// Returns the statement that selects which of these files events name, each as 32 hexadecimal digits. An id in an
+/// event may have any form of a UUID, as elsewhere.
 pub(super) fn named_files(table: &str, files: &[Uuid]) -> String {
     let files: Vec<String> = files.iter().map(|file| format!("'{}'", file.simple())).collect();
     format!(
@@ -257,7 +257,7 @@ pub(super) fn named_files(table: &str, files: &[Uuid]) -> String {
     )
 }
 
-/// Ids as a list in SQL, each a text of 16 bytes.
+/// Returns ids as a list in SQL, each a text of 16 bytes.
 pub(super) fn ids(ids: &[Uuid]) -> String {
     let mut sql = String::with_capacity(ids.len() * 67);
     for id in ids {

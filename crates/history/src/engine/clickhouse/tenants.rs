@@ -1,15 +1,14 @@
-//! The registry of tenants: tables without rows in a database of their own. Making, renaming and dropping a table is
-//! atomic and durable, and if several processes make the same table, one succeeds.
+//! The registry of tenants: tables without rows in a database of their own. Creating, renaming and dropping a table is
+//! atomic and durable. If several processes create the same table, one succeeds.
 //!
 //! - `pending_ID`, then `client_ID`, then `deleting_ID`: a tenant, with its data in the table's comment.
-//! - `name_HASH` and `label_HASH`: a name or label that is taken, with the tenant's id in the comment.
-//! - `gone_name_ID` and `gone_label_ID`: a name or label that was released. Releasing is renaming to this, which
-//!   succeeds once for a tenant: so a process with outdated knowledge cannot release the name after another tenant took
-//!   it.
+//! - `name_HASH` and `label_HASH`: a claimed name or label, with the tenant's id in the comment.
+//! - `gone_name_ID` and `gone_label_ID`: a released name or label. Releasing is renaming to this, which succeeds once
+//!   for a tenant. So an outdated process cannot release the name after another tenant has claimed it.
 //! - `service`: has the id of the service in the comment.
 //!
-//! A tenant is made by renaming `pending_ID` to `client_ID`. A tenant whose process died before that is removed by
-//! dropping `pending_ID`. Only one of both can succeed.
+//! Renaming `pending_ID` to `client_ID` creates a tenant. If its process died before that, dropping `pending_ID`
+//! removes the tenant. Only one of both can succeed.
 
 use super::server::{ClickHouseClient, StatementFailure, retry};
 use super::{session, tables};
@@ -19,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// A tenant that has been pending for more seconds was left behind by a process that died.
+/// The time in seconds after which a pending tenant counts as left behind by a process that died.
 const MAX_PENDING_SECONDS: u64 = 30;
-/// How long the table of a released name or label is kept, in seconds.
+/// The time for which the table of a released name or label is retained, in seconds.
 const KEEP_RELEASED_SECONDS: u64 = 3600;
 /// The table with the id of the service.
 const SERVICE: &str = "service";
-/// How often a name is tried that tenants hold which were left behind.
+/// The maximum number of attempts to claim a name that belongs to leftover tenants.
 const MAX_CLAIM_ATTEMPTS: usize = 20;
 
 /// The comment of a tenant's table.
@@ -39,17 +38,17 @@ struct Comment {
 /// The registry of tenants on a server.
 pub(super) struct Tenants {
     pub(super) server: ClickHouseClient,
-    /// The database that holds the registry.
+    /// The database of the registry.
     pub(super) registry: String,
 }
 
-/// The name of a tenant's own database.
+/// Returns the name of a tenant's own database.
 pub(super) fn database(client_id: Uuid) -> String {
     format!("tenant_{}", client_id.simple())
 }
 
 impl Tenants {
-    /// The id of the service to which these tenants belong; made when it is first asked for.
+    /// Returns the id of the service to which these tenants belong. The first call creates it.
     pub(super) async fn service_id(&self) -> Result<String, EngineError> {
         if let Some(id) = self.comment(SERVICE).await? {
             return Ok(id);
@@ -64,7 +63,7 @@ impl Tenants {
         self.comment(SERVICE).await?.ok_or_else(missing)
     }
 
-    /// The tenant with a client id.
+    /// Returns the tenant with a client id.
     pub(super) async fn get(&self, client_id: Uuid) -> Result<Option<Tenant>, EngineError> {
         self.read("client", client_id).await
     }
@@ -74,7 +73,7 @@ impl Tenants {
         comment.map(|comment| parse(client_id, &comment)).transpose()
     }
 
-    /// The tenant with a database name.
+    /// Returns the tenant with a database name.
     pub(super) async fn find_by_name(&self, database_name: &str) -> Result<Option<Tenant>, EngineError> {
         let Some(id) = self.comment(&name_table(database_name)).await? else { return Ok(None) };
         match Uuid::try_parse(&id) {
@@ -83,7 +82,7 @@ impl Tenants {
         }
     }
 
-    /// The first tenants behind a client id, or of all.
+    /// Returns the first tenants after a client id, or of all.
     pub(super) async fn list(&self, behind: Option<Uuid>, limit: u16) -> Result<Vec<Tenant>, EngineError> {
         let behind = behind.map_or_else(String::new, |id| id.simple().to_string());
         let sql = format!(
@@ -107,13 +106,13 @@ impl Tenants {
         };
         let comment = serde_json::to_vec(&comment).map_err(|error| EngineError::Failed(error.to_string()))?;
         match self.make(&format!("pending_{id}"), &hexadecimal(&comment)).await {
-            // Made by this call, whose first answer was lost: no other tenant has this id.
+            // This call created it, but the first answer was lost: the tenant's id is unique.
             Err(fault) if fault.already_exists() => {}
             made => made?,
         }
         for (kind, table) in claims(tenant) {
             if !self.claim(kind, &table, tenant.client_id).await? {
-                // In this order: the name is released only when this tenant can no longer be completed.
+                // The order matters: the name is released only after this tenant can no longer be completed.
                 self.drop_table(&format!("pending_{id}")).await?;
                 if kind == "label" {
                     self.release("name", &name_table(&tenant.database_name), tenant.client_id).await?;
@@ -129,7 +128,8 @@ impl Tenants {
         self.run(&if_missing(session::create_first(&database))).await?;
         match self.run(&format!("RENAME TABLE {registry}.pending_{id} TO {registry}.client_{id}")).await {
             Ok(()) => Ok(true),
-            // Either the first answer was lost, or another process removed a tenant that was pending for so long.
+            // Either the first answer was lost, or another process removed the tenant because it was pending for too
+            // long.
             Err(fault) if fault.is_missing() || fault.already_exists() => match self.get(tenant.client_id).await? {
                 Some(_) => Ok(true),
                 None => Err(EngineError::Unavailable("making the tenant took too long".to_owned())),
@@ -156,7 +156,7 @@ impl Tenants {
         Ok(self.drop_table(&format!("deleting_{}", tenant.client_id.simple())).await?)
     }
 
-    /// Takes a name or label for a tenant, also from a tenant that was left behind; `false` if another one has it.
+    /// Claims a name or label for a tenant, also from a leftover tenant. Returns `false` if another tenant owns it.
     async fn claim(&self, kind: &str, table: &str, client_id: Uuid) -> Result<bool, EngineError> {
         for _ in 0..MAX_CLAIM_ATTEMPTS {
             match self.make(table, &client_id.simple().to_string()).await {
@@ -166,7 +166,7 @@ impl Tenants {
             }
             let Some(owner) = self.comment(table).await? else { continue };
             let Ok(owner) = Uuid::try_parse(&owner) else { return Ok(false) };
-            // Made by this call, whose first answer was lost.
+            // This call created it, but the first answer was lost.
             if owner == client_id {
                 return Ok(true);
             }
@@ -179,10 +179,10 @@ impl Tenants {
         Err(EngineError::Unavailable("the name or label is being released".to_owned()))
     }
 
-    /// Whether a tenant exists or may still be completed; `false` is final.
+    /// Returns whether a tenant exists or may still be completed; `false` is final.
     ///
-    /// Its table is looked for in the order in which it is renamed, one name after the other, so that a renaming
-    /// meanwhile cannot hide it. One query of `system.tables` could miss it, since the server lists the names first and
+    /// Its table is searched under one name after the other, in the order of its renamings, so that a concurrent
+    /// renaming cannot hide it. One query of `system.tables` could miss it, since the server lists the names first and
     /// reads the tables afterwards.
     async fn is_alive(&self, client_id: Uuid) -> Result<bool, EngineError> {
         let id = client_id.simple();
@@ -192,8 +192,8 @@ impl Tenants {
         Ok(self.has_table(&format!("client_{id}")).await? || self.has_table(&format!("deleting_{id}")).await?)
     }
 
-    /// Whether a tenant that was pending a moment ago exists or may still be completed. One that was pending too long
-    /// is removed.
+    /// Returns whether a tenant that was pending a moment ago exists or may still be completed. A tenant that was
+    /// pending for too long is removed.
     async fn is_pending(&self, client_id: Uuid) -> Result<bool, EngineError> {
         let (registry, id) = (&self.registry, client_id.simple());
         let sql = format!(
@@ -204,7 +204,7 @@ impl Tenants {
         if age.first().is_none_or(|age| *age <= MAX_PENDING_SECONDS) {
             return Ok(true);
         }
-        // If the table is missing, the tenant was completed in this moment, or removed by another process.
+        // A missing table means that the tenant was just completed, or removed by another process.
         match self.run(&format!("DROP TABLE {registry}.pending_{id} SYNC")).await {
             Ok(()) => Ok(false),
             Err(fault) if fault.is_missing() => Ok(self.has_table(&format!("client_{id}")).await?),
@@ -216,7 +216,7 @@ impl Tenants {
         Ok(self.server.row::<u8>(&format!("EXISTS TABLE {}.{table}", self.registry)).await? == 1)
     }
 
-    /// Releases a name or label that a tenant has taken; later calls change nothing.
+    /// Releases a name or label that a tenant has claimed. Later calls change nothing.
     async fn release(&self, kind: &str, table: &str, client_id: Uuid) -> Result<(), StatementFailure> {
         let (registry, released) = (&self.registry, format!("gone_{kind}_{}", client_id.simple()));
         match self.run(&format!("RENAME TABLE {registry}.{table} TO {registry}.{released}")).await {
@@ -234,7 +234,7 @@ impl Tenants {
         );
         let found: Vec<(String, String, u64)> = self.server.rows(&sql).await?;
         for (table, comment, age) in found {
-            // Renaming does not change a table's time, but changing its comment does: the time runs from then on.
+            // Renaming does not change a table's time, but changing its comment does. The retention begins then.
             if comment != "gone" {
                 let sql = format!("ALTER TABLE {}.{table} MODIFY COMMENT 'gone'", self.registry);
                 match self.run(&sql).await {
@@ -274,7 +274,7 @@ impl Tenants {
     }
 }
 
-/// The tables by which a tenant takes its name and its label, in the order in which they are made.
+/// Returns the tables by which a tenant claims its name and its label, in the order in which they are created.
 fn claims(tenant: &Tenant) -> [(&'static str, String); 2] {
     let label = Sha256::digest(tenant.client_label.as_bytes());
     [("name", name_table(&tenant.database_name)), ("label", format!("label_{}", hexadecimal(&label)))]
@@ -284,12 +284,12 @@ fn name_table(database_name: &str) -> String {
     format!("name_{}", hexadecimal(&Sha256::digest(database_name.as_bytes())))
 }
 
-/// Hexadecimal digits, since no text from outside may be part of a statement.
+/// Returns hexadecimal digits, since external texts must not be part of a statement.
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The tenant that a table's comment describes.
+/// Returns the tenant that a table's comment describes.
 fn parse(client_id: Uuid, comment: &str) -> Result<Tenant, EngineError> {
     let digits = comment.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     let bytes: Option<Vec<u8>> = digits.collect();

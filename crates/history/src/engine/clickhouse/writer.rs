@@ -1,4 +1,4 @@
-//! The writer of a tenant's events: everything that waits in this process is written together, in sessions.
+//! The writer of a tenant's events. It writes all waiting events of this process together, in sessions.
 
 use super::server::{ClickHouseClient, RETRY_DELAYS, StatementFailure, send, with_timeout};
 use super::session::{SESSION_COLUMN, Sessions, WriterSession, random_pause};
@@ -12,23 +12,24 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use uuid::Uuid;
 
-/// How long a request waits until its events are written.
+/// The maximum wait of a request for the writing of its events.
 const MAX_WAIT: Duration = Duration::from_secs(20);
-/// After so long a session is closed even if there is more to write, so that other processes can write.
+/// The duration after which a session is closed even if more events wait, so that other processes can write.
 const MAX_SESSION: Duration = Duration::from_secs(1);
-/// How long a session waits for more events, so that a stream of single events does not open a session for each.
+/// The time for which a session waits for more events, so that a stream of single events does not open a session for
+/// each.
 const LINGER: Duration = Duration::from_millis(150);
-/// How long the server may work on an insert, in seconds.
+/// The server's time limit of an insert, in seconds.
 const INSERT_SECONDS: &str = "5";
-/// How long this process waits for the answer to an insert.
+/// The time for which this process waits for the answer to an insert.
 const INSERT_TIMEOUT: Duration = Duration::from_secs(7);
-/// The most events of one insert, and the most bytes, unless a single request has more.
+/// The maximum number of events of one insert, and their maximum size, unless a single request exceeds it.
 const MAX_GROUP_EVENTS: usize = 40_000;
 const MAX_GROUP_BYTES: usize = 32 << 20;
-/// An insert is sent in pieces of about so many bytes.
+/// The approximate size of the pieces in which an insert is sent, in bytes.
 const PIECE: usize = 256 << 10;
 
-/// Events of one request, which waits for its answer.
+/// The events of one request, which waits for its answer.
 pub(super) struct WaitingEvents<E> {
     events: Vec<E>,
     deadline: Instant,
@@ -39,15 +40,15 @@ pub(super) struct WaitingEvents<E> {
 pub(super) struct WriterQueue {
     history: Vec<WaitingEvents<HistoryEvent>>,
     system: Vec<WaitingEvents<SystemEvent>>,
-    /// Whether a task works on the queue.
+    /// Is true if a task works on the queue.
     is_served: bool,
 }
 
-/// Events for which there is a queue.
+/// Events that have a queue.
 pub(super) trait Queued: EventTable + Sized {
     /// The jobs with events of this kind.
     fn jobs(queue: &mut WriterQueue) -> &mut Vec<WaitingEvents<Self>>;
-    /// How many events of this kind were stored when a session was opened.
+    /// The number of stored events of this kind when a session was opened.
     fn rows(session: &WriterSession) -> u64;
 }
 
@@ -75,18 +76,18 @@ impl Queued for SystemEvent {
 pub(super) struct TenantWriter {
     sessions: Sessions,
     queue: Mutex<WriterQueue>,
-    /// Told when a job is added to a queue that is served.
+    /// Notified when a job is added to a queue that is served.
     wake: Notify,
-    /// Whether sessions no longer wait for more events.
+    /// Is true if sessions no longer wait for more events.
     is_closing: AtomicBool,
     state: tokio::sync::Mutex<WriterState>,
-    /// The memory that the known ids take, in bytes.
+    /// The size of the cached ids in bytes.
     pub(super) known_ids_bytes: AtomicUsize,
-    /// When the writer was last used, in milliseconds since the engine was opened.
+    /// The time of the last use of the writer, in milliseconds since the engine was opened.
     pub(super) used_at: AtomicUsize,
 }
 
-/// What is kept from one session to the next.
+/// The state that outlives a session.
 #[derive(Default)]
 struct WriterState {
     /// The number of the next session, if no other process opens one.
@@ -98,32 +99,32 @@ struct WriterState {
 /// Jobs that are written in one insert.
 struct InsertGroup<E> {
     jobs: Vec<WaitingEvents<E>>,
-    /// The insert of an earlier session, whose outcome is not known.
+    /// The insert of an earlier session with unknown outcome.
     attempt: Option<InsertAttempt>,
 }
 
 struct InsertAttempt {
     session: u64,
     batch: u32,
-    /// How many events of each job are in the insert.
+    /// The number of events of each job in the insert.
     counts: Vec<u64>,
 }
 
-/// What became of a group.
+/// The outcome of a group.
 #[derive(PartialEq)]
 enum GroupOutcome {
     /// All jobs were answered.
     Done,
     /// All jobs were answered, but an insert of the session may still be running.
     Doubtful,
-    /// Another process took the session over before the outcome of the insert was known.
+    /// Another process took over the session before the outcome of the insert was clear.
     Lost,
 }
 
-/// Why a session did not come about.
+/// The reason for which a session was not opened.
 struct NoSession {
     error: EngineError,
-    /// Whether only the jobs fail whose deadline has passed.
+    /// Is true if only the jobs fail whose deadline has passed.
     is_late: bool,
 }
 
@@ -150,7 +151,7 @@ impl TenantWriter {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores events whose ids differ from each other; returns how many were not stored before.
+    /// Stores events with different ids. Returns the number of new ones.
     pub(super) async fn add<E: Queued>(self: &Arc<Self>, events: Vec<E>) -> Result<u64, EngineError> {
         let (reply, answer) = oneshot::channel();
         let is_served = {
@@ -161,25 +162,25 @@ impl TenantWriter {
         if is_served {
             self.wake.notify_one();
         } else {
-            // A task of its own, so that a caller who hangs up leaves nothing half done.
+            // The task is independent of its caller, so that a disconnected caller leaves nothing half done.
             let writer = self.clone();
             tokio::spawn(async move { writer.serve().await });
         }
         answer.await.unwrap_or_else(|_| Err(EngineError::Unavailable("the service is being stopped".to_owned())))
     }
 
-    /// Whether no job waits and no session is open.
+    /// Returns whether the writer has neither waiting jobs nor an open session.
     pub(super) fn is_idle(&self) -> bool {
         !self.queue().is_served
     }
 
-    /// From now on sessions close without waiting for more events.
+    /// Makes sessions close without waiting for more events.
     pub(super) fn stop_lingering(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
         self.wake.notify_one();
     }
 
-    /// Frees the memory of the known ids, unless they are in use.
+    /// Frees the memory of the cached ids, unless they are in use.
     pub(super) fn forget_ids(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             (state.history_ids, state.system_ids) = Default::default();
@@ -187,7 +188,7 @@ impl TenantWriter {
         }
     }
 
-    /// Runs sessions until no job waits.
+    /// Runs sessions until the queue is empty.
     async fn serve(&self) {
         let mut state = self.state.lock().await;
         let (mut history, mut system) = (None, None);
@@ -215,8 +216,8 @@ impl TenantWriter {
         }
     }
 
-    /// Opens a session, writes in it what waits, and closes it. Groups whose outcome is not known are left to the next
-    /// session.
+    /// Opens a session, writes the waiting events in it, and closes it. Groups with unknown outcome are left to the
+    /// next session.
     async fn run_session(
         &self,
         state: &mut WriterState,
@@ -275,7 +276,7 @@ impl TenantWriter {
         Ok(())
     }
 
-    /// Waits a little for events to write in the same session; whether there are any.
+    /// Waits a short time for events to write in the same session. Returns whether any have arrived.
     async fn wait_for_more(&self, session: &WriterSession) -> bool {
         let until = (Instant::now() + LINGER).min(session.opened_at + MAX_SESSION);
         loop {
@@ -307,8 +308,8 @@ impl TenantWriter {
         history.into_iter().chain(system).min().unwrap_or_else(|| Instant::now() + MAX_WAIT)
     }
 
-    /// Reads the ids of a tenant that is new to this process. It happens before the session is opened, since it may
-    /// take long; the events that are written meanwhile are read when the session is open.
+    /// Reads the ids of a tenant that is new to this process. This precedes the opening of the session, since it may be
+    /// slow. Events that are written meanwhile are read when the session is open.
     async fn load_ids(&self, state: &mut WriterState, has_history: bool, has_system: bool) -> Result<(), EngineError> {
         let (history, system) = {
             let queue = self.queue();
@@ -347,19 +348,19 @@ impl TenantWriter {
                 outcome
             }
             Err(fault) if fault.is_missing() => {
-                // The session was taken over, or the tenant was deleted, which the next session finds out.
+                // The session was taken over, or the tenant was deleted. The next session detects which.
                 *waiting = Some(group);
                 GroupOutcome::Lost
             }
             Err(fault) => {
-                // Even an insert that was refused may have been stored.
+                // Even a refused insert may have been stored.
                 fail_group(&mut Some(group), |_| true, &fault.into());
                 GroupOutcome::Doubtful
             }
         }
     }
 
-    /// Writes a group; returns how many events of each job are new, and the outcome.
+    /// Writes a group. Returns the number of new events of each job, and the outcome.
     async fn write_group<E: Queued>(
         &self,
         session: &WriterSession,
@@ -376,7 +377,7 @@ impl TenantWriter {
         stored.catch_up::<E>(&self.sessions, session, E::rows(session)).await?;
         let ids = || group.jobs.iter().flat_map(|job| job.events.iter().map(EventTable::id));
         let mut seen = stored.stored_of::<E>(&self.sessions, ids()).await?;
-        // Of equal ids the first is new. Within one request they differ. An empty list means that all are new.
+        // Of equal ids the first is new. Within one request ids differ. An empty list means that all are new.
         let mut is_new = if group.jobs.len() == 1 && seen.is_empty() {
             Vec::new()
         } else {
@@ -403,11 +404,11 @@ impl TenantWriter {
         Ok((counts, outcome))
     }
 
-    /// Inserts the events that are new. After transient failures it is retried five times, with the same block and the
-    /// same token, so that the server stores it once.
+    /// Inserts the new events. After transient failures it is retried five times, with the same block and the same
+    /// token, so that the server stores it once.
     ///
-    /// The server notes a token just before it stores the block. One that was killed in between takes the retry for a
-    /// block that it has; so it is asked for it, and gets it with another token.
+    /// The server records a token just before it stores the block. A server that was killed in between ignores the
+    /// retry. So a query checks that the block is stored, and a missing one is sent with another token.
     async fn insert<E: EventTable>(
         &self,
         session: u64,
@@ -442,7 +443,7 @@ impl TenantWriter {
         }
     }
 
-    /// Whether the events of a batch are stored: all of them are, or none.
+    /// Returns whether the events of a batch are stored: all of them are, or none.
     async fn is_stored<E: EventTable>(&self, session: u64, batch: u32) -> Result<bool, StatementFailure> {
         let (database, table) = (&self.sessions.database, E::TABLE);
         let sql = format!("SELECT count() FROM {database}.{table} WHERE session = {session} AND batch = {batch}");
@@ -469,9 +470,9 @@ impl TenantWriter {
             ("query_id", &*query_id),
             ("insert_deduplication_token", token),
             ("max_execution_time", INSERT_SECONDS),
-            // The server's own grouping would answer after tens of milliseconds, and the session is held meanwhile.
+            // The server's own grouping would answer after tens of milliseconds, while the session stays open.
             ("async_insert", "0"),
-            // One block and so one part, which is stored as a whole or not at all.
+            // A single block becomes one part, which is stored as a whole or not at all.
             ("max_threads", "1"),
             ("max_insert_threads", "1"),
             ("min_insert_block_size_rows", "1000000"),
@@ -496,13 +497,13 @@ impl TenantWriter {
     }
 }
 
-/// The events that are new: those with `true` at their place, or all if the list is empty.
+/// Returns the new events: those with `true` at their place, or all if the list is empty.
 fn new_events<'a, E>(jobs: &'a [WaitingEvents<E>], is_new: &'a [bool]) -> impl Iterator<Item = &'a E> {
     let events = jobs.iter().flat_map(|job| &job.events).enumerate();
     events.filter(|(at, _)| is_new.get(*at) != Some(&false)).map(|(_, event)| event)
 }
 
-/// Makes a group of the jobs that wait, up to the size of one insert, unless there is a group to be written again.
+/// Forms a group of the waiting jobs, up to the size of one insert, unless a group is to be written again.
 fn form_group<E: Queued>(group: &mut Option<InsertGroup<E>>, queue: &mut WriterQueue) {
     let waiting = E::jobs(queue);
     if group.is_some() || waiting.is_empty() {
@@ -526,7 +527,7 @@ fn fail_group<E>(group: &mut Option<InsertGroup<E>>, fails: impl Fn(Instant) -> 
     }
 }
 
-/// Answers the waiting jobs with an error that fail by their deadlines.
+/// Answers the waiting jobs that fail by their deadlines with an error.
 fn fail_waiting<E>(waiting: &mut Vec<WaitingEvents<E>>, fails: impl Fn(Instant) -> bool, error: &EngineError) {
     for job in waiting.extract_if(.., |job| fails(job.deadline)) {
         let _ = job.reply.send(Err(error.clone()));
