@@ -33,7 +33,7 @@ pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&ENTRY));
 
-/// The value before and the value afterwards of each field that was changed.
+/// Returns the schema of `changes`: the old and the new value of each changed field.
 fn changes_schema() -> Json {
     json!({"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}}})
 }
