@@ -1,5 +1,5 @@
-//! The administration log: `GET /api/administration/log/` (`docs/reference/administration-log.md`) shows who changed
-//! what. [`kit::log`] writes the entries, in the transaction of the change.
+//! The administration log: `GET /api/administration/log/` (`docs/reference/administration-log.md`) lists changes and their users.
+//! [`kit::log`] writes the entries, in the transaction of the change.
 
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;

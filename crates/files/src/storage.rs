@@ -104,8 +104,8 @@ pub async fn remove_build(app: &App, uid: &str) -> Result<(), StoreError> {
     app.slot::<Storage>().blobs.remove_group(uid).await.map_err(to_store_error)
 }
 
-/// Prevents servers from removing files from a data directory until the returned file is dropped, so that a copy contains all files
-/// to which its databases refer.
+/// Prevents servers from removing files from a data directory until the returned file is dropped. A copy then contains all files to
+/// which its databases refer.
 pub async fn without_removals(data: &Path) -> io::Result<File> {
     lock(&directory(data), File::try_lock).await
 }

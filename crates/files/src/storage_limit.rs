@@ -1,9 +1,9 @@
 //! The limit `storage_gigabytes` (`docs/reference/limits.md`): the bytes of all files of a build, and of the copies of its
 //! documents in the history service.
 //!
-//! A counter in the database has the number of bytes. It is changed in the transaction that inserts, completes or deletes the row
-//! of a file, so that it is exact after a crash and in all processes. Processes of the version before the counter do not change it.
-//! When they have stopped, the rows are counted again.
+//! A counter in the database has the number of bytes. The transaction that inserts, completes or deletes the row of a file changes
+//! it. It is therefore exact after a crash and in all processes. Processes of the version before the counter do not change it. When
+//! they have stopped, the rows are counted again.
 
 use kit::app::App;
 use kit::build::Build;

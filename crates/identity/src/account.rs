@@ -12,7 +12,7 @@ use kit::request::Request;
 use std::sync::atomic::AtomicI64;
 use store::{Conn, Sql, StoreError};
 
-/// SQL for the authentication method of an account type (given as SQL), read from the row `x` of the security rules.
+/// SQL for the authentication method of an account type (an SQL expression), read from the row `x` of the security rules.
 macro_rules! method_sql {
     ($account_type:literal) => {
         concat!(

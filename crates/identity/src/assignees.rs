@@ -1,5 +1,5 @@
-//! Collections of users or groups that are changed by arrays of ids: the assignees of a permission set, and the members and owners
-//! of a group (`docs/reference/permission-sets.md`). Classes and records have such collections, too.
+//! Collections of users or groups that are changed by arrays of ids. They are the assignees of a permission set, and the members
+//! and owners of a group (`docs/reference/permission-sets.md`). Classes and records have such collections, too.
 //!
 //! This file contains the shared parts: the shape of a record, the checks of each id, the limit, the audit fields and the log. The
 //! resource with the collection loads the parent and authorises the caller. It locks the parent's row, so that the limit is exact
@@ -249,9 +249,9 @@ impl AssigneeCollection {
     }
 }
 
-/// Refuses the first user or group that cannot get an assignment from the caller: one that does not exist, cannot have the `role`
-/// ("1 Time Completion account 5 cannot be `assignee`."), or is not listed for the caller. `unlisted` returns the message for the
-/// last case.
+/// Refuses the first user or group that cannot get an assignment from the caller. It does not exist, cannot have the `role` ("1
+/// Time Completion account 5 cannot be `assignee`."), or is not listed for the caller. `unlisted` returns the message for the last
+/// case.
 pub fn check_each(
     conn: &mut Conn,
     caller: &Caller,

@@ -123,8 +123,8 @@ impl NetworkLimit {
     }
 }
 
-/// Returns the networks that count as one client, the narrowest first: an IPv4 address, or the /64 and the /48 of an IPv6 address,
-/// since a subscriber can use all addresses of its network.
+/// Returns the networks that count as one client, the narrowest first: an IPv4 address, or the /64 and the /48 of an IPv6 address.
+/// A subscriber can use all addresses of its IPv6 network.
 pub fn networks_of(address: IpAddr) -> Vec<IpNet> {
     let network = |address, length| Ipv6Net::new(address, length).map(|network| IpNet::V6(network.trunc()));
     match address.to_canonical() {

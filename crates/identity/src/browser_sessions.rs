@@ -90,9 +90,9 @@ fn kept_for(request: &Request, is_kept: bool) -> Option<i64> {
     is_kept.then(|| request.app.slot::<IdentitySettings>().refresh_token_seconds)
 }
 
-/// Begins a session of a browser and returns its cookie, which is new at each sign-in. Two sessions end, since they could not be
-/// used any more: the session of the browser's former cookie, and `replaced` if it is a session of a browser. If `replaced` is kept
-/// after the browser is closed, so is the new session.
+/// Begins a session of a browser and returns its cookie, which is new at each sign-in. Ends the session of the browser's former
+/// cookie, and `replaced` if it is a session of a browser. They could not be used any more. If `replaced` outlives the browser
+/// (`is_kept`), so does the new session.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,

@@ -186,8 +186,8 @@ impl Hasher {
         .await
     }
 
-    /// Returns the digest of a password under a given salt, as base64. A user's password history stores digests under one salt, so
-    /// that one hash is compared with 24 earlier passwords. The salt may be any text.
+    /// Returns the digest of a password under `salt`, as base64. A user's password history stores digests under one salt, so that
+    /// one hash is compared with 24 earlier passwords. The salt may be any text.
     pub async fn digest(&self, path: &QueuePath, password: String, salt: String) -> Result<String, Busy> {
         let cost = self.cost;
         self.run(path, move || {

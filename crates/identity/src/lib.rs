@@ -1,5 +1,5 @@
-//! The module of accounts and their rights: users, roles, groups and their permission sets, the security rules, sessions, and
-//! signing in with a password or at a provider (`docs/reference/`).
+//! The module of accounts and their rights (`docs/reference/`): users, roles, groups and their permission sets, and the security
+//! rules. It also contains sessions, and signing in with a password or at a provider.
 
 pub mod access_tokens;
 mod account;

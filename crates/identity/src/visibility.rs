@@ -5,8 +5,8 @@ pub use crate::user_groups::rights::visible_groups;
 use kit::caller::Caller;
 use store::Sql;
 
-/// Returns the condition on `users t` for the users that the caller may list: all with `users.list`, otherwise the caller and the
-/// members of groups that the caller may view.
+/// Returns the condition on `users t` for the users that the caller may list. With `users.list` these are all users. Otherwise they
+/// are the caller and the members of groups that the caller may view.
 pub fn visible_users(caller: &Caller) -> Sql {
     if caller.has_permission("users", "list") {
         return Sql::new("t.is_deleted = 0");

@@ -85,8 +85,8 @@ pub fn compose(from: &str, message: &MailMessage, now: i64, message_id: &str) ->
     Ok(ComposedMessage { envelope: built.envelope().clone(), bytes: built.formatted() })
 }
 
-/// Adds the headers that mark a message as generated, so that holiday replies do not answer it: the header of RFC 3834 and the
-/// header of Exchange.
+/// Adds the headers that mark a message as generated: the header of RFC 3834 and the header of Exchange. Holiday replies do not
+/// answer such a message.
 fn mark_as_generated(headers: &mut Headers) {
     for (name, value) in [("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "OOF, AutoReply")] {
         headers.insert_raw(HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned()));

@@ -2,9 +2,9 @@
 //! response times do not reveal whether a receiver exists, and a crash does not lose mail (`docs/reference/mail.md`). Waiting
 //! messages are encrypted. The link in a message is created when the message is sent.
 //!
-//! Each message is a job ([`kit::jobs`]). A build sends one message at a time: through its mail server, or into a file while it has
-//! no mail settings. A failed message is retried with back-off for three days. Then it is given up, and the `failure_email`
-//! addresses of the settings are notified. Delivery is at least once: if a process dies after the mail server accepted a message
+//! Each message is a job ([`kit::jobs`]). A build sends one message at a time: through its mail server, or into a file while it is
+//! without mail settings. A failed message is retried with back-off for three days. Then it is given up, and the `failure_email`
+//! addresses of the settings are notified. Delivery is at least once. If a process dies after the mail server accepted a message
 //! and before its row was removed, the message is sent again.
 
 use crate::company_details;
@@ -284,7 +284,7 @@ fn adopt(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     })
 }
 
-/// Converts messages that processes do not send at present to jobs. They keep their ids, which identify their links.
+/// Converts messages that processes do not send at present to jobs. Their ids do not change, since they identify their links.
 fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "SELECT id, row_key, sealed, name_key, created_at, next_at, attempts, last_error FROM mail_jobs \

@@ -32,7 +32,7 @@ pub fn load(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbound
     outbound_from(app, build, conn, &settings).map(Some)
 }
 
-/// Returns the outbound settings for the given values. If they do not contain a password, the stored one is used.
+/// Returns the outbound settings for these values. If they do not contain a password, the stored one is used.
 pub fn outbound_from(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Result<Outbound, StoreError> {
     let sign_in = if text(settings, &METHOD) == BY_PASSWORD {
         let password = match settings.get(&PASSWORD) {

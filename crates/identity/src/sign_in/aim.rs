@@ -89,8 +89,8 @@ impl Aim {
     }
 }
 
-/// Returns the path of the console to which a sign-in redirects: the path of the request if it is in the console, otherwise the
-/// first page. Returns `None` if no console is served.
+/// Returns the path of the console to which a sign-in redirects. It is the path of the request if that is in the console, otherwise
+/// the first page. Returns `None` if no console is served.
 pub fn console_path(request: &Request, sent: &str) -> Option<String> {
     let console = front_end(&request.app)?.path;
     Some(if is_below(console, sent) { sent } else { console }.to_owned())

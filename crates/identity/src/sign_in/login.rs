@@ -1,5 +1,5 @@
 //! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). All failed logins get the same 401 after the same
-//! work (a read, a hash, a write), so that neither the answer nor its timing reveals the reason.
+//! work: a read, a hash, a write. Neither the answer nor its timing reveals the reason.
 
 use crate::account::{SignInAccount, sign_in_refused};
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};

@@ -155,7 +155,7 @@ fn invalid_token() -> Refusal {
     Refusal::field("token", "Invalid token.")
 }
 
-/// Refuses a password that breaks a rule. The rule against reuse is checked only when `prepared` is given.
+/// Refuses a password that breaks a rule. The rule against reuse is checked only with `prepared`.
 fn check_rules(
     conn: &mut Conn,
     user: i64,

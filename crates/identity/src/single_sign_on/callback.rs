@@ -97,7 +97,7 @@ fn callback(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let state = request.query.last_value("state").unwrap_or("").to_owned();
         // Any web page can send a browser here. A request without the cookie of a sign-in is not counted and does not write an
-        // event, so that such a page cannot use up the attempts of an address or fill the outbox.
+        // event. Otherwise such a page could use up the attempts of an address or fill the outbox.
         let Some(transaction) = SignInTransaction::from_callback(&request, &state) else {
             return answer(&request, SignInResult::Failed, None).await;
         };

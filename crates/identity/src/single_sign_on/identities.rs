@@ -71,8 +71,8 @@ fn list_of_other(request: &Request, conn: &mut Conn) -> Outcome {
     list(request, conn, user)
 }
 
-/// Refuses an unknown user, and a user who has more permissions than the caller, since the deletion of identities determines how a
-/// user can sign in.
+/// Refuses an unknown user, and a user with more permissions than the caller. The deletion of identities determines how a user can
+/// sign in.
 fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     check_exists(conn, user)?;
     let caller = request.caller()?;

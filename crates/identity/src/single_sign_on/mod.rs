@@ -1,9 +1,15 @@
 //! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
-//! This file contains the configurations as a resource. The sign-in has files of its own: `start.rs` (the redirect to the
-//! provider), `callback.rs` (the redirect from it), `account.rs` (the account of the person), `logout.rs`, `identities.rs` (the
-//! identities of users) and `trial.rs` (a sign-in that only shows its outcome). They use `provider.rs` (discovery, keys, codes),
-//! `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
+//! This file contains the configurations as a resource. The sign-in has files of its own:
+//! - `start.rs`: the redirect to the provider.
+//! - `callback.rs`: the redirect from the provider.
+//! - `account.rs`: the account of the person.
+//! - `logout.rs`: the end of a session here and at the provider.
+//! - `identities.rs`: the identities of users.
+//! - `trial.rs`: a sign-in that only shows its outcome.
+//!
+//! They use `provider.rs` (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and
+//! callback).
 
 mod account;
 mod callback;

@@ -136,7 +136,7 @@ fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
 /// Begins a sign-in from the build's own page and answers with a page that leads to the provider. The answer is not a redirect,
 /// since the page's content security policy allows its form to lead only to this server.
 pub async fn start_page(request: &Arc<Request>, id: i64, begun: SignInStart<'_>) -> Outcome {
-    // The person may have left the page open and may not know the term configuration.
+    // The person may have left the page open, and may not understand the term configuration.
     let is_gone = || Refusal::bad_request("This way to sign in is no longer available.");
     let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
     let started = begin(request, &configuration, None, Some(begun)).await?;

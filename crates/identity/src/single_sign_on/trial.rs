@@ -179,7 +179,7 @@ impl TrialOutcome {
     }
 
     /// Returns the text for a caller, as HTML. For an account that the caller may not list, it only says whether the person would
-    /// be signed in. The same applies if no account exists, since the difference would reveal other accounts.
+    /// be signed in. If no account exists, only callers with `users.list` get the reason, since it would reveal other accounts.
     fn told_to(&self, conn: &mut Conn, caller: &Caller) -> Result<String, StoreError> {
         let name = match self.user {
             Some(user) => username_for(conn, caller, user)?,

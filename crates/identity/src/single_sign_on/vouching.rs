@@ -1,6 +1,6 @@
 //! The accounts for which a configuration vouches (`docs/reference/single-sign-on.md`). A user who configures a provider controls
-//! the addresses that it claims to have verified. An address therefore binds only accounts that have no more permissions than that
-//! user had when the configuration was last changed.
+//! the addresses that it claims to have verified. An address therefore binds only accounts within the permissions that this user
+//! had when the configuration was last changed.
 
 use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
@@ -42,7 +42,7 @@ pub(super) use {state, vouched_by};
 pub enum Vouching {
     /// All `internal`, `external` and `full` accounts.
     Everything,
-    /// Those of them whose roles have no more permissions than this, and that have no rights on single objects.
+    /// Those of them whose roles are within these permissions, and that are without rights on single objects.
     Within(Permissions),
     /// No account.
     Nothing,

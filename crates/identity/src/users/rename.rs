@@ -40,7 +40,7 @@ pub fn require_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Change
 }
 
 /// Carries out the consequences of a new username after it was stored. The links are deleted, and sessions that are narrowed to a
-/// task end. If the account was ever active, its identities are deleted, its sessions except the caller's own end, and a mail is
+/// task end. If the account was ever active, its identities are deleted, and its sessions end except the caller's own. A mail is
 /// sent to the former address. Callers who rename themselves retain their linked identities. The calling function raises the
 /// version of the rights.
 pub fn apply_rename(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {

@@ -68,8 +68,8 @@ pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut 
     }
 }
 
-/// Returns the errors of roles for an account that is not a configuration administrator, and of `delay_activation` for a type that
-/// is active from its creation.
+/// Returns the errors over several fields. Only configuration administrators can have roles. A type that is active from its
+/// creation cannot have `delay_activation`.
 pub fn over_several_fields(after: &RowAfterWrite) -> Errors {
     let mut errors = Errors::new();
     let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::parse(&name));

@@ -135,7 +135,7 @@ pub fn meta_schema(form: RowForm) -> Json {
     let mut meta = openapi::meta(ACTIONS);
     let names = match form {
         RowForm::Detail => texts(),
-        // Null stands for a role whose name the caller may not see.
+        // Null replaces the name of a role that the caller may not see.
         _ => json!({"type": "array", "items": {"type": ["string", "null"]}}),
     };
     openapi::require(&mut meta, "labels", openapi::object([("roles", names)]));

@@ -384,7 +384,7 @@ async fn a_cookie_is_good_for_its_build_alone() {
 const OWN: [&[(&str, &str)]; 5] = [
     &[],
     &[("sec-fetch-site", "same-origin"), ("origin", "https://a.example")],
-    // The proxy in front of the server sends another host.
+    // The proxy in front of the server has another host name.
     &[("sec-fetch-site", "same-origin"), ("origin", "https://shown.example")],
     // An old browser, or plain http.
     &[("origin", "http://a.example")],

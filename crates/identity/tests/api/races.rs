@@ -1,5 +1,5 @@
-//! The promises under concurrent calls: limits, unique names, tokens that work once, last owners and last super admins, counters
-//! (the promises of exact limits and of sessions that die at once). `reliability/races` repeats them.
+//! The promises under concurrent calls: limits, unique names, tokens that work once, last owners and last super admins, counters.
+//! They include exact limits and sessions that end at once. `reliability/races` repeats them.
 
 use crate::TestServer;
 use crate::message::{self, limit_exceeded};

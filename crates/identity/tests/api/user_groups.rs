@@ -315,11 +315,11 @@ async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_vie
         first["next"].as_str().unwrap().ends_with(&format!("/api/user-groups/?limit=1&offset=1&member={}", bob.id))
     );
 
-    // Ann may list all groups but view only her own. The filter does not reveal that Bob is in the second group.
+    // Ann may list all groups but view only groups of their own. The filter does not reveal that Bob is in the second group.
     assert_eq!(groups(&ann, String::new()).await, [1, 2, 3, 4]);
     assert_eq!(groups(&ann, format!("member={}", bob.id)).await, [1]);
     assert_eq!(groups(&ann, format!("member__in={},{}", ann.id, bob.id)).await, [1, 4]);
-    // Bob may not list users, but the filter and the list of members show him the members of his groups.
+    // Bob may not list users, but the filter and the list of members show the members of Bob's groups.
     assert_eq!(bob.get("/api/user-groups/1/members/users/").await["total_count"], 2);
     assert_eq!(groups(&bob, format!("member={}", ann.id)).await, [1]);
     assert_eq!(groups(&bob, format!("member={}", bob.id)).await, [1, 2]);

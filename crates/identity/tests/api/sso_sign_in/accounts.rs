@@ -377,6 +377,6 @@ async fn an_address_is_compared_in_lower_case_and_in_no_other_way() {
         forger.state().claims = json!({"sub": address, "email": address});
         assert_eq!(sign_in(&server, &forger).await.status, status, "{address}");
     }
-    // A new account is not created if its name is taken.
+    // A new account is not created if another account has its name.
     assert_eq!(api.get("/api/users/").await["total_count"], users);
 }
