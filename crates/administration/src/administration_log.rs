@@ -1,5 +1,5 @@
-//! The administration log: `GET /api/administration/log/` (`docs/reference/administration-log.md`) shows who changed
-//! what. [`kit::log`] writes the entries, in the transaction of the change.
+//! The administration log: `GET /api/administration/log/` (`docs/reference/administration-log.md`) lists changes and their users.
+//! [`kit::log`] writes the entries, in the transaction of the change.
 
 use kit::answer::{Answer, Outcome};
 use kit::request::Request;
@@ -33,7 +33,7 @@ pub static ENTRY: LazyLock<Resource> = LazyLock::new(|| {
 
 static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&ENTRY));
 
-/// The value before and the value afterwards of each field that was changed.
+/// Returns the schema of `changes`: the old and the new value of each changed field.
 fn changes_schema() -> Json {
     json!({"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}}})
 }

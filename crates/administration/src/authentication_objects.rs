@@ -1,5 +1,5 @@
-//! Authentication objects: `/api/authentication-objects/` (`docs/reference/mail.md`), the credentials with which this
-//! server signs in to other services. A secret can be written, but no answer contains it.
+//! Authentication objects: `/api/authentication-objects/` (`docs/reference/mail.md`), the credentials with which this server signs
+//! in to other services. A secret can be written, but answers never contain it.
 
 use crate::client_credentials::{ROW_KEY_COLUMN, SECRET_COLUMN, TABLE, VENDOR};
 use crate::smtp_settings;
@@ -20,7 +20,7 @@ use store::{Conn, StoreError};
 
 const PROVIDERS: &[(&str, &str)] = &[(VENDOR, "Vendor client credentials"), ("basic", "Basic"), ("bearer", "Bearer")];
 
-/// The limit on how many authentication objects a build may have.
+/// The maximum number of authentication objects of a build.
 pub static AUTHENTICATION_OBJECTS: Limit = Limit {
     name: "authentication_objects",
     default: 100,
@@ -37,9 +37,8 @@ static CLIENT_SECRET: FieldKey<String> = FieldKey::new("client_secret");
 static TOKEN_URL: FieldKey<String> = FieldKey::new("token_url");
 static SCOPE: FieldKey<String> = FieldKey::new("scope");
 
-/// The fields that decide who receives the tokens for outbound mail. While the mail settings use the object, only super
-/// admins may change them. Any secret that is sent counts as a change, so that nobody can test guesses of the stored
-/// one.
+/// The fields that decide who receives the tokens for outbound mail. While the mail settings use the object, only super admins may
+/// change them. Each secret in a request counts as a change, so that callers cannot test guesses of the stored secret.
 static SUPER_ADMIN_FIELDS: [&FieldKey<String>; 4] = [&TOKEN_URL, &CLIENT_ID, &CLIENT_SECRET, &SCOPE];
 
 static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
@@ -75,7 +74,7 @@ static OBJECT: LazyLock<Resource> = LazyLock::new(|| {
     .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
 
-/// The actions that `_meta` tells.
+/// The actions in `_meta`.
 const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
 static SHAPE: RowShape = RowShape::new(Declaration::Static(&OBJECT), "", write_meta);
@@ -148,8 +147,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Checks that the token URL is a web address without credentials, since answers show it, and that an object of the
-/// vendor has every field that a token request needs.
+/// Checks the token URL and the fields of an object of the vendor. The URL must be a web address without credentials, since answers
+/// show it. An object of the vendor needs every field of a token request.
 fn check(after: &RowAfterWrite, has_secret: bool, errors: &mut Errors) {
     let url = after.get(&TOKEN_URL).unwrap_or_default();
     if !url.is_empty() && !errors.has_field(TOKEN_URL.name()) && !is_token_url(&url) {
@@ -174,7 +173,7 @@ fn is_token_url(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.has_host() && url.username().is_empty() && url.password().is_none())
 }
 
-/// Whether the stored secret would be sent to another address. Such a change must contain the secret again.
+/// Returns whether the stored secret would be sent to another address. Such a change must contain the secret again.
 fn changes_token_url(before: &Changes, changes: &Changes) -> bool {
     changes.get(&TOKEN_URL).is_some_and(|url| Some(url) != before.get(&TOKEN_URL))
 }

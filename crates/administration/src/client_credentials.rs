@@ -11,33 +11,33 @@ use reqwest::Url;
 use serde_json::Value as Json;
 use store::{Conn, Sql, StoreError};
 
-/// The table of authentication objects, to which the encryption of their secrets is bound.
+/// The table of authentication objects. The encryption of their secrets is bound to it.
 pub const TABLE: &str = "authentication_objects";
-/// The column that holds the encrypted secrets.
+/// The column of the encrypted secrets.
 pub const SECRET_COLUMN: &str = "client_secret";
-/// The column of the random row key to which the encryption of a secret is bound.
+/// The column of the random row key. The encryption of a secret is bound to it.
 pub const ROW_KEY_COLUMN: &str = "row_key";
 /// The provider of the authentication objects that outbound mail can use.
 pub const VENDOR: &str = "vendor_client_credentials";
 
-/// The largest token answer that is read, in bytes.
+/// The maximum size of a token answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// The parameters of a token request. The type has no `Debug`, so no log shows the secret.
+/// The parameters of a token request. The type does not implement `Debug`, so logs cannot show the secret.
 #[derive(Clone)]
 pub struct ClientCredentials {
     /// The address of the token endpoint.
     pub token_url: String,
-    /// The client that asks.
+    /// The id of the client that requests the token.
     pub client_id: String,
     /// The secret of the client.
     pub client_secret: String,
-    /// The requested scope; not sent when empty.
+    /// The requested scope. An empty scope is not sent.
     pub scope: String,
 }
 
-/// The credentials of an authentication object; `None` when there is no such object of the vendor, or its secret does not
-/// open.
+/// Loads the credentials of an authentication object. Returns `None` if the vendor's object does not exist or its secret cannot be
+/// decrypted.
 pub fn load(app: &App, build: &Build, conn: &mut Conn, object: i64) -> Result<Option<ClientCredentials>, StoreError> {
     let sql = Sql::new(
         "SELECT token_url, client_id, scope, row_key, client_secret FROM authentication_objects \
@@ -78,7 +78,7 @@ pub async fn token(credentials: &ClientCredentials, allow: &Ranges) -> Result<St
     token.map(str::to_owned).ok_or(Reason::SignIn)
 }
 
-/// Whether a text may follow `Bearer` (RFC 6750): visible ASCII characters.
+/// Returns whether a text may follow `Bearer` (RFC 6750): visible ASCII characters.
 fn is_token(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -1,5 +1,5 @@
-//! Company details: `/api/administration/company-details/` (`docs/reference/company-details.md`), which the standard
-//! messages of [`crate::mail::templates`] merge into their text.
+//! Company details: `/api/administration/company-details/` (`docs/reference/company-details.md`). The standard messages of
+//! [`crate::mail::templates`] merge them into their text.
 
 use crate::mail::templates::MergeFields;
 use http::StatusCode;
@@ -14,10 +14,10 @@ use store::{Conn, Sql, StoreError};
 
 const PATH: &str = "/api/administration/company-details/";
 
-/// The characters of a signature: line breaks are allowed, since a signature never stands in a header.
+/// The characters of a signature. Line breaks are allowed, since a signature is never part of a header.
 const LINES: Charset = Charset { allows: |c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'), regex: "" };
 
-/// The names of the fields, which are also the names of the merge fields, in the order in which they are shown.
+/// The names of the fields in the order in which they are shown. They are also the names of the merge fields.
 const NAMES: [&str; 6] = [
     "admin_first_name",
     "admin_last_name",
@@ -46,7 +46,7 @@ static DETAILS: LazyLock<Resource> = LazyLock::new(|| {
     .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
 
-/// The actions that `_meta` tells.
+/// The actions in `_meta`.
 const ACTIONS: [&str; 2] = ["edit", "view"];
 
 static SHAPE: RowShape = RowShape::new(Declaration::Static(&DETAILS), "", write_meta);
@@ -86,14 +86,14 @@ fn write_meta(
     Ok(())
 }
 
-/// The address of the person who helps users; empty when none is set.
+/// Returns the address of the person who helps users. It is empty when none is set.
 pub fn admin_email_address(conn: &mut Conn) -> Result<String, StoreError> {
     conn.query_one(&Sql::new("SELECT admin_email_address FROM company_details WHERE id = 1"), |row| {
         Ok(row.text(0)?.to_owned())
     })
 }
 
-/// The company details as merge fields.
+/// Returns the company details as merge fields.
 pub fn merge_fields(conn: &mut Conn) -> Result<MergeFields, StoreError> {
     let details = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
     let text = |name| match details.value(name) {

@@ -20,7 +20,7 @@ use kit::permissions::PermissionResource;
 use kit::secret::SealedColumn;
 use mail::queue::{MailKinds, TestPlaces};
 
-/// The registration of the administration domain.
+/// The registration of the administration module.
 pub static MODULE: Module = Module {
     name: "administration",
     routes: || {

@@ -1,4 +1,4 @@
-//! The limits of a build: its super admins read them at `GET /api/limits/`, and operators read and change them at
+//! The limits of a build. Its super admins read them at `GET /api/limits/`; operators read and change them at
 //! `/api/builds/{build_domain}/limits/` (`docs/reference/limits.md`).
 
 use crate::limits_to_come::LIMITS_TO_COME;
@@ -17,14 +17,14 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
 
-/// The highest value that the API accepts for a limit; the command line accepts higher ones.
+/// The highest value that the API accepts for a limit. The command line accepts higher values.
 const MAX_VALUE: i64 = 32_767;
-/// How many file extensions a build may allow.
+/// The maximum number of file extensions that a build may allow.
 const MAX_EXTENSIONS: usize = 500;
-/// The longest file extension, in characters.
+/// The maximum length of a file extension, in characters.
 const MAX_EXTENSION_CHARS: usize = 10;
 
-/// The build limits as operators send them in a PATCH.
+/// The build limits in the body of an operator's PATCH.
 pub static BUILD_LIMITS: LazyLock<Resource> = LazyLock::new(|| {
     let numbers = limits_in_order().map(|limit| Field::new(limit.key(), FieldKind::Integer { min: 1, max: MAX_VALUE }));
     let extensions = FieldKind::Texts {
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// All limits, in the order of their keys in the build limits.
+/// Returns all limits, in the order of their keys in the build limits.
 pub fn limits_in_order() -> impl Iterator<Item = &'static Limit> {
     static ALL: LazyLock<Vec<&Limit>> = LazyLock::new(|| {
         let declared = registered().iter().flat_map(|domain| domain.limits);
@@ -72,7 +72,7 @@ pub fn limits_in_order() -> impl Iterator<Item = &'static Limit> {
     ALL.iter().copied()
 }
 
-/// The limit with this key in the build limits.
+/// Returns the limit with this key in the build limits.
 pub fn find(key: &str) -> Option<&'static Limit> {
     limits_in_order().find(|limit| limit.key() == key)
 }
@@ -86,7 +86,7 @@ fn get_summary(request: &Request, conn: &mut Conn) -> Outcome {
 
 fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = BuildLimits::read_for_change(conn)?;
-    // The present value may always be sent back, even one beyond the bounds.
+    // The present value is always accepted, even beyond the bounds.
     let body = request.object()?;
     let is_unchanged = |key: &str| {
         let sent = body.get(key).and_then(|sent| sent.as_i64());
@@ -104,8 +104,8 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&build_limits(&BuildLimits::read(conn)?)))
 }
 
-/// Stores the values that differ from the present ones, and returns each changed key with its entry for the log. A null
-/// restores the default.
+/// Stores the values that differ from the present ones. Returns each changed key with its entry for the log. A null restores the
+/// default.
 pub fn store(
     conn: &mut Conn,
     before: &BuildLimits,
@@ -138,7 +138,7 @@ pub fn store(
     Ok(changed)
 }
 
-/// The file extensions of a list in their order, without duplicates; `None` for a null.
+/// Returns the file extensions of a list in their order, without duplicates; `None` for a null.
 fn extensions(value: &CheckedValue) -> Option<Vec<String>> {
     let CheckedValue::List(items) = value else { return None };
     let mut extensions: Vec<String> = Vec::with_capacity(items.len());
@@ -152,13 +152,13 @@ fn extensions(value: &CheckedValue) -> Option<Vec<String>> {
     Some(extensions)
 }
 
-/// Whether a text is a valid file extension in the build limits: lower-case letters and digits, without a dot.
+/// Returns whether a text is a valid file extension in the build limits: lower-case letters and digits, without a dot.
 pub fn is_extension(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     (1..=MAX_EXTENSION_CHARS).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
-/// The body of `GET /api/builds/{build_domain}/limits/`.
+/// Returns the body of `GET /api/builds/{build_domain}/limits/`.
 fn build_limits(limits: &BuildLimits) -> Json {
     let mut body = Map::new();
     for limit in limits_in_order() {
@@ -170,7 +170,7 @@ fn build_limits(limits: &BuildLimits) -> Json {
     Json::Object(body)
 }
 
-/// The body of `GET /api/limits/`.
+/// Returns the body of `GET /api/limits/`.
 fn summary(limits: &BuildLimits) -> Json {
     let (mut body, mut additional) = (Map::new(), Map::new());
     for limit in limits_in_order() {

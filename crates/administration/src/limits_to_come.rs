@@ -1,5 +1,5 @@
-//! The limits of resources that do not exist yet. They can be read and set, and their count is 0; when a domain adds
-//! the resource, it declares the limit itself.
+//! The limits of resources that do not exist yet. They can be read and set, and their count is 0. A module that adds the resource
+//! declares the limit itself.
 
 use kit::limits::{Limit, LimitSummary};
 

@@ -1,4 +1,4 @@
-//! `POST /api/administration/messages/preview/`: a message as it will look, with sample values (`docs/reference/mail.md`).
+//! `POST /api/administration/messages/preview/`: previews a message with sample values (`docs/reference/mail.md`).
 
 use crate::company_details;
 use crate::mail::message::MailMessage;
@@ -13,12 +13,12 @@ use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::Conn;
 
-/// A message that can be previewed.
+/// A message that has a preview.
 struct PreviewMessage {
     name: &'static str,
     text: &'static str,
     make: fn(String, &MergeFields) -> MailMessage,
-    /// The page that its link opens; messages without a link have none.
+    /// The page that its link opens; empty for messages without a link.
     page: &'static str,
 }
 
@@ -30,14 +30,14 @@ static MESSAGES: [PreviewMessage; 5] = [
     PreviewMessage { name: "task_link", text: "Link to a task", make: templates::task_link, page: "task" },
 ];
 
-/// The merge fields that no build has values of.
+/// Sample values of the merge fields that are not company details.
 const SAMPLES: [(&str, &str); 4] = [
     ("first_name", "Ann"),
     ("task", "Check the order"),
     ("due_at", "2026-01-31 09:30 UTC"),
     ("expires_at", "2026-02-28 09:30 UTC"),
 ];
-/// What stands in place of the token of a link. No token is as short.
+/// The text in place of the token of a link. It is shorter than every token.
 const SAMPLE_TOKEN: &str = "sample";
 
 static NAME: FieldKey<String> = FieldKey::new("name");

@@ -1,5 +1,5 @@
-//! `POST /api/authentication-objects/{id}/test/`: really asks for a token (`docs/reference/mail.md`). The token is dropped, and
-//! a failure names only one of three reasons, so that the endpoint cannot serve as a port scanner.
+//! `POST /api/authentication-objects/{id}/test/`: requests a token and drops it (`docs/reference/mail.md`). A failure names only
+//! one of three reasons, so that the endpoint cannot serve as a port scanner.
 
 use crate::client_credentials::{self, ClientCredentials, TABLE, VENDOR};
 use crate::mail::queue::TestPlaces;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use store::{Conn, Sql};
 use tokio::time::{Instant, timeout_at};
 
-/// The longest time that a test may take.
+/// The maximum time of a test.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn routes() -> Vec<Route> {
@@ -32,19 +32,19 @@ fn shape() -> Json {
     titled("AuthenticationObjectTest", object([("status", status), ("msg", json!({"type": "string"}))]))
 }
 
-/// What can be tested of an object.
+/// The part of an object that can be tested.
 enum TokenTest {
     Credentials(ClientCredentials),
-    /// Its secret does not open.
+    /// The object has no secret, or its secret cannot be decrypted.
     NoSecret,
-    /// It is of a provider that issues no tokens.
+    /// The provider of the object does not issue tokens.
     NoTokens,
 }
 
 fn run(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let deadline = Instant::now() + TEST_TIMEOUT;
-        // Nothing is written, but what a caller may no longer do is refused as in every write.
+        // The test writes nothing, but a write transaction refuses callers that have lost the permission meanwhile.
         let issued = match write(&request, prepare).await? {
             TokenTest::Credentials(credentials) => request_token(&request, &credentials, deadline).await,
             TokenTest::NoSecret => Err(Reason::SignIn),

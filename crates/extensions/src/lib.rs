@@ -1,4 +1,4 @@
-//! The domain of extensions: integrations with their webhooks and document copies, custom components of front ends, and UI
+//! The module of extensions: integrations with their webhooks and document copies, custom components of front ends, and UI
 //! configurations (`docs/reference/integrations.md`, `custom-components.md`, `ui-config.md`).
 
 mod custom_components;
@@ -13,7 +13,7 @@ use events::outbox::HistoryHooks;
 use kit::domain::Module;
 use settings::Documents;
 
-/// What this domain hands over to `platform`.
+/// The registration of the extensions module.
 pub static MODULE: Module = Module {
     name: "extensions",
     routes: || {

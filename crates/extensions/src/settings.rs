@@ -1,16 +1,16 @@
-//! The settings of extensions, and the store of copies of documents that they name.
+//! The settings of extensions, and the document store of the deployment.
 
 use kit::app::App;
 use store::blobs::{DocumentStore, process_environment};
 
-/// The settings of this domain.
+/// The settings of this module.
 #[derive(Clone)]
 pub struct ExtensionSettings {
-    /// `CHANCERY_DOCUMENT_STORE_URL`: where documents are copied to; `None`: nowhere.
+    /// `CHANCERY_DOCUMENT_STORE_URL`: the destination of copies of documents; `None` if documents are not copied.
     pub document_store_url: Option<String>,
-    /// The environment that names the endpoint and the keys of S3; `None`: that of the process.
+    /// The environment variables with the endpoint and the keys of S3; `None` for those of the process.
     pub environment: Option<Vec<(String, String)>>,
-    /// How many deliveries of a webhook may wait, which tests change.
+    /// The maximum number of waiting deliveries of a webhook. Only tests change it.
     pub waiting_deliveries: i64,
 }
 
@@ -20,7 +20,7 @@ impl Default for ExtensionSettings {
     }
 }
 
-/// What the process keeps of [`store_of_documents`].
+/// The slot of [`store_of_documents`].
 pub struct Documents(Option<DocumentStore>);
 
 impl Documents {
@@ -31,7 +31,7 @@ impl Documents {
     }
 }
 
-/// The store of copies of documents, if there is one.
+/// Returns the store of copies of documents, if it is configured.
 pub fn store_of_documents(app: &App) -> Option<&DocumentStore> {
     app.slot::<Documents>().0.as_ref()
 }

@@ -1,4 +1,4 @@
-//! UI configurations: what front ends keep, by component: `/ui-config/{component}/` (`docs/reference/ui-config.md`).
+//! UI configurations, which front ends store by component: `/ui-config/{component}/` (`docs/reference/ui-config.md`).
 
 use http::StatusCode;
 use kit::answer::{Answer, Outcome, etag};
@@ -24,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The UI configurations of a build.
+/// The maximum number of UI configurations of a build.
 pub static UI_CONFIGS: Limit = Limit {
     name: "ui_config",
     default: 100,
@@ -40,25 +40,26 @@ pub const PERMISSION: PermissionResource = PermissionResource {
     name: "ui_config",
     actions: &["view", "create"],
     assignable: &["view", "create"],
-    // Whoever signs in sees a front end.
+    // All signed-in users see a front end.
     held_by: &held_by_everybody(VIEW),
 };
 
-/// The longest name of a component, in characters.
+/// The maximum length of a component's name, in characters.
 const MAX_NAME: usize = 50;
-/// The longest content, in characters.
+/// The maximum length of a content, in characters.
 const MAX_CONTENT: usize = 65_000;
-/// How many levels of lists and objects a content may have.
+/// The maximum number of nested levels of lists and objects in a content.
 const MAX_LEVELS: usize = 64;
-/// Of longer contents the administration log tells the size alone, since pages of it have a thousand entries.
+/// The maximum size of a content in the administration log, in bytes. The log contains only the size of longer ones, since its
+/// pages have a thousand entries.
 const MAX_LOGGED: usize = 64 * 1024;
-/// How many fields of classes a configuration may name.
+/// The maximum number of fields of classes in a configuration.
 const MAX_UPLOADS: usize = 10;
 
-/// The component that everybody sees, before signing in, too.
+/// The public component, which is also shown without a sign-in.
 const THEME: &str = "theme";
 
-/// The rest of the path, so that a name with a slash is refused and not unknown.
+/// The path contains all following segments, so that a name with a slash is refused and not unknown.
 const ONE: &str = "/ui-config/{*component}/";
 
 const NOT_JSON: &str = "Value must be valid JSON.";
@@ -111,7 +112,7 @@ fn uploads_schema() -> Json {
     json!({"type": "array", "maxItems": MAX_UPLOADS, "items": item})
 }
 
-/// The fields for uploads stand in a table of their own, one JSON object each.
+/// The shape of a configuration. The fields for uploads are rows of another table, one JSON object each.
 static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&UI_CONFIG),
     "(SELECT string_agg(x.item, ',') FROM (SELECT '{\"object_class\":' || CAST(u.object_class AS TEXT) \
@@ -151,7 +152,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::value(&document))
 }
 
-/// Shows a configuration: `theme` to everybody, others to those who are signed in.
+/// Shows a configuration: `theme` to everybody, others to signed-in callers.
 fn view(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request);
     if !matches!(&named, Ok(Ok(name)) if name == THEME) {
@@ -165,7 +166,7 @@ fn load_by_component(name: &str) -> Sql {
     Sql::new("t.component = $1").arg(name)
 }
 
-/// The component of the path in lower case, or the messages about its name; 403 for a name with a slash.
+/// Returns the component of the path in lower case, or the messages about its name. Refuses a name with a slash with 403.
 fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
     let sent = request.name();
     let name = unchecked_text(sent.strip_suffix('/').unwrap_or(sent));
@@ -184,7 +185,7 @@ fn component(request: &Request) -> Result<Result<String, Errors>, Refusal> {
     Ok(errors.refuse().map(|()| name))
 }
 
-/// Creates the configuration of a component, or replaces all of it.
+/// Creates the configuration of a component, or replaces it completely.
 fn save(request: &Request, conn: &mut Conn) -> Outcome {
     let named = component(request)?;
     let (changes, mut errors) = check_body(request, conn, &request.object()?)?;
@@ -201,7 +202,7 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
             request.check_if_match(|| Err(Refusal::detail(StatusCode::PRECONDITION_FAILED, CHANGED)))?;
             write_items(conn, id, &changes)?;
             log::write(request, conn, "create", &UI_CONFIG, None, &name, log::diff_of_create(&UI_CONFIG, &changes))?;
-            // Last, since it locks the counter's row: other creates wait for it until the commit.
+            // The counter is last, since other creations wait for its row until the commit.
             limits::count_row(conn, &UI_CONFIGS)?;
         }
         None => replace(request, conn, &name, &changes)?,
@@ -241,7 +242,7 @@ fn replace(request: &Request, conn: &mut Conn, name: &str, changes: &Changes) ->
     log::write(request, conn, "edit", &UI_CONFIG, None, name, changed)
 }
 
-/// Writes what a configuration names, of which nothing is stored.
+/// Writes the components and the fields of a configuration. Former ones must be deleted before.
 fn write_items(conn: &mut Conn, id: i64, changes: &Changes) -> Result<(), StoreError> {
     for component in changes.get(&CUSTOM_COMPONENTS).unwrap_or_default() {
         let sql = Sql::new("INSERT INTO ui_config_components(ui_config, component) VALUES ($1, $2)");
@@ -263,7 +264,7 @@ fn to_json(uploads: &[(i64, i64)]) -> Json {
     uploads.iter().map(item).collect()
 }
 
-/// Checks a body, which stands for the whole configuration: what is not sent is empty.
+/// Checks a body, which replaces the whole configuration. Missing members are empty.
 fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Result<(Changes, Errors), Refusal> {
     let (mut changes, mut errors) = (Changes::new(), Errors::new());
     match body.get(CONTENT.name()).map_or_else(|| Err(message::REQUIRED.to_owned()), content) {
@@ -283,7 +284,7 @@ fn check_body(request: &Request, conn: &mut Conn, body: &SentObject<'_>) -> Resu
     Ok((changes, errors))
 }
 
-/// The content as it was sent, if it is JSON.
+/// Returns the content unchanged if it is JSON.
 fn content(sent: JsonValue<'_>) -> Result<String, String> {
     if sent.is_null() {
         return Err(message::NULL.to_owned());
@@ -296,18 +297,19 @@ fn content(sent: JsonValue<'_>) -> Result<String, String> {
     if text.contains('\0') {
         return Err(message::NUL.to_owned());
     }
-    // Of what is no JSON, the canonical spelling is none either, unless more follows behind a value that is JSON.
+    // The canonical form does not exist for invalid JSON, except for a valid value with text behind it. The parser refuses that
+    // text.
     let text = text.into_owned();
     let body = JsonBody::from_checked_text(text.clone());
     match body.as_value().canonical(MAX_LEVELS) {
         Ok(_) if JsonBody::parse(text.as_bytes().to_vec(), MAX_CONTENT).is_ok() => Ok(text),
-        // Readers take a name that stands twice in an object differently.
+        // Parsers interpret duplicate names in an object differently.
         Ok(_) | Err(message::VALUE) => Err(NOT_JSON.to_owned()),
         Err(wrong) => Err(wrong.to_owned()),
     }
 }
 
-/// The fields for uploads of a body: a class and a field of it for each.
+/// Returns the fields for uploads of a body: a class and a field of it for each.
 fn uploads(
     request: &Request,
     conn: &mut Conn,
@@ -340,7 +342,7 @@ fn uploads(
     Ok(accepted)
 }
 
-/// The ids of a class and of a field as they were sent, each with what is wrong with it, or what is wrong with the item.
+/// The ids of a class and a field in a body, each possibly with its error, or the error of the item.
 type CheckedUploadItem = Result<[Result<i64, String>; 2], String>;
 
 fn read_upload(item: JsonValue<'_>) -> CheckedUploadItem {
@@ -361,7 +363,7 @@ struct KnownFields {
 }
 
 impl KnownFields {
-    /// Reads them. The classes stay as they are until the end of the write, and so do their fields.
+    /// Loads them. Locks the classes until the end of the write, so that they and their fields do not change.
     fn load(request: &Request, conn: &mut Conn, items: &[CheckedUploadItem]) -> Result<KnownFields, Refusal> {
         let sent = |at: usize| -> Vec<i64> { items.iter().flatten().filter_map(|ids| ids[at].clone().ok()).collect() };
         let visible = visible_classes(request.caller()?);
@@ -377,7 +379,7 @@ impl KnownFields {
         Ok(KnownFields { classes, fields: fields.into_iter().collect() })
     }
 
-    /// An item as a class and a document field of it.
+    /// Checks an item. Returns its class and a document field of the class.
     fn check(&self, [class, field]: [Result<i64, String>; 2]) -> Result<(i64, i64), Errors> {
         let class =
             class.and_then(|id| if self.classes.contains(&id) { Ok(id) } else { Err(message::invalid_id_message(id)) });

@@ -1,5 +1,5 @@
-//! Sends files: always as attachments, in ranges where they are asked for (RFC 9110, section 14), with a tag by which they
-//! are not sent again (`docs/reference/files.md`).
+//! Sends files: always as attachments, in ranges if the request asks for them (RFC 9110, section 14), and with a tag for
+//! conditional requests (`docs/reference/files.md`).
 
 use crate::held::StoredFile;
 use crate::storage::{Storage, key, to_store_error};
@@ -12,10 +12,10 @@ use kit::request::Request;
 use std::ops::Range;
 use store::blobs::BlobContent;
 
-/// The media type of every file, which no browser shows.
+/// The media type of all files. Browsers do not display it.
 const FORCE_DOWNLOAD: &str = "application/force-download";
 
-/// The answer with a file, or with the range of it that the request asks for.
+/// Returns the answer with a file, or with the range of it that the request asks for.
 pub async fn send(request: &Request, file: &StoredFile) -> Outcome {
     let (tag, size) = (tag(file), file.size as u64);
     let wanted = match request.method {
@@ -51,7 +51,7 @@ pub async fn send(request: &Request, file: &StoredFile) -> Outcome {
     Ok(answer)
 }
 
-/// The tag of a file, whose bytes never change.
+/// Returns the tag of a file. The bytes of a file never change.
 pub fn tag(file: &StoredFile) -> EntityTag {
     etag(file.uuid.as_bytes())
 }
@@ -73,18 +73,18 @@ async fn content(request: &Request, file: &StoredFile, range: Option<Range<u64>>
     })
 }
 
-/// Which part of a file is asked for.
+/// The part of a file that a request asks for.
 #[derive(Debug, PartialEq)]
 enum RequestedRange {
     Whole,
     Part(Range<u64>),
-    /// A range that begins behind the end.
+    /// A range that begins behind the end of the file.
     Nothing,
 }
 
 impl RequestedRange {
-    /// The range in the headers of a request. One that is wrong, in other units, of several parts, or of another state than
-    /// `If-Range` names, counts as none.
+    /// Reads the range in the headers of a request. An invalid range, other units, several parts, and another state in `If-Range`
+    /// count as no range.
     fn from_headers(headers: &HeaderMap, tag: EntityTag, size: u64) -> RequestedRange {
         let Some(range) = headers.get(header::RANGE).and_then(|value| value.to_str().ok()) else {
             return RequestedRange::Whole;
@@ -98,7 +98,7 @@ impl RequestedRange {
                 return Some(None);
             }
             let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-            // One that is too long for a number is behind every end.
+            // A number that is too long is behind the end of any file.
             is_number.then(|| Some(text.parse().unwrap_or(u64::MAX)))
         };
         let Some((Some(first), Some(last))) = range.map(|(first, last)| (number(first), number(last))) else {

@@ -1,12 +1,13 @@
-//! The names of files: how an upload tells its own (RFC 6266), what is kept of it, and the type that its extension means.
+//! The names of files: the parsing of an upload's name (RFC 6266), its clean-up, and the media type of its extension.
 
 use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 
-/// The longest name of a file, in characters.
+/// The maximum length of a file's name, in characters.
 pub const MAX_NAME: usize = 255;
 
-/// The name in the `Content-Disposition` of a request, without path parts and control characters; `None` when it has none.
+/// Returns the name in the `Content-Disposition` of a request, without path parts and control characters; `None` if it does not
+/// contain one.
 pub fn file_name_from_headers(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_DISPOSITION)?.as_bytes();
     let sent = parameter(value, b"filename*").and_then(|value| extended(&value));
@@ -14,7 +15,7 @@ pub fn file_name_from_headers(headers: &HeaderMap) -> Option<String> {
     Some(clean(&sent)).filter(|name| !name.is_empty())
 }
 
-/// The value of a parameter of a header, without quotation marks.
+/// Returns the value of a parameter of a header, without quotation marks.
 fn parameter(header: &[u8], wanted: &[u8]) -> Option<Vec<u8>> {
     let mut rest = bytes_after(header, b';')?;
     loop {
@@ -36,7 +37,7 @@ fn bytes_after(bytes: &[u8], separator: u8) -> Option<&[u8]> {
     bytes.iter().position(|byte| *byte == separator).map(|at| &bytes[at + 1..])
 }
 
-/// A quoted string or a token, and what follows it.
+/// Reads a quoted string or a token. Returns it and the bytes after it.
 fn value(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
     let Some(quoted) = bytes.strip_prefix(b"\"") else {
         let end = bytes.iter().position(|byte| *byte == b';').unwrap_or(bytes.len());
@@ -46,7 +47,7 @@ fn value(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
     while let Some(byte) = quoted.get(at) {
         match byte {
             b'"' => return (value, &quoted[at + 1..]),
-            // Before other characters it is one of the name: browsers write paths of Windows so.
+            // A backslash before other characters belongs to the name, since browsers write Windows paths unescaped.
             b'\\' if matches!(quoted.get(at + 1), Some(b'"' | b'\\')) => {
                 at += 1;
                 value.push(quoted[at]);
@@ -58,7 +59,7 @@ fn value(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
     (value, &[])
 }
 
-/// The text of a value with a character set (RFC 8187); `None` for one that cannot be read.
+/// Returns the text of a value with a character set (RFC 8187); `None` for an invalid value.
 fn extended(value: &[u8]) -> Option<String> {
     let value = str::from_utf8(value).ok()?;
     let (charset, rest) = value.split_once('\'')?;
@@ -71,7 +72,7 @@ fn extended(value: &[u8]) -> Option<String> {
     }
 }
 
-/// Bytes of a header as UTF-8, or else as ISO 8859-1.
+/// Decodes bytes of a header as UTF-8, otherwise as ISO 8859-1.
 fn text(bytes: &[u8]) -> String {
     str::from_utf8(bytes).map_or_else(|_| latin(bytes), str::to_owned)
 }
@@ -80,7 +81,7 @@ fn latin(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// A name without path parts and characters that show nothing, at most [`MAX_NAME`] characters.
+/// Returns a name without path parts and invisible characters, with at most [`MAX_NAME`] characters.
 pub fn clean(sent: &str) -> String {
     let last = sent.rsplit(['/', '\\']).next().unwrap_or("");
     let name: String = last.chars().filter(|character| !is_hidden(*character)).collect();
@@ -98,14 +99,14 @@ pub fn clean(sent: &str) -> String {
     cut
 }
 
-/// Control characters, and those that change the direction of the text around them, by which `exe.pdf` can be made to read
-/// otherwise.
+/// Returns whether a character is a control character or changes the direction of text, which can disguise the extension `exe` as
+/// `pdf`.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name without its extension, and the extension with its dot, which is empty where there is none.
+/// Splits a name into its stem and its extension with the dot. The extension may be empty.
 pub fn split(name: &str) -> (&str, &str) {
     match name.rfind('.') {
         Some(at) if at > 0 => name.split_at(at),
@@ -113,12 +114,12 @@ pub fn split(name: &str) -> (&str, &str) {
     }
 }
 
-/// The extension of a name, without its dot.
+/// Returns the extension of a name, without its dot.
 pub fn extension(name: &str) -> &str {
     split(name).1.trim_start_matches('.')
 }
 
-/// The media type of a file, by the extension of its name.
+/// Returns the media type of a file, by the extension of its name.
 pub fn media_type(name: &str) -> &'static str {
     match extension(name).to_ascii_lowercase().as_str() {
         "csv" => "text/csv",
@@ -170,7 +171,7 @@ mod tests {
             ("attachment; filename=\"plain.pdf\"; filename*=UTF-8''%C3%BCber%20blick.pdf", Some("über blick.pdf")),
             ("attachment; filename*=utf-8'de'%e2%82%ac.pdf; filename=x.pdf", Some("€.pdf")),
             ("attachment; filename*=iso-8859-1''%fc.pdf", Some("ü.pdf")),
-            // One that cannot be read does not count.
+            // An invalid value does not count.
             ("attachment; filename*=UTF-8''%ff.pdf; filename=x.pdf", Some("x.pdf")),
             ("attachment; filename*=koi8-r''%c1.pdf; filename=x.pdf", Some("x.pdf")),
             ("attachment; filename*=UTF-8''..%2F..%2Fetc%2Fpasswd.txt", Some("passwd.txt")),

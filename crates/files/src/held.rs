@@ -1,6 +1,5 @@
-//! Files and what refers to them. The row of a file is written before its bytes and removed before them, so that a process
-//! may die at any moment: what no row names is not there, and a row that nothing refers to is removed with its bytes
-//! (`removal.rs`).
+//! Files and their references. The row of a file is written before its bytes and removed before them, so that a process may die at
+//! any moment. A file without a row does not exist for the API. A row without references is removed with its bytes (`removal.rs`).
 
 use crate::file_name::media_type;
 use crate::storage_limit;
@@ -21,11 +20,11 @@ use uuid::Uuid;
 #[derive(Clone, Debug)]
 pub struct StoredFile {
     pub id: i64,
-    /// The name under which its bytes are stored, and by which addresses name it.
+    /// The name under which its bytes are stored. Addresses contain it.
     pub uuid: String,
-    /// Its name with its extension.
+    /// The name with its extension.
     pub name: String,
-    /// In bytes.
+    /// The size in bytes.
     pub size: i64,
 }
 
@@ -33,36 +32,36 @@ pub struct StoredFile {
 pub const FILE_COLUMNS: &str = "f.id, f.uuid, f.name, f.size";
 
 impl StoredFile {
-    /// Reads a row with [`FILE_COLUMNS`] at this place.
+    /// Reads a row that has [`FILE_COLUMNS`] at this position.
     pub fn read(row: &store::Row<'_>, at: usize) -> Result<StoredFile, StoreError> {
         let (uuid, name) = (row.text(at + 1)?.to_owned(), row.text(at + 2)?.to_owned());
         Ok(StoredFile { id: row.int(at)?, uuid, name, size: row.int(at + 3)? })
     }
 
-    /// Writes what labels tell of it: the member of its id.
+    /// Writes the label of the file. The name of the member is its id.
     pub fn write_label(&self, out: &mut JsonWriter, url: &str) {
         self.write_as(out, &self.id.to_string(), url);
     }
 
-    /// Writes what labels tell of it under a name.
+    /// Writes the label of the file as a member of this name.
     pub fn write_as(&self, out: &mut JsonWriter, name: &str, url: &str) {
         out.name(name).raw("{").name("name").text(&self.name).name("url").text(url);
         out.name("size").text(&self.size.to_string()).name("type").text(media_type(&self.name)).raw("}");
     }
 }
 
-/// The schema of what labels tell of a file.
+/// Returns the schema of the label of a file.
 pub fn label_schema() -> Json {
     let file = openapi::object(["name", "url", "size", "type"].map(|name| (name, json!({"type": "string"}))));
     openapi::titled("FileLabel", file)
 }
 
-/// The schema of what labels tell of files, each under its id.
+/// Returns the schema of the labels of files, each under its id.
 pub fn labels_schema() -> Json {
     json!({"type": "object", "description": "By the id of the file", "additionalProperties": label_schema()})
 }
 
-/// What refers to a file. A generated document may be held by its run and by a record, other files have one holder.
+/// A reference to a file. Its run and a record may both refer to a generated document. Other files have one reference.
 #[derive(Clone, Copy, Debug)]
 pub enum FileReference {
     /// The value of a field of a record.
@@ -79,16 +78,16 @@ pub enum FileReference {
     Public,
 }
 
-/// The size in bytes of a file that is to be written.
+/// The size in bytes of a file that will be written.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
     Exactly(i64),
-    /// The size is unknown: the file counts under the limit of storage once it has arrived.
+    /// The size is unknown. The file counts against the limit of storage when it has arrived.
     AtMost(i64),
 }
 
-/// Makes the row of a file whose bytes are to be written until a moment (microseconds since 1970); when nothing refers to it
-/// then, it is removed. Refuses a file that exceeds the limit of storage.
+/// Inserts the row of a file whose bytes must be written until `until` (microseconds since 1970). Without a reference at that time
+/// it is removed. Refuses a file that exceeds the limit of storage.
 pub fn announce(
     conn: &mut Conn,
     name: &str,
@@ -113,7 +112,8 @@ pub fn announce(
     Ok((conn.query_one(&sql, |row| row.int(0))?, uuid))
 }
 
-/// Deletes the rows of files that meet a condition, and subtracts their bytes, which the job that removes files removes.
+/// Deletes the rows of files that meet a condition, and subtracts their bytes from the counter. The job that removes files removes
+/// the bytes.
 pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), StoreError> {
     let mut sql = Sql::new("DELETE FROM files WHERE ");
     sql.append(condition).push(" RETURNING uuid, COALESCE(counted, size)");
@@ -126,24 +126,24 @@ pub(crate) fn delete(conn: &mut Conn, condition: &Sql) -> Result<(), StoreError>
     conn.exec_each("INSERT INTO removed_files(uuid) VALUES ($1)", rows, |_| {})
 }
 
-/// Removes a file that was announced before its time is over, unless something refers to it by now. Its bytes, as far as
-/// they are there, are removed by the job that removes files; so is the row, in time, if this fails.
+/// Removes an announced file before its time is over, unless it has a reference by now. The job that removes files removes its
+/// bytes, if they exist. If this fails, the same job later removes the row, too.
 pub async fn remove_announced_file(app: &App, build: &Arc<Build>, file: i64) {
     let forget = move |conn: &mut Conn| delete(conn, &Sql::new("kept_until IS NOT NULL AND id = $1").arg(file));
     let _ = build.db.write::<_, StoreError>(forget).await;
     kit::jobs::wake(app, build);
 }
 
-/// Has a holder refer to a file that waited for one. [`StoreError::NotFound`]: it waited for too long and is removed.
+/// Adds a reference to a file that waits for one. Returns [`StoreError::NotFound`] if it has waited too long and was removed.
 pub fn add_reference(conn: &mut Conn, file: i64, holder: FileReference) -> Result<(), StoreError> {
     let mut sql = Sql::new("UPDATE files SET token = NULL, kept_until = NULL");
     match holder {
         FileReference::Record { record, field } => sql.push(", record = ").bind(record).push(", field = ").bind(field),
         FileReference::Template(template) => sql.push(", template = ").bind(template),
         FileReference::Run(run) => sql.push(", run = ").bind(run),
-        // Processes of the former version, which know no tasks, keep it for its record.
+        // Processes of the former version do not have tasks. The record protects the file from them.
         FileReference::Task(task) => sql.push(", record = COALESCE(record, 0), task = ").bind(task),
-        // As for tasks. No record has the number 0.
+        // The same as for tasks. Records never have the number 0.
         FileReference::ComponentRepository(repository) => {
             sql.push(", record = 0, component_repository = ").bind(repository)
         }
@@ -155,37 +155,37 @@ pub fn add_reference(conn: &mut Conn, file: i64, holder: FileReference) -> Resul
     }
 }
 
-/// Which references end.
+/// The references that end.
 pub enum EndedReferences {
-    /// Those of a record to these files.
+    /// The references of a record to these files.
     OfRecord { record: i64, files: Vec<i64> },
-    /// Those of records that are gone for good.
+    /// The references of permanently removed records.
     OfRecords(Vec<i64>),
-    /// Those of templates.
+    /// The references of templates.
     OfTemplates(Vec<i64>),
-    /// Those of runs.
+    /// The references of runs.
     OfRuns(Vec<i64>),
-    /// Those of a task to these files.
+    /// The references of a task to these files.
     OfTask { task: i64, files: Vec<i64> },
-    /// Those of tasks.
+    /// The references of tasks.
     OfTasks(Vec<i64>),
-    /// That of a repository of custom components.
+    /// The reference of a repository of custom components.
     OfComponentRepository(i64),
-    /// That of public storage to this file.
+    /// The reference of public storage to this file.
     OfPublic(i64),
 }
 
-/// No record holds a file any more; one that a task holds has 0 for its record.
+/// Ends the reference of a record. A file of a task has 0 as its record.
 const NO_RECORD: &str = "record = CASE WHEN task IS NULL THEN NULL ELSE 0 END, field = NULL";
 const NO_TASK: &str = "task = NULL, record = CASE WHEN record = 0 THEN NULL ELSE record END";
 
-/// Ends references. Files to which nothing refers then are removed after the commit.
+/// Ends references. Files without further references are removed after the commit.
 pub fn release(request: &Request, conn: &mut Conn, ending: EndedReferences) -> Result<(), StoreError> {
     request.effects.after_commit(kit::jobs::wake);
     release_by_job(conn, ending)
 }
 
-/// Ends references where there is no request: in a job, after which the jobs of the build are looked at again.
+/// Ends references without a request, in a job. The jobs of the build are checked again after it.
 pub fn release_by_job(conn: &mut Conn, ending: EndedReferences) -> Result<(), StoreError> {
     let mut sql = Sql::new("UPDATE files SET ");
     match ending {
@@ -207,13 +207,13 @@ pub fn release_by_job(conn: &mut Conn, ending: EndedReferences) -> Result<(), St
     conn.exec(&sql).map(drop)
 }
 
-/// Gives up the files of records that are gone for good.
+/// Ends the references of permanently removed records.
 pub const RECORDS_REMOVED: Removal = Removal {
     resource: "object_records",
     run: |conn, ids| release_by_job(conn, EndedReferences::OfRecords(ids.to_vec())),
 };
 
-/// Ends the references of some records to the files of a field that is gone; `false`: there are no more.
+/// Ends the references of at most `most` records to the files of a deleted field. Returns false if none were left.
 pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<bool, StoreError> {
     let mut sql = Sql::new("UPDATE files SET ");
     sql.push(NO_RECORD)
@@ -225,7 +225,7 @@ pub fn release_page_of_field(conn: &mut Conn, field: i64, most: i64) -> Result<b
     Ok(conn.exec(&sql)? > 0)
 }
 
-/// Files by their ids.
+/// Loads files by their ids.
 pub fn load_by_ids(conn: &mut Conn, ids: Vec<i64>) -> Result<HashMap<i64, StoredFile>, StoreError> {
     let mut files = HashMap::new();
     if ids.is_empty() {

@@ -1,5 +1,4 @@
-//! The domain of files: uploads, public files, downloads, and the removal of files that nothing refers to any more
-//! (`docs/reference/files.md`).
+//! The module of files: uploads, public files, downloads, and the removal of files without references (`docs/reference/files.md`).
 
 mod download;
 pub mod file_name;
@@ -16,7 +15,7 @@ pub use storage::{FileSettings, Storage, key as storage_key, to_store_error, wit
 use kit::domain::Module;
 use kit::permissions::PermissionResource;
 
-/// What this domain hands over to `platform`.
+/// The registration of the files module.
 pub static MODULE: Module = Module {
     name: "files",
     routes: || [uploads::routes(), public_storage::routes()].into_iter().flatten().collect(),

@@ -1,4 +1,4 @@
-//! `/api/files/public-storage/` (`docs/reference/files.md`): files that anybody may download who knows their address.
+//! `/api/files/public-storage/` (`docs/reference/files.md`): files that anybody with their address may download.
 
 use crate::download::{send, tag};
 use crate::file_name::split;
@@ -18,7 +18,7 @@ use serde_json::json;
 use std::sync::{Arc, LazyLock};
 use store::{Conn, Sql, StoreError};
 
-/// How many public files a build may have.
+/// The maximum number of public files of a build.
 pub static PUBLIC_FILES: Limit = Limit {
     name: "public_files",
     default: 10_000,
@@ -54,7 +54,7 @@ static PUBLIC_FILE: LazyLock<Resource> = LazyLock::new(|| {
             modified_by.list_only(),
             Field::new("url", FieldKind::Url { max: 2048 }).read_only().stored_by_resource(),
             TOKEN.text(MAX_TOKEN).required().write_only().stored_by_resource(),
-            // Filters take the creator's username.
+            // Filters use the creator's username.
             creator,
         ],
     )
@@ -78,7 +78,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The columns of the list, without those that only answers show.
+/// Returns the schema document with the columns of the list, without those that only answers show.
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
     let mut document = rows::document(conn, &PUBLIC_FILE)?;
     let order = ["uuid", "filename", "extension", "url", "created_at", "created_by"];
@@ -86,7 +86,7 @@ fn document(_: &Request, conn: &mut Conn) -> Outcome {
         let mut of =
             |alias: &&str| columns.iter().position(|column| column["alias"] == *alias).map(|at| columns.remove(at));
         let mut shown: Vec<_> = order.iter().filter_map(&mut of).collect();
-        // A user in answers, a username in filters.
+        // The field is a user in answers and a username in filters.
         let of_texts = shown[1]["predicates"].clone();
         shown[5]["predicates"] = of_texts;
         shown[5].as_object_mut().map(|column| column.shift_remove("autocomplete"));
@@ -110,7 +110,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let token = accepted.changes.get(&TOKEN).unwrap_or_default();
     let file = load_by_tokens(request, conn, &[&token])?.remove(&token);
     let file = file.ok_or_else(|| Refusal::field(TOKEN.name(), invalid_token(&token)))?;
-    // The upload counts already.
+    // The upload already counts.
     storage_limit::check(conn, 0)?;
     held::add_reference(conn, file.id, FileReference::Public)?;
     let (name, extension) = split(&file.name);
@@ -122,7 +122,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     let id = rows::insert_row(conn, &PUBLIC_FILE, &values, &[("file", file.id.into())], request.now, Some(by))?;
     log::write(request, conn, "create", &PUBLIC_FILE, None, &log_name(&file), diff_of_create(&values))?;
     limits::count_row(conn, &PUBLIC_FILES)?;
-    // Its tag is that of the file, which is at its address.
+    // The tag is that of the file at its address.
     let answer = rows::created_answer(request, conn, &SHAPE, id)?;
     Ok(Answer { tag: Some(tag(&file)), ..answer })
 }
@@ -139,17 +139,17 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// What the administration log tells of a new file.
+/// Returns the changes of a new file for the administration log.
 fn diff_of_create(values: &Changes) -> log::Diff {
     values.iter().map(|(name, value)| (name.to_owned(), json!([null, value.to_json()]))).collect()
 }
 
-/// What the administration log calls a file.
+/// Returns the name of a file in the administration log.
 fn log_name(file: &StoredFile) -> String {
     format!("{} {}", file.uuid, file.name)
 }
 
-/// The public file of the path.
+/// Returns the public file of the path.
 fn load_from_path(request: &Request, conn: &mut Conn) -> Result<Option<StoredFile>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     sql.push(FILE_COLUMNS).push(" FROM public_files p JOIN files f ON f.id = p.file WHERE p.uuid = ");

@@ -1,5 +1,5 @@
-//! Removes files to which nothing refers any more, and uploads that nobody used in time. A process may die at any moment of
-//! it: the row of a file goes first and leaves its name in `removed_files`, until its bytes are gone, too.
+//! Removes files without references, and uploads that were not used in time. A process may die at any moment. The row of a file is
+//! deleted first, and its name stays in `removed_files` until its bytes are removed, too.
 
 use crate::held::delete;
 use crate::storage::{Storage, key, to_store_error};
@@ -9,10 +9,10 @@ use kit::jobs::{JobFuture, StandingJob};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// How many files are removed at a time.
+/// The number of files that are removed at a time.
 const PAGE: i64 = 200;
 
-/// Which files nothing refers to; the partial index `files_unheld` has the same words.
+/// SQL for files without references. The partial index `files_unheld` has the same condition.
 const UNHELD: &str = "kept_until IS NULL AND is_public = 0 AND record IS NULL AND template IS NULL AND run IS NULL \
     AND task IS NULL";
 
@@ -46,9 +46,9 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     })
 }
 
-/// Removes the rows of some files, and returns those whose bytes are still to be removed.
+/// Deletes the rows of some files. Returns the names of files whose bytes are not removed yet.
 fn take_page(conn: &mut Conn, now: i64) -> Result<Vec<String>, StoreError> {
-    // The condition stands twice, since a row that was waited for is compared with the outer one alone.
+    // The condition occurs twice, since a row that was locked by another transaction is only compared with the outer one.
     let mut condition = Sql::new("id IN (SELECT f.id FROM (");
     condition.push("SELECT id FROM files WHERE ").push(UNHELD);
     condition.push(" UNION ALL SELECT id FROM files WHERE kept_until <= ").bind(now);

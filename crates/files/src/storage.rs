@@ -1,5 +1,5 @@
-//! Where the bytes of files are: the data directory or S3, as `CHANCERY_FILES_URL` says (`docs/operations.md`). A build's
-//! files are a group of their own.
+//! The storage of the bytes of files: the data directory or S3, selected by `CHANCERY_FILES_URL` (`docs/operations.md`). The files
+//! of a build are a separate group.
 
 use kit::app::App;
 use kit::build::Build;
@@ -15,21 +15,21 @@ use store::StoreError;
 use store::blobs::health::BlobWatch;
 use store::blobs::{BlobError, BlobKey, Blobs, process_environment};
 
-/// What the keys of the main API's files begin with on S3. No tenant of the history service can have the name.
+/// The prefix of the keys of the main API's files on S3. Tenants of the history service cannot have this name.
 const PREFIX: &str = "main-files";
-/// The file that a backup locks, and whoever removes files.
+/// The file that backups and removals of files lock.
 const REMOVALS: &str = ".removals";
-/// How often a locked file is tried again.
+/// The time between two attempts to lock the file.
 const LOCK_POLL: Duration = Duration::from_secs(1);
 
 /// The settings of files, named as in `docs/operations.md`.
 #[derive(Clone)]
 pub struct FileSettings {
-    /// `CHANCERY_FILES_URL`; `None`: the data directory.
+    /// `CHANCERY_FILES_URL`; `None` for the data directory.
     pub files_url: Option<String>,
-    /// `CHANCERY_UPLOAD_SECONDS`: how long an upload waits to be used.
+    /// `CHANCERY_UPLOAD_SECONDS`: the time for which an unused upload is stored.
     pub upload_seconds: i64,
-    /// The environment that names the endpoint and the keys of S3; `None`: that of the process.
+    /// The environment variables with the endpoint and the keys of S3; `None` for those of the process.
     pub environment: Option<Vec<(String, String)>>,
 }
 
@@ -43,14 +43,14 @@ impl Default for FileSettings {
 pub struct Storage {
     pub blobs: Blobs,
     watch: BlobWatch,
-    /// How long an upload waits to be used, in microseconds.
+    /// The time for which an unused upload is stored, in microseconds.
     pub(crate) upload_us: i64,
     directory: PathBuf,
 }
 
 impl Storage {
-    /// Opens the bucket that the settings name, else the directory `files` of the data directory. An error is one line that
-    /// names the setting.
+    /// Opens the bucket of the settings, otherwise the directory `files` of the data directory. An error is one line with the name
+    /// of the setting.
     pub(crate) fn open(settings: &kit::settings::KitSettings) -> Result<Storage, String> {
         let FileSettings { files_url, upload_seconds, environment } = settings.domains.get();
         let environment = environment.unwrap_or_else(|| process_environment().collect());
@@ -59,20 +59,20 @@ impl Storage {
         Ok(Storage { blobs, watch: BlobWatch::default(), upload_us: upload_seconds * 1_000_000, directory })
     }
 
-    /// Waits until no backup copies files, and keeps backups waiting until the file is dropped.
+    /// Waits until backups do not copy files. Backups wait until the returned file is dropped.
     pub(crate) async fn begin_removal(&self) -> io::Result<File> {
         lock(&self.directory, File::try_lock_shared).await
     }
 }
 
-/// Begins to watch whether the storage answers.
+/// Starts to monitor the availability of the storage.
 pub(crate) fn start_watch(app: &App) {
     let storage: &Storage = app.slot();
     storage.watch.start(storage.blobs.clone(), app.clock.clone());
 }
 
-/// The state of the storage for `/readyz`. A storage that was never reached since the start stops a rollout; one that is away
-/// later is a warning, since everything but files works.
+/// Returns the state of the storage for `/readyz`. A storage that was not reached since the start stops a rollout. A later outage
+/// is a warning, since only files do not work.
 pub(crate) fn health(app: &App) -> Option<HealthReport> {
     let health = app.slot::<Storage>().watch.health()?;
     Some(HealthReport {
@@ -83,10 +83,10 @@ pub(crate) fn health(app: &App) -> Option<HealthReport> {
     })
 }
 
-/// The name of the state of the storage in `/readyz`.
+/// The name of the storage's state in `/readyz`.
 pub(crate) const HEALTH: &str = "files";
 
-/// The schema of the details of [`health`].
+/// Returns the schema of the details of [`health`].
 pub(crate) fn health_schema() -> Json {
     object([
         ("status", json!({"type": "string", "enum": ["ok", "unavailable"]})),
@@ -94,18 +94,18 @@ pub(crate) fn health_schema() -> Json {
     ])
 }
 
-/// The name under which a file of a build is stored.
+/// Returns the name under which a file of a build is stored.
 pub fn key(build: &Build, uuid: &str) -> BlobKey {
     BlobKey { group: build.uid.clone(), name: uuid.to_owned() }
 }
 
-/// Removes all files of a build whose database is gone.
+/// Removes all files of a build whose database was deleted.
 pub async fn remove_build(app: &App, uid: &str) -> Result<(), StoreError> {
     app.slot::<Storage>().blobs.remove_group(uid).await.map_err(to_store_error)
 }
 
-/// Keeps servers from removing files from a data directory until the returned file is dropped, so that a copy has every file
-/// to which its databases refer.
+/// Prevents servers from removing files from a data directory until the returned file is dropped. A copy then contains all files to
+/// which its databases refer.
 pub async fn without_removals(data: &Path) -> io::Result<File> {
     lock(&directory(data), File::try_lock).await
 }
@@ -127,7 +127,7 @@ async fn lock(directory: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> 
     }
 }
 
-/// An error of the storage of files as one of the store, which answers tell in the same way.
+/// Converts an error of the storage of files to an error of the store, which answers report in the same way.
 pub fn to_store_error(error: BlobError) -> StoreError {
     match error {
         BlobError::Full(_) => StoreError::Full,

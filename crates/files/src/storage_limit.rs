@@ -1,9 +1,9 @@
-//! The limit `storage_gigabytes` (`docs/reference/limits.md`): all bytes that the files of a build take, and the copies of its
+//! The limit `storage_gigabytes` (`docs/reference/limits.md`): the bytes of all files of a build, and of the copies of its
 //! documents in the history service.
 //!
-//! The bytes are a counter in the database, which the transaction changes that makes, completes or removes the row of a file. So
-//! they are right after a crash, in all processes. Processes of the version before the counter do not change it: when they have
-//! stopped, the rows are counted again.
+//! A counter in the database has the number of bytes. The transaction that inserts, completes or deletes the row of a file changes
+//! it. It is therefore exact after a crash and in all processes. Processes of the version before the counter do not change it. When
+//! they have stopped, the rows are counted again.
 
 use kit::app::App;
 use kit::build::Build;
@@ -13,7 +13,7 @@ use kit::refusal::Refusal;
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// The storage of a build, in gigabytes of 2^30 bytes.
+/// The maximum storage of a build, in gigabytes of 2^30 bytes.
 pub static STORAGE: Limit = Limit {
     name: "storage_gigabytes",
     default: 100,
@@ -22,12 +22,12 @@ pub static STORAGE: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The delay between the two counts of a migrated build, in microseconds. Processes of the former version have stopped by then.
+/// The delay between the two counts of a migrated build, in microseconds. Processes of the former version have stopped after it.
 const SECOND_COUNT_US: i64 = 300_000_000;
 
-/// Counts bytes that are stored from now on; refuses them if they exceed the limit.
+/// Counts bytes that will be stored. Refuses them if they exceed the limit.
 pub fn reserve_bytes(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
-    // Rounded up to gigabytes, since a limit times 2^30 may be no 64-bit number.
+    // The bytes are rounded up to gigabytes, since a limit times 2^30 may exceed 64 bits.
     let sql = Sql::new(
         "UPDATE counters SET n = n + $1 WHERE name = 'storage_bytes' AND (n + $1 + 1073741823) / 1073741824 <= \
          COALESCE((SELECT l.value FROM limits l WHERE l.name = $2), CAST($3 AS BIGINT))",
@@ -38,7 +38,8 @@ pub fn reserve_bytes(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses `more` bytes that would exceed the limit, without counting them; 0 refuses a build that exceeds its limit already.
+/// Refuses `more` bytes that would exceed the limit, without counting them. With 0 it refuses a build that already exceeds its
+/// limit.
 pub fn check(conn: &mut Conn, more: i64) -> Result<(), Refusal> {
     let sql =
         Sql::new("SELECT (n + $1 + 1073741823) / 1073741824 FROM counters WHERE name = 'storage_bytes'").arg(more);
@@ -46,7 +47,7 @@ pub fn check(conn: &mut Conn, more: i64) -> Result<(), Refusal> {
     limits::check(conn, &STORAGE, gigabytes, 0)
 }
 
-/// Counts the bytes of a copy in the history service, which is never removed.
+/// Counts the bytes of a copy in the history service. Such copies are never removed.
 pub fn take_for_event(conn: &mut Conn, bytes: i64) -> Result<(), Refusal> {
     reserve_bytes(conn, bytes)?;
     let sql = Sql::new("UPDATE counters SET n = n + $1 WHERE name = 'event_file_bytes'").arg(bytes);

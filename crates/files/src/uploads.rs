@@ -1,5 +1,5 @@
-//! `POST /api/files/upload/` (`docs/reference/files.md`): a file for which nothing refers yet. Its token belongs to its
-//! uploader and works once, in any endpoint that takes files.
+//! `POST /api/files/upload/` (`docs/reference/files.md`): a file without a reference. Its token belongs to its uploader and works
+//! once, in any endpoint that accepts files.
 
 use crate::file_name::{self, extension};
 use crate::held::{self, FILE_COLUMNS, Size, StoredFile};
@@ -21,15 +21,15 @@ use store::blobs::NewBlob;
 use store::{Conn, Sql, StoreError};
 use web::clock::{hex, random_bytes, sha256_hex};
 
-/// The most bytes of a file.
+/// The maximum size of a file, in bytes.
 pub const MAX_BYTES: u64 = 50 * 1024 * 1024;
-/// How long a body may take to arrive, in microseconds. The slowest one that is accepted takes less than an hour.
+/// The maximum time for the arrival of a body, in microseconds. The slowest accepted body takes less than an hour.
 const ARRIVAL_US: i64 = 2 * 3_600_000_000;
-/// How many unspent uploads a user may have.
+/// The maximum number of unused uploads of a user.
 const MAX_UNSPENT: i64 = 100;
-/// How many in a session that is narrowed to a task.
+/// The maximum number of unused uploads in a session that is narrowed to a task.
 const MAX_UNSPENT_OF_TASK: i64 = 25;
-/// The most bytes of the unspent uploads of a build.
+/// The maximum size of all unused uploads of a build, in bytes.
 const MAX_UNSPENT_BYTES: i64 = 10 * 1024 * 1024 * 1024;
 
 const MISSING_NAME: &str =
@@ -37,7 +37,7 @@ const MISSING_NAME: &str =
 const EMPTY: &str = "Empty content.";
 const TOO_LARGE: &str = "Max file size is 50.0 MB.";
 
-/// The longest token that is sent back.
+/// The maximum length of a token in a body.
 pub const MAX_TOKEN: usize = 36;
 
 pub fn routes() -> Vec<Route> {
@@ -72,8 +72,8 @@ fn upload(request: Arc<Request>, mut body: Upload) -> HandlerFuture {
     })
 }
 
-/// Receives a file of this name, of which it may be known how long it is, as an upload of the caller; its token. Its row is
-/// made first, by which it is counted, and by which it is removed if this process dies.
+/// Receives a file of this name as an upload of the caller, with its length if it is known. Returns its token. The row is inserted
+/// first, so that the file is counted, and removed if this process dies.
 pub async fn receive(
     request: &Arc<Request>,
     name: String,
@@ -86,13 +86,13 @@ pub async fn receive(
         Err(refusal) => Err(refusal),
     };
     if arrived.is_err() {
-        // Nobody got to know its token.
+        // The client has not received its token.
         held::remove_announced_file(&request.app, &request.build, id).await;
     }
     arrived
 }
 
-/// Gives up uploads of the caller that are not used; the files of those that were used meanwhile stay.
+/// Removes unused uploads of the caller. Files that were used meanwhile stay.
 pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), Refusal> {
     if tokens.is_empty() {
         return Ok(());
@@ -108,7 +108,7 @@ pub async fn give_up(request: &Arc<Request>, tokens: Vec<String>) -> Result<(), 
     .await
 }
 
-/// Checks what is known before the body, and makes the row of the file.
+/// Checks the name and the length before the body arrives, and inserts the row of the file.
 fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -> Result<(i64, String), Refusal> {
     check_extension(conn, name)?;
     match size {
@@ -122,7 +122,7 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
         None => (MAX_BYTES as i64, Size::AtMost(MAX_BYTES as i64)),
     };
     let most = if caller.narrowed_to.is_some() { MAX_UNSPENT_OF_TASK } else { MAX_UNSPENT };
-    // Uploads that begin at the same time count each other.
+    // The lock makes concurrent uploads count each other.
     conn.query_one(&Sql::new("SELECT n FROM versions WHERE name = 'uploads' FOR UPDATE"), |row| row.int(0))?;
     let own = Sql::new("SELECT count(*) FROM files WHERE created_by = $1 AND kept_until > $2");
     if conn.query_one(&own.arg(caller.user).arg(request.now), |row| row.int(0))? >= most {
@@ -132,7 +132,7 @@ fn announce(request: &Request, conn: &mut Conn, name: &str, size: Option<u64>) -
     if conn.query_one(&all, |row| row.int(0))? + bytes > MAX_UNSPENT_BYTES {
         return Err(StoreError::Full.into());
     }
-    // The job that removes what is not used learns when it is due.
+    // The job that removes unused uploads computes its next time again.
     request.effects.after_commit(kit::jobs::wake);
     held::announce(conn, name, size, Some(caller.user), [request.now, request.now + ARRIVAL_US])
 }
@@ -146,7 +146,7 @@ fn check_extension(conn: &mut Conn, name: &str) -> Result<(), Refusal> {
     Err(Refusal::bad_request(format!("File extension {sent} is not allowed. Allowed extensions are: {allowed}.")))
 }
 
-/// Reads what arrives into a new file.
+/// Reads the arriving bytes into a new file.
 async fn read_chunks(request: &Request, chunks: &mut impl Chunks) -> Result<NewBlob, Refusal> {
     let storage: &Storage = request.app.slot();
     storage.blobs.make_group(&request.build.uid).await.map_err(to_store_error)?;
@@ -157,7 +157,7 @@ async fn read_chunks(request: &Request, chunks: &mut impl Chunks) -> Result<NewB
     if file.size() == 0 { Err(Refusal::bad_request(EMPTY)) } else { Ok(file) }
 }
 
-/// Stores a file that has arrived, and returns its token.
+/// Stores an arrived file, and returns its token.
 async fn store_file(request: &Arc<Request>, file: NewBlob, id: i64, uuid: &str) -> Result<String, Refusal> {
     let size = file.size() as i64;
     file.finish(&key(&request.build, uuid)).await.map_err(to_store_error)?;
@@ -174,7 +174,7 @@ fn upload_refusal(error: UploadError) -> Refusal {
     }
 }
 
-/// Gives a file that has arrived its token.
+/// Stores the hash of the token of an arrived file, with its size and its expiry.
 fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) -> Result<(), Refusal> {
     let until = request.app.clock.now() + request.app.slot::<Storage>().upload_us;
     let sql = Sql::new("SELECT counted FROM files WHERE id = $1 AND kept_until IS NOT NULL FOR UPDATE").arg(id);
@@ -186,17 +186,17 @@ fn finish(request: &Request, conn: &mut Conn, id: i64, size: i64, hash: &str) ->
     Ok(conn.exec(&sql.arg(hash).arg(size).arg(until).arg(id)).map(drop)?)
 }
 
-/// The text that tells that a token is none that the caller may use.
+/// Returns the message for a token that the caller may not use.
 pub fn invalid_token(token: &str) -> String {
     let shown: String = token.chars().take(MAX_SHOWN).collect();
     format!("Invalid token {shown}.")
 }
 
-/// How many characters of a wrong token are repeated.
+/// The maximum number of characters of a wrong token in a message.
 const MAX_SHOWN: usize = 1_000;
 
-/// The files of these tokens, as far as they are unspent and the caller's own. They are kept for the caller's transaction,
-/// which spends them by [`held::add_reference`].
+/// Returns the files of these tokens that are unused and belong to the caller. Locks them for the caller's transaction, which uses
+/// them by [`held::add_reference`].
 pub fn load_by_tokens(
     request: &Request,
     conn: &mut Conn,
@@ -205,7 +205,7 @@ pub fn load_by_tokens(
     load_uploads(request, conn, tokens, " FOR UPDATE")
 }
 
-/// The file of a token for a look at it, as [`load_by_tokens`] finds it.
+/// Returns the file of a token like [`load_by_tokens`], but only for reading and without a lock.
 pub fn load_by_token(request: &Request, conn: &mut Conn, token: &str) -> Result<Option<StoredFile>, Refusal> {
     Ok(load_uploads(request, conn, &[token], "")?.remove(token))
 }

@@ -1,11 +1,11 @@
 //! Access tokens: signed JWTs for one build (`docs/reference/sign-in.md`).
 //!
-//! A token names a user and a session and is valid for some minutes. `authenticate.rs` checks on each request that the
-//! session has not ended, so that ending a session takes effect at once.
+//! A token names a user and a session and is valid for some minutes. `authenticate.rs` checks on each request that the session has
+//! not ended. The end of a session therefore takes effect at once.
 //!
-//! Every token that this server issues begins with the same header, byte for byte. Verification compares that text,
-//! which fixes the algorithm before anything is parsed: a token with `none`, with another algorithm or with a key named
-//! in its header is refused, and a request parses one small JSON object instead of three.
+//! All tokens of this server begin with the same header, byte for byte. Verification compares that text, which fixes the algorithm
+//! before the token is parsed. A token with `none`, another algorithm or a key in its header is refused. A request parses one small
+//! JSON object instead of three.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,23 +14,25 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The header `{"alg":"HS256","typ":"JWT"}`, encoded, with the dot behind it.
+/// The encoded header `{"alg":"HS256","typ":"JWT"}` and the dot behind it.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
 const ISSUER: &str = "chancery";
-/// What a token is good for: a session of the main API, or the grant of an agent. One is never good for the other.
+/// The usage of a token: a session of the main API, or the grant of an agent. A token of one usage is never valid for the other.
 const OF_SESSION: &str = "access";
 const OF_GRANT: &str = "agent";
 const MICROS_PER_SECOND: i64 = 1_000_000;
-/// A token is valid from so long before it was issued, so that a server whose clock is a little behind accepts it.
+/// The time by which the validity of a token begins before its issue, so that a server whose clock is slightly behind accepts the
+/// token.
 const CLOCK_SKEW_SECONDS: i64 = 10;
-/// Longer tokens are refused before their signature is computed. Tokens of this server have about 300 bytes.
+/// The maximum length of a token. Longer tokens are refused before their signature is computed. Tokens of this server have about
+/// 300 bytes.
 const MAX_BYTES: usize = 4096;
 
 /// Issues and verifies access tokens under one key.
 #[derive(Clone)]
 pub struct AccessTokens(hmac::Key);
 
-/// The payload of a token. Every member is required; a member given twice is an error.
+/// The payload of a token. All members are required. A duplicate member is an error.
 #[derive(Serialize, Deserialize)]
 struct Payload<'a> {
     #[serde(borrow)]
@@ -48,17 +50,17 @@ struct Payload<'a> {
 }
 
 impl AccessTokens {
-    /// Tokens under `key`, the sub-key for tokens ([`kit::secret::Keys::tokens`]).
+    /// Creates tokens under `key`, the sub-key for tokens ([`kit::secret::Keys::tokens`]).
     pub fn new(key: &[u8]) -> AccessTokens {
         AccessTokens(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Issues a token for a user's session in a build (its uid), valid from `now` (microseconds) for so many seconds.
+    /// Issues a token for a user's session in a build (its uid). It is valid for `seconds` from `now` (microseconds).
     pub fn issue(&self, build: &str, user: i64, session: i64, now: i64, seconds: i64) -> String {
         self.sign(OF_SESSION, build, user, session, now, seconds)
     }
 
-    /// Issues a token for a grant, as [`AccessTokens::issue`] does for a session. Its audience is one connector of a build.
+    /// Issues a token for a grant, like [`AccessTokens::issue`] for a session. Its audience is one connector of a build.
     pub fn issue_of_grant(&self, audience: &str, user: i64, grant: i64, now: i64, seconds: i64) -> String {
         self.sign(OF_GRANT, audience, user, grant, now, seconds)
     }
@@ -86,13 +88,13 @@ impl AccessTokens {
         token
     }
 
-    /// The claims of a token that this deployment issued for this build and that is valid at `now` (microseconds);
-    /// `None` for every other text. No reason is given, since every wrong token gets the same answer.
+    /// Returns the claims of a token that this deployment issued for this build and that is valid at `now` (microseconds). Returns
+    /// `None` for other texts, without a reason, since all wrong tokens get the same answer.
     pub fn verify(&self, token: &str, build: &str, now: i64) -> Option<CredentialClaims> {
         self.read(OF_SESSION, token, build, now)
     }
 
-    /// The claims of a token of a grant for this audience, as [`AccessTokens::verify`] has those of a session.
+    /// Returns the claims of a grant's token for this audience, like [`AccessTokens::verify`] for a session.
     pub fn verify_of_grant(&self, token: &str, audience: &str, now: i64) -> Option<CredentialClaims> {
         self.read(OF_GRANT, token, audience, now)
     }
@@ -136,7 +138,7 @@ mod tests {
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// With the header that our tokens have, so that only the payload decides.
+    /// Signs a payload with the header of this server, so that only the payload decides.
     fn signed_as_ours(payload: &Value) -> String {
         sign_token(r#"{"alg":"HS256","typ":"JWT"}"#, hmac::HMAC_SHA256, payload)
     }

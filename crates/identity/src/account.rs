@@ -1,4 +1,4 @@
-//! An account as far as signing in needs it: its state, its password, how and from where it may sign in, and the
+//! The part of an account that a sign-in needs: its state, its password, its authentication method, its address ranges, and the
 //! permissions of its roles (`docs/reference/sign-in.md`).
 
 use crate::settings::IdentitySettings;
@@ -12,7 +12,7 @@ use kit::request::Request;
 use std::sync::atomic::AtomicI64;
 use store::{Conn, Sql, StoreError};
 
-/// SQL for the authentication method of an account type (given as SQL), read from the row `x` of the security rules.
+/// SQL for the authentication method of an account type (an SQL expression), read from the row `x` of the security rules.
 macro_rules! method_sql {
     ($account_type:literal) => {
         concat!(
@@ -27,18 +27,18 @@ macro_rules! method_sql {
 /// SQL for the authentication method of the user `u`.
 pub const METHOD_OF_USER: &str = concat!("(SELECT ", method_sql!("u.account_type"), " FROM security x WHERE x.id = 1)");
 
-/// Whether accounts of a type are people's who may let agents work for them.
+/// Returns whether accounts of a type belong to people who may let agents work for them.
 pub fn is_person(account_type: AccountType) -> bool {
     use AccountType::{External, Full, Internal, SuperAdmin};
     matches!(account_type, Internal | External | Full | SuperAdmin)
 }
 
-/// The refusal of every failed sign-in. It is always the same, so that it tells nothing about the account.
+/// Returns the refusal of a failed sign-in. It is the same for all failures, so that it reveals nothing about the account.
 pub fn sign_in_refused() -> Refusal {
     Refusal::unauthorised("Unable to sign in with the credentials given.")
 }
 
-/// Reads stored address ranges. A text that cannot be read allows no address.
+/// Reads stored address ranges. An unreadable text allows no address.
 pub fn read_ranges(stored: &str) -> Ranges {
     let texts: Vec<String> = serde_json::from_str(stored).unwrap_or_default();
     Ranges::parse(&texts).unwrap_or_default()
@@ -51,7 +51,7 @@ pub struct UserRole {
     pub permissions: Permissions,
 }
 
-/// The roles that a user has.
+/// Returns the roles of a user, ordered by id.
 pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<UserRole>, StoreError> {
     let sql = Sql::new(
         "SELECT r.id, r.name, r.permissions FROM user_roles ur JOIN roles r ON r.id = ur.role_id WHERE ur.user_id = $1 \
@@ -63,18 +63,18 @@ pub fn roles_of(conn: &mut Conn, user: i64) -> Result<Vec<UserRole>, StoreError>
     })
 }
 
-/// The permissions that a user has by roles.
+/// Returns the permissions that a user has by roles.
 pub fn permissions_of_roles(conn: &mut Conn, user: i64) -> Result<Permissions, StoreError> {
     Ok(roles_of(conn, user)?.iter().fold(Permissions::NONE, |set, role| set.union(role.permissions)))
 }
 
-/// Whether the account of a user is there and active. One that is locked for failed sign-ins is active.
+/// Returns whether the account of a user exists and is active. An account that is locked after failed sign-ins is active.
 pub fn is_active(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// The caller that an account would be, without a session: for questions about the rights of somebody else.
+/// Returns the caller that an account would be, without a session. It serves checks of another user's rights.
 pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, StoreError> {
     let account_type = account_type_of(conn, user)?;
     Ok(Caller {
@@ -92,7 +92,7 @@ pub fn as_caller(conn: &mut Conn, user: i64) -> Result<Caller, StoreError> {
     })
 }
 
-/// The type of an existing account.
+/// Returns the type of an existing account.
 pub fn account_type_of(conn: &mut Conn, user: i64) -> Result<AccountType, StoreError> {
     let sql = Sql::new("SELECT account_type FROM users WHERE id = $1").arg(user);
     conn.query_one(&sql, |row| read_account_type(row.text(0)?))
@@ -103,42 +103,42 @@ pub fn read_account_type(stored: &str) -> Result<AccountType, StoreError> {
     AccountType::parse(stored).ok_or_else(|| StoreError::Db(format!("{stored}: no account type")))
 }
 
-/// The positions of a row's columns: an array to be taken apart into names in the order of the SELECT list.
+/// Returns the positions of a row's columns. Destructure the array into names in the order of the SELECT list.
 pub fn columns<const N: usize>() -> [usize; N] {
     std::array::from_fn(|position| position)
 }
 
-/// How accounts of a type may sign in: `any`, `password`, `sso`, or `none`.
+/// Returns the authentication method of an account type: `any`, `password`, `sso`, or `none`.
 pub fn authentication_method(conn: &mut Conn, account_type: AccountType) -> Result<String, StoreError> {
     let sql = Sql::new(concat!("SELECT ", method_sql!("$1"), " FROM security x WHERE x.id = 1"));
     conn.query_one(&sql.arg(account_type.name()), |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// An account as signing in needs it.
+/// The columns of an account that a sign-in needs.
 #[derive(Clone, Debug)]
 pub struct SignInAccount {
     /// The id of its user.
     pub id: i64,
     pub account_type: AccountType,
-    /// The PHC string of its password, if it has one.
+    /// The PHC string of its password; `None` for an account without a password.
     pub hash: Option<String>,
-    /// Whether it is activated and not deactivated.
+    /// Is true if the account is activated and not deactivated.
     pub is_active: bool,
     locked_until: Option<i64>,
     failed_attempts: i64,
     failed_since: Option<i64>,
     method: String,
-    /// The stored address ranges, when the account is restricted to them.
+    /// The stored address ranges; `None` if the account is not restricted to them.
     ranges: Option<String>,
 }
 
 impl SignInAccount {
-    /// The account with a username.
+    /// Loads the account with a username.
     pub fn load_by_username(conn: &mut Conn, username: &str) -> Result<Option<SignInAccount>, StoreError> {
         SignInAccount::find(conn, &Sql::new("u.username_fold = $1").arg(resource::fold(username.trim())))
     }
 
-    /// The account with a username, with its row locked.
+    /// Loads the account with a username and locks its row.
     pub fn load_by_username_for_change(conn: &mut Conn, username: &str) -> Result<Option<SignInAccount>, StoreError> {
         SignInAccount::find(
             conn,
@@ -146,12 +146,12 @@ impl SignInAccount {
         )
     }
 
-    /// The account of a user.
+    /// Loads the account of a user.
     pub fn load_by_id(conn: &mut Conn, user: i64) -> Result<Option<SignInAccount>, StoreError> {
         SignInAccount::find(conn, &Sql::new("u.id = $1").arg(user))
     }
 
-    /// The account of a user, with its row locked.
+    /// Loads the account of a user and locks its row.
     pub fn load_by_id_for_change(conn: &mut Conn, user: i64) -> Result<Option<SignInAccount>, StoreError> {
         SignInAccount::find(conn, &Sql::new("u.id = $1 FOR NO KEY UPDATE").arg(user))
     }
@@ -191,27 +191,27 @@ impl SignInAccount {
         })
     }
 
-    /// Whether the account is locked after too many wrong passwords.
+    /// Returns whether the account is locked after too many wrong passwords.
     pub fn is_locked(&self, now: i64) -> bool {
         self.locked_until.is_some_and(|until| until > now)
     }
 
-    /// Whether accounts of this type may sign in with a password.
+    /// Returns whether accounts of this type may sign in with a password.
     pub fn may_use_password(&self) -> bool {
         matches!(self.method.as_str(), "any" | "password")
     }
 
-    /// Whether accounts of this type may sign in by single sign-on. Services never may.
+    /// Returns whether accounts of this type may sign in by single sign-on. Services never may.
     pub fn may_use_single_sign_on(&self) -> bool {
         matches!(self.method.as_str(), "any" | "sso")
     }
 
-    /// Whether the account may be used from the request's address.
+    /// Returns whether the account may be used from the request's address.
     pub fn may_call_from(&self, request: &Request) -> bool {
         self.ranges.as_ref().is_none_or(|stored| read_ranges(stored).contains(request.address))
     }
 
-    /// Whether the right password would sign the account in now, from the request's address.
+    /// Returns whether the right password would sign the account in now, from the request's address.
     pub fn is_open_to_passwords(&self, request: &Request) -> bool {
         self.is_active
             && self.hash.is_some()
@@ -220,9 +220,9 @@ impl SignInAccount {
             && self.may_call_from(request)
     }
 
-    /// Counts a wrong password; too many in a row within the window lock the account. The row is locked, so that
-    /// parallel guesses count one by one. When no password would sign the account in, none counts, so that strangers
-    /// cannot lock an account whose password they could not use.
+    /// Counts a wrong password. Too many in a row within the window lock the account. The row must be locked, so that parallel
+    /// guesses count one by one. Nothing is counted if no password could sign the account in, so that attackers cannot lock such an
+    /// account.
     pub fn count_wrong_password(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         if !self.is_open_to_passwords(request) {
             return Ok(());

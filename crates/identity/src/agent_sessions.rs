@@ -1,5 +1,5 @@
-//! Grants: the sessions of agents, which work for a person through a connector (`docs/reference/agent-sign-in.md`). They end
-//! with the person's other sessions. Their tokens, which are of another kind, are those of the domain of agents.
+//! Grants: the sessions of agents, which work for a person through a connector (`docs/reference/agent-sign-in.md`). They end with
+//! the person's other sessions. The module of agents issues their tokens, which are of another kind.
 
 pub use crate::authenticate::{load_grant as load, record_use};
 
@@ -11,11 +11,11 @@ use kit::request::Request;
 use kit::rights;
 use store::{Conn, Sql, StoreError};
 
-/// How many grants a person has on a connector at most.
+/// The maximum number of grants of a person on one connector.
 const MAX_OF_CONNECTOR: i64 = 20;
 const DAY_US: i64 = 86_400_000_000;
 
-/// Whether a password is too old for anything but choosing another one.
+/// Returns whether a password is so old that it only allows its change.
 pub fn must_change_password(request: &Request, conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT u.password_set_at, (SELECT x.password_rotation_interval FROM security x WHERE x.id = 1) FROM users u WHERE u.id = $1",
@@ -25,7 +25,8 @@ pub fn must_change_password(request: &Request, conn: &mut Conn, user: i64) -> Re
     Ok(expires_at.is_some_and(|expires_at| expires_at <= request.now))
 }
 
-/// Whether somebody who signed in at a moment may still let an agent work for him. His row is locked.
+/// Returns whether a person who signed in at `signed_in_at` (microseconds) may still let an agent work for them. Locks the person's
+/// row.
 pub fn may_grant(
     request: &Request,
     conn: &mut Conn,
@@ -43,7 +44,7 @@ pub fn may_grant(
         && could_begin(request, conn, &account, way)?)
 }
 
-/// A grant that begins.
+/// A grant to insert.
 pub struct NewGrant<'a> {
     /// The id of the connector.
     pub connector: i64,
@@ -51,11 +52,11 @@ pub struct NewGrant<'a> {
     pub client: &'a str,
     /// The names of the tools that the person consented to, as a JSON array.
     pub tools: &'a str,
-    /// When it ends unless it is renewed before.
+    /// The time at which the grant ends unless it is renewed before, in microseconds.
     pub expires_at: i64,
 }
 
-/// Begins a grant, and returns its id. The oldest of too many ends.
+/// Begins a grant and returns its id. If the person has too many grants on the connector, the oldest ones end.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
@@ -81,15 +82,15 @@ pub fn begin(
 /// The outcome of renewing a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantRenewal {
-    /// It is this user's, and lasts longer now.
+    /// The grant was extended. The value is the id of its user.
     Done(i64),
-    /// The user may not be worked for from the agent's address.
+    /// The user does not allow calls from the agent's address.
     Elsewhere,
-    /// It has ended, or has to.
+    /// The grant has ended, or must end.
     Refused,
 }
 
-/// Locks a grant of a connector; false when it is over.
+/// Locks a grant of a connector. Returns false if the grant has ended or expired.
 pub fn lock(request: &Request, conn: &mut Conn, grant: i64, connector: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM sessions WHERE id = $1 AND connector = $2 AND ended_at IS NULL AND expires_at > $3 FOR NO KEY UPDATE",
@@ -97,7 +98,7 @@ pub fn lock(request: &Request, conn: &mut Conn, grant: i64, connector: i64) -> R
     Ok(conn.query_optional(&sql.arg(grant).arg(connector).arg(request.now), |_| Ok(()))?.is_some())
 }
 
-/// Renews a grant that is locked. It ends where it could not begin any more in the way it began.
+/// Renews a locked grant. The grant ends if its user could no longer sign in by the method with which it began.
 pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) -> Result<GrantRenewal, Refusal> {
     let sql = Sql::new("SELECT user_id, single_sign_on_id FROM sessions WHERE id = $1").arg(grant);
     let (user, single_sign_on) = conn.query_one(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?)))?;
@@ -112,7 +113,7 @@ pub fn renew(request: &Request, conn: &mut Conn, grant: i64, expires_at: i64) ->
     if !account.may_call_from(request) {
         return Ok(GrantRenewal::Elsewhere);
     }
-    // A process of a former version stores no tools with a grant that it begins.
+    // Processes of a former version do not store tools with the grants that they begin.
     let sql = Sql::new(
         "UPDATE sessions SET last_used_at = $1, expires_at = $2, ip = $3, \
          tools = COALESCE(tools, (SELECT c.allowed_tools FROM mcp_connectors c WHERE c.id = sessions.connector)) WHERE id = $4",
@@ -142,13 +143,13 @@ fn end_all(request: &Request, conn: &mut Conn, grants: Vec<i64>) -> Result<(), R
     Ok(rights::mark_rights_changed(request, conn)?)
 }
 
-/// The grants that fulfil a condition on the session `s`, with their rows locked.
+/// Returns the grants that match a condition on the session `s`, with their rows locked.
 fn find(conn: &mut Conn, condition: &Sql) -> Result<Vec<i64>, StoreError> {
     let mut sql = Sql::new("SELECT s.id FROM sessions s WHERE s.connector IS NOT NULL AND s.ended_at IS NULL AND ");
     conn.query_all(sql.append(condition).push(" ORDER BY s.id FOR NO KEY UPDATE"), |row| row.int(0))
 }
 
-/// Ends those grants, of all that fulfil a condition, whose person could not sign in any more in the way he did.
+/// Ends those grants among the matching ones whose person could no longer sign in by the same method.
 fn end_forbidden(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(), Refusal> {
     let mut sql = condition.clone();
     sql.push(
@@ -161,21 +162,21 @@ fn end_forbidden(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<
     end_all(request, conn, grants)
 }
 
-/// Grants end when the security rules forbid how their person signed in.
+/// Ends grants when the security rules forbid the method by which their person signed in.
 pub const ON_RULES_CHANGED: Reaction = Reaction {
     resource: "standard_authentication",
     when: ReactionTime::Changed,
     run: |request, conn, _| end_forbidden(request, conn, &Sql::new("1 = 1")),
 };
 
-/// Grants end when the configuration is disabled by which their person signed in.
+/// Ends grants when the configuration by which their person signed in is disabled.
 pub const ON_CONFIGURATION_CHANGED: Reaction = Reaction {
     resource: "single_sign_on",
     when: ReactionTime::Changed,
     run: |request, conn, id| end_forbidden(request, conn, &Sql::new("s.single_sign_on_id = $1").arg(id)),
 };
 
-/// As [`ON_CONFIGURATION_CHANGED`], when it is deleted.
+/// Ends the grants of a configuration when it is deleted.
 pub const ON_CONFIGURATION_LEAVING: Reaction = Reaction {
     resource: "single_sign_on",
     when: ReactionTime::Leaving,
@@ -185,7 +186,7 @@ pub const ON_CONFIGURATION_LEAVING: Reaction = Reaction {
     },
 };
 
-/// Grants end when their person gets an account type that may not sign in as he did.
+/// Ends grants when their person gets an account type that may not sign in by the same method.
 pub const ON_USER_CHANGED: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Changed,

@@ -1,11 +1,11 @@
-//! Collections of users or groups that are changed by arrays of ids: the assignees of a permission set, and the members
-//! and owners of a group (`docs/reference/permission-sets.md`), likewise those of classes and records.
+//! Collections of users or groups that are changed by arrays of ids. They are the assignees of a permission set, and the members
+//! and owners of a group (`docs/reference/permission-sets.md`). Classes and records have such collections, too.
 //!
-//! This file has what the collections share: how a record looks, the checks of each id, the limit, the audit fields and
-//! the log. The resource that has a collection finds the parent, decides whether the caller may, and locks the parent's
-//! row, so that the limit is exact and the parent is not deleted meanwhile.
+//! This file contains the shared parts: the shape of a record, the checks of each id, the limit, the audit fields and the log. The
+//! resource with the collection loads the parent and authorises the caller. It locks the parent's row, so that the limit is exact
+//! and the parent is not deleted meanwhile.
 //!
-//! A batch is accepted or refused as a whole. The answer tells the first error in the order sent; limits come last.
+//! A batch is accepted or refused as a whole. The answer contains the first error in the order of the ids. Limits are checked last.
 
 use crate::user_groups::rights::visible_groups;
 use crate::visibility::visible_users;
@@ -27,25 +27,25 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 
-/// The most users in one request.
+/// The maximum number of users in one request.
 const MAX_USERS_IN_BATCH: usize = 100;
-/// The most groups in one request.
+/// The maximum number of groups in one request.
 const MAX_GROUPS_IN_BATCH: usize = 10;
 
 /// A collection of users or groups below a parent.
 pub struct AssigneeCollection {
-    /// How its records are shown: [`shape`] of [`user_records`] or [`group_records`].
+    /// The shape of its records: [`shape`] of [`user_records`] or [`group_records`].
     pub shape: RowShape,
     /// The column of the parent's id.
     pub parent_column: &'static str,
     pub principals: Principals,
-    /// How many records a parent may have.
+    /// The maximum number of records of a parent.
     pub limit: &'static Limit,
     pub messages: AssigneeTexts,
     pub log_names: LogNames,
 }
 
-/// What the ids of a collection are.
+/// The kind of the ids of a collection.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Principals {
     Users,
@@ -54,28 +54,28 @@ pub enum Principals {
 
 /// The parts of error messages in which collections differ.
 pub struct AssigneeTexts {
-    /// What a record is: "1 Time Completion account 5 cannot be `assignee`."
+    /// The role of a record, as in "1 Time Completion account 5 cannot be `assignee`."
     pub role: &'static str,
-    /// The refusal of an id that the caller may not list, made of the id and the parent's id.
+    /// Returns the refusal of an id that the caller may not list, from the id and the parent's id.
     pub unlisted: fn(i64, i64) -> String,
 }
 
-/// The names in the administration log, whose entries are about the parent.
+/// The names in the administration log. Its entries are about the parent.
 pub struct LogNames {
     /// The declaration of the parent.
     pub parent: StaticResource,
-    /// The action of adding.
+    /// The action of an addition.
     pub add: &'static str,
-    /// The action of removing.
+    /// The action of a removal.
     pub remove: &'static str,
-    /// The field under which an entry has the ids.
+    /// The field of an entry that contains the ids.
     pub field: &'static str,
 }
 
 /// The instance that has a collection.
 pub struct Parent {
     pub id: i64,
-    /// The name for the log.
+    /// The name in the log.
     pub name: String,
 }
 
@@ -94,10 +94,10 @@ pub struct Handlers {
     pub document: fn(&Request, &mut Conn) -> Outcome,
 }
 
-/// The declaration of a collection of users.
+/// Declares a collection of users.
 pub fn user_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let fields = [
-        // A column of OPTIONS, but not in the records (`docs/reference/permission-sets.md`).
+        // Is a column in OPTIONS, but not in the records (`docs/reference/permission-sets.md`).
         Field::id().filter_only(),
         Field::new("user", FieldKind::User).column("user_id").read_only().list_only(),
         Field::new("created_at", FieldKind::DateTime).read_only().list_only(),
@@ -108,7 +108,7 @@ pub fn user_records(title: &'static str, table: &'static str, limit: &'static Li
     resource.limit_items(limit.default).batch(MAX_USERS_IN_BATCH as i64, autocomplete)
 }
 
-/// The declaration of a collection of groups.
+/// Declares a collection of groups.
 pub fn group_records(title: &'static str, table: &'static str, limit: &'static Limit) -> Resource {
     let name = "(SELECT g.name FROM user_groups g WHERE g.id = t.group_id)";
     let fields = [
@@ -122,12 +122,12 @@ pub fn group_records(title: &'static str, table: &'static str, limit: &'static L
     resource.limit_items(limit.default).batch(MAX_GROUPS_IN_BATCH as i64, autocomplete)
 }
 
-/// The shape of a collection with this declaration.
+/// Returns the shape of a collection with this declaration.
 pub const fn shape(of: StaticResource) -> RowShape {
     RowShape::from_declaration(Declaration::Static(of))
 }
 
-/// The routes of a collection; a single record answers 405. `reads` and `changes` name the permissions in the
+/// Returns the routes of a collection. The path of a single record answers 405. `reads` and `changes` name the permissions in the
 /// description.
 pub fn routes(
     path: &'static str,
@@ -149,20 +149,20 @@ pub fn routes(
 }
 
 impl AssigneeCollection {
-    /// The schema document, with the build's limit.
+    /// Returns the schema document, with the build's limit.
     pub fn document(&self, conn: &mut Conn) -> Outcome {
         let mut document = options::document(&self.shape.resource);
         document["restrictions"]["limit_items"] = limits::value(conn, self.limit)?.into();
         Ok(Answer::value(&document))
     }
 
-    /// The records of a parent, in the order in which they were made.
+    /// Lists the records of a parent, in the order of their creation.
     pub fn list(&self, parent: i64, request: &Request, conn: &mut Conn) -> Outcome {
         rows::list(request, conn, &self.shape, Scope::matching(self.parent_condition(parent)).cacheable())
     }
 
-    /// Adds the ids of the body to a parent whose row is locked. Existing records stay as they are. The answer has the
-    /// records of all ids, in the order sent.
+    /// Adds the ids of the body to a parent whose row is locked. Existing records are not changed. The answer contains the records
+    /// of all ids, in the order of the body.
     pub fn add(&self, parent: &Parent, request: &Request, conn: &mut Conn) -> Outcome {
         let batch = request.batch(self.principals.max_batch())?;
         let held = self.load_ids(parent.id, conn)?;
@@ -197,7 +197,7 @@ impl AssigneeCollection {
         Ok(Answer::empty())
     }
 
-    /// Inserts records of ids that were checked and have none yet, and logs that.
+    /// Inserts records for checked ids that do not have one yet, and writes an entry of the log.
     pub fn insert(&self, parent: &Parent, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let mut sql = Sql::new("INSERT INTO ");
         sql.name(&self.shape.resource.table).push("(").name(self.parent_column).push(", ");
@@ -212,19 +212,19 @@ impl AssigneeCollection {
         log::write(request, conn, names.add, names.parent, parent.id, &parent.name, changes)
     }
 
-    /// The number of a parent's records.
+    /// Returns the number of a parent's records.
     pub fn count(&self, parent: i64, conn: &mut Conn) -> Result<usize, StoreError> {
         Ok(self.load_ids(parent, conn)?.len())
     }
 
-    /// The condition for the records of a parent.
+    /// Returns the condition for the records of a parent.
     fn parent_condition(&self, parent: i64) -> Sql {
         let mut condition = Sql::new("t.");
         condition.name(self.parent_column).push(" = ").bind(parent);
         condition
     }
 
-    /// The ids of a parent's records.
+    /// Returns the ids of a parent's records.
     fn load_ids(&self, parent: i64, conn: &mut Conn) -> Result<HashSet<i64>, StoreError> {
         let mut sql = Sql::new("SELECT t.");
         sql.name(self.principals.column()).push(" FROM ").name(&self.shape.resource.table).push(" t WHERE ");
@@ -232,7 +232,7 @@ impl AssigneeCollection {
         Ok(conn.query_all(&sql, |row| row.int(0))?.into_iter().collect())
     }
 
-    /// The records of these ids as a JSON array, in the order of the ids.
+    /// Returns the records of these ids as a JSON array, in the order of the ids.
     fn records_json(&self, parent: i64, ids: &[i64], request: &Request, conn: &mut Conn) -> Result<Vec<u8>, Refusal> {
         let mut condition = self.parent_condition(parent);
         condition.push(" AND t.").name(self.principals.column()).push(" IN (");
@@ -249,8 +249,9 @@ impl AssigneeCollection {
     }
 }
 
-/// Refuses the first of the users or groups to whom the caller may give nothing: one that does not exist, cannot have the
-/// `role` ("1 Time Completion account 5 cannot be `assignee`.") or that the caller may not list, with a message of its own.
+/// Refuses the first user or group that cannot get an assignment from the caller. It does not exist, cannot have the `role` ("1
+/// Time Completion account 5 cannot be `assignee`."), or is not listed for the caller. `unlisted` returns the message for the last
+/// case.
 pub fn check_each(
     conn: &mut Conn,
     caller: &Caller,
@@ -272,10 +273,10 @@ pub fn check_each(
     Ok(())
 }
 
-/// A user or group to whom something is to be given.
+/// A user or group as the receiver of an assignment.
 pub struct Candidate {
     pub is_one_time: bool,
-    /// Whether the caller may list it.
+    /// Is true if the caller may list it.
     pub is_listed: bool,
     /// The full name of a user, or the name of a group.
     pub name: Arc<str>,
@@ -296,8 +297,8 @@ impl Principals {
         }
     }
 
-    /// The users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are left out, since
-    /// nothing can be given to them. The rows are locked, so that none is deleted or anonymized before the insert.
+    /// Loads the users or groups with these ids (`docs/reference/permission-sets.md`). Anonymized users are omitted, since they
+    /// cannot get assignments. The rows are locked, so that they are not deleted or anonymized before the insert.
     pub fn load(self, conn: &mut Conn, caller: &Caller, ids: &[i64]) -> Result<HashMap<i64, Candidate>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());

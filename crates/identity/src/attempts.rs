@@ -1,14 +1,12 @@
-//! Attempts to sign in, counted by the address that makes them (`CHANCERY_ADDRESS_ATTEMPTS`;
-//! `docs/reference/sign-in.md`): failed sign-ins, failed tokens of links, and reset requests.
+//! Attempts to sign in, counted per address of the client (`CHANCERY_ADDRESS_ATTEMPTS`; `docs/reference/sign-in.md`): failed
+//! sign-ins, failed tokens of links, and reset requests.
 //!
-//! They are counted twice. Each process counts an attempt before its password is hashed, and takes it off again when it
-//! succeeds, so that parallel guesses never exceed the limit. A failed attempt is counted in the database too, for the
-//! other processes and for the time after a restart; each process takes over what it reads there. The limit is exact
-//! across processes: a right password beyond the limit is refused when the attempt is recorded
-//! (`docs/decisions/0005-guessing.md`).
+//! Attempts are counted twice. Each process counts an attempt before its password is hashed, and subtracts it when it succeeds, so
+//! that parallel guesses never exceed the limit. A failed attempt is also counted in the database, for the other processes and for
+//! the time after a restart. Each process adopts the counts that it reads there. The limit is exact across processes: a right
+//! password beyond the limit is refused when the attempt is recorded (`docs/decisions/0005-guessing.md`).
 //!
-//! An IPv6 address counts for its /64, which one subscriber has, and for the /48 around it, which has eight times the
-//! limit.
+//! An IPv6 address counts for its /64, which belongs to one subscriber, and for the /48 around it, which has eight times the limit.
 
 use crate::settings::IdentitySettings;
 use ipnet::{IpNet, Ipv6Net};
@@ -21,15 +19,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Conn, Sql, StoreError};
 
-/// How long a failed attempt counts, in microseconds.
+/// The time for which a failed attempt counts, in microseconds.
 const WINDOW_US: i64 = 300_000_000;
 /// The limit of an IPv6 /48, as a multiple of that of a /64.
 const SITE_FACTOR: i64 = 8;
-/// When a process counts this many networks, it drops those without a running attempt; their failed attempts stay in
-/// the database.
+/// The number of networks at which a process drops the networks without a running attempt. Their failed attempts stay in the
+/// database.
 const MAX_NETWORKS: usize = 4096;
 
-/// The attempts of a build's networks, as one process counts them.
+/// The attempts of a build's networks in this process.
 #[derive(Default)]
 pub struct Attempts(Mutex<HashMap<IpNet, AttemptCount>>);
 
@@ -39,13 +37,13 @@ fn attempts_of(build: &Build) -> &Arc<Attempts> {
 
 #[derive(Clone, Copy, Default)]
 struct AttemptCount {
-    /// When the first of the failed attempts was made.
+    /// The time of the first failed attempt, in microseconds.
     since: i64,
     failed: i64,
     running: i64,
 }
 
-/// How many attempts a network may make within the window.
+/// The maximum number of attempts of a network within the window.
 #[derive(Clone, Copy)]
 struct NetworkLimit {
     network: IpNet,
@@ -71,7 +69,7 @@ impl Attempts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the failed attempts that the database counts, if they are more than this process counts.
+    /// Adopts the failed attempts that the database counts, if they are more than this process counts.
     fn take_over(&self, limit: &NetworkLimit, since: i64, failed: i64, now: i64) {
         let mut counts = self.counts();
         if since + WINDOW_US > now && failed > counts.get(&limit.network).map_or(0, |count| count.recent_failures(now))
@@ -83,7 +81,7 @@ impl Attempts {
     }
 }
 
-/// Refuses an attempt when failed and running attempts have reached a limit; `own` of the running ones are not counted.
+/// Refuses an attempt if failed and running attempts have reached a limit. `own` of the running ones are not counted.
 fn check(counts: &HashMap<IpNet, AttemptCount>, limits: &[NetworkLimit], own: i64, now: i64) -> Result<(), Refusal> {
     for limit in limits {
         let Some(count) = counts.get(&limit.network) else { continue };
@@ -92,7 +90,7 @@ fn check(counts: &HashMap<IpNet, AttemptCount>, limits: &[NetworkLimit], own: i6
             return Err(Refusal::too_many(count.since + WINDOW_US - now));
         }
         if failed + count.running - own >= limit.max {
-            // The running ones may all succeed, so the client may try again at once.
+            // All running attempts may succeed, so the client may try again at once.
             return Err(Refusal::too_many(0));
         }
     }
@@ -108,7 +106,7 @@ fn make_room(counts: &mut HashMap<IpNet, AttemptCount>, now: i64) {
     }
 }
 
-/// The limits that an address counts against; none when the operator has switched them off.
+/// Returns the limits for an address; empty if the operator has switched them off.
 fn limits_of(app: &App, address: IpAddr) -> Vec<NetworkLimit> {
     let max = app.slot::<IdentitySettings>().address_attempts;
     if max == 0 {
@@ -119,14 +117,14 @@ fn limits_of(app: &App, address: IpAddr) -> Vec<NetworkLimit> {
 }
 
 impl NetworkLimit {
-    /// The network's key in the table `address_attempts`.
+    /// Returns the network's key in the table `address_attempts`.
     fn name(&self) -> String {
         network_name(&self.network)
     }
 }
 
-/// The networks that count as one client, the narrowest first: an IPv4 address, or the /64 and the /48 of an IPv6
-/// address, since a subscriber can use every address of its network.
+/// Returns the networks that count as one client, the narrowest first: an IPv4 address, or the /64 and the /48 of an IPv6 address.
+/// A subscriber can use all addresses of its IPv6 network.
 pub fn networks_of(address: IpAddr) -> Vec<IpNet> {
     let network = |address, length| Ipv6Net::new(address, length).map(|network| IpNet::V6(network.trunc()));
     match address.to_canonical() {
@@ -135,7 +133,7 @@ pub fn networks_of(address: IpAddr) -> Vec<IpNet> {
     }
 }
 
-/// A network as text: an IPv4 address, or an IPv6 network with its prefix length.
+/// Returns a network as text: an IPv4 address, or an IPv6 network with its prefix length.
 pub fn network_name(network: &IpNet) -> String {
     match network {
         IpNet::V4(network) => network.addr().to_string(),
@@ -143,13 +141,12 @@ pub fn network_name(network: &IpNet) -> String {
     }
 }
 
-/// Refuses an address whose next attempt would be refused, without a query. Routes call it before a request's body is
-/// read.
+/// Refuses an address whose next attempt would be refused, without a query. Routes call it before they read a request's body.
 pub fn guard(app: &App, build: &Build, address: IpAddr) -> Result<(), Refusal> {
     check(&attempts_of(build).counts(), &limits_of(app, address), 0, app.clock.now())
 }
 
-/// Refuses an address that has failed too often at any process, whatever it sends.
+/// Refuses an address with too many failures across all processes. The content of the request does not matter.
 pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let limits = limits_of(&request.app, request.address);
     let (Some(first), Some(last)) = (limits.first(), limits.last()) else { return Ok(()) };
@@ -171,7 +168,7 @@ pub fn check_address(request: &Request, conn: &mut Conn) -> Result<(), Refusal> 
 /// Counts a failed attempt of the request's address in the database, in the transaction that decides the attempt.
 pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), StoreError> {
     let start = request.now - WINDOW_US;
-    // Each failed attempt deletes a few rows that are over, so that the table stays small.
+    // Each failed attempt deletes a few expired rows, so that the table stays small.
     conn.exec(&Sql::new("DELETE FROM address_attempts WHERE address IN (SELECT a.address FROM address_attempts a WHERE a.since <= $1 LIMIT 10)").arg(start))?;
     for limit in limits_of(&request.app, request.address) {
         let sql = Sql::new(
@@ -184,8 +181,8 @@ pub fn count_failure(request: &Request, conn: &mut Conn) -> Result<(), StoreErro
     Ok(())
 }
 
-/// An attempt of an address. It counts as running until it is counted as failed or dropped. An attempt that was dropped
-/// before, since the server was too busy to hash its password, leaves no trace.
+/// An attempt of an address. It counts as running until it is counted as failed or dropped. An attempt that is dropped earlier,
+/// because the server was too busy to hash its password, is not counted afterwards.
 pub struct AddressAttempt {
     attempts: Arc<Attempts>,
     limits: Vec<NetworkLimit>,
@@ -194,7 +191,7 @@ pub struct AddressAttempt {
 }
 
 impl AddressAttempt {
-    /// Begins an attempt; refused when the address has reached its limit.
+    /// Begins an attempt. Refuses an address that has reached its limit.
     pub fn begin(request: &Request) -> Result<AddressAttempt, Refusal> {
         AddressAttempt::start(
             attempts_of(&request.build).clone(),
@@ -212,14 +209,13 @@ impl AddressAttempt {
         Ok(AddressAttempt { attempts, limits, now, is_tried: false })
     }
 
-    /// Refuses the attempt after all when [`check_address`] has meanwhile taken over failed attempts that reach a
-    /// limit.
+    /// Refuses the attempt if [`check_address`] has meanwhile adopted failed attempts that reach a limit.
     pub fn check(&self) -> Result<(), Refusal> {
         check(&self.attempts.counts(), &self.limits, 1, self.now)
     }
 
-    /// Counts the attempt as failed from now on, until [`AddressAttempt::succeed`] takes that back. It stays counted when its
-    /// outcome could not be stored.
+    /// Counts the attempt as failed until [`AddressAttempt::succeed`] reverts this. The attempt stays counted if its outcome could
+    /// not be stored.
     pub fn count_as_failed(&mut self) {
         if !self.is_tried {
             self.is_tried = true;
@@ -230,7 +226,7 @@ impl AddressAttempt {
         }
     }
 
-    /// Takes the attempt off the failed ones again.
+    /// Subtracts the attempt from the failed ones.
     pub fn succeed(self) {
         if self.is_tried {
             self.change(|count, _| count.failed = (count.failed - 1).max(0));
@@ -280,10 +276,10 @@ mod tests {
         let wait =
             |refused: Result<AddressAttempt, Refusal>| refused.err().unwrap().headers[0].1.to_str().unwrap().to_owned();
 
-        // While three run, a fourth is refused, but may be tried again at once.
+        // While three attempts run, a fourth is refused, but may be tried again at once.
         let mut begun = vec![begin(0).unwrap(), begin(0).unwrap(), begin(0).unwrap()];
         assert_eq!(wait(begin(0)), "1");
-        // An attempt that was never tried leaves no trace.
+        // An attempt without a check of its password is not counted.
         begun.pop();
         let mut third = begin(0).unwrap();
         third.count_as_failed();
@@ -291,7 +287,7 @@ mod tests {
         third.succeed();
         begun.iter_mut().for_each(AddressAttempt::count_as_failed);
         begun.clear();
-        // Two have failed here. What other processes have counted leaves no room for an attempt that has begun.
+        // Two attempts have failed here. With the failures of other processes the limit is reached for an attempt that has begun.
         let late = begin(1_000_000).unwrap();
         assert!(late.check().is_ok());
         attempts.take_over(&limits()[0], 0, 3, 1_000_000);
@@ -311,7 +307,7 @@ mod tests {
             attempts.take_over(&limit(n), 0, 1, 1);
             assert!(attempts.counts().len() <= MAX_NETWORKS);
         }
-        // Networks with a running attempt are kept.
+        // Networks with a running attempt stay.
         attempts.counts().values_mut().for_each(|count| count.running = 1);
         let before = attempts.counts().len();
         attempts.take_over(&limit(0), WINDOW_US, 1, WINDOW_US);

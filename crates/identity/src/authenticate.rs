@@ -1,5 +1,4 @@
-//! Identifies the caller of an access token: its session, account, roles and address ranges
-//! (`docs/reference/sign-in.md`).
+//! Identifies the caller of an access token: its session, account, roles and address ranges (`docs/reference/sign-in.md`).
 
 use crate::access_tokens::AccessTokens;
 use crate::account::{columns, permissions_of_roles, read_account_type, read_ranges};
@@ -13,10 +12,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use store::{Conn, Sql, StoreError};
 
 const DAY_US: i64 = 86_400_000_000;
-/// How often the last use of a session is written, in microseconds.
+/// The minimum time between two writes of a session's last use, in microseconds.
 const LAST_USE_INTERVAL_US: i64 = 60_000_000;
 
-/// Callers by the access token of a session.
+/// Identifies callers by the access token of a session.
 pub const ACCESS_TOKEN: (Credential, Authenticate) = (
     Credential::Token,
     Authenticate {
@@ -26,8 +25,8 @@ pub const ACCESS_TOKEN: (Credential, Authenticate) = (
     },
 );
 
-/// The caller that the claims of an access token name; `None` when the token or the session is over, or the account may
-/// not call any more. Callers are cached until the version of the rights changes.
+/// Returns the caller that the claims of an access token name. Returns `None` if the token or the session has ended, or the account
+/// may no longer call. Callers are cached until the version of the rights changes.
 async fn identify(build: &Arc<Build>, claims: CredentialClaims, now: i64) -> Result<Option<Arc<Caller>>, StoreError> {
     if claims.expires_at <= now {
         return Ok(None);
@@ -53,7 +52,7 @@ async fn identify(build: &Arc<Build>, claims: CredentialClaims, now: i64) -> Res
     Ok(Some(caller))
 }
 
-/// Writes the last use of a session, seldom and in the background: the request does not wait for it.
+/// Writes the last use of a session in the background, at most once in [`LAST_USE_INTERVAL_US`].
 pub fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     let last = caller.last_used_at.load(Ordering::Relaxed);
     if now - last < LAST_USE_INTERVAL_US
@@ -76,12 +75,12 @@ pub fn record_use(build: &Arc<Build>, caller: &Arc<Caller>, now: i64) {
     });
 }
 
-/// Reads a session of the main API that is not over with its account, roles and address ranges, in one snapshot.
+/// Reads an active session of the main API with its account, roles and address ranges, in one snapshot.
 pub fn load(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Caller>, StoreError> {
     load_where(conn, claims, now, " AND s.connector IS NULL")
 }
 
-/// Reads a grant of an agent as [`load`] reads a session.
+/// Reads a grant of an agent, like [`load`] for a session.
 pub fn load_grant(conn: &mut Conn, claims: CredentialClaims, now: i64) -> Result<Option<Caller>, StoreError> {
     load_where(conn, claims, now, " AND s.connector IS NOT NULL")
 }
@@ -121,7 +120,7 @@ fn load_where(
         let account_type = read_account_type(row.text(account_type)?)?;
         let ranges = if row.flag(is_restricted)? { Some(read_ranges(row.text(ranges)?)) } else { None };
         let rotation = row.int(rotation)?;
-        // A session by single sign-on never has to change its password.
+        // A password never expires in a session by single sign-on.
         let is_by_password = row.flag(by_password)?;
         let set_at = row.opt_int(set_at)?.filter(|_| rotation > 0 && is_by_password);
         let agent = match row.opt_int(connector)? {

@@ -1,6 +1,6 @@
-//! Sessions of browsers (`docs/reference/browser-sessions.md`): what outlives a page is a cookie that no script can read. It
-//! opens the two endpoints here and no other: the first one exchanges it for access tokens. Beside it a session is like any
-//! other, and ends like any other.
+//! Sessions of browsers (`docs/reference/browser-sessions.md`). A cookie that scripts cannot read outlives the page. It opens only
+//! the two endpoints here; the first one exchanges it for access tokens. In all other respects a session of a browser works like
+//! other sessions.
 
 use crate::authenticate;
 use crate::sessions::{self, SessionOrigin, SessionRenewal};
@@ -22,9 +22,9 @@ use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
-/// The cookie's name: a browser takes it only from this host, over TLS, and for all of its paths.
+/// The name of the cookie. A browser accepts it only from this host, over TLS, and for all of its paths.
 const COOKIE: &str = "__Host-chancery";
-/// Its name where the build's address is plain http, at which browsers would not keep the other one.
+/// The name of the cookie if the build's address is plain http. Browsers would refuse the other name there.
 const PLAIN_COOKIE: &str = "chancery";
 
 pub fn routes() -> Vec<Route> {
@@ -45,7 +45,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The schema of all that a front end needs to start.
+/// Returns the schema of the data that a front end needs to start.
 fn start_schema() -> Json {
     let or_null = |schema: Json, text: &str| json!({"anyOf": [schema, {"type": "null"}], "description": text});
     let user = or_null(me::schema(), "As `/api/users/me/`; null while the password must be changed");
@@ -68,16 +68,16 @@ fn start_schema() -> Json {
     titled("BrowserToken", object(fields))
 }
 
-/// A cookie as an answer sets it.
+/// The `Set-Cookie` header of an answer.
 pub type Cookie = (HeaderName, HeaderValue);
 
-/// The name of the cookie, and whether the build's address is plain http.
+/// Returns the name of the cookie, and whether the build's address is plain http.
 fn name(request: &Request) -> (&'static str, bool) {
     let is_plain = request.app.address_of(&request.build).starts_with("http://");
     (if is_plain { PLAIN_COOKIE } else { COOKIE }, is_plain)
 }
 
-/// The cookie with a value for so many seconds, or else until the browser is closed.
+/// Returns the cookie with a value. It lasts for `seconds`, or until the browser is closed.
 fn cookie(request: &Request, value: &str, seconds: Option<i64>) -> Cookie {
     let (name, is_plain) = name(request);
     let secure = if is_plain { "" } else { "; Secure" };
@@ -90,9 +90,9 @@ fn kept_for(request: &Request, is_kept: bool) -> Option<i64> {
     is_kept.then(|| request.app.slot::<IdentitySettings>().refresh_token_seconds)
 }
 
-/// Begins a session of a browser and returns its cookie, which is a new one at each sign-in. Sessions that nobody could use
-/// any more end: that of the browser's former cookie, and `replaced` if it is a browser's, which also decides whether
-/// the cookie is kept.
+/// Begins a session of a browser and returns its cookie, which is new at each sign-in. Ends the session of the browser's former
+/// cookie, and `replaced` if it is a session of a browser. They could not be used any more. If `replaced` outlives the browser
+/// (`is_kept`), so does the new session.
 pub fn begin(
     request: &Request,
     conn: &mut Conn,
@@ -120,7 +120,7 @@ pub fn begin(
     Ok(cookie(request, &value, kept_for(request, is_kept)))
 }
 
-/// A session of a browser that lives.
+/// An active session of a browser.
 struct BrowserSession {
     session: i64,
     user: i64,
@@ -128,7 +128,7 @@ struct BrowserSession {
     is_kept: bool,
 }
 
-/// The session of the cookie that a request has.
+/// Returns the active session of the request's cookie.
 fn find(request: &Request, conn: &mut Conn) -> Result<Option<BrowserSession>, StoreError> {
     let Some(value) = cookies::value(&request.headers, name(request).0) else { return Ok(None) };
     let sql = Sql::new(
@@ -141,21 +141,21 @@ fn find(request: &Request, conn: &mut Conn) -> Result<Option<BrowserSession>, St
     })
 }
 
-/// The session of the cookie that a request has, if it lives.
+/// Returns the id of the active session of the request's cookie.
 pub fn session(request: &Request, conn: &mut Conn) -> Result<Option<i64>, StoreError> {
     Ok(find(request, conn)?.map(|found| found.session))
 }
 
-/// What a front end starts with, or why it gets nothing.
+/// The answer to the start of a front end, or the reason for its refusal.
 enum BrowserStart {
     With(Answer),
-    /// The session goes on, but not for this request: its account may not call from here.
+    /// The session continues, but the account may not call from the request's address.
     Refused,
     Over,
 }
 
 fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
-    // An `Err` would undo the end of a session that could not begin any more.
+    // An `Err` would roll back the end of a session that could not begin any more.
     let refused = || Answer::refusal(&Refusal::bad_token());
     Ok(match start(request, conn)? {
         BrowserStart::With(answer) => answer,
@@ -168,8 +168,8 @@ fn exchange(request: &Request, conn: &mut Conn) -> Outcome {
     })
 }
 
-/// All that a front end needs to start. The cookie stays the same, since a second tab, or a page whose answer was lost, sends
-/// it again.
+/// Returns the data that a front end needs to start. The cookie does not change, since a second tab, or a page whose answer was
+/// lost, sends it again.
 fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
     let Some(found) = find(request, conn)? else { return Ok(BrowserStart::Over) };
     if !sessions::lock(conn, found.session)? {
@@ -209,7 +209,7 @@ fn start(request: &Request, conn: &mut Conn) -> Result<BrowserStart, Refusal> {
     Ok(BrowserStart::With(answer))
 }
 
-/// The components that have a configuration, so that a front end need not ask for those that have none.
+/// Returns the components with a UI configuration, so that a front end does not request the others.
 fn ui_configurations(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     conn.query_all(&Sql::new("SELECT component FROM ui_configs ORDER BY component"), |row| Ok(row.text(0)?.to_owned()))
 }
@@ -220,7 +220,7 @@ fn logout(request: &Request, conn: &mut Conn) -> Outcome {
     if let Some(BrowserSession { session, .. }) = find(request, conn)? {
         let logout_url = if with_provider { logout::logout_url(request, conn, session)? } else { None };
         match logout_url {
-            // The session ends when the address is opened; the cookie opens nothing any more.
+            // The session ends when the address is opened, but its cookie is invalid at once.
             Some(logout_url) => {
                 conn.exec(&Sql::new("DELETE FROM browser_sessions WHERE session_id = $1").arg(session))?;
                 answer = Answer::value(&json!({"logout_url": logout_url}));

@@ -29,10 +29,10 @@ use store::{Conn, Sql, StoreError};
 /// The reason why a command failed, in one line.
 pub type BuildFailure = String;
 
-/// How long the creation of a build waits for its history tenant, which can be created later too.
+/// The maximum time for which the creation of a build waits for its history tenant. The tenant can also be created later.
 const TENANT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a process may take to create a build, in microseconds; then another one removes what it left.
+/// The maximum time for the creation of a build, in microseconds. After it another process removes the unfinished build.
 const CREATION_TIMEOUT_US: i64 = 60_000_000;
 
 /// A row of `chancery build list`.
@@ -41,11 +41,11 @@ pub struct BuildRow {
     pub domain: String,
     pub state: String,
     pub created_at: i64,
-    /// The tenant in the history service: its `database_name` and, once it is created, its client id.
+    /// The tenant in the history service: its `database_name` and, after its creation, its client id.
     pub history: Option<(String, Option<String>)>,
 }
 
-/// Checks a domain, which consists of letters, digits, hyphens and dots, and returns it in lower case.
+/// Checks a domain, which consists of letters, digits, hyphens and dots. Returns it in lower case.
 fn parse_domain(text: &str) -> Result<String, BuildFailure> {
     let domain = text.trim().to_ascii_lowercase();
     let label = |label: &str| {
@@ -61,8 +61,8 @@ fn parse_domain(text: &str) -> Result<String, BuildFailure> {
     }
 }
 
-/// Creates a build with its first super admin. This process serves it at once, and others after [`STALE_AFTER`], since
-/// they may have cached that there is no such build.
+/// Creates a build with its first super admin. This process serves it at once. Other processes serve it after [`STALE_AFTER`],
+/// since they may have cached that the domain has no build.
 pub async fn create(
     app: &App,
     name: &str,
@@ -74,8 +74,8 @@ pub async fn create(
     create_new(app, domain, admin_username, admin_password).await
 }
 
-/// Creates the build of a first start. What an earlier start left of it half-made goes at once, since no other server
-/// creates it: this one holds the lock of the embedded store.
+/// Creates the build of a first start. Removes an unfinished build of an earlier start at once, since no other server creates it:
+/// this server owns the lock of the embedded store.
 pub async fn create_first(
     app: &App,
     name: &str,
@@ -148,7 +148,7 @@ async fn create_database(
     create_user(app, &build, username, AccountType::SuperAdmin, password).await
 }
 
-/// Removes a build of this domain whose deletion was interrupted, or whose creation was that long ago.
+/// Removes a build of this domain whose deletion was interrupted, or whose creation began at least `age_us` ago.
 async fn remove_unfinished(app: &App, domain: &str, age_us: i64) -> Result<(), BuildFailure> {
     let (domain, before) = (domain.to_owned(), app.clock.now() - age_us);
     let control = app.store.control();
@@ -183,7 +183,7 @@ async fn remove(app: &App, id: i64) -> Result<(), BuildFailure> {
     app.store.control().write(delete_row).await.map_err(error_line)
 }
 
-/// Every build, ordered by domain.
+/// Lists all builds, ordered by domain.
 pub async fn list(app: &App) -> Result<Vec<BuildRow>, BuildFailure> {
     let sql = Sql::new(
         "SELECT builds.id, builds.domain, builds.state, builds.created_at, history_tenants.database_name, \
@@ -204,14 +204,14 @@ pub async fn list(app: &App) -> Result<Vec<BuildRow>, BuildFailure> {
     app.store.control().read(read).await.map_err(error_line)
 }
 
-/// Whether anybody has ever signed in to a build.
+/// Returns whether a user has ever signed in to a build.
 pub async fn was_signed_in(app: &App, id: i64) -> Result<bool, BuildFailure> {
     let sql = Sql::new("SELECT 1 FROM users WHERE last_login IS NOT NULL LIMIT 1");
     let read = move |conn: &mut Conn| conn.query_optional(&sql, |_| Ok(()));
     Ok(app.store.database(&database_name(id)).read(read).await.map_err(error_line)?.is_some())
 }
 
-/// Whether a build has its tenant in the history service. True when there is no history service.
+/// Returns whether a build has its tenant in the history service. Returns true if no history service is configured.
 pub async fn has_history(app: &App, build: &Build) -> Result<bool, BuildFailure> {
     Ok(events::client(app).is_none() || history_of(app, &build.uid).await?.is_some())
 }
@@ -220,8 +220,8 @@ async fn history_of(app: &App, uid: &str) -> Result<Option<BuildTenant>, BuildFa
     history_tenants::find(app, uid).await.map_err(error_line)
 }
 
-/// Deletes a build, and its history first if `with_history`. Returns what became of the history. The build is no longer
-/// served before its data is deleted, so that a deletion that was interrupted can be repeated.
+/// Deletes a build, and its history first if `with_history`. Returns the outcome for the history. The build is no longer served
+/// before its data is deleted, so that an interrupted deletion can be repeated.
 pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<HistoryOfDeleted, BuildFailure> {
     let domain = parse_domain(name)?;
     let uid = uid_of(app, &domain).await?.ok_or_else(|| format!("{domain}: there is no such build"))?;
@@ -237,7 +237,7 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
         conn.query_optional(&sql, |row| row.int(0))
     });
     let id = found.await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))?;
-    // Waits until no other process serves the build from its cache.
+    // Waits until the other processes no longer serve the build from their caches.
     tokio::time::sleep(STALE_AFTER).await;
     if with_history && let Some(tenant) = history_of(app, &uid).await? {
         // The tenant was created meanwhile.
@@ -252,16 +252,16 @@ pub async fn delete(app: &App, name: &str, with_history: bool) -> Result<History
     })
 }
 
-/// What became of the history of a deleted build.
+/// The outcome for the history of a deleted build.
 #[derive(Debug, PartialEq)]
 pub enum HistoryOfDeleted {
-    /// It had no tenant yet. So many events were deleted with the build.
+    /// The build did not have a tenant. `undelivered` events were deleted with the build.
     None { undelivered: i64 },
-    /// It was deleted, too.
+    /// The history was deleted, too.
     Deleted,
-    /// The history service did not know its tenant, or no longer.
+    /// The history service did not contain the tenant.
     Unknown(BuildTenant),
-    /// It stays in its tenant. So many events were deleted with the build before the history service had them.
+    /// The history stays in its tenant. `undelivered` events were deleted with the build before their delivery.
     Kept { tenant: BuildTenant, undelivered: i64 },
 }
 
@@ -273,7 +273,7 @@ async fn uid_of(app: &App, domain: &str) -> Result<Option<String>, BuildFailure>
 
 async fn count_undelivered(app: &App, id: i64) -> i64 {
     let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
-    // When a deletion is repeated, the database may be gone.
+    // If a deletion is repeated, the database may not exist any more.
     app.store.database(&database_name(id)).read::<i64, StoreError>(count).await.unwrap_or(0)
 }
 
@@ -295,7 +295,7 @@ async fn delete_history(
     Ok(if is_known { HistoryOfDeleted::Deleted } else { HistoryOfDeleted::Unknown(tenant.clone()) })
 }
 
-/// The build of a domain.
+/// Returns the build of a domain.
 pub async fn find(app: &App, name: &str) -> Result<Arc<Build>, BuildFailure> {
     let domain = parse_domain(name)?;
     app.build(&domain).await.map_err(error_line)?.ok_or_else(|| format!("{domain}: there is no such build"))
@@ -369,12 +369,12 @@ pub async fn set_password(app: &App, build: &Build, username: &str, password: &s
         .map_err(refusal_line)
 }
 
-/// An error of the store as the line of a failed command.
+/// Formats an error of the store as the line of a failed command.
 pub fn error_line(error: StoreError) -> BuildFailure {
     error.to_string()
 }
 
-/// A refusal as the line of a failed command: the fields with their messages.
+/// Formats a refusal as the line of a failed command: the fields with their messages.
 pub fn refusal_line(refusal: Refusal) -> BuildFailure {
     if let Some(cause) = &refusal.cause {
         return cause.to_string();

@@ -1,12 +1,12 @@
-//! A bounded queue that serves its users in turn. Each item is queued under a path of names (such as a build and a
-//! network in it). At each step of the path the names that have items waiting are served one after the other, so that a
-//! burst under one name delays the others by one item only.
+//! A bounded queue that serves its users in turn. Each item is queued under a path of names (such as a build and a network in it).
+//! At each step of the path the names with waiting items are served one after the other. A burst under one name therefore delays
+//! the others by one item only.
 //!
 //! When the queue is full, the name with the most items loses its newest one, so that a burst displaces only itself.
 
 use std::collections::VecDeque;
 
-/// The items that wait under one name of a path: items where the path ends, otherwise a lane for each next name.
+/// The items that wait under one name of a path: items at the end of the path, otherwise a lane for each next name.
 struct Lane<T> {
     name: String,
     len: usize,
@@ -22,7 +22,7 @@ pub struct FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue for at most `max_len` items, and at most `max_len_of_name` under the same first name.
+    /// Creates an empty queue for at most `max_len` items, and at most `max_len_of_name` under the same first name.
     pub fn new(max_len: usize, max_len_of_name: usize) -> FairQueue<T> {
         FairQueue { root: Lane::new(""), max_len, max_len_of_name }
     }
@@ -37,7 +37,7 @@ impl<T> FairQueue<T> {
         if self.root.len > self.max_len { self.root.take_newest(self.root.longest_lane()) } else { None }
     }
 
-    /// Takes the next item.
+    /// Removes and returns the next item.
     pub fn pop(&mut self) -> Option<T> {
         self.root.pop()
     }
@@ -48,7 +48,8 @@ impl<T> Lane<T> {
         Lane { name: name.to_owned(), len: 0, items: VecDeque::new(), lanes: VecDeque::new() }
     }
 
-    /// The position of a name's lane. A linear search will do: a bounded queue has few lanes, and items are expensive.
+    /// Returns the position of a name's lane. A linear search is sufficient: a bounded queue has few lanes, and items are
+    /// expensive.
     fn lane_position(&self, name: &str) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.name == name)
     }
@@ -78,12 +79,12 @@ impl<T> Lane<T> {
         Some(item)
     }
 
-    /// The position of the lane with the most items; the last one of several.
+    /// Returns the position of the lane with the most items; the last one of several.
     fn longest_lane(&self) -> Option<usize> {
         (0..self.lanes.len()).max_by_key(|at| self.lanes[*at].len)
     }
 
-    /// Takes the newest item below a lane, or of this one, following the longest lane at each step.
+    /// Removes and returns the newest item below a lane, or of this one. Follows the longest lane at each step.
     fn take_newest(&mut self, lane: Option<usize>) -> Option<T> {
         let item = match lane {
             None => self.items.pop_back()?,
@@ -147,11 +148,11 @@ mod tests {
         assert_eq!(queue.push(&path("a/x"), "a/x 1"), None);
         assert_eq!(queue.push(&path("a/x"), "a/x 2"), None);
         assert_eq!(queue.push(&path("a/x"), "a/x 3"), None);
-        // When a name has reached its share, its longest lane loses the newest item, which may be the one just sent.
+        // When a name has reached its share, its longest lane loses the newest item, which may be the new one.
         assert_eq!(queue.push(&path("a/y"), "a/y 1"), Some("a/x 3"));
         assert_eq!(queue.push(&path("a/x"), "a/x 4"), Some("a/x 4"));
         assert_eq!(queue.push(&path("b/x"), "b/x 1"), None);
-        // When the whole queue is full, the name with the most items does.
+        // When the whole queue is full, the name with the most items loses its newest one.
         assert_eq!(queue.push(&path("c/x"), "c/x 1"), Some("a/x 2"));
         assert_eq!(queue.root.len, 4);
         assert_eq!(served(&mut queue), ["a/x 1", "b/x 1", "c/x 1", "a/y 1"]);

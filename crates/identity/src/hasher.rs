@@ -1,8 +1,8 @@
 //! Passwords: slow hashing on its own threads, and the complexity rules.
 //!
-//! A hash takes some 50 ms and 19 MiB, so hashes run on a pool of threads of their own,
-//! one hash for each thread, and a bounded number of them waits. The queue serves the builds in turn, and within a
-//! build the networks that its requests come from (`docs/reference/sign-in.md`).
+//! A hash takes about 50 ms and 19 MiB. Hashes therefore run on a pool of threads, one hash per thread, and the number of waiting
+//! hashes is bounded. The queue serves the builds in turn, and within a build the networks of its clients
+//! (`docs/reference/sign-in.md`).
 
 use crate::attempts::{network_name, networks_of};
 use crate::fair_queue::FairQueue;
@@ -20,14 +20,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use web::clock::random_bytes;
 
-/// The most hashes that wait for a thread.
+/// The maximum number of hashes that wait for a thread.
 const MAX_WAITING: usize = 512;
-/// The most hashes of one build that wait for a thread.
+/// The maximum number of hashes of one build that wait for a thread.
 const MAX_WAITING_OF_BUILD: usize = 256;
 const LANES: u32 = 1;
 const DIGEST_BYTES: usize = 32;
 
-/// The cost of a new hash by argon2id. A stored hash carries its own.
+/// The cost of a new hash by argon2id. A stored hash contains its own cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashCost {
     memory_kib: u32,
@@ -35,7 +35,7 @@ pub struct HashCost {
 }
 
 impl HashCost {
-    /// For tests that need a hash and not its cost.
+    /// The lowest cost, for tests that need a hash and not its cost.
     pub const LEAST: HashCost = HashCost { memory_kib: 8, passes: 1 };
 
     fn argon2(self) -> Argon2<'static> {
@@ -43,7 +43,7 @@ impl HashCost {
         Argon2::new(Algorithm::Argon2id, Version::V0x13, params.expect("the parameters are valid"))
     }
 
-    /// The PHC string that is verified when an account has no hash, at the cost of a real one. No known password has its
+    /// Returns the PHC string that is verified when an account has no hash, at the cost of a real one. No known password has its
     /// digest.
     fn dummy_hash(self) -> String {
         let HashCost { memory_kib, passes } = self;
@@ -53,13 +53,13 @@ impl HashCost {
 }
 
 impl Default for HashCost {
-    /// The cost in operation: 42 to 97 ms of a processor.
+    /// Returns the cost in operation: 42 to 97 ms of a processor.
     fn default() -> HashCost {
         HashCost { memory_kib: 19_456, passes: 2 }
     }
 }
 
-/// The refusal of a hash because too many wait already: 503. Nothing was checked or changed.
+/// The refusal of a hash because too many hashes wait: 503. Nothing was checked or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -69,12 +69,12 @@ impl From<Busy> for Refusal {
     }
 }
 
-/// The path under which a hash waits: its build, and there the network of the client (of IPv6 the /48, then the /64).
+/// The path under which a hash waits: its build, and within it the network of the client (of IPv6 the /48, then the /64).
 #[derive(Clone, Debug)]
 pub struct QueuePath([String; 3]);
 
 impl QueuePath {
-    /// The path of a request.
+    /// Returns the path of a request.
     pub fn request_path(request: &Request) -> QueuePath {
         QueuePath::new(&request.build.uid, request.address)
     }
@@ -82,12 +82,12 @@ impl QueuePath {
     fn new(build: &str, address: IpAddr) -> QueuePath {
         let mut networks = networks_of(address).into_iter();
         let narrow = networks.next().map_or_else(String::new, |network| network_name(&network));
-        // An IPv4 address has no wider network and stands in for it.
+        // An IPv4 address does not have a wider network, so it counts as its own.
         let wide = networks.next().map_or_else(|| narrow.clone(), |network| network_name(&network));
         QueuePath([build.to_owned(), wide, narrow])
     }
 
-    /// The path of an operator's command.
+    /// Returns the path of an operator's command.
     pub fn operator_path(build: &Build) -> QueuePath {
         QueuePath([build.uid.clone(), String::new(), String::new()])
     }
@@ -121,7 +121,7 @@ impl HashQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job; `None` when the queue is closed and empty.
+    /// Waits for the next job. Returns `None` if the queue is closed and empty.
     fn next(&self) -> Option<HashTask> {
         let mut waiting = self.lock();
         loop {
@@ -142,10 +142,10 @@ impl Drop for QueueOwner {
 }
 
 impl Hasher {
-    /// Starts the threads. A running hash of the default cost has 19 MiB, which are freed when it ends.
+    /// Starts the threads. A running hash of the default cost allocates 19 MiB and frees them when it ends.
     ///
     /// # Panics
-    /// When the system cannot start a thread.
+    /// If the system cannot start a thread.
     pub fn start(threads: usize, cost: HashCost) -> Hasher {
         let jobs = FairQueue::new(MAX_WAITING, MAX_WAITING_OF_BUILD);
         let waiting = Mutex::new(QueuedHash { jobs, is_closed: false });
@@ -160,7 +160,7 @@ impl Hasher {
         Hasher { owner: Arc::new(QueueOwner(queue)), cost }
     }
 
-    /// The PHC string (`$argon2id$v=19$…`) of a password under a new random salt.
+    /// Returns the PHC string (`$argon2id$v=19$…`) of a password under a new random salt.
     pub async fn hash(&self, path: &QueuePath, password: String) -> Result<String, Busy> {
         let cost = self.cost;
         self.run(path, move || {
@@ -171,8 +171,8 @@ impl Hasher {
         .await
     }
 
-    /// Whether a password belongs to a PHC string. For `None` and for an invalid string it is false after the same
-    /// time, so that an unknown user cannot be told from a wrong password.
+    /// Returns whether a password matches a PHC string. `None` and an invalid string return false after the same time, so that a
+    /// timing side channel does not reveal unknown users.
     pub async fn verify(&self, path: &QueuePath, password: String, hash: Option<String>) -> Result<bool, Busy> {
         let cost = self.cost;
         self.run(path, move || {
@@ -186,12 +186,12 @@ impl Hasher {
         .await
     }
 
-    /// A digest of a password under a given salt, as base64. A user's password history keeps digests under one salt, so
-    /// that one hash is compared with 24 earlier passwords. The salt may be any text.
+    /// Returns the digest of a password under `salt`, as base64. A user's password history stores digests under one salt, so that
+    /// one hash is compared with 24 earlier passwords. The salt may be any text.
     pub async fn digest(&self, path: &QueuePath, password: String, salt: String) -> Result<String, Busy> {
         let cost = self.cost;
         self.run(path, move || {
-            // argon2 needs at least eight bytes of salt, so it gets a digest of the text.
+            // argon2 needs at least eight bytes of salt, so its salt is a digest of the text.
             let salt = Sha256::digest(salt.as_bytes());
             let mut digest = [0; DIGEST_BYTES];
             cost.argon2()
@@ -209,13 +209,13 @@ impl Hasher {
     ) -> Result<T, Busy> {
         let (answer, answered) = oneshot::channel();
         let job: HashTask = Box::new(move || {
-            // Skips a hash whose caller has gone.
+            // Skips a hash whose caller has disconnected.
             if !answer.is_closed() {
                 let _ = answer.send(hash());
             }
         });
         let queue = &self.owner.0;
-        // Dropping the displaced job closes its channel, which tells its caller. It is dropped outside the lock.
+        // Dropping the displaced job closes its channel, which wakes its caller. It is dropped outside the lock.
         let displaced = queue.lock().jobs.push(&path.0, job);
         drop(displaced);
         queue.changed.notify_one();
@@ -235,23 +235,22 @@ fn run_jobs(queue: &HashQueue) {
 /// The password rules of a build (`docs/reference/security-rules.md`). A rule of zero or less is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Complexity {
-    /// The longest run of one character.
+    /// The maximum length of a run of one character.
     pub max_repeating_chars: i64,
-    /// The least number of letters, of any script.
+    /// The minimum number of letters, of any script.
     pub min_letters: i64,
-    /// The least number of numeric characters, of any script.
+    /// The minimum number of numeric characters, of any script.
     pub min_numbers: i64,
-    /// The least number of characters that are neither letters, numbers nor spaces.
+    /// The minimum number of characters that are neither letters, numbers nor spaces.
     pub min_symbols: i64,
     pub min_lower_case: i64,
     pub min_upper_case: i64,
-    /// The least number of characters.
+    /// The minimum number of characters.
     pub min_length: i64,
 }
 
 impl Complexity {
-    /// The messages of the rules that a password breaks, in the order of the fields
-    /// (`docs/reference/security-rules.md`).
+    /// Returns the messages of the rules that a password breaks, in the order of the fields (`docs/reference/security-rules.md`).
     pub fn broken_rules(&self, password: &str) -> Vec<String> {
         let mut messages = Vec::new();
         if self.max_repeating_chars > 0 && longest_run(password) > self.max_repeating_chars {
@@ -266,7 +265,7 @@ impl Complexity {
         messages
     }
 
-    /// The rules that are on, as sentences for people who are to choose a password; the length comes first.
+    /// Returns the enabled rules as sentences for people who choose a password. The length comes first.
     pub fn sentences(&self) -> Vec<String> {
         let minima = self.minimum_rules().into_iter().rev().filter(|minimum| minimum.least > 0);
         let mut sentences: Vec<String> = minima.map(|minimum| minimum.rule_text()).collect();
@@ -276,7 +275,7 @@ impl Complexity {
         sentences
     }
 
-    /// The sentence for people of the rule whose message [`Complexity::broken_rules`] gave.
+    /// Returns the sentence for people that belongs to a message of [`Complexity::broken_rules`].
     pub fn sentence_of(&self, message: &str) -> Option<String> {
         if message == self.repetition_message() {
             return Some(self.repetition_sentence());
@@ -306,11 +305,11 @@ impl Complexity {
     }
 }
 
-/// How many characters of a kind a password has at least.
+/// The minimum number of characters of a kind.
 struct Minimum {
     /// The kind as messages name it.
     name: &'static str,
-    /// One character of the kind, for people.
+    /// The name of one character of the kind, for people.
     what: &'static str,
     least: i64,
     counts: fn(char) -> bool,
@@ -334,7 +333,7 @@ fn is_symbol(c: char) -> bool {
     !c.is_alphabetic() && !c.is_numeric() && !c.is_whitespace()
 }
 
-/// The length of the longest run of one character.
+/// Returns the length of the longest run of one character.
 fn longest_run(text: &str) -> i64 {
     let (mut longest, mut run, mut last) = (0, 0, None);
     for c in text.chars() {
@@ -381,7 +380,7 @@ mod tests {
         let (hasher, path) = (Hasher::start(1, HashCost::default()), some_path());
         assert_eq!(hasher.verify(&path, "x".into(), None).await, Ok(false));
         assert_eq!(hasher.verify(&path, "x".into(), Some("not a hash".into())).await, Ok(false));
-        // The dummy costs what a real hash costs: the same algorithm, version and parameters.
+        // The dummy costs the same as a real hash: the same algorithm, version and parameters.
         let real = hasher.hash(&path, "x".into()).await.unwrap();
         let settings = |hash: &str| hash.split('$').take(4).collect::<Vec<_>>().join("$");
         let dummy = HashCost::default().dummy_hash();
@@ -398,7 +397,7 @@ mod tests {
         assert_ne!(digest, hasher.digest(&path, "Secret".into(), "7".into()).await.unwrap());
     }
 
-    /// A hasher whose only thread is blocked until the sender is dropped.
+    /// Returns a hasher whose only thread is blocked until the sender is dropped.
     async fn blocked_hasher() -> (Hasher, std::sync::mpsc::Sender<()>) {
         let hasher = Hasher::start(1, HashCost::default());
         let (started, has_started) = oneshot::channel();
@@ -415,7 +414,7 @@ mod tests {
         (hasher, release)
     }
 
-    /// Queues a job under this path that adds the name of its build to `served` when it runs.
+    /// Queues a job under this path. When it runs, it adds the name of its build to `served`.
     async fn queue_job(
         hasher: &Hasher,
         path: QueuePath,
@@ -461,7 +460,7 @@ mod tests {
         }
         assert_eq!(hasher.hash(&some_path(), "x".into()).await, Err(Busy));
         jobs.push(queue_job(&hasher, path("b", "192.0.2.1"), &served).await);
-        // Another network of the same build displaces the newest hash of the network that has the most.
+        // Another network of the same build displaces the newest hash of the network with the most hashes.
         jobs.push(queue_job(&hasher, path("a", "192.0.2.2"), &served).await);
         assert_eq!(jobs.remove(MAX_WAITING_OF_BUILD - 1).await.unwrap(), Err(Busy));
         drop(release);

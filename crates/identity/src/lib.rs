@@ -1,5 +1,5 @@
-//! The domain of accounts and their rights: users, roles, groups and their permission sets, the security rules,
-//! sessions, and signing in with a password or at a provider (`docs/reference/`).
+//! The module of accounts and their rights (`docs/reference/`): users, roles, groups and their permission sets, and the security
+//! rules. It also contains sessions, and signing in with a password or at a provider.
 
 pub mod access_tokens;
 mod account;
@@ -41,7 +41,7 @@ use kit::permissions::{CRUD, PermissionResource};
 use kit::secret::SealedColumn;
 use std::sync::Arc;
 
-/// What this domain hands over to `platform`.
+/// The registration of the identity module.
 pub static MODULE: Module = Module {
     name: "identity",
     routes: || {

@@ -1,10 +1,10 @@
-//! Links in mails that let people set a password: activation and reset (`docs/reference/sign-in.md`). A link has a
-//! random token of which the database stores only the hash. It is made when its mail is sent, so that only the mail has
-//! the token. A super admin may also ask for an activation link in an answer, to hand it over without a mail.
+//! Links in mails with which people set a password: activation and reset (`docs/reference/sign-in.md`). A link contains a random
+//! token; the database stores only its hash. The token is created when its mail is sent, so that only the mail contains it. A super
+//! admin may also request an activation link in an answer, to pass it on without a mail.
 //!
-//! A mailed link is valid until it expires or a password is set, also when later ones are sent; one in an answer ends the
-//! former ones. The links of an account are limited: activation links when they are requested, and the answer says so;
-//! reset mails when the queue sends them, so that the answer to a request tells nothing.
+//! A mailed link is valid until it expires or a password is set, also when later links are sent. A link in an answer ends the
+//! former ones. The links of an account are limited. The limit of activation links applies to their request, and the answer reports
+//! it. The limit of reset mails applies when the queue sends them, so that the answer to a request reveals nothing.
 
 use administration::company_details;
 use administration::mail::message::MailMessage;
@@ -20,14 +20,14 @@ use web::clock::{random_token, sha256_hex};
 const DAY_US: i64 = 24 * HOUR_US;
 const MINUTE_US: i64 = 60_000_000;
 const HOUR_US: i64 = 60 * MINUTE_US;
-/// The most activation links that are asked for an account in an hour.
+/// The maximum number of activation links that are requested for an account in an hour.
 const ACTIVATIONS_AN_HOUR: i64 = 20;
-/// The most reset mails of an account in an hour. There is at most one in a minute.
+/// The maximum number of reset mails of an account in an hour. At most one is sent in a minute.
 const RESETS_AN_HOUR: i64 = 5;
-/// The most links of a kind that an account has. The oldest ones are deleted, since links may never expire.
+/// The maximum number of links of a kind for an account. The oldest ones are deleted, since links may never expire.
 const MAX_LINKS: i64 = 1000;
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinkKind {
     Activation,
@@ -42,7 +42,7 @@ impl LinkKind {
         }
     }
 
-    /// The path of the page that the link opens.
+    /// Returns the path of the page that the link opens.
     fn path(self) -> &'static str {
         match self {
             LinkKind::Activation => "activate",
@@ -60,14 +60,14 @@ pub fn send_activation_again(request: &Request, conn: &mut Conn, user: i64) -> R
     }
 }
 
-/// 429 when an account has had as many activation links within an hour as it may.
+/// Refuses with 429 an account that has reached its maximum of activation links within an hour.
 fn limit_activations(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
     let (links, first, _) = recent_mails(conn, user, LinkKind::Activation, now)?;
     if links >= ACTIVATIONS_AN_HOUR { Err(Refusal::too_many(first + HOUR_US - now)) } else { Ok(()) }
 }
 
-/// Queues the activation mail, and stores who sent it; when it was sent is stored once a mail server has accepted it.
-/// Returns the id of the queued message.
+/// Queues the activation mail and stores its sender. The sending time is stored when a mail server has accepted the mail. Returns
+/// the id of the queued message.
 pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<i64>, Refusal> {
     let by = request.caller.as_ref().map(|caller| caller.user);
     let sql = Sql::new("UPDATE users SET status = 'invited', link_sent_by = $1 WHERE id = $2").arg(by).arg(user);
@@ -75,14 +75,14 @@ pub fn send_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<
     queue::enqueue(request, conn, &QueuedMail { kind: &ACTIVATION, payload: user.into(), once_for: None })
 }
 
-/// A link that an answer shows once, and when it expires.
+/// A link that an answer shows once, and its expiry in microseconds.
 pub struct OneTimeLink {
     pub url: String,
     pub expires_at: Option<i64>,
 }
 
-/// Makes an activation link without a mail, within the limit of the account. The former links of the account end, those of
-/// mails that still wait included.
+/// Creates an activation link without a mail, within the limit of the account. The former links of the account end, also those of
+/// mails that still wait.
 pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<OneTimeLink, Refusal> {
     limit_activations(conn, user, request.now)?;
     conn.exec(&Sql::new("UPDATE users SET status = 'invited' WHERE id = $1").arg(user))?;
@@ -95,13 +95,13 @@ pub fn make_activation(request: &Request, conn: &mut Conn, user: i64) -> Result<
     Ok(OneTimeLink { url, expires_at })
 }
 
-/// The number by which a link without a mail counts against the limit. Those of mails are positive.
+/// Returns the number under which a link without a mail counts against the limit. The numbers of mails are positive.
 fn number_of_shown(token: &str) -> i64 {
     let digits = sha256_hex(token);
     -1 - digits.get(..15).and_then(|digits| i64::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
-/// The number of mails of a kind that an account had within an hour, and the times of the first and the last one.
+/// Returns the number of mails of a kind that an account had within an hour, and the times of the first and the last one.
 fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<(i64, i64, i64), StoreError> {
     let sql = Sql::new(
         "SELECT count(*), COALESCE(min(at), 0), COALESCE(max(at), 0) FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at > $3",
@@ -111,9 +111,9 @@ fn recent_mails(conn: &mut Conn, user: i64, kind: LinkKind, now: i64) -> Result<
     })
 }
 
-/// Records a mail for the limit, and deletes the records of those that are older than an hour.
+/// Records a mail for the limit, and deletes the records of mails that are older than an hour.
 fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
-    // A mail that is still tried keeps its record, by which `may_reset` recognises it.
+    // A mail that is still retried retains its record, by which `may_reset` recognises it.
     let forget = Sql::new(
         "DELETE FROM mailed_links WHERE user_id = $1 AND kind = $2 AND at <= $3 \
          AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = mailed_links.job) \
@@ -124,7 +124,7 @@ fn record_mail(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -
     conn.exec(&sql.arg(job).arg(user).arg(kind.name()).arg(now)).map(drop)
 }
 
-/// Whether a reset mail may be sent now; it is recorded then. A mail that was tried before may always be sent again.
+/// Returns whether a reset mail may be sent now, and records it then. A mail that was tried before may always be sent again.
 fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, StoreError> {
     if conn.query_optional(&Sql::new("SELECT 1 FROM mailed_links WHERE job = $1").arg(job), |_| Ok(()))?.is_some() {
         return Ok(true);
@@ -137,7 +137,7 @@ fn may_reset(conn: &mut Conn, job: i64, user: i64, now: i64) -> Result<bool, Sto
     Ok(may)
 }
 
-/// Queues a reset mail for a username, known or not. Returns the id of the queued message; `None` when too many wait.
+/// Queues a reset mail for a username, whether or not it exists. Returns the id of the queued message; `None` if too many wait.
 pub fn ask_for_reset(request: &Request, conn: &mut Conn, username: String) -> Result<Option<i64>, Refusal> {
     let name = resource::fold(username.trim());
     queue::enqueue(request, conn, &QueuedMail { kind: &RESET, payload: username.into(), once_for: Some(&name) })
@@ -156,8 +156,8 @@ pub static ACTIVATION: MailKind = MailKind {
     }),
 };
 
-/// The mail with a reset link. Its payload is the username that was sent; no mail is made when there is no such user,
-/// or the user may not have a link.
+/// The mail with a reset link. Its payload is the username from the request. The mail is not composed if the user does not exist or
+/// may not have a link.
 pub static RESET: MailKind = MailKind {
     name: "reset",
     make: |making, conn, payload| {
@@ -174,8 +174,8 @@ pub static RESET: MailKind = MailKind {
     accepted: None,
 };
 
-/// Makes a mail with a new link for a user. Another try of the mail replaces the link. `None` when the account is not
-/// in the right state any more, or may not get another mail now.
+/// Composes a mail with a new link for a user. A retry of the mail replaces the link. Returns `None` if the account is not in the
+/// right state any more, or may not get another mail now.
 fn make(
     making: &ComposeContext,
     conn: &mut Conn,
@@ -214,7 +214,7 @@ fn make(
     }))
 }
 
-/// Whether an activation link without a mail was made since a time, by which the mails that were asked for before it end.
+/// Returns whether an activation link without a mail was created since a time. It ends the mails that were requested before.
 fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT 1 FROM link_tokens WHERE user_id = $1 AND kind = 'activation' AND job < 0 AND created_at >= $2",
@@ -222,7 +222,7 @@ fn has_shown_link_since(conn: &mut Conn, user: i64, asked_at: i64) -> Result<boo
     Ok(conn.query_optional(&sql.arg(user).arg(asked_at), |_| Ok(()))?.is_some())
 }
 
-/// Stores a new link of a user, for the mail of a job or, with [`number_of_shown`], for an answer. Returns when it expires.
+/// Stores a new link of a user, for the mail of a job or, with [`number_of_shown`], for an answer. Returns its expiry.
 fn insert_link(
     conn: &mut Conn,
     token: &str,
@@ -248,7 +248,7 @@ fn insert_link(
     Ok(expires_at)
 }
 
-/// Deletes the link of an earlier try of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
+/// Deletes the link of an earlier attempt of the mail, expired links, and the oldest ones beyond [`MAX_LINKS`].
 fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new("DELETE FROM link_tokens WHERE user_id = $1 AND (job = $2 OR expires_at <= $3)");
     conn.exec(&sql.arg(user).arg(job).arg(now))?;
@@ -259,13 +259,13 @@ fn make_room(conn: &mut Conn, job: i64, user: i64, kind: LinkKind, now: i64) -> 
     conn.exec(&sql.arg(user).arg(kind.name()).arg(MAX_LINKS - 1)).map(drop)
 }
 
-/// The address of a link: below that of the front end, otherwise below the build's own.
+/// Returns the address of a link: below the address of the front end, otherwise below the build's own.
 fn address(app: &App, build: &Build, kind: LinkKind, token: &str) -> String {
     let base = app.front_end_of(build).unwrap_or_else(|| app.address_of(build));
     format!("{base}/{}/?token={token}", kind.path())
 }
 
-/// The user of a valid token.
+/// Returns the user of a valid token.
 pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT user_id FROM link_tokens WHERE hash = $1 AND kind = $2 AND (expires_at IS NULL OR expires_at > $3)",
@@ -273,7 +273,7 @@ pub fn user_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> 
     conn.query_optional(&sql.arg(sha256_hex(token)).arg(kind.name()).arg(now), |row| row.int(0))
 }
 
-/// The username of the user of a valid token.
+/// Returns the username of the user of a valid token.
 pub fn username_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<String>, StoreError> {
     let Some(user) = user_of_token(conn, token, kind, now)? else { return Ok(None) };
     conn.query_optional(&Sql::new("SELECT username FROM users WHERE id = $1").arg(user), |row| {
@@ -281,7 +281,7 @@ pub fn username_of_token(conn: &mut Conn, token: &str, kind: LinkKind, now: i64)
     })
 }
 
-/// Deletes a valid token and returns its user. So a token works once.
+/// Deletes a valid token and returns its user. A token therefore works once.
 pub fn spend(conn: &mut Conn, token: &str, kind: LinkKind, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "DELETE FROM link_tokens WHERE hash = $1 AND kind = $2 AND (expires_at IS NULL OR expires_at > $3) RETURNING user_id",

@@ -1,5 +1,5 @@
-//! Setting a password: complexity, reuse, history (`docs/reference/security-rules.md`). Hashing takes tens of
-//! milliseconds, so it happens before the transaction; the rules are checked inside it.
+//! Sets passwords: complexity, reuse, history (`docs/reference/security-rules.md`). Hashing takes tens of milliseconds, so it
+//! happens before the transaction. The rules are checked inside it.
 
 use crate::hasher::{Complexity, Hasher, QueuePath};
 use crate::mailed_links;
@@ -8,13 +8,13 @@ use kit::refusal::Refusal;
 use store::{Argument, Conn, Sql, StoreError};
 use web::clock::random_token;
 
-/// The most characters of a password.
+/// The maximum length of a password, in characters.
 pub const MAX_LENGTH: usize = 512;
-/// How many earlier passwords of a user may not be used again.
+/// The number of a user's earlier passwords that may not be used again.
 const HISTORY_LENGTH: i64 = 24;
 
-/// Shortens a password that is to be verified, so that waiting for its hash takes little memory. It stays one character
-/// longer than any stored password can be, and so still wrong.
+/// Truncates a password that is to be verified, so that it occupies little memory while its hash waits. The result is one character
+/// longer than the longest stored password, so a truncated password is still wrong.
 pub fn truncate_password(sent: &str) -> String {
     sent.chars().take(MAX_LENGTH + 1).collect()
 }
@@ -23,14 +23,14 @@ pub fn truncate_password(sent: &str) -> String {
 #[derive(Clone)]
 pub struct HashedPassword {
     hash: String,
-    /// The salt of the user's password history. All its digests have the same salt, so that one hash is compared with
+    /// The salt of the user's password history. All digests of the history have the same salt, so that one hash is compared with
     /// all.
     salt: String,
     digest: String,
 }
 
 impl HashedPassword {
-    /// The columns of `users` that store the password.
+    /// Returns the columns of `users` that store the password.
     pub fn columns(&self, now: i64) -> Vec<(&'static str, Argument)> {
         vec![
             ("password_hash", (&self.hash).into()),
@@ -40,14 +40,14 @@ impl HashedPassword {
     }
 }
 
-/// Hashes a new password; `salt` is that of the user's password history, if there is one.
+/// Hashes a new password. `salt` is the salt of the user's password history, if it exists.
 pub async fn prepare(
     app: &App,
     path: &QueuePath,
     password: &str,
     salt: Option<String>,
 ) -> Result<HashedPassword, Refusal> {
-    // A password that is too long is refused later, so not all of it need be hashed.
+    // A password that is too long is refused later, so hashing its first characters is sufficient.
     let password: String = password.chars().take(MAX_LENGTH).collect();
     let salt = salt.unwrap_or_else(random_token);
     let hash = app.slot::<Hasher>().hash(path, password.clone()).await?;
@@ -55,7 +55,7 @@ pub async fn prepare(
     Ok(HashedPassword { hash, salt, digest })
 }
 
-/// The complexity rules of a build.
+/// Returns the complexity rules of a build.
 pub fn complexity(conn: &mut Conn) -> Result<Complexity, StoreError> {
     let sql = Sql::new(
         "SELECT max_repeating_chars, min_letters, min_numbers, min_symbols, min_lower_case, min_upper_case, min_length FROM security WHERE id = 1",
@@ -73,7 +73,7 @@ pub fn complexity(conn: &mut Conn) -> Result<Complexity, StoreError> {
     })
 }
 
-/// The messages of the rules that a new password breaks. Reuse is checked when there is a user and a hash.
+/// Returns the messages of the rules that a new password breaks. Reuse is checked only with a user and a hash.
 pub fn broken_rules(
     conn: &mut Conn,
     user: Option<i64>,
@@ -96,7 +96,7 @@ fn prevents_reuse(conn: &mut Conn) -> Result<bool, StoreError> {
     conn.query_one(&Sql::new("SELECT password_prevent_reuse FROM security WHERE id = 1"), |row| row.flag(0))
 }
 
-/// The rules for a new password, as sentences for the person who is to choose it.
+/// Returns the rules for a new password, as sentences for the person who chooses it.
 pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let mut sentences = complexity(conn)?.sentences();
     sentences.push(format!("At most {MAX_LENGTH} characters"));
@@ -106,13 +106,14 @@ pub fn sentences(conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     Ok(sentences)
 }
 
-/// The messages of rules that a password breaks, as sentences for the person who chose it. Those of other errors stay.
+/// Converts the messages of broken rules to sentences for the person who chose the password. Messages of other errors do not
+/// change.
 pub fn as_sentences(conn: &mut Conn, messages: &[String]) -> Result<Vec<String>, StoreError> {
     let complexity = complexity(conn)?;
     Ok(messages.iter().map(|message| complexity.sentence_of(message).unwrap_or_else(|| message.clone())).collect())
 }
 
-/// Adds a password to the user's history, which keeps the last [`HISTORY_LENGTH`].
+/// Adds a password to the user's history, which retains the last [`HISTORY_LENGTH`].
 pub fn add_to_history(conn: &mut Conn, user: i64, prepared: &HashedPassword) -> Result<(), StoreError> {
     conn.exec(
         &Sql::new("INSERT INTO password_history(user_id, digest) VALUES ($1, $2)").arg(user).arg(&prepared.digest),
@@ -135,7 +136,7 @@ pub fn store(conn: &mut Conn, user: i64, prepared: &HashedPassword, now: i64) ->
     add_to_history(conn, user, prepared)
 }
 
-/// The salt of a user's password history.
+/// Returns the salt of a user's password history.
 pub fn history_salt(conn: &mut Conn, user: i64) -> Result<Option<String>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1").arg(user);
     Ok(conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))?.flatten())

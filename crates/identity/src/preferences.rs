@@ -1,4 +1,4 @@
-//! What front ends keep for a user, by key: `/api/users/me/preferences/` (`docs/reference/preferences.md`).
+//! Values that front ends store for a user, by key: `/api/users/me/preferences/` (`docs/reference/preferences.md`).
 
 use http::{Method, StatusCode};
 use kit::answer::{Answer, Outcome, etag};
@@ -13,7 +13,7 @@ use resource::{Charset, CheckedValue, Field, FieldKey, FieldKind, Resource, chec
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// The preferences of each user.
+/// The maximum number of preferences of a user.
 pub static PREFERENCES: Limit = Limit {
     name: "user_preferences",
     default: 100,
@@ -22,11 +22,11 @@ pub static PREFERENCES: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The longest key, in characters.
+/// The maximum length of a key, in characters.
 const MAX_KEY: usize = 100;
-/// The most bytes of a value.
+/// The maximum size of a value, in bytes.
 const MAX_VALUE: usize = 64 * 1024;
-/// How many levels of lists and objects a value may have.
+/// The maximum number of nested levels of lists and objects in a value.
 const MAX_LEVELS: usize = 32;
 
 const COLLECTION: &str = "/api/users/me/preferences/";
@@ -35,11 +35,11 @@ const ONE: &str = "/api/users/me/preferences/{key}/";
 static KEY: FieldKey<String> = FieldKey::new("key");
 static VALUE: FieldKey<serde_json::Value> = FieldKey::new("value");
 
-/// The characters of a key; the first one is a letter or a digit.
+/// The characters of a key. The first one is a letter or a digit.
 const CHARACTERS: Charset =
     Charset { allows: |c| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'), regex: "^[a-z0-9][a-z0-9._-]*$" };
 
-/// It is the user's own, so the administration log has nothing of it.
+/// The declaration of a preference. Preferences are private to their user, so they are not in the administration log.
 static PREFERENCE: LazyLock<Resource> = LazyLock::new(|| {
     let json = FieldKind::Json { max_bytes: MAX_VALUE, max_depth: MAX_LEVELS };
     let modified_at = Field::new("modified_at", FieldKind::DateTime).read_only();
@@ -90,7 +90,7 @@ fn own_condition(request: &Request, key: &str) -> Result<Sql, Refusal> {
     Ok(own)
 }
 
-/// The key of the path; 400 for one that breaks the rules.
+/// Returns the key of the path. Refuses with 400 a key that breaks the rules.
 fn key(request: &Request) -> Result<String, Refusal> {
     let key = unchecked_text(request.name());
     let begins = key.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -135,7 +135,7 @@ fn save(request: &Request, conn: &mut Conn) -> Outcome {
     answer(request, conn, status, &key)
 }
 
-/// The value of a body as its text. Any JSON is one, null too.
+/// Returns the value of a body as its text. Any JSON is a value, also null.
 fn check_body(request: &Request) -> Result<String, Refusal> {
     let body = request.object()?;
     let sent = body.get(VALUE.name()).ok_or_else(|| Refusal::field(VALUE.name(), message::REQUIRED))?;
@@ -159,8 +159,8 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// The id of the caller's preference of a key, if `If-Match` fits. The caller's row is locked, so that preferences are counted
-/// one after the other.
+/// Returns the id of the caller's preference of a key, if `If-Match` matches. Locks the caller's row, so that preferences are
+/// counted one after the other.
 fn stored_for_change(request: &Request, conn: &mut Conn, key: &str) -> Result<Option<i64>, Refusal> {
     let user = request.caller()?.user;
     conn.query_optional(&Sql::new("SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
@@ -175,7 +175,7 @@ fn stored_for_change(request: &Request, conn: &mut Conn, key: &str) -> Result<Op
     Ok(id)
 }
 
-/// Deletes the preferences of a user who is deleted or anonymized: they may tell about the person.
+/// Deletes the preferences of a user who is deleted or anonymized, since they may contain personal data.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Leaving,

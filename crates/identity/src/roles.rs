@@ -19,7 +19,7 @@ use serde_json::Value as Json;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The roles of a build.
+/// The maximum number of roles of a build.
 pub static ROLES: Limit = Limit {
     name: "roles",
     default: 100,
@@ -65,7 +65,7 @@ pub static ROLE: LazyLock<Resource> = LazyLock::new(|| {
     .with_extra_schemas(|_| vec![("_meta", openapi::meta(ACTIONS))])
 });
 
-/// The actions that `_meta` tells.
+/// The actions in `_meta`.
 const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
 static SHAPE: RowShape = RowShape::new(Declaration::Static(&ROLE), "t.permissions", write_meta);
@@ -137,7 +137,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Removes a deleted role from the users who had it.
+/// Removes a deleted role from its users.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "roles",
     when: ReactionTime::Leaving,
@@ -147,7 +147,7 @@ pub const ON_LEAVING: Reaction = Reaction {
     },
 };
 
-/// Replaces the permissions that were sent by all that they imply. Permissions that the caller lacks are refused first,
+/// Replaces the permissions of the body by all permissions that they imply. Permissions that the caller lacks are refused first,
 /// since 403 comes before 400.
 fn with_grants(
     caller: &Caller,
@@ -168,7 +168,7 @@ fn with_grants(
     Ok(changes)
 }
 
-/// Refuses permissions that the caller does not hold: nobody gives more than that.
+/// Refuses permissions that the caller does not have. Callers cannot grant more than their own permissions.
 fn check_covered(caller: &Caller, granted: Permissions) -> Result<(), Refusal> {
     if caller.permissions.covers(granted) { Ok(()) } else { Err(Refusal::forbidden()) }
 }

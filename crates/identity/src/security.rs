@@ -16,16 +16,16 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The one address of the rules. Without a sign-in it shows only the rules for passwords.
+/// The only address of the rules. Without a sign-in it shows only the rules for passwords.
 const PATH: &str = "/api/security/";
 
-/// The actions that `_meta` tells.
+/// The actions in `_meta`.
 const ACTIONS: [&str; 2] = ["view", "edit"];
 
 const METHODS: &[(&str, &str)] = &[("any", "Any"), ("password", "Password"), ("sso", "Single Sign-On")];
 const SERVICES: [&str; 2] = ["service_internal", "service_external"];
 
-/// A group of the rules: a nested object of the body. All groups are stored in one row.
+/// Declares a group of the rules: a nested object of the body. All groups are stored in one row.
 fn group(name: &'static str, title: &'static str, fields: Vec<Field>) -> Resource {
     Resource::new(name, title, "security", fields)
 }
@@ -64,7 +64,7 @@ static METHOD: LazyLock<Resource> = LazyLock::new(|| {
     group("authentication_method", "AuthenticationMethods", fields)
 });
 
-/// All rules, as the one row that stores them.
+/// All rules as one row.
 static RULES: LazyLock<Resource> = LazyLock::new(|| {
     let fields = groups().into_iter().flat_map(|group| group.fields.clone());
     Resource::new("standard_authentication", "SecurityRules", "security", fields)
@@ -99,14 +99,14 @@ fn body_schema() -> Json {
 fn answer_schema() -> Json {
     let shown = groups().into_iter().map(|group| (group.name.to_string(), openapi::response(group, RowForm::Detail)));
     let mut rules = openapi::object(shown);
-    // Only the answer to a PATCH has the fixed methods of services.
+    // Only the answer to a PATCH contains the fixed methods of services.
     let required = rules["properties"][METHOD.name.as_ref()]["required"].as_array_mut();
     required.into_iter().for_each(|names| names.retain(|name| !SERVICES.iter().any(|service| name == service)));
     openapi::require(&mut rules, "_meta", openapi::meta(ACTIONS));
     titled("SecurityRules", rules)
 }
 
-/// The answer to a GET: all rules, or those for passwords alone.
+/// Returns the schema of the answer to a GET: all rules, or only the rules for passwords.
 fn read_schema() -> Json {
     json!({"anyOf": [answer_schema(), openapi::response(&COMPLEXITY, RowForm::Detail)]})
 }
@@ -189,8 +189,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     rights::mark_rights_changed(request, conn)?;
     let rules = load(conn)?;
     let mut shown = all_groups_json(request, &rules);
-    // The ETag is that of a GET, which a later `If-Match` is compared with. A GET does not show the methods of
-    // services.
+    // The ETag is that of a GET, since a later `If-Match` is compared with it. A GET does not show the methods of services.
     let tag = etag(shown.to_string().as_bytes());
     SERVICES.iter().for_each(|service| shown["authentication_method"][service] = "password".into());
     let mut answer = Answer::value(&shown);
@@ -198,7 +197,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(answer)
 }
 
-/// Refuses other methods than passwords for services, and a method under which no super admin could sign in.
+/// Refuses methods other than passwords for services, and a method that would lock out all super admins.
 fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: &mut Errors) -> Result<(), StoreError> {
     for service in SERVICES {
         if changes.value(service).is_some_and(|method| *method != CheckedValue::from("password")) {
@@ -213,7 +212,7 @@ fn check_methods(request: &Request, conn: &mut Conn, changes: &Changes, errors: 
     Ok(())
 }
 
-/// Lets super admins sign in by every method. The command line calls it when their provider is gone.
+/// Lets super admins sign in by all methods. The command line calls it if their provider is not available.
 pub fn allow_passwords(conn: &mut Conn, now: i64) -> Result<(), Refusal> {
     let before = rows::load(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     let mut changes = Changes::new();

@@ -1,5 +1,5 @@
-//! Sessions: each has an access token and a refresh token, which are replaced at each refresh. A refresh token that is
-//! used twice ends its session (`docs/reference/sign-in.md`).
+//! Sessions: each has an access token and a refresh token, which are replaced at each refresh. The second use of a refresh token
+//! ends its session (`docs/reference/sign-in.md`).
 
 use crate::access_tokens::AccessTokens;
 use crate::account::SignInAccount;
@@ -15,10 +15,10 @@ use serde_json::{Value as Json, json};
 use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
-/// How many sessions of a link there are at most.
+/// The maximum number of sessions of a link.
 const MAX_OF_LINK: i64 = 20;
 
-/// How a session begins.
+/// The way in which a session begins.
 #[derive(Clone, Copy, Debug)]
 pub enum SessionOrigin {
     Password,
@@ -29,7 +29,7 @@ pub enum SessionOrigin {
 }
 
 impl SessionOrigin {
-    /// The configuration or the task as `sessions` has it: `single_sign_on_id`, `task`.
+    /// Returns the configuration or the task for the columns of `sessions`: `single_sign_on_id`, `task`.
     fn to_columns(self) -> [Option<i64>; 2] {
         match self {
             SessionOrigin::Password => [None, None],
@@ -38,7 +38,7 @@ impl SessionOrigin {
         }
     }
 
-    /// The way that is stored so.
+    /// Returns the origin for these columns of `sessions`.
     pub fn from_columns([single_sign_on, task]: [Option<i64>; 2]) -> SessionOrigin {
         match (single_sign_on, task) {
             (_, Some(task)) => SessionOrigin::TaskLink(task),
@@ -48,16 +48,16 @@ impl SessionOrigin {
     }
 }
 
-/// What the domain of tasks tells of the links to them.
+/// The functions that the module of tasks registers for the links to tasks.
 pub struct TaskLinks {
-    /// Whether a user may still come to a task by a link.
+    /// Returns whether a user may still open a task by a link. The arguments are the user and the task.
     pub holds: fn(&mut Conn, i64, i64) -> Result<bool, StoreError>,
-    /// Ends the links of a user that were mailed.
+    /// Ends the mailed links of a user.
     pub delete_tokens: fn(&mut Conn, i64) -> Result<(), StoreError>,
 }
 
 impl Default for TaskLinks {
-    /// The links of an API without tasks: none exists.
+    /// Returns the functions of an API without tasks, in which links do not exist.
     fn default() -> TaskLinks {
         TaskLinks { holds: |_, _, _| Ok(false), delete_tokens: |_, _| Ok(()) }
     }
@@ -69,7 +69,7 @@ pub fn begin(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin) 
     issue_tokens(request, conn, user, session, expires_at)
 }
 
-/// Begins a session that has no refresh token; its id, and when it expires.
+/// Begins a session without a refresh token. Returns its id and its expiry in microseconds.
 pub fn insert(request: &Request, conn: &mut Conn, user: i64, way: SessionOrigin) -> Result<(i64, i64), StoreError> {
     let now = request.now;
     let expires_at = now + request.app.slot::<IdentitySettings>().refresh_token_seconds * 1_000_000;
@@ -98,7 +98,7 @@ fn issue_tokens(
     Ok(json!({"access_token": access_token, "refresh_token": refresh_token, "expires_in": seconds}))
 }
 
-/// Issues an access token for a session, and says for how many seconds it is good.
+/// Issues an access token for a session. Returns it with its lifetime in seconds.
 pub fn issue_access_token(request: &Request, user: i64, session: i64) -> (String, i64) {
     let seconds = request.app.slot::<IdentitySettings>().access_token_seconds;
     let tokens = request.app.slot::<AccessTokens>();
@@ -111,7 +111,7 @@ pub enum RefreshOutcome {
     Tokens(Json),
     /// The token is unknown or expired, or its account may not sign in any more.
     Refused,
-    /// The token was used before, or its session could not begin any more in the way it began. The session has ended.
+    /// The token was used before, or the session could no longer begin by the method with which it began. The session has ended.
     Ended,
 }
 
@@ -150,7 +150,7 @@ pub fn redeem(request: &Request, conn: &mut Conn, token: &str) -> Result<Refresh
     Ok(RefreshOutcome::Tokens(issue_tokens(request, conn, user, session, expires_at)?))
 }
 
-/// Locks a session; false when it has ended. Every transaction locks a session before its tokens, so that no two deadlock.
+/// Locks a session. Returns false if it has ended. Each transaction locks a session before its tokens, which prevents deadlocks.
 pub fn lock(conn: &mut Conn, session: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM sessions WHERE id = $1 AND ended_at IS NULL FOR NO KEY UPDATE").arg(session);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
@@ -158,15 +158,15 @@ pub fn lock(conn: &mut Conn, session: i64) -> Result<bool, StoreError> {
 
 /// The outcome of renewing a session.
 pub enum SessionRenewal {
-    /// It lasts until then, unless it is renewed again.
+    /// The new expiry of the session, in microseconds.
     Until(i64),
-    /// Its account may not sign in now, or not from here.
+    /// The account may not sign in now, or not from the request's address.
     Refused,
-    /// It could not begin any more in the way it began, and has ended.
+    /// The session could no longer begin by the method with which it began, and has ended.
     Ended,
 }
 
-/// Renews a session that is locked.
+/// Renews a locked session.
 pub fn renew(
     request: &Request,
     conn: &mut Conn,
@@ -189,13 +189,13 @@ pub fn renew(
     Ok(SessionRenewal::Until(expires_at))
 }
 
-/// Ends a session, and its access tokens in every process.
+/// Ends a session. Its access tokens end in all processes.
 pub fn end_at_once(request: &Request, conn: &mut Conn, session: i64) -> Result<(), Refusal> {
     end(conn, session, request.now)?;
     Ok(rights::mark_rights_changed(request, conn)?)
 }
 
-/// Whether a session could still begin in the way it began.
+/// Returns whether a session could still begin by the method with which it began.
 pub fn could_begin(
     request: &Request,
     conn: &mut Conn,
@@ -209,14 +209,14 @@ pub fn could_begin(
     }
 }
 
-/// Whether the account of a user may come in by a link now, from the request's address: `lock` keeps its row as it is.
+/// Returns whether the account of a user may use a link now, from the request's address. `lock` locks its row.
 pub fn may_use_link(request: &Request, conn: &mut Conn, user: i64, lock: bool) -> Result<bool, StoreError> {
     let account =
         if lock { SignInAccount::load_by_id_for_change(conn, user)? } else { SignInAccount::load_by_id(conn, user)? };
     Ok(account.is_some_and(|account| account.is_active && account.may_call_from(request)))
 }
 
-/// Begins a session that is narrowed to a task, as a sign-in. The oldest of too many ends.
+/// Begins a session that is narrowed to a task, as a sign-in. If the link has too many sessions, the oldest ones end.
 pub fn begin_by_link(request: &Request, conn: &mut Conn, user: i64, task: i64) -> Result<Json, Refusal> {
     let sql = Sql::new(
         "SELECT s.id FROM sessions s WHERE s.user_id = $1 AND s.task = $2 AND s.ended_at IS NULL ORDER BY s.id DESC LIMIT 100 OFFSET $3",
@@ -230,7 +230,7 @@ pub fn begin_by_link(request: &Request, conn: &mut Conn, user: i64, task: i64) -
     Ok(begin(request, conn, user, SessionOrigin::TaskLink(task))?)
 }
 
-/// The session of a refresh token, whether the token was used or not.
+/// Returns the session of a refresh token, whether or not the token was used.
 pub fn find_by_refresh_token(conn: &mut Conn, token: &str, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT r.session_id FROM refresh_tokens r JOIN sessions s ON s.id = r.session_id \
@@ -239,7 +239,7 @@ pub fn find_by_refresh_token(conn: &mut Conn, token: &str, now: i64) -> Result<O
     conn.query_optional(&sql.arg(sha256_hex(token)).arg(now), |row| row.int(0))
 }
 
-/// Ends a session; false when it has ended before.
+/// Ends a session. Returns false if it had ended before.
 pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, StoreError> {
     let ended = conn.exec(
         &Sql::new("UPDATE sessions SET ended_at = $1 WHERE id = $2 AND ended_at IS NULL").arg(now).arg(session),
@@ -252,7 +252,7 @@ pub fn end(conn: &mut Conn, session: i64, now: i64) -> Result<bool, StoreError> 
     Ok(ended)
 }
 
-/// Ends every session of a user except `but`, grants of agents among them, and sign-ins that have none yet.
+/// Ends all sessions of a user except `but`, including grants of agents, and sign-ins that do not have a session yet.
 pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result<(), StoreError> {
     let but = but.unwrap_or(0);
     let sql = Sql::new("UPDATE sessions SET ended_at = $1 WHERE user_id = $2 AND ended_at IS NULL AND id <> $3");
@@ -266,7 +266,7 @@ pub fn end_all(conn: &mut Conn, user: i64, now: i64, but: Option<i64>) -> Result
     conn.exec(&Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2").arg(now).arg(user)).map(|_| ())
 }
 
-/// Ends the sessions that are narrowed to one of these tasks: of these users, or of all.
+/// Ends the sessions that are narrowed to one of these tasks, of these users or of all users.
 pub fn end_of_tasks(request: &Request, conn: &mut Conn, tasks: &[i64], users: Option<&[i64]>) -> Result<(), Refusal> {
     let mut narrowed = Sql::new("s.task");
     narrowed.push_any(tasks);
@@ -299,7 +299,7 @@ fn end_narrowed(request: &Request, conn: &mut Conn, condition: &Sql) -> Result<(
     Ok(rights::mark_rights_changed(request, conn)?)
 }
 
-/// The schema of an answer with tokens, for OpenAPI.
+/// Returns the schema of an answer with tokens, for OpenAPI.
 pub fn tokens_schema() -> Json {
     let lifetime = json!({"type": "integer", "description": "Seconds until the access token ends"});
     let fields = [

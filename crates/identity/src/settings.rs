@@ -1,6 +1,6 @@
 use crate::hasher::HashCost;
 
-/// What an operator sets, named as in `docs/operations.md`.
+/// The settings of the operator, named as in `docs/operations.md`.
 #[derive(Clone)]
 pub struct IdentitySettings {
     pub lock_attempts: i64,
@@ -8,10 +8,10 @@ pub struct IdentitySettings {
     pub address_attempts: i64,
     pub access_token_seconds: i64,
     pub refresh_token_seconds: i64,
-    /// With `{tenant_id}` in it; `None`: the provider cannot be signed in with.
+    /// The issuer, which contains `{tenant_id}`. With `None`, sign-in at the provider is not available.
     pub sso_provider_a_issuer: Option<String>,
     pub sso_provider_b_issuer: Option<String>,
-    /// Set by tests alone.
+    /// Is set only by tests.
     pub hash_cost: HashCost,
 }
 

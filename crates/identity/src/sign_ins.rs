@@ -1,5 +1,5 @@
-//! `GET /api/administration/sign-ins/`: who tried to sign in, and what became of it (`docs/reference/administration-log.md`).
-//! [`crate::system_events`] writes the events; the history service keeps them.
+//! `GET /api/administration/sign-ins/`: attempts to sign in and their outcomes (`docs/reference/administration-log.md`).
+//! [`crate::system_events`] writes the events; the history service stores them.
 
 use crate::system_events::SOURCE_TYPE_USER;
 use events::system_history::{ShownSystemEvent, SystemEvents, system_events};
@@ -16,7 +16,7 @@ use store::{Conn, Sql, StoreError};
 
 const PATH: &str = "/api/administration/sign-ins/";
 
-/// The event types, named as the history service has them.
+/// The event types, with their names in the history service.
 const EVENT_TYPES: [(&str, &str); 10] = [
     ("login_success", "Signed in"),
     ("login_failed", "Sign-in failed"),
@@ -30,7 +30,7 @@ const EVENT_TYPES: [(&str, &str); 10] = [
     ("password_reset_failed", "Password reset failed"),
 ];
 
-/// The fields that the history service has by another name.
+/// The fields that have another name in the history service.
 const NAMED_THERE: [(&str, &str); 2] = [("at", "event_timestamp"), ("user", "source_id")];
 
 static SIGN_IN: LazyLock<Resource> = LazyLock::new(|| {
@@ -72,7 +72,7 @@ async fn list(request: Arc<Request>) -> Outcome {
     Ok(Answer::json(StatusCode::OK, body))
 }
 
-/// The user whom an event is about; `None` when there is no such account.
+/// Returns the user of an event; `None` if the account does not exist.
 fn user_of(event: &ShownSystemEvent) -> Option<i64> {
     (event.source_type == SOURCE_TYPE_USER).then_some(event.source_id)
 }
@@ -90,7 +90,7 @@ fn unreadable(error: serde_json::Error) -> StoreError {
     StoreError::Db(format!("a user reference: {error}"))
 }
 
-/// The cells of the references to users, as JSON.
+/// Returns the cells of the references to users, as JSON.
 fn users_by_id(conn: &mut Conn, ids: &[i64]) -> Result<HashMap<i64, String>, StoreError> {
     let mut sql = Sql::new("SELECT u.id, CAST(json_build_array(");
     for (n, column) in USER_REFERENCE.iter().enumerate() {

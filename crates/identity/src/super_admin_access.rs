@@ -1,5 +1,5 @@
-//! Keeps a way to sign in for super admins (`docs/reference/security-rules.md`). One rule serves every change of an
-//! authentication method, a configuration, an identity, a username, an account type or a state.
+//! Ensures that super admins can sign in (`docs/reference/security-rules.md`). One rule serves all changes of an authentication
+//! method, a configuration, an identity, a username, an account type or a state.
 
 use crate::account::authentication_method;
 use crate::single_sign_on::configuration::enabled_issuers;
@@ -8,13 +8,13 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use store::{Conn, Sql, StoreError};
 
-/// The message of a change after which no super admin could sign in.
+/// The message of a change that would lock out all super admins.
 pub const NO_WAY_IN: &str = "Super admins could no longer sign in.";
 
-/// The best access that any super admin has. No change may lessen it.
+/// The best access of all super admins. Changes must not reduce it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SuperAdminAccess {
-    /// There is no super admin.
+    /// No super admin exists.
     Nobody,
     /// No super admin is active.
     Inactive,
@@ -24,15 +24,14 @@ enum SuperAdminAccess {
     CanSignIn,
 }
 
-/// The access of super admins before a change, to be compared with that after it; `None` when the change does not
-/// concern them.
+/// The access of super admins before a change, for the comparison with the access after it; `None` if the change does not concern
+/// them.
 pub struct SuperAdminGuard(Option<SuperAdminAccess>);
 
-/// Reads the access of super admins before a change. Nothing is read or locked when `is_concerned` is false.
+/// Reads the access of super admins before a change. Reads and locks nothing if `is_concerned` is false.
 ///
-/// The row of the security rules stays locked until the transaction ends, so that of two changes at the same time each
-/// sees the other. Callers lock it after the row that they change and before counters and versions, so that no two
-/// deadlock.
+/// The row of the security rules stays locked until the transaction ends, so that concurrent changes see each other. Callers lock
+/// it after the row that they change and before counters and versions, which prevents deadlocks.
 pub fn guard(request: &Request, conn: &mut Conn, is_concerned: bool) -> Result<SuperAdminGuard, StoreError> {
     if !is_concerned {
         return Ok(SuperAdminGuard(None));
@@ -43,7 +42,7 @@ pub fn guard(request: &Request, conn: &mut Conn, is_concerned: bool) -> Result<S
 }
 
 impl SuperAdminGuard {
-    /// Refuses the change when super admins have less access after it.
+    /// Refuses the change if super admins have less access after it.
     pub fn refuse_loss(&self, request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
         let Some(before) = self.0 else { return Ok(()) };
         let method = authentication_method(conn, AccountType::SuperAdmin)?;
@@ -54,7 +53,7 @@ impl SuperAdminGuard {
         }
     }
 
-    /// Whether super admins would have less access under another authentication method.
+    /// Returns whether super admins would have less access under another authentication method.
     pub fn forbids_method(&self, request: &Request, conn: &mut Conn, method: &str) -> Result<bool, StoreError> {
         match self.0 {
             Some(before) => Ok(access(request, conn, method)? < before),
@@ -63,7 +62,7 @@ impl SuperAdminGuard {
     }
 }
 
-/// The access of super admins under an authentication method. An identity that was bound by an address does not count,
+/// Returns the access of super admins under an authentication method. An identity that was bound by an address does not count,
 /// since it does not sign in a super admin.
 fn access(request: &Request, conn: &mut Conn, method: &str) -> Result<SuperAdminAccess, StoreError> {
     let issuers = enabled_issuers(request, conn)?;

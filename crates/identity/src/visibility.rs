@@ -1,12 +1,12 @@
-//! Which users and groups a caller may list (`docs/reference/users.md`).
+//! The users and groups that a caller may list (`docs/reference/users.md`).
 
 use crate::user_groups::rights::view_condition;
 pub use crate::user_groups::rights::visible_groups;
 use kit::caller::Caller;
 use store::Sql;
 
-/// The condition on `users t` for those whom the caller may list: everyone with `users.list`, otherwise the caller and
-/// the members of groups that the caller may view.
+/// Returns the condition on `users t` for the users that the caller may list. With `users.list` these are all users. Otherwise they
+/// are the caller and the members of groups that the caller may view.
 pub fn visible_users(caller: &Caller) -> Sql {
     if caller.has_permission("users", "list") {
         return Sql::new("t.is_deleted = 0");

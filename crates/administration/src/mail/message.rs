@@ -17,8 +17,7 @@ use web::clock::random_token;
 /// A mail message before it is composed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailMessage {
-    /// The receiver: an e-mail address, with or without a name in front (`Ann <ann@example.com>`), or several with
-    /// commas between.
+    /// The receivers: e-mail addresses, separated by commas, each with or without a name in front (`Ann <ann@example.com>`).
     pub to: String,
     /// The subject, one line.
     pub subject: String,
@@ -31,16 +30,16 @@ pub struct MailMessage {
 pub struct ComposedMessage {
     /// The sender and the receivers.
     pub envelope: Envelope,
-    /// The message with its headers, as RFC 5322 describes it.
+    /// The message with its headers (RFC 5322).
     pub bytes: Vec<u8>,
 }
 
 /// The reason why a message cannot be composed. It names the header, never its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailError {
-    /// A header would contain a control character; CR and LF would begin another header.
+    /// A header would contain a control character. CR and LF would begin another header.
     ControlCharacter(&'static str),
-    /// A header contains no e-mail address.
+    /// A header does not contain an e-mail address.
     Address(&'static str),
     /// The library refuses the message.
     Compose,
@@ -58,14 +57,13 @@ impl std::fmt::Display for MailError {
 
 impl std::error::Error for MailError {}
 
-/// Composes a message (RFC 5322, plain text in UTF-8). `from` is an address with or without a name; `message_id`
-/// has the form `<unique@domain>`; `now` in microseconds gives the date.
+/// Composes a message (RFC 5322, plain text in UTF-8). `from` is an address with or without a name. `message_id` has the form
+/// `<unique@domain>`. `now` is the date in microseconds.
 pub fn compose(from: &str, message: &MailMessage, now: i64, message_id: &str) -> Result<ComposedMessage, MailError> {
     // This check must come first: lettre panics on a line feed in a display name.
     for (part, text) in [("from", from), ("to", &message.to), ("subject", &message.subject), ("message_id", message_id)]
     {
-        // Unicode does not count the line and paragraph separators as control characters, but some readers break lines
-        // there.
+        // U+2028 and U+2029 are not control characters in Unicode, but some readers break lines at them.
         if text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
             return Err(MailError::ControlCharacter(part));
         }
@@ -87,23 +85,23 @@ pub fn compose(from: &str, message: &MailMessage, now: i64, message_id: &str) ->
     Ok(ComposedMessage { envelope: built.envelope().clone(), bytes: built.formatted() })
 }
 
-/// Adds the headers by which mail servers and clients know that no person wrote the message, so that holiday replies do not
-/// answer it: that of RFC 3834, and that of Exchange.
+/// Adds the headers that mark a message as generated: the header of RFC 3834 and the header of Exchange. Holiday replies do not
+/// answer such a message.
 fn mark_as_generated(headers: &mut Headers) {
     for (name, value) in [("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "OOF, AutoReply")] {
         headers.insert_raw(HeaderValue::new(HeaderName::new_from_ascii_str(name), value.to_owned()));
     }
 }
 
-/// Whether a text is exactly one address that [`compose`] accepts.
+/// Returns whether a text is exactly one address that [`compose`] accepts.
 pub fn is_address(text: &str) -> bool {
     text.parse::<lettre::Address>().is_ok()
 }
 
-/// Encodes the body. ASCII text stays as it is, so that a reader of the file finds links unbroken; the library would
-/// break lines of more than 76 characters, which no mail server requires.
+/// Encodes the body. ASCII text is not encoded, so that links in the file stay unbroken. The library would break lines of more than
+/// 76 characters, although mail servers accept them.
 fn encoded_body(text: &str) -> Body {
-    // Some servers read a lone CR as a line end, so a text could end the message for them.
+    // Some servers treat a lone CR as a line end, so a text could end the message on these servers.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     if text.is_ascii() && text.lines().all(|line| line.len() <= 998) {
         let lines = text.replace('\n', "\r\n");
@@ -112,11 +110,10 @@ fn encoded_body(text: &str) -> Body {
     Body::new(text)
 }
 
-/// Writes a composed message as `<directory>/mail/<build domain>/<name>.eml` and returns its path. The file appears
-/// complete or not at all, is synced when this returns, and only its owner may read it, since it may contain valid
-/// links.
+/// Writes a composed message to `<directory>/mail/<build domain>/<name>.eml` and returns its path. The write is atomic, and the
+/// file is synced when this returns. Only its owner may read it, since it may contain valid links.
 ///
-/// A domain or a name that could lead out of the directory is an error of kind `InvalidInput`.
+/// Returns an error of kind `InvalidInput` if the domain or the name could lead out of the directory.
 pub fn write_eml(directory: &Path, build_domain: &str, bytes: &[u8], name: &str) -> io::Result<PathBuf> {
     if !is_plain(build_domain) || !is_plain(name) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain name for a mail file"));
@@ -124,7 +121,7 @@ pub fn write_eml(directory: &Path, build_domain: &str, bytes: &[u8], name: &str)
     let directory = directory.join("mail").join(build_domain);
     store::make_directory(&directory)?;
     let path = directory.join(format!("{name}.eml"));
-    // Hidden and without the ending, so that a program that watches for `*.eml` never reads a partial message.
+    // The file is hidden and without the ending, so that a program that watches for `*.eml` never reads a partial message.
     let temporary = directory.join(format!(".{}", random_token()));
     let written = write_durably(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, &path));
     if let Err(error) = written {
@@ -141,7 +138,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether a name is a single path component, not hidden and not `..`.
+/// Returns whether a name is a single path component, not hidden and not `..`.
 fn is_plain(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 253 && !name.starts_with('.') && name.chars().all(allowed)
@@ -175,9 +172,9 @@ mod tests {
             "Subject: Activate your account\r\n",
             "Date: Sat, 31 Jan 2026 09:30:00 +0000\r\n",
             "Message-ID: <1@a.example>\r\n",
-            // Without it the type and the encoding mean nothing (RFC 2045, section 4).
+            // Readers ignore the type and the encoding without this header (RFC 2045, section 4).
             "MIME-Version: 1.0\r\n",
-            // Holiday replies do not answer it.
+            // Holiday replies do not answer a message with these headers.
             "Auto-Submitted: auto-generated\r\n",
             "X-Auto-Response-Suppress: OOF, AutoReply\r\n",
             "\r\n\r\nFollow\r\nhttps://a.example/activate/?token=x\r\n",

@@ -1,11 +1,11 @@
-//! The mail queue: messages wait in the build's database until they are sent. So no request waits for mail, its
-//! response time does not reveal whether a receiver exists, and a crash loses no mail (`docs/reference/mail.md`).
-//! Waiting messages are encrypted, and the link in a message is made when it is sent.
+//! The mail queue: messages wait in the build's database until they are sent. Requests therefore do not wait for mail, their
+//! response times do not reveal whether a receiver exists, and a crash does not lose mail (`docs/reference/mail.md`). Waiting
+//! messages are encrypted. The link in a message is created when the message is sent.
 //!
-//! Each message is a job ([`kit::jobs`]), and a build sends one at a time: by its mail server, or into a file while it
-//! has no mail settings. A message that cannot be sent is retried with growing delays for three days; then it is given
-//! up, and the `failure_email` addresses of the settings are notified. Delivery is at least once: when a process dies
-//! after the mail server accepted a message and before its row was removed, the message is sent again.
+//! Each message is a job ([`kit::jobs`]). A build sends one message at a time: through its mail server, or into a file while it is
+//! without mail settings. A failed message is retried with back-off for three days. Then it is given up, and the `failure_email`
+//! addresses of the settings are notified. Delivery is at least once. If a process dies after the mail server accepted a message
+//! and before its row was removed, the message is sent again.
 
 use crate::company_details;
 use crate::mail::message::{self, ComposedMessage, MailMessage};
@@ -26,12 +26,12 @@ use store::{Conn, Sql, StoreError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// The longest time that sending one message may take.
+/// The maximum time for sending one message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most waiting messages of a build that have a key (`once_for`), since anybody may request them; further ones are
+/// The maximum number of waiting messages of a build with a key (`once_for`), since anybody may request them. Further ones are
 /// dropped.
 const MAX_KEYED: i64 = 10_000;
-/// The most tests of its mail settings that a build may run at the same time.
+/// The maximum number of concurrent tests of mail settings of a build.
 const MAX_CONCURRENT_TESTS: usize = 4;
 
 /// The kind of job that sends a message.
@@ -47,61 +47,62 @@ pub static MAIL: JobKind = JobKind {
     given_up: notify_given_up,
 };
 
-/// How long sending a message is retried.
+/// The time for which a failed message is retried.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3 * 86_400);
 
-/// A kind of message, made when it is sent from the payload that was stored when it was requested.
+/// A kind of message. A message is composed when it is sent, from the payload that was stored when it was requested.
 pub struct MailKind {
-    /// The name that is stored with waiting messages; it must never change.
+    /// The name that is stored with waiting messages. It must never change.
     pub name: &'static str,
     pub make: ComposeFunction,
-    /// Called when a mail server has accepted a message, and not when it was written to the disk.
+    /// Is called when a mail server has accepted a message, but not when the message was written to the disk.
     pub accepted: Option<AcceptedHook>,
 }
 
-/// Makes a message just before it is sent; `None` when it has no receiver any more.
+/// Composes a message just before it is sent. Returns `None` when the message has no receiver any more.
 pub type ComposeFunction = fn(&ComposeContext, &mut Conn, &Json) -> Result<Option<MailMessage>, StoreError>;
 
-/// Stores that a mail server has accepted the message of a payload at a time.
+/// Stores that a mail server has accepted the message of a payload at a time in microseconds.
 pub type AcceptedHook = fn(&mut Conn, &Json, i64) -> Result<(), StoreError>;
 
-/// The context in which a message is made.
+/// The context in which a message is composed.
 pub struct ComposeContext<'a> {
     pub app: &'a App,
     pub build: &'a Build,
-    /// The number of the job, the same in each attempt.
+    /// The id of the job, the same in each attempt.
     pub job: i64,
-    /// When the message was asked for.
+    /// The time at which the message was requested, in microseconds.
     pub asked_at: i64,
     pub now: i64,
 }
 
-/// The kinds of messages that the domains have registered.
+/// The kinds of messages that the modules have registered.
 #[derive(Default)]
 pub struct MailKinds(pub Vec<&'static MailKind>);
 
 /// A request to send a message.
 pub struct QueuedMail<'a> {
     pub kind: &'static MailKind,
-    /// The values from which the message is made.
+    /// The values from which the message is composed.
     pub payload: Json,
-    /// At most one message with the same key waits at a time, and at most [`MAX_KEYED`] messages with any key.
+    /// The key of the message. At most one message with the same key waits at a time, and at most [`MAX_KEYED`] messages with any
+    /// key.
     pub once_for: Option<&'a str>,
 }
 
-/// The kind of the notice that a message was given up. Its payload is the subject, the receiver and the reason; it is
-/// sent to the `failure_email` addresses.
+/// The kind of the notice that a message was given up. Its payload is the subject, the receiver and the reason. It is sent to the
+/// `failure_email` addresses.
 const GIVEN_UP: &str = "given_up";
 
-/// Adds a message to the queue, in the transaction of its cause, and returns the number of its job. `None`: the message
-/// was dropped, since too many messages with a key wait.
+/// Adds a message to the queue, in the transaction of its cause, and returns the id of its job. Returns `None` if the message was
+/// dropped because too many messages with a key wait.
 pub fn enqueue(request: &Request, conn: &mut Conn, mail: &QueuedMail) -> Result<Option<i64>, Refusal> {
     put_at(request, conn, mail, request.now)
 }
 
-/// Adds a message as [`enqueue`] does, to be sent at a moment (microseconds since 1970) or later.
+/// Adds a message like [`enqueue`]. The message is sent at `not_before` (microseconds since 1970) or later.
 pub fn put_at(request: &Request, conn: &mut Conn, mail: &QueuedMail, not_before: i64) -> Result<Option<i64>, Refusal> {
-    // The key is hashed, so that the table does not show what somebody typed as a username.
+    // The key is hashed, so that the table does not show the text that a person entered as a username.
     let place = Context { build: &request.build.uid, table: "mail_jobs", column: "name_key", row: "" };
     let key = mail.once_for.map(|name| request.app.keys.name(&place, name.as_bytes()));
     if key.is_some() && jobs::count_with_key(conn, &MAIL, MAX_KEYED)? >= MAX_KEYED {
@@ -114,7 +115,7 @@ pub fn put_at(request: &Request, conn: &mut Conn, mail: &QueuedMail, not_before:
     Ok(Some(jobs::enqueue(request, conn, &job)?))
 }
 
-/// Adds messages of a kind to the queue, in the transaction of their cause: one of each payload.
+/// Adds one message of a kind for each payload to the queue, in the transaction of their cause.
 pub fn put_many(request: &Request, conn: &mut Conn, kind: &MailKind, payloads: Vec<Json>) -> Result<(), Refusal> {
     let payloads = payloads.into_iter().map(|payload| json!({kind.name: payload})).collect();
     Ok(jobs::put_many(request, conn, &MAIL, payloads)?)
@@ -131,29 +132,29 @@ pub fn make_due_now(request: &Request, conn: &mut Conn) -> Result<(), StoreError
 pub struct TestPlaces(Mutex<HashMap<String, Arc<Semaphore>>>);
 
 impl TestPlaces {
-    /// The semaphore of a build.
+    /// Returns the semaphore of a build.
     pub fn for_build(&self, build: &Build) -> Arc<Semaphore> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.entry(build.uid.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_CONCURRENT_TESTS))).clone()
     }
 }
 
-/// The way by which a message is sent.
+/// The way in which a message is sent.
 #[derive(Clone)]
 enum Transport {
     File,
     Smtp(Box<SmtpServer>),
-    /// There are settings, but their secret cannot be read.
+    /// The settings exist, but their secret cannot be decrypted.
     Blocked,
 }
 
-/// Makes a message and sends it.
+/// Composes a message and sends it.
 fn run(app: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure>> {
     Box::pin(async move {
         let (with, of, from) = (app.clone(), build.clone(), job.clone());
         let made = build.db.write(move |conn| make(&with, &of, conn, &from)).await;
         let (message, transport) = made.map_err(|error: StoreError| JobFailure::new(error.to_string()))?;
-        // `None`: it has no receiver any more.
+        // The message has no receiver any more.
         let Some(message) = message else { return Ok(()) };
         let sent = send(&app, &build, &job, &message, &transport).await;
         sent.map_err(|failure| JobFailure { details: json!([message.subject, message.to]), ..failure })?;
@@ -164,8 +165,7 @@ fn run(app: App, build: Arc<Build>, job: Job) -> JobFuture<Result<(), JobFailure
     })
 }
 
-/// Tells the kind of a message that a mail server has accepted it. A failure does not repeat the job, which would send the
-/// message a second time.
+/// Calls the `accepted` hook of the message's kind. A failure does not repeat the job, which would send the message a second time.
 async fn store_acceptance(app: &App, build: &Build, job: &Job) {
     let Some((name, payload)) = named_payload(job) else { return };
     let Some(accepted) = kind_of(app, name).and_then(|kind| kind.accepted) else { return };
@@ -203,12 +203,12 @@ fn make(app: &App, build: &Build, conn: &mut Conn, job: &Job) -> Result<(Option<
     Ok((message, transport))
 }
 
-/// The name of the message's kind, and its payload.
+/// Returns the name of the message's kind, and its payload.
 fn named_payload(job: &Job) -> Option<(&str, &Json)> {
     job.payload.as_object()?.iter().next().map(|(name, payload)| (name.as_str(), payload))
 }
 
-/// Notifies the `failure_email` addresses that a message was given up, unless that message was such a notice itself.
+/// Notifies the `failure_email` addresses that a message was given up, unless the message was such a notice itself.
 fn notify_given_up(
     app: &App,
     build: &Build,
@@ -231,7 +231,7 @@ async fn send(
     message: &MailMessage,
     transport: &Transport,
 ) -> Result<(), JobFailure> {
-    // The same in each attempt, so that a receiver can recognize a duplicate.
+    // The id is the same in each attempt, so that a receiver can recognize a duplicate.
     let name = format!("{}-{}", job.created_at, job.id);
     let id = format!("<{name}@{}>", build.domain);
     let compose = |from: &str| -> Result<ComposedMessage, JobFailure> {
@@ -262,14 +262,14 @@ async fn send(
 
 // ---- Messages that former versions have queued ---------------------------------------------------------------------
 
-/// Turns messages in the table of former versions into jobs. While a new version is rolled out, processes of the former
-/// one may still add some.
+/// Converts messages in the table of former versions to jobs. During a rolling upgrade, processes of the former version may still
+/// add messages to it.
 pub static FORMER_MAILS: StandingJob =
     StandingJob { name: "mails of former versions", at_a_time: 16, due: next_cleanup_time, run: adopt };
 
-/// The most messages that become jobs in one transaction.
+/// The maximum number of messages that are converted in one transaction.
 const MAX_ADOPTED_AT_ONCE: i64 = 100;
-/// The delay before a message that cannot be decrypted is tried again, in microseconds.
+/// The delay before another attempt to decrypt a message, in microseconds.
 const RETRY_DELAY_US: i64 = 600_000_000;
 
 fn next_cleanup_time(_: &App, _: &Build, conn: &mut Conn, _: i64) -> Result<Option<i64>, StoreError> {
@@ -284,7 +284,7 @@ fn adopt(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     })
 }
 
-/// Turns messages that no process is sending into jobs. They keep their numbers, which identify their links.
+/// Converts messages that processes do not send at present to jobs. Their ids do not change, since they identify their links.
 fn adopt_some(app: &App, build: &Build, conn: &mut Conn, now: i64) -> Result<(), StoreError> {
     let sql = Sql::new(
         "SELECT id, row_key, sealed, name_key, created_at, next_at, attempts, last_error FROM mail_jobs \

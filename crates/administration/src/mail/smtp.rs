@@ -1,8 +1,8 @@
 //! Sends a message by SMTP: connects to a checked address, secures the connection, signs in, and transfers the message.
 //!
-//! With `tls` a connection to port 465 is secured from its first byte; on every other port by STARTTLS, which must
-//! succeed. This module performs STARTTLS instead of the library, since data that arrived before the handshake must not
-//! be trusted after it.
+//! With `tls` a connection to port 465 is secured from its first byte. A connection to another port is secured by STARTTLS, which
+//! must succeed. This module performs STARTTLS instead of the library, since data that arrived before the handshake must not be
+//! trusted after it.
 
 use crate::client_credentials::{self, ClientCredentials};
 use crate::mail::message::ComposedMessage;
@@ -24,47 +24,47 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// The port whose connections are secured from the first byte (RFC 8314).
 const IMPLICIT_TLS: u16 = 465;
-/// The most bytes that are read from a server in one session; no real mail server sends more.
+/// The maximum number of bytes that are read from a server in one session. A real mail server sends less.
 const MAX_SESSION_BYTES: usize = 256 * 1024;
-/// The longest wait for the answer to QUIT, after the message was accepted.
+/// The maximum time to wait for the answer to QUIT, after the message was accepted.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A mail server and the credentials for it. The type has no `Debug`, so no log shows its secrets.
+/// A mail server and the credentials for it. The type does not implement `Debug`, so logs cannot show its secrets.
 #[derive(Clone)]
 pub struct SmtpServer {
     /// A host name or an IP address.
     pub host: String,
     /// The TCP port.
     pub port: u16,
-    /// The username to sign in with.
+    /// The username for the sign-in.
     pub username: String,
-    /// The credentials to sign in with.
+    /// The credentials for the sign-in.
     pub sign_in: SmtpSignIn,
-    /// The sender of every message.
+    /// The sender of all messages.
     pub from: String,
 }
 
-/// The credentials of a sign-in, and whether the connection must be secured first. A token is never sent over an
-/// unsecured connection, so that variant has no choice.
+/// The credentials of a sign-in. A token is never sent over an unsecured connection, so only the variant for a password has a `tls`
+/// setting.
 #[derive(Clone)]
 pub enum SmtpSignIn {
     /// `username_and_password`
     Password {
         /// The password.
         password: String,
-        /// Whether the connection must be secured.
+        /// Is true if the connection must be secured.
         tls: bool,
     },
     /// `vendor_client_credentials`: XOAUTH2 with a token that is requested for each message.
     Token(ClientCredentials),
 }
 
-/// The step at which sending failed; the texts are those of the test endpoint (`docs/reference/mail.md`).
+/// The step that failed. The texts are those of the test endpoint (`docs/reference/mail.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The server does not answer, is no mail server, or has an address that is not allowed.
+    /// The server does not answer, is not a mail server, or has an address that is not allowed.
     Connect,
-    /// The server has no TLS, or its certificate is not valid for its name.
+    /// The server does not support TLS, or its certificate is not valid for its name.
     Secure,
     /// The server refused the credentials.
     SignIn,
@@ -97,9 +97,9 @@ impl From<NoConnection> for Reason {
 pub struct SendFailure {
     /// The step that failed.
     pub reason: Reason,
-    /// The server's reply code, if there was one.
+    /// The server's reply code, if the server replied.
     pub code: Option<u16>,
-    /// Whether a retry is useless, since the server will never accept the message for this receiver.
+    /// Is true if a retry is useless, since the server will never accept the message for this receiver.
     pub is_final: bool,
 }
 
@@ -122,16 +122,16 @@ impl fmt::Display for SendFailure {
     }
 }
 
-/// Which receivers a server must accept for a message to count as sent.
+/// The receivers that a server must accept for a message to count as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequiredReceivers {
-    /// All of them; otherwise the message is sent to none.
+    /// All receivers. If the server refuses one, the message is not sent.
     All,
-    /// At least one of them.
+    /// At least one receiver.
     Any,
 }
 
-/// Sends a message and stops at the deadline, at any step. `hello` is the name that this side sends in EHLO.
+/// Sends a message. Each step fails at the deadline. `hello` is the name that this side sends in EHLO.
 pub async fn send(
     server: &SmtpServer,
     hello: &str,
@@ -177,7 +177,8 @@ async fn open(server: &SmtpServer, hello: &str, allow: &Ranges) -> Result<AsyncS
     start_session(Box::new(BoundedStream::new(stream, b"")), hello).await
 }
 
-/// A session over a secured connection. Only it can request a token, so that a token never goes over an unsecured one.
+/// A session over a secured connection. Only this type can request a token, so that a token is never sent over an unsecured
+/// connection.
 struct SecuredSession(AsyncSmtpConnection);
 
 impl SecuredSession {
@@ -224,14 +225,14 @@ async fn start_tls(stream: TcpStream, hello: &str) -> Result<TcpStream, SendFail
     }
     plain.send_line("STARTTLS\r\n").await?;
     plain.expect(220, Reason::Secure).await?;
-    // Data that came before the handshake is not from the server that the certificate names.
+    // Data from before the handshake is not from the server that the certificate names.
     if plain.received.is_empty() { Ok(plain.stream) } else { Err(SendFailure::new(Reason::Secure)) }
 }
 
 /// The plain-text part of a session, before the connection is secured.
 struct UnsecuredSession {
     stream: TcpStream,
-    /// Bytes that were received and not read yet.
+    /// Received bytes that are not parsed yet.
     received: Vec<u8>,
 }
 
@@ -294,7 +295,7 @@ async fn hand_over(
             Ok(_) => taken = Ok(()),
             Err(error) => {
                 let failure = SendFailure { is_final: error.is_permanent(), ..refused(error) };
-                // A failure without a reply ends the session in any case.
+                // A failure without a reply ends the session for both values of `receivers`.
                 if receivers == RequiredReceivers::All || failure.code.is_none() {
                     return Err(failure);
                 }
@@ -308,7 +309,7 @@ async fn hand_over(
     Ok(())
 }
 
-/// A stream that yields some given bytes first, and then at most [`MAX_SESSION_BYTES`] from the server.
+/// A stream that yields the bytes of `first`, and then at most [`MAX_SESSION_BYTES`] from the server.
 #[derive(Debug)]
 struct BoundedStream<S> {
     first: &'static [u8],
@@ -354,7 +355,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
 
 impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + fmt::Debug> AsyncTokioStream for BoundedStream<S> {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
-        // The library uses it only in its logs, which are off.
+        // The library uses the address only in its logs, which are off.
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -1,8 +1,8 @@
-//! The standard messages and their merge fields: those of the kind of message, and the company details
+//! The standard messages and their merge fields. A message has the fields of its kind and the company details
 //! (`docs/reference/company-details.md`).
 //!
-//! Merging replaces text once: a value is inserted as it is, even when it looks like a field. A line whose fields are
-//! all empty is left out, and so is a paragraph without lines.
+//! Merging replaces text once: a value is inserted unchanged, even if it contains a field. A line whose fields are all empty is
+//! omitted, and so is a paragraph without lines.
 
 use crate::mail::message::MailMessage;
 
@@ -64,14 +64,14 @@ const GIVEN_UP: MailTemplate = MailTemplate {
            the message \"{subject}\" to {receiver} could not be delivered and was given up: {reason}.\n",
 };
 
-/// The template of the end of every message.
+/// The template for the end of every message.
 const CLOSING: &str = "\n{admin_email_signature}\n\n\
                        {admin_first_name} {admin_last_name}\n\
                        {admin_job_title}\n\
                        {admin_email_address}\n\
                        {admin_phone_number}\n";
 
-/// Names and values of merge fields; of several values with the same name, the last one counts.
+/// Names and values of merge fields. If several values have the same name, the last one is used.
 #[derive(Clone, Debug, Default)]
 pub struct MergeFields(Vec<(&'static str, String)>);
 
@@ -87,37 +87,37 @@ impl MergeFields {
     }
 }
 
-/// The mail with the link that activates an account: `domain`, `first_name`, `link`.
+/// Returns the mail with the link that activates an account: `domain`, `first_name`, `link`.
 pub fn activation(to: String, fields: &MergeFields) -> MailMessage {
     message(&ACTIVATION, to, fields)
 }
 
-/// The mail with the link that resets a password: `domain`, `first_name`, `link`.
+/// Returns the mail with the link that resets a password: `domain`, `first_name`, `link`.
 pub fn reset(to: String, fields: &MergeFields) -> MailMessage {
     message(&RESET, to, fields)
 }
 
-/// The mail to the former address of an account with a new username: `domain`, `first_name`.
+/// Returns the mail to the former address of an account with a new username: `domain`, `first_name`.
 pub fn renamed(to: String, fields: &MergeFields) -> MailMessage {
     message(&RENAMED, to, fields)
 }
 
-/// The mail that reminds somebody of a task: `domain`, `first_name`, `task`, `due_at`, `expires_at`.
+/// Returns the mail that reminds a person of a task: `domain`, `first_name`, `task`, `due_at`, `expires_at`.
 pub fn reminder(to: String, fields: &MergeFields) -> MailMessage {
     message(&REMINDER, to, fields)
 }
 
-/// The mail with the link by which a one-time account comes to a task: `domain`, `first_name`, `task`, `link`.
+/// Returns the mail with the link that opens a task for a one-time account: `domain`, `first_name`, `task`, `link`.
 pub fn task_link(to: String, fields: &MergeFields) -> MailMessage {
     message(&TASK_LINK, to, fields)
 }
 
-/// The mail that tests the settings: `domain`.
+/// Returns the mail that tests the settings: `domain`.
 pub fn test(to: String, fields: &MergeFields) -> MailMessage {
     message(&TEST, to, fields)
 }
 
-/// The notice that a message was given up: `domain`, `subject`, `receiver`, `reason`.
+/// Returns the notice that a message was given up: `domain`, `subject`, `receiver`, `reason`.
 pub fn given_up(to: String, fields: &MergeFields) -> MailMessage {
     message(&GIVEN_UP, to, fields)
 }
@@ -133,7 +133,7 @@ fn message(template: &MailTemplate, to: String, fields: &MergeFields) -> MailMes
     MailMessage { to, subject: merge(template.subject, fields), text: paragraphs.join("\n\n") }
 }
 
-/// Merges the lines of a paragraph; `None` when no line is left.
+/// Merges the lines of a paragraph. Returns `None` if all lines are omitted.
 fn merge_lines(paragraph: &str, fields: &MergeFields) -> Option<String> {
     let lines = paragraph.trim_matches('\n').lines().filter_map(|line| {
         let mut names = names(line).peekable();

@@ -11,20 +11,20 @@ use kit::rows;
 use resource::{Changes, Errors, FieldKey, LINE, RowAfterWrite, SentObject, message};
 use store::{Conn, Sql, StoreError};
 
-/// The most `failure_email` addresses.
+/// The maximum number of `failure_email` addresses.
 const MAX_FAILURE_ADDRESSES: usize = 10;
 const TLS_REQUIRED: &str = "TLS is required for this authorization method.";
 
 /// The purpose for which a body is checked.
 #[derive(Clone, Copy, PartialEq)]
 pub enum CheckPurpose {
-    /// The settings will be stored.
+    /// The settings are stored.
     Change,
-    /// The settings will only be tested.
+    /// The settings are only tested.
     Test,
 }
 
-/// Checks a body against the stored settings. PATCH and the test have the same rules.
+/// Checks a body against the stored settings. Returns its changes, or a refusal with all errors.
 pub fn check_settings(
     conn: &mut Conn,
     caller: &Caller,
@@ -52,7 +52,7 @@ pub fn check_settings(
             if after.get(&OBJECT).is_none() && !errors.has_field(OBJECT.name()) {
                 errors.add(OBJECT.name(), message::REQUIRED);
             }
-            // Settings that were stored without TLS before it was required may stay; mail is sent with TLS anyway.
+            // Settings from before TLS was required may stay without it. Mail is sent with TLS anyway.
             let is_decided = !is_set || body.contains_key(TLS.name()) || body.contains_key(METHOD.name());
             if is_decided && after.get(&TLS) != Some(true) && !errors.has_field(TLS.name()) {
                 errors.add(TLS.name(), TLS_REQUIRED);
@@ -67,13 +67,13 @@ pub fn check_settings(
     if errors.is_empty() { Ok(changes) } else { Err(errors.into()) }
 }
 
-/// The fields that decide which server receives all mail and the links in it: only super admins may change them or test
-/// other values. The password is not among them, since it is valid only for the stored server and username.
+/// Returns the fields that decide which server receives all mail and the links in it. Only super admins may change them or test
+/// other values. The password is not one of them, since it is valid only for the stored server and username.
 fn super_admin_fields() -> [&'static str; 6] {
     [HOST.name(), PORT.name(), TLS.name(), USERNAME.name(), METHOD.name(), OBJECT.name()]
 }
 
-/// Whether a body has a value for a field that differs from the stored one; an invalid value differs, too.
+/// Returns whether a body has a value for a field that differs from the stored one. An invalid value differs, too.
 pub fn sends_another(name: &str, body: &SentObject<'_>, before: &Changes, changes: &Changes) -> bool {
     body.contains_key(name) && changes.value(name).is_none_or(|sent| Some(sent) != before.value(name))
 }
@@ -100,14 +100,14 @@ fn check_addresses(body: &SentObject<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether a change would use the stored password with another server, username or TLS setting.
+/// Returns whether a change would use the stored password with another server, username or TLS setting.
 pub fn changes_password_use(before: &Changes, changes: &Changes) -> bool {
     [HOST.name(), PORT.name(), TLS.name(), USERNAME.name()]
         .iter()
         .any(|name| changes.value(name).is_some_and(|value| Some(value) != before.value(name)))
 }
 
-/// Whether mail may be sent with this authentication object. A change of the settings locks its row until the commit.
+/// Returns whether mail may be sent with this authentication object. A change of the settings locks its row until the commit.
 fn is_of_vendor(conn: &mut Conn, object: i64, purpose: CheckPurpose) -> Result<bool, StoreError> {
     let mut sql = Sql::new("SELECT provider FROM authentication_objects WHERE id = ");
     sql.bind(object).push(if purpose == CheckPurpose::Change { " FOR UPDATE" } else { "" });

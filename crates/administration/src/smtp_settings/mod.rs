@@ -26,9 +26,9 @@ use store::{Argument, Conn, Sql, StoreError};
 
 const PATH: &str = "/api/administration/smtp-settings/";
 const TEST_PATH: &str = "/api/administration/smtp-settings/test/";
-/// SQL for whether a build has a mail server: 1 or 0. Without one its messages stay on the disk.
+/// SQL that returns 1 if a build has a mail server, and 0 otherwise. Without a mail server its messages are written as files.
 pub const IS_MAIL_SET_UP: &str = "(SELECT CASE WHEN s.host = '' THEN 0 ELSE 1 END FROM smtp_settings s WHERE s.id = 1)";
-/// The message when an authentication object that the mail settings use would be deleted or change its provider.
+/// The message when an authentication object that the mail settings use would be deleted or would get another provider.
 pub const IN_USE: &str = "Authentication object is used by the outbound mail settings.";
 
 pub fn routes() -> Vec<Route> {
@@ -44,7 +44,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The schema document, with the fields that each authorization method requires.
+/// Returns the schema document, with the fields that each authorization method requires.
 fn document() -> Json {
     let needed = |key: &str| {
         let schema = SETTINGS.field(key).map(options::schema).map(|mut schema| {
@@ -67,16 +67,16 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
     let before = rows::load_for_change(request, conn, &SHAPE, 1)?;
     let body = request.object()?;
     let changes = check_settings(conn, request.caller()?, &body, &before, CheckPurpose::Change)?;
-    // A password is valid only for the server and username that it was set for.
+    // A password is valid only for the server and the username for which it was set.
     let drops_password = !changes.contains(&PASSWORD) && changes_password_use(&before, &changes);
     let columns: &[_] = if drops_password { &[("password", Argument::Null)] } else { &[] };
     rows::update(request, conn, &SETTINGS, 1, &before, &changes, columns)?;
-    // Messages that failed with the former settings are retried with these.
+    // Messages that failed with the former settings are retried with the new ones.
     queue::make_due_now(request, conn)?;
     view(request, conn)
 }
 
-/// Whether mail is sent with this authentication object.
+/// Returns whether mail is sent with this authentication object.
 pub fn is_used_for_mail(conn: &mut Conn, object: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM smtp_settings WHERE authentication_object = $1 AND authorization_method = $2");
     Ok(conn.query_optional(&sql.arg(object).arg(VENDOR), |_| Ok(()))?.is_some())

@@ -1,4 +1,4 @@
-//! Reads the mail server that the settings describe, with its decrypted secrets.
+//! Reads the mail server of the settings, with its decrypted secrets.
 
 use super::settings::{
     BY_PASSWORD, FAILURE_EMAIL, FROM_EMAIL, HOST, METHOD, OBJECT, PASSWORD, PORT, SETTINGS, SHAPE, TLS, USERNAME, text,
@@ -11,16 +11,15 @@ use kit::rows;
 use resource::Changes;
 use store::{Conn, Sql, StoreError};
 
-/// The outbound mail settings of a build, ready to be used.
+/// The outbound mail settings of a build with decrypted secrets.
 pub struct Outbound {
-    /// The mail server; `None` when its secret cannot be decrypted, since the authentication object or the key has
-    /// changed.
+    /// The mail server; `None` if its secret cannot be decrypted, because the authentication object or the key has changed.
     pub server: Option<SmtpServer>,
     /// The addresses that are notified when a message is given up.
     pub failure_email: String,
 }
 
-/// The stored mail settings; `None` while a build has none.
+/// Loads the stored mail settings. Returns `None` while a build has none.
 pub fn load(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbound>, StoreError> {
     let settings = rows::load_shared(conn, &SHAPE, 1)?.unwrap_or_default();
     if text(&settings, &HOST).is_empty() {
@@ -33,7 +32,7 @@ pub fn load(app: &App, build: &Build, conn: &mut Conn) -> Result<Option<Outbound
     outbound_from(app, build, conn, &settings).map(Some)
 }
 
-/// The given mail settings; when they have no password, the stored one is used.
+/// Returns the outbound settings for these values. If they do not contain a password, the stored one is used.
 pub fn outbound_from(app: &App, build: &Build, conn: &mut Conn, settings: &Changes) -> Result<Outbound, StoreError> {
     let sign_in = if text(settings, &METHOD) == BY_PASSWORD {
         let password = match settings.get(&PASSWORD) {

@@ -43,7 +43,7 @@ pub static SETTINGS: LazyLock<Resource> = LazyLock::new(|| {
 
 pub static SHAPE: RowShape = RowShape::from_declaration(Declaration::Static(&SETTINGS));
 
-/// The value of a text field; empty when it has none.
+/// Returns the value of a text field, or an empty text.
 pub fn text(settings: &Changes, key: &FieldKey<String>) -> String {
     match settings.value(key.name()) {
         Some(CheckedValue::Text(text)) => text.clone(),

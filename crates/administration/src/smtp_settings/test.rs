@@ -1,6 +1,5 @@
-//! `POST /api/administration/smtp-settings/test/`: really connects, secures, signs in and sends one message
-//! (`docs/reference/mail.md`). A failure names only one of four reasons, so that the endpoint cannot serve as a
-//! port scanner.
+//! `POST /api/administration/smtp-settings/test/`: connects to the server, secures the connection, signs in and sends one message
+//! (`docs/reference/mail.md`). A failure names only one of four reasons, so that the endpoint cannot serve as a port scanner.
 
 use super::check::{CheckPurpose, check_settings};
 use super::server;
@@ -23,7 +22,7 @@ use std::time::Duration;
 use store::Conn;
 use tokio::time::{Instant, timeout_at};
 
-/// The longest time that a test may take.
+/// The maximum time of a test.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn shape() -> Json {
@@ -33,7 +32,7 @@ pub fn shape() -> Json {
 pub fn run(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let deadline = Instant::now() + TEST_TIMEOUT;
-        // Nothing is written, but checking the ids in a body locks their rows, which needs a write transaction.
+        // The test writes nothing, but the check of the ids in a body locks their rows, which needs a write transaction.
         let prepared = write(&request, prepare).await?;
         let sent = match &prepared {
             Some((server, message)) => send(&request, server, message, deadline).await,
@@ -46,8 +45,8 @@ pub fn run(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// Applies the body to the stored settings and returns the server and the test message; `None` when a stored secret
-/// cannot be decrypted.
+/// Applies the body to the stored settings and returns the server and the test message. Returns `None` if a stored secret cannot be
+/// decrypted.
 fn prepare(request: &Request, conn: &mut Conn) -> Result<Option<(SmtpServer, ComposedMessage)>, Refusal> {
     let mut settings = rows::load_shared(conn, &SHAPE, 1)?.ok_or_else(Refusal::not_found)?;
     let sent = check_settings(conn, request.caller()?, &request.object()?, &settings, CheckPurpose::Test)?;

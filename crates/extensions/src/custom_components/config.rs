@@ -1,4 +1,4 @@
-//! `config.json`, by which a repository says what its component is (`docs/reference/custom-components.md`).
+//! `config.json`, the description of a component in its repository (`docs/reference/custom-components.md`).
 
 use resource::items::{accept_fields, accept_items, item, object_json, schema_of};
 use resource::{
@@ -8,18 +8,18 @@ use resource::{
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
-/// The file that says what the component is.
+/// The file that describes the component.
 pub const CONFIG: &str = "config.json";
-/// The file with which it begins.
+/// The first page of the component.
 pub const INDEX: &str = "index.html";
 
-/// The most characters of the file.
+/// The maximum length of the file, in characters.
 pub const MAX_CHARACTERS: usize = 100_000;
-/// The most bytes that so many characters have.
+/// The maximum size of the file, in bytes: that of [`MAX_CHARACTERS`] in UTF-8.
 pub const MAX_BYTES: u64 = 4 * MAX_CHARACTERS as u64;
-/// The most characters of a text in it.
+/// The maximum length of a text in it, in characters.
 pub const MAX_TEXT: usize = 255;
-/// The most characters of an address in it.
+/// The maximum length of an address in it, in characters.
 pub const MAX_URL: usize = 2048;
 const MAX_PARAMETERS: usize = 500;
 const MAX_OPTIONS: usize = 1000;
@@ -53,7 +53,7 @@ static PARAMETER: LazyLock<Resource> = LazyLock::new(|| {
         Field::new("parameter_limit", FieldKind::Integer { min: i64::MIN, max: i64::MAX })
             .nullable()
             .default(CheckedValue::Null),
-        // Its items are the front end's; only that they are a list is checked here.
+        // Front ends define the items, so only the type of the list is checked here.
         PARAMETER_OPTIONS
             .declare(FieldKind::List)
             .schema(|| json!({"type": "array", "items": {}}))
@@ -62,17 +62,17 @@ static PARAMETER: LazyLock<Resource> = LazyLock::new(|| {
     item("CustomComponentParameter", fields)
 });
 
-/// The schema of `parameters` in OpenAPI.
+/// Returns the schema of `parameters` in OpenAPI.
 pub fn parameters_schema() -> Json {
     json!({"type": "array", "items": schema_of(&PARAMETER)})
 }
 
-/// The entry of `parameters` in OPTIONS.
+/// Returns the entry of `parameters` in OPTIONS.
 pub fn described_parameters() -> Json {
     options::details(&PARAMETER)["schema"].take()
 }
 
-/// What a configuration says.
+/// The content of a configuration.
 #[derive(Debug, PartialEq)]
 pub struct Config {
     pub version: String,
@@ -85,7 +85,7 @@ pub struct Config {
 /// Reads the bytes of a configuration.
 pub fn read(bytes: Vec<u8>) -> Result<Config, Errors> {
     let wrong = |text: String| Err(Errors::single(CONFIG, text));
-    // A byte order mark is no part of the text.
+    // A byte order mark is not part of the text.
     let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
         Some(rest) => rest.to_vec(),
         None => bytes,
@@ -128,7 +128,7 @@ fn accept_options(sent: Option<JsonValue<'_>>) -> Result<Json, String> {
     match sent.as_list(0) {
         None => Err(message::not_a_list(sent.type_name())),
         Some((_, count)) if count > MAX_OPTIONS => Err(message::too_many(MAX_OPTIONS)),
-        // A NUL would be refused by the database.
+        // The database would refuse a NUL.
         Some(_) if sent.canonical(resource::sent::MAX_DEPTH).is_err() => Err(message::VALUE.to_owned()),
         Some(_) => Ok(sent.to_json()),
     }

@@ -1,7 +1,7 @@
-//! The job that imports a repository, and the one that tells components that their files are there.
+//! The job that imports a repository, and the standing job that installs components after an import.
 //!
-//! The files of a commit become one stored file, which takes the place of the former one in the transaction that ends the
-//! import: until then, and when an import fails, the former files are served.
+//! The files of a commit become one stored file. It replaces the former one in the transaction that ends the import. Until then,
+//! and if an import fails, the former files are served.
 
 use super::PERMISSIONS;
 use super::config::{self, CONFIG, Config, INDEX};
@@ -28,19 +28,19 @@ use store::blobs::NewBlob;
 use store::{BorrowedArgument as SqlValue, Conn, Sql, StoreError};
 use web::shares::{ShareAccount, ShareBounds, Shares};
 
-/// How many commits a process reads at a time. Each takes some 40 MiB; what a server sends takes little.
+/// The maximum number of commits that a process reads at a time. Each allocates about 40 MiB. Receiving them needs little memory.
 const READ_AT_A_TIME: usize = 4;
-/// How long a commit that has come waits to be read.
+/// The maximum time for which a received commit waits to be read.
 const READ_PATIENCE: Duration = Duration::from_secs(120);
-/// How long a server may take to send a commit.
+/// The maximum time in which a server sends a commit.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long reading what came may take.
+/// The maximum time for reading the received data.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long storing the files may take, in microseconds; then they count as left by a process that died.
+/// The maximum time for storing the files, in microseconds. After it they count as left by a dead process.
 const END_TIMEOUT_US: i64 = 600_000_000;
 
-/// The job that imports a repository. What the repository or its server does wrong ends it; it is tried again where our own
-/// storage fails.
+/// The job that imports a repository. An error of the repository or its server ends it. An error of this deployment's storage
+/// causes a retry.
 pub static IMPORT: JobKind = JobKind {
     name: "custom_component_import",
     at_a_time: 16,
@@ -59,7 +59,7 @@ pub static IMPORT: JobKind = JobKind {
     },
 };
 
-/// The places of the commits that a process reads.
+/// The permits for the commits that a process reads.
 pub struct CommitPermits(Shares);
 
 impl Default for CommitPermits {
@@ -68,7 +68,7 @@ impl Default for CommitPermits {
     }
 }
 
-/// Puts the job of a repository, in the transaction that asks for the import.
+/// Enqueues the job of a repository, in the transaction that requests the import.
 pub fn enqueue_import(request: &Request, conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
     let (payload, key) = (json!({"repository": repository}), repository.to_string());
     let job = NewJob { kind: &IMPORT, payload, key: Some(&key), not_before: request.now };
@@ -90,22 +90,22 @@ fn id_of(job: &Job) -> i64 {
     job.payload["repository"].as_i64().unwrap_or(0)
 }
 
-/// What a repository says of the import that was asked for last.
+/// The import that was requested last.
 struct RequestedImport {
     url: String,
-    /// `None`: the token cannot be read.
+    /// `None` if the token cannot be decrypted.
     credentials: Option<Credentials>,
-    /// Which import it is.
+    /// The number of the import.
     n: i64,
-    /// Whether whoever asked for it may still do so.
+    /// Is true if the user who requested it may still import.
     is_permitted: bool,
 }
 
-/// Why there is no import.
+/// The reason why an import failed.
 enum NotImported {
-    /// The repository or its server is at fault.
+    /// The repository or its server caused the failure.
     Failed(Errors),
-    /// Our own storage is; another try may succeed.
+    /// This deployment's storage caused the failure. Another attempt may succeed.
     Later(String),
 }
 
@@ -148,12 +148,12 @@ async fn run(app: App, build: Arc<Build>, job: Job) -> Result<(), JobFailure> {
             build.db.write(move |conn| fail(conn, id, n, &errors)).await.map_err(later)?;
         }
     }
-    // Files that nothing holds any more, and components that wait for theirs.
+    // Files without references are removed, and waiting components are installed.
     jobs::wake(&app, &build);
     Ok(())
 }
 
-/// The import that was asked for; `None`: the repository is gone, or the import has ended.
+/// Loads the requested import. Returns `None` if the repository was deleted or the import has ended.
 fn load_requested_import(
     app: &App,
     build: &Build,
@@ -178,7 +178,7 @@ fn load_requested_import(
     Ok(Some(asked))
 }
 
-/// Whether an account may have repositories imported. Who may import again may not always create, and the other way round.
+/// Returns whether an account may import repositories. The actions `create` and `edit` are independent, and each is sufficient.
 fn may_import(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let active = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 AND status = 'active'").arg(user);
     if conn.query_optional(&active, |_| Ok(()))?.is_none() {
@@ -208,16 +208,16 @@ async fn import(app: &App, build: &Arc<Build>, id: i64, asked: RequestedImport) 
     end(app, build, id, asked.n, imported).await
 }
 
-/// What came of a repository.
+/// The result of reading a repository.
 struct ImportOutcome {
     commit: Id,
     config: Config,
-    /// The files, one behind the other.
+    /// The concatenated files.
     archive: NewBlob,
     places: Vec<ArchivePosition>,
 }
 
-/// Where a file stands in the archive.
+/// The position of a file in the archive.
 struct ArchivePosition {
     path: String,
     start: u64,
@@ -239,7 +239,7 @@ fn read(
     Ok(ImportOutcome { commit, config, archive, places })
 }
 
-/// Checks that the files are there that must be, and reads the configuration.
+/// Checks that the required files exist, and reads the configuration.
 fn configuration(objects: &Objects<'_>, files: &[ServedFile]) -> Result<Config, NotImported> {
     let find = |path: &str| files.iter().find(|file| file.path == path);
     let without: Vec<&str> = [CONFIG, INDEX].into_iter().filter(|path| find(path).is_none()).collect();
@@ -272,7 +272,7 @@ fn write(
 ) -> Result<Vec<ArchivePosition>, NotImported> {
     let failed = |error: std::io::Error| NotImported::Later(error.to_string());
     let mut out = BufWriter::new(archive.file());
-    // The same bytes at several paths are stored once.
+    // Equal bytes at several paths are stored once.
     let mut starts: HashMap<Id, u64> = HashMap::new();
     let (mut end, mut places) = (0, Vec::with_capacity(files.len()));
     for ServedFile { path, id, object } in files {
@@ -291,7 +291,7 @@ fn write(
     Ok(places)
 }
 
-/// Stores the files of an import, and has them served.
+/// Stores the files of an import, which are then served.
 async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: ImportOutcome) -> Result<(), NotImported> {
     let ImportOutcome { commit, config, archive, places } = imported;
     let storage: &Storage = app.slot();
@@ -311,8 +311,8 @@ async fn end(app: &App, build: &Arc<Build>, id: i64, n: i64, imported: ImportOut
     Ok(ended.map(drop)?)
 }
 
-/// Puts the files of an import in the place of the former ones; `false`: another import was asked for meanwhile, the
-/// repository is gone, or whoever asked for the import may not do so any more.
+/// Replaces the former files by those of an import. Returns false if another import was requested meanwhile, the repository was
+/// deleted, or the user who requested the import may no longer import.
 #[allow(clippy::too_many_arguments, reason = "the columns of the row")]
 fn install(
     conn: &mut Conn,
@@ -352,7 +352,7 @@ fn install(
     Ok(true)
 }
 
-/// Notes why an import failed, unless another one was asked for meanwhile.
+/// Stores the reason why an import failed, unless another one was requested meanwhile.
 fn fail(conn: &mut Conn, id: i64, n: i64, errors: &Errors) -> Result<(), StoreError> {
     let sql = Sql::new(
         "UPDATE custom_component_repositories SET status = 'failed', errors = $1 \
@@ -363,11 +363,11 @@ fn fail(conn: &mut Conn, id: i64, n: i64, errors: &Errors) -> Result<(), StoreEr
 
 // ---- Components ------------------------------------------------------------------------------------------------------
 
-/// Components whose repository's import has ended, which do not know it yet.
+/// SQL for components that still wait although their repository's import has ended.
 const ENDED: &str = "status = 'processing' AND repository IN \
     (SELECT r.id FROM custom_component_repositories r WHERE r.status <> 'processing')";
 
-/// Says of components that wait whether their files are there.
+/// Sets the status of components whose repository's import has ended.
 pub static INSTALL: StandingJob =
     StandingJob { name: "custom components", at_a_time: 4, due: next_cleanup_time, run: install_components };
 

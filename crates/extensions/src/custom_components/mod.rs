@@ -1,4 +1,4 @@
-//! Custom components: what front ends embed, imported from git repositories: `/api/custom-components/`
+//! Custom components, which front ends embed. They are imported from git repositories: `/api/custom-components/`
 //! (`docs/reference/custom-components.md`).
 
 mod config;
@@ -28,7 +28,7 @@ use serde_json::{Map, Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// How many custom components a build may have.
+/// The maximum number of custom components of a build.
 pub static CUSTOM_COMPONENTS: Limit = Limit {
     name: "custom_components",
     default: 100,
@@ -38,7 +38,7 @@ pub static CUSTOM_COMPONENTS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// Who may do what with custom components and their repositories: super admins.
+/// The permissions of custom components and their repositories. Only super admins have them.
 pub const PERMISSIONS: PermissionResource =
     PermissionResource { name: "custom_component", actions: ACTIONS, assignable: &[], held_by: &[] };
 
@@ -52,7 +52,7 @@ static NAME: FieldKey<String> = FieldKey::new("name");
 static REPOSITORY: FieldKey<i64> = FieldKey::new("repository");
 static AVAILABLE_USE: FieldKey<Json> = FieldKey::new("available_use");
 
-/// The states of a component: its files are on their way, are served, or did not come.
+/// The states of a component: its import runs, its files are served, or its import failed.
 const STATUSES: &[(&str, &str)] = &[("processing", "Processing"), ("installed", "Installed"), ("failed", "Failed")];
 
 static COMPONENT: LazyLock<Resource> = LazyLock::new(|| {
@@ -118,7 +118,7 @@ fn load_by_repository(name: &'static str, sql: &'static str) -> Field {
     Field::new(name, FieldKind::text(config::MAX_TEXT)).sql(sql).nullable().read_only()
 }
 
-/// Where front ends offer a component.
+/// The places in which front ends offer a component.
 static AVAILABLE: LazyLock<Resource> = LazyLock::new(|| {
     let places = [
         "landing_page",
@@ -131,7 +131,7 @@ static AVAILABLE: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("", "CustomComponentUse", "", places.map(field))
 });
 
-/// The extra columns are the commit that is served.
+/// The shape of a component. The extra columns are its id and the commit that is served.
 static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&COMPONENT),
     "t.id, (SELECT r.commit_id FROM custom_component_repositories r WHERE r.id = t.repository)",
@@ -174,7 +174,7 @@ fn view(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::instance(http::StatusCode::OK, rows::view_id(request, conn, &SHAPE, request.id())?))
 }
 
-/// The address of an enabled component, for whoever is signed in: forms and pages of everybody show it in a frame.
+/// Returns the address of an enabled component to any signed-in caller, since forms and pages of all users show it in a frame.
 fn frame_address(request: &Request, conn: &mut Conn) -> Outcome {
     let sql = Sql::new(
         "SELECT t.name, r.commit_id FROM custom_components t JOIN custom_component_repositories r ON r.id = t.repository \
@@ -207,7 +207,7 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
         errors.add(REPOSITORY.name(), "Repository import has failed.");
     }
     errors.refuse()?;
-    // The job `INSTALL` says when its files are there.
+    // The job `INSTALL` sets the status when the files exist.
     request.effects.after_commit(jobs::wake);
     let id = rows::insert(request, conn, &COMPONENT, &changes, &[("status", "processing".into())])?;
     rows::created_answer(request, conn, &SHAPE, id)
@@ -232,7 +232,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Checks the members of `available_use`, all of which must be sent, where it is an object.
+/// Checks the members of `available_use` if it is an object. All of them are required.
 fn accept_use(body: &SentObject<'_>, changes: &mut resource::Changes, errors: &mut Errors) {
     let sent = body.get(AVAILABLE_USE.name()).filter(|_| !errors.has_field(AVAILABLE_USE.name()));
     let Some(sent) = sent.and_then(|sent| sent.as_object(|name| AVAILABLE.field(name).is_some())) else { return };
@@ -273,13 +273,13 @@ fn write_rest(
     Ok(())
 }
 
-/// Components whose import failed wait for the one that was asked for now.
+/// Makes the failed components of a repository wait for the new import.
 fn wait_again(conn: &mut Conn, repository: i64) -> Result<(), StoreError> {
     let sql = "UPDATE custom_components SET status = 'processing' WHERE repository = $1 AND status = 'failed'";
     conn.exec(&Sql::new(sql).arg(repository)).map(drop)
 }
 
-/// Whether a component uses a repository, which is locked.
+/// Returns whether a component uses a repository. The repository is locked.
 fn is_used(conn: &mut Conn, repository: i64) -> Result<bool, Refusal> {
     let sql = Sql::new("SELECT 1 FROM custom_components WHERE repository = $1").arg(repository);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())

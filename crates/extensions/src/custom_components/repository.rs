@@ -17,14 +17,14 @@ use serde_json::json;
 use std::sync::LazyLock;
 use store::{Argument, Conn, Sql, StoreError};
 
-/// How many repositories a build may have.
+/// The maximum number of repositories of a build.
 static REPOSITORIES: Limit =
     Limit { name: "custom_component_repositories", default: 200, many: "Repositories", ..Limit::EMPTY };
 
 const TABLE: &str = "custom_component_repositories";
-/// Where tokens are sealed.
+/// The column of the sealed tokens.
 pub const TOKEN_COLUMN: SealedColumn = SealedColumn { table: TABLE, column: "token", row: "token_row" };
-/// The longest address.
+/// The maximum length of an address, in characters.
 pub const MAX_URL: usize = 2048;
 
 const COLLECTION: &str = "/api/custom-components/repository/";
@@ -37,7 +37,7 @@ pub static TOKEN: FieldKey<String> = FieldKey::new("token");
 
 const STATUSES: &[(&str, &str)] = &[("processing", "Processing"), ("imported", "Imported"), ("failed", "Failed")];
 
-/// A repository as GET shows it.
+/// The declaration of a repository for GET.
 pub static REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, ..] = Field::audit();
     let of_import = |name, kind| Field::new(name, kind).nullable().read_only();
@@ -59,7 +59,7 @@ pub static REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
     )
     .limit(&REPOSITORIES)
 });
-/// A repository as a create answers it.
+/// The declaration of a repository for the answer to a creation.
 static NEW_REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
     let [created_at, created_by, ..] = Field::audit();
     let fields = credentials().into_iter().chain([created_at, created_by]);
@@ -67,7 +67,7 @@ static NEW_REPOSITORY: LazyLock<Resource> = LazyLock::new(|| {
         .body_title("CustomComponentRepositoryImport")
         .limit(&REPOSITORIES)
 });
-/// What an import may be asked for with.
+/// The declaration of the body of another import.
 static IMPORTED_WITH: LazyLock<Resource> = LazyLock::new(|| {
     let fields = credentials().into_iter().filter(|field| [USERNAME.name(), TOKEN.name()].contains(&&*field.name));
     Resource::new(TABLE, "CustomComponentRepositoryImportAgain", TABLE, fields)
@@ -116,7 +116,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The schema of the fields that a create takes.
+/// Returns the schema document with the fields of the body of a creation.
 fn document(_: &Request, conn: &mut Conn) -> Outcome {
     let mut document = options::instance_document(&NEW_REPOSITORY);
     if let Some(entries) = document["details"]["schema"].as_array_mut() {
@@ -149,7 +149,8 @@ fn create(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer { tag: Some(tag), ..answer })
 }
 
-/// Imports once more, maybe with other credentials. The address stays, so a stored token goes nowhere else.
+/// Imports again, with other credentials if the body contains them. The address does not change, so a stored token is never sent to
+/// another server.
 fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     let id = request.id();
     let before = rows::load_for_change(request, conn, &SHAPE, id)?;
@@ -157,7 +158,7 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     accepted.errors.refuse()?;
     let mut changes = accepted.changes;
     let sent = log::diff_of_edit(&REPOSITORY, &before, &changes);
-    // What is logged is that an import was asked for, with what else it changed.
+    // The log contains the request of the import and its other changes, but not the status.
     changes.insert("status", "processing".into());
     let by = request.caller()?.user;
     let extra: [(&'static str, Argument); 2] = [("errors", Argument::Null), ("import_by", by.into())];
@@ -170,7 +171,7 @@ fn import_again(request: &Request, conn: &mut Conn) -> Outcome {
     rows::edited_answer(request, conn, &SHAPE, id)
 }
 
-/// The repository where the entry in the log is written by itself.
+/// The declaration for updates whose log entry is written separately.
 static UNLOGGED: LazyLock<Resource> = LazyLock::new(|| REPOSITORY.clone().unlogged());
 
 fn delete(request: &Request, conn: &mut Conn) -> Outcome {
@@ -186,20 +187,20 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Whether the last import of a repository failed. The caller has locked the row.
+/// Returns whether the last import of a repository failed. The caller has locked the row.
 pub fn has_failed(conn: &mut Conn, id: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM custom_component_repositories WHERE id = $1 AND status = 'failed'").arg(id);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())
 }
 
-/// The administration log calls a repository by its address. No column has this name.
+/// Adds the address as the name of the repository in the administration log. The table has no such column.
 fn name_by_url(changes: &mut Changes) {
     let url = changes.get(&REPOSITORY_URL).unwrap_or_default();
     changes.insert("name", url.into());
 }
 
-/// Whether an address is one of the web by TLS, without user information, which answers would show, and without what git
-/// would put its own paths behind. Whether a tenant may connect to its host is asked when that is done.
+/// Returns whether an address is an `https` address without user information, query and fragment. Answers would show user
+/// information, and git appends paths to an address. The connection checks whether a tenant may call its host.
 fn is_git_address(url: &str) -> bool {
     let is_fit = |url: &Url| {
         let is_bare = url.username().is_empty() && url.password().is_none();
@@ -208,7 +209,7 @@ fn is_git_address(url: &str) -> bool {
     Url::parse(url).is_ok_and(|parsed| is_fit(&parsed)) && !url.contains('\\')
 }
 
-/// What an import failed with.
+/// Returns the errors of a failed import.
 pub fn failure_of_url(text: &str) -> Errors {
     Errors::single(REPOSITORY_URL.name(), text)
 }

@@ -1,8 +1,8 @@
-//! `/components/{id}/{commit}/{path}`: the files of custom components, for everybody (`docs/reference/custom-components.md`).
+//! `/components/{id}/{commit}/{path}`: the public files of custom components (`docs/reference/custom-components.md`).
 //!
-//! They come from the server's own address, so each is sent with a policy by which a browser gives it an origin that is none:
-//! its scripts reach neither cookies nor storage nor the API. As a page of its own a file is refused: it could imitate the
-//! sign-in page below the server's address.
+//! They have the server's own address, so each is sent with a policy that gives it an opaque origin. Its scripts cannot access
+//! cookies, storage or the API. A file is refused as a top-level page, since it could imitate the sign-in page at the server's
+//! address.
 
 use files::held::{FILE_COLUMNS, StoredFile};
 use files::{Storage, storage_key, to_store_error};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use store::blobs::{BlobContent, BlobError};
 use store::{Conn, Sql, StoreError};
 
-/// What stays as it is in a path.
+/// The characters that are not encoded in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// The header by which a browser tells what it will do with an answer.
+/// The header in which a browser names the destination of an answer.
 const SEC_FETCH_DEST: &str = "sec-fetch-dest";
 
 const FILES: &str = "/components/{id}/{commit}/{*path}";
@@ -31,24 +31,24 @@ pub fn routes() -> Vec<Route> {
     vec![file.answers(200, Schema::Binary).public().tags_itself().internal()]
 }
 
-/// The address of a file of a component.
+/// Returns the address of a file of a component.
 pub fn address(request: &Request, component: i64, commit: &str, path: &str) -> String {
     let (base, path) = (request.app.address_of(&request.build), utf8_percent_encode(path, PATH));
     format!("{base}/components/{component}/{commit}/{path}")
 }
 
-/// Whether a browser asks for a file to show it as a page of its own. Old browsers and programs do not say it.
+/// Returns whether a browser requests a file as a top-level page. Old browsers and programs do not send the header.
 fn is_page(headers: &HeaderMap) -> bool {
     headers.get_all(SEC_FETCH_DEST).iter().any(|destination| destination == "document")
 }
 
-/// The commit and the path that a request names.
+/// Returns the commit and the path of a request.
 fn asked_for(request: &Request) -> [&str; 2] {
     let mut texts = request.path_values.iter().filter_map(|value| value.text());
     [texts.next().unwrap_or(""), texts.next().unwrap_or("").trim_end_matches('/')]
 }
 
-/// A file of a component, and where it stands in the stored file of its import.
+/// A file of a component, and its position in the stored file of its import.
 struct ComponentFile {
     stored: StoredFile,
     start: u64,
@@ -88,7 +88,7 @@ fn send(request: Arc<Request>) -> HandlerFuture {
         answer.headers = vec![
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox allow-scripts")),
             (header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")),
-            // Else a cache would show a page what it keeps for a frame.
+            // Without this header, a cache would answer the request of a page with the answer for a frame.
             (header::VARY, HeaderValue::from_static(SEC_FETCH_DEST)),
             (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
         ];
@@ -102,7 +102,7 @@ async fn content(request: &Request, found: &ComponentFile, media_type: &'static 
     let place = download_place(request).await?;
     let read = storage.blobs.read(&storage_key(&request.build, &found.stored.uuid), Some(range)).await;
     Ok(match read {
-        // Another import has just taken its place.
+        // Another import has just replaced the file.
         Err(BlobError::Missing) => return Err(Refusal::not_found()),
         Err(error) => return Err(to_store_error(error).into()),
         Ok(BlobContent::File { file, length, .. }) => Answer::file(media_type, file, length, Some(place)),
@@ -118,7 +118,7 @@ async fn content(request: &Request, found: &ComponentFile, media_type: &'static 
     })
 }
 
-/// The media type of a file, by its extension.
+/// Returns the media type of a file, by its extension.
 fn media_type(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or("");
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();

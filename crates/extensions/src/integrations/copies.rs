@@ -1,8 +1,8 @@
-//! Copies of documents: files that are put into the field of an integration go to the deployment's document store, at
+//! Copies of documents: files that are added to the field of an integration are copied to the deployment's document store, at
 //! `{build domain}/{folder}/{record id}/{file name}`.
 //!
-//! A row of `document_copies` and a job are written in the transaction of the event that tells of the file. The job chooses
-//! a name that is free, stores it in the row, and writes then: a job that is run again writes under the same name.
+//! A row of `document_copies` and a job are written in the transaction of the event with the file. The job chooses a free name,
+//! stores it in the row, and then writes. A repeated job therefore writes under the same name.
 
 use crate::settings::store_of_documents;
 use events::outbox::OutboxHistoryEvent;
@@ -25,13 +25,13 @@ use store::{BorrowedArgument, Conn, Sql, StoreError};
 use tokio::task::spawn_blocking;
 use web::clock::hex;
 
-/// The events that tell of new files: of a record that was made, and of values that changed.
+/// The types of events with new files: the creation of a record, and the change of values.
 const TELLING: [i64; 2] = [1, 7];
-/// How many names are tried for a file.
+/// The maximum number of names that are tried for a file.
 const MAX_NAMES: u32 = 10_000;
-/// The most bytes of the name of a copy, so that a directory can have it with a number.
+/// The maximum length of the name of a copy, in bytes. It leaves space for a number.
 const MAX_NAME_BYTES: usize = 200;
-/// How many bytes of a file are read at a time.
+/// The number of bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
 
 pub static COPY: JobKind = JobKind {
@@ -62,7 +62,7 @@ struct EventFile {
     field_value: Json,
 }
 
-/// Has the files copied of which events tell. `fields` are the integrations by their fields.
+/// Enqueues copies of the files in events. `fields` maps fields to their integrations.
 pub fn enqueue_copies(
     request: &Request,
     conn: &mut Conn,
@@ -83,7 +83,7 @@ pub fn enqueue_copies(
         return Ok(());
     }
     let columns = ["integration", "record", "file", "created_at"];
-    // Files that were there before have their rows already.
+    // Former files of the field already have their rows.
     let made = conn.insert_rows("document_copies", &columns, &rows, " ON CONFLICT DO NOTHING RETURNING id")?;
     let payloads = made.into_iter().map(|copy| json!({"copy": copy})).collect();
     Ok(jobs::put_many(request, conn, &COPY, payloads)?)
@@ -98,7 +98,7 @@ fn files_of(value: &Json) -> Vec<i64> {
 
 // ---- The job -------------------------------------------------------------------------------------------------------
 
-/// What is to be copied where.
+/// A file to copy, and its destination.
 struct Copy {
     id: i64,
     integration: i64,
@@ -110,7 +110,7 @@ struct Copy {
     file: StoredFile,
 }
 
-/// Reads a copy that is still to be made, of a file that the field of the integration still holds.
+/// Reads an unfinished copy whose file is still a value of the integration's field.
 fn read(conn: &mut Conn, id: i64) -> Result<Option<Copy>, StoreError> {
     let mut sql = Sql::new("SELECT c.id, c.integration, c.record, c.path, t.folder, t.dedupe, t.is_enabled, ");
     sql.push(FILE_COLUMNS).push(
@@ -135,7 +135,7 @@ async fn run(app: &App, build: &Arc<Build>, job: &Job) -> Result<(), JobFailure>
     let id = id_of(job);
     let failed = |error: StoreError| JobFailure::new(error.to_string());
     let Some(copy) = build.db.read::<_, StoreError>(move |conn| read(conn, id)).await.map_err(failed)? else {
-        // It was made, or nothing is left to be copied.
+        // The copy is finished, or its file is no longer a value of the field.
         let sql = "DELETE FROM document_copies WHERE copied_at IS NULL AND id = $1";
         let drop_row = move |conn: &mut Conn| conn.exec(&Sql::new(sql).arg(id));
         return build.db.write::<_, StoreError>(drop_row).await.map(drop).map_err(failed);
@@ -163,7 +163,7 @@ async fn run(app: &App, build: &Arc<Build>, job: &Job) -> Result<(), JobFailure>
     build.db.write::<_, StoreError>(note).await.map(drop).map_err(failed)
 }
 
-/// The SHA-256 of a file.
+/// Returns the SHA-256 of a file.
 async fn content_of(file: Arc<std::fs::File>) -> std::io::Result<String> {
     let read = move || {
         let (mut digest, mut at, mut piece) = (Sha256::new(), 0, vec![0; PIECE]);
@@ -180,16 +180,16 @@ async fn content_of(file: Arc<std::fs::File>) -> std::io::Result<String> {
     spawn_blocking(read).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
-/// What became of a name that was tried.
+/// The outcome of an attempt with a name.
 enum NameOutcome {
     Taken,
     Free,
     Lost,
-    /// The content is there already.
+    /// A copy with the same content exists.
     Doubled,
 }
 
-/// Chooses a path that no copy and no other file has, and stores it; `None`: the content is there already.
+/// Chooses a path that no copy and no other file has, and stores it. Returns `None` if a copy with the same content exists.
 async fn choose(
     build: &Arc<Build>,
     store: &store::blobs::DocumentStore,
@@ -204,7 +204,7 @@ async fn choose(
         let is_free = !store.exists(&whole).await.map_err(|error| JobFailure::new(error.to_string()))?;
         let (of, hash) = (path.clone(), content.to_owned());
         let write = move |conn: &mut Conn| {
-            // Of two files with the same content one waits for the other.
+            // The lock serializes two files with the same content.
             conn.query_optional(
                 &Sql::new("SELECT id FROM integrations WHERE id = $1 FOR UPDATE").arg(integration),
                 |_| Ok(()),
@@ -225,7 +225,7 @@ async fn choose(
             }
             let sql = Sql::new("UPDATE document_copies SET path = $1, content = $2 WHERE id = $3 AND path IS NULL");
             match conn.exec(&sql.arg(&of).arg(&hash).arg(id))? {
-                // Somebody else has chosen one meanwhile, and copies it.
+                // Another process has chosen a path meanwhile, and copies the file.
                 0 => Ok(NameOutcome::Lost),
                 _ => Ok(NameOutcome::Free),
             }
@@ -241,7 +241,7 @@ async fn choose(
     Err(JobFailure::new("all names are taken"))
 }
 
-/// A name with a number before its extension, but for the first one.
+/// Adds a number before the extension of a name, except for the number 1.
 fn numbered(name: &str, number: u32) -> String {
     let (stem, extension) = split(name);
     let most = MAX_NAME_BYTES.saturating_sub(extension.len()).max(1);

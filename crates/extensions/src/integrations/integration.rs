@@ -1,4 +1,4 @@
-//! The declarations of integrations: the fields that all have, and those of each type.
+//! The declarations of integrations: the common fields, and the fields of each type.
 
 use super::rules;
 use crate::settings::store_of_documents;
@@ -19,10 +19,10 @@ use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The integrations of a build. No endpoint changes the limit.
+/// The maximum number of integrations of a build. The limit cannot be changed by an endpoint.
 pub static INTEGRATIONS: Limit = Limit { name: "integrations", default: 100, many: "Integrations", ..Limit::EMPTY };
 
-/// Who may do what with integrations.
+/// The permissions of integrations.
 pub const PERMISSIONS: PermissionResource = PermissionResource::crud("integrations");
 
 pub static UUID: FieldKey<String> = FieldKey::new("uuid");
@@ -46,9 +46,9 @@ pub const TABLE: &str = "integrations";
 pub const SECRET_COLUMN: &str = "secret";
 pub const SECRET_ROW: &str = "secret_row";
 
-/// How many classes an integration of agents may name.
+/// The maximum number of classes of an integration of agents.
 const MAX_CLASSES: usize = 100;
-/// How many addresses an integration of agents may name.
+/// The maximum number of redirect addresses of an integration of agents.
 const MAX_REDIRECT_URIS: usize = 10;
 
 /// The type of an integration.
@@ -59,7 +59,7 @@ pub enum Type {
     Webhook,
 }
 
-/// The types, in the order in which OPTIONS tells them.
+/// The types, in the order of OPTIONS.
 pub const TYPES: [Type; 3] = [Type::DocumentManagement, Type::AiMcp, Type::Webhook];
 
 impl Type {
@@ -83,17 +83,17 @@ impl Type {
         TYPES.into_iter().find(|of| of.name() == name)
     }
 
-    /// Whether integrations of this type hand out what records hold.
+    /// Returns whether integrations of this type send data of records to other systems.
     pub fn hands_out_records(self) -> bool {
         self != Type::AiMcp
     }
 
-    /// Whether new integrations may have this type: copies need a store.
+    /// Returns whether new integrations may have this type. Copies require a document store.
     pub fn is_available(self, request: &Request) -> bool {
         self != Type::DocumentManagement || store_of_documents(&request.app).is_some()
     }
 
-    /// The declaration of integrations of this type. The log is written under that of all.
+    /// Returns the declaration of integrations of this type. The log uses the common declaration.
     pub fn declaration(self) -> &'static LazyLock<Resource> {
         match self {
             Type::DocumentManagement => &DOCUMENT_MANAGEMENT,
@@ -102,7 +102,7 @@ impl Type {
         }
     }
 
-    /// The shape of integrations of this type.
+    /// Returns the shape of integrations of this type.
     pub fn shape(self) -> &'static RowShape {
         match self {
             Type::DocumentManagement => &DOCUMENT_MANAGEMENT_SHAPE,
@@ -111,7 +111,7 @@ impl Type {
         }
     }
 
-    /// The fields that only this type has.
+    /// Returns the fields that only this type has.
     pub fn own_fields(self) -> Vec<Field> {
         match self {
             Type::DocumentManagement => vec![
@@ -162,7 +162,7 @@ fn classes() -> ReferenceTarget {
     ReferenceTarget { table: "object_classes".into(), autocomplete }
 }
 
-/// The fields of integrations, with those of a type.
+/// Returns the fields of integrations, including those of a type.
 fn fields(own: Vec<Field>) -> Vec<Field> {
     let autocomplete = Some("/api/authentication-objects/".into());
     let objects = ReferenceTarget { table: AUTHENTICATION_OBJECTS_TABLE.into(), autocomplete };
@@ -198,7 +198,7 @@ fn declare(title: &'static str, own: Vec<Field>) -> Resource {
     Resource::new("integrations", title, TABLE, fields(own)).limit(&INTEGRATIONS)
 }
 
-/// Integrations as lists show them, and as the log calls them.
+/// The declaration of integrations in lists and in the log.
 pub static INTEGRATION: LazyLock<Resource> =
     LazyLock::new(|| declare("Integration", Vec::new()).with_extra_schemas(|_| vec![("_meta", meta_schema(None))]));
 static DOCUMENT_MANAGEMENT: LazyLock<Resource> = LazyLock::new(|| {
@@ -214,7 +214,7 @@ static WEBHOOK: LazyLock<Resource> = LazyLock::new(|| {
     let declared = declare("WebhookIntegration", Type::Webhook.own_fields()).unlogged();
     declared.with_extra_schemas(|_| vec![("_meta", meta_schema(Some(Type::Webhook)))])
 });
-/// Integrations with the fields of all types, for the log.
+/// The declaration of integrations with the fields of all types, for the log.
 pub static ANY: LazyLock<Resource> =
     LazyLock::new(|| declare("Integration", TYPES.into_iter().flat_map(Type::own_fields).collect()));
 
@@ -237,17 +237,17 @@ fn meta_schema(of: Option<Type>) -> Json {
     meta
 }
 
-/// The schema of an answer: an integration of one of the types.
+/// Returns the schema of an answer: an integration of one of the types.
 pub fn answer_schema() -> Json {
     let of = |of: Type| openapi::response(of.declaration(), RowForm::Detail);
     openapi::titled("IntegrationDetail", json!({"oneOf": TYPES.map(of)}))
 }
 
-/// The schema of the body of a create or of a PATCH, with the fields of all types.
+/// Returns the schema of the body of a creation or a PATCH, with the fields of all types.
 fn body_schema(is_create: bool) -> Json {
     let mut schema = openapi::request(&ANY, is_create);
     if is_create {
-        // What else is required depends on the type.
+        // Further required fields depend on the type.
         schema["required"] = json!([TYPE.name(), NAME.name()]);
     }
     schema
@@ -267,7 +267,7 @@ pub struct StoredIntegration {
     pub of: Type,
 }
 
-/// The integration of the path; 404 when there is none.
+/// Returns the integration of the path. Refuses with 404 if it does not exist.
 pub fn load_from_path(request: &Request, conn: &mut Conn) -> Result<StoredIntegration, Refusal> {
     let sql = Sql::new("SELECT id, type FROM integrations WHERE uuid = $1").arg(request.uuid().to_string());
     let found = conn.query_optional(&sql, |row| Ok((row.int(0)?, Type::parse(row.text(1)?))))?;

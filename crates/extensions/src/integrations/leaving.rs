@@ -1,4 +1,4 @@
-//! What becomes of integrations when something goes that they name.
+//! The effects on integrations when an object to which they refer is deleted.
 
 use super::integration::INTEGRATION;
 use super::webhooks::queue;
@@ -12,7 +12,7 @@ use serde_json::json;
 use store::{Conn, Sql, StoreError};
 
 pub const REACTIONS: [Reaction; 3] = [
-    // A webhook without a class would be one of all classes: it never comes to hear of more than before.
+    // A webhook without a class would send the events of all classes. It is disabled, so that it never sends more than before.
     Reaction { resource: "object_classes", when: ReactionTime::Leaving, run: remove_class_references },
     Reaction { resource: "object_class_fields", when: ReactionTime::Leaving, run: remove_field_references },
     Reaction {
@@ -65,7 +65,7 @@ fn remove_authentication_object_references(request: &Request, conn: &mut Conn, o
     Ok(())
 }
 
-/// An integration that names what goes.
+/// An integration that refers to the deleted object.
 struct User {
     id: i64,
     of: String,
@@ -74,7 +74,7 @@ struct User {
     field: Option<i64>,
 }
 
-/// The integrations that fulfil a condition, with their rows locked.
+/// Returns the integrations that match a condition, with their rows locked.
 fn lock_referring_integrations(conn: &mut Conn, condition: &Sql) -> Result<Vec<User>, StoreError> {
     let mut sql = Sql::new("SELECT id, type, uuid, name, is_enabled, field_id FROM integrations WHERE ");
     sql.append(condition).push(" ORDER BY id FOR UPDATE");
@@ -106,7 +106,7 @@ impl User {
     }
 }
 
-/// Removes what hangs on an integration that is deleted.
+/// Deletes the dependents of a deleted integration.
 pub fn delete_integration_state(conn: &mut Conn, integration: i64) -> Result<(), StoreError> {
     queue::delete_webhook_state(conn, integration)?;
     for text in

@@ -1,4 +1,4 @@
-//! Integrations: `/api/integrations/` (`docs/reference/integrations.md`), by which a build works with other systems.
+//! Integrations: `/api/integrations/` (`docs/reference/integrations.md`), the connections of a build to other systems.
 
 mod copies;
 mod integration;
@@ -33,7 +33,7 @@ pub use leaving::REACTIONS;
 pub use subscriptions::{KnownSubscriptions, write_notifications as take_events};
 pub use webhooks::work::{DELIVERY, Webhooks, WebhooksOfBuild, start};
 
-/// The secrets of webhooks.
+/// The column of the sealed secrets of webhooks.
 pub const SECRETS: SealedColumn = SealedColumn { table: TABLE, column: SECRET_COLUMN, row: SECRET_ROW };
 
 const COLLECTION: &str = "/api/integrations/";
@@ -63,7 +63,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The schema document: what all integrations have, and what each type adds.
+/// Returns the schema document: the common fields, and the additional fields of each type.
 fn document(request: &Request, conn: &mut Conn) -> Outcome {
     let mut document = rows::document(conn, &INTEGRATION)?;
     let available: Vec<Type> = TYPES.into_iter().filter(|of| of.is_available(request)).collect();
@@ -130,7 +130,7 @@ fn edit(request: &Request, conn: &mut Conn) -> Outcome {
         return Err(Refusal::forbidden());
     }
     let (declared, nothing) = (of.declaration(), Changes::new());
-    // Deliveries may wait that were made for the class before.
+    // Deliveries of the former class may still wait.
     rules::check_rights(request, conn, of, &RowAfterWrite { before: Some(&before), sent: &nothing })?;
     let body = request.object()?;
     let accepted = rows::check_body(conn, declared, &body, Some(id))?;
@@ -169,14 +169,14 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// The integration of the path with its row locked, when `If-Match` fits.
+/// Returns the integration of the path with its row locked, if `If-Match` matches.
 fn load_for_change(request: &Request, conn: &mut Conn) -> Result<(StoredIntegration, Changes), Refusal> {
     let found = load_from_path(request, conn)?;
     let before = rows::load_for_change(request, conn, found.of.shape(), found.id)?;
     Ok((found, before))
 }
 
-/// Writes the administration log, in which an integration is its uuid with its name.
+/// Writes the administration log. The name of an integration in it is its uuid and its name.
 fn write_log(
     request: &Request,
     conn: &mut Conn,

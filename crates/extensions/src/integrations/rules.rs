@@ -1,4 +1,4 @@
-//! Who may change an integration, and the rules over its fields that no declaration expresses.
+//! The rights to change an integration, and the rules of its fields that the declaration cannot express.
 
 use super::integration::{
     AUTHENTICATION_OBJECT, EVENTS, FOLDER, OBJECT_CLASS, OBJECT_CLASS_FIELD, OBJECT_CLASSES, REDIRECT_URIS, SECRET,
@@ -13,35 +13,37 @@ use std::net::IpAddr;
 use store::{Conn, Sql, StoreError};
 use url::{Host, Url};
 
-/// The most characters of a folder.
+/// The maximum length of a folder, in characters.
 pub const MAX_FOLDER: usize = 255;
-/// The most bytes of a folder: the name of an object of S3 has at most 1,024, with the build, the record and the file.
+/// The maximum length of a folder, in bytes. The key of an S3 object has at most 1,024 bytes and also contains the build, the
+/// record and the file.
 const MAX_FOLDER_BYTES: usize = 500;
-/// The most bytes of a part of a path, which is a directory.
+/// The maximum length of a part of a path, which is a directory, in bytes.
 const MAX_PART_BYTES: usize = 255;
 /// The bounds of a secret, in characters.
 pub const MIN_SECRET: usize = 16;
 pub const MAX_SECRET: usize = 255;
-/// The most characters of an address to which an agent's sign-in returns.
+/// The maximum length of an agent's redirect address, in bytes.
 const MAX_REDIRECT_URI: usize = 2048;
-/// The parameters by which an agent is answered at its redirect address.
+/// The parameters of the answer at an agent's redirect address.
 const ANSWER_PARAMETERS: [&str; 3] = ["code", "state", "iss"];
 
 // ---- Rights --------------------------------------------------------------------------------------------------------
 
-/// What an integration uses, as it is stored or will be.
+/// The objects that an integration uses, in its stored or its future state.
 pub struct Used {
     pub of: Type,
     pub class: Option<i64>,
-    /// Whether the caller may view all records of the class.
+    /// Is true if the caller may view all records of the class.
     pub views_records: bool,
-    /// Whether it names an authentication object.
+    /// Is true if it refers to an authentication object.
     pub authentication_object: bool,
 }
 
 impl Used {
-    /// Whether the caller holds what an integration hands out: `view` of all records of its class, which for all classes
-    /// super admins hold, and `view` of its authentication object. Those of agents are for super admins.
+    /// Returns whether the caller has the rights on all objects that an integration uses. These are `view` on the records of its
+    /// class and `view` on its authentication object. Only super admins have the rights on all classes. Integrations of agents are
+    /// for super admins.
     pub fn may_be_changed_by(&self, caller: &Caller) -> bool {
         if caller.is_super() {
             return true;
@@ -55,7 +57,7 @@ impl Used {
     }
 }
 
-/// Refuses a caller who does not hold what an integration with these values hands out.
+/// Refuses a caller without the rights on everything that an integration with these values uses.
 pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &RowAfterWrite) -> Result<(), Refusal> {
     let caller = request.caller()?;
     let class = values.get(&OBJECT_CLASS);
@@ -72,7 +74,7 @@ pub fn check_rights(request: &Request, conn: &mut Conn, of: Type, values: &RowAf
 
 // ---- Values --------------------------------------------------------------------------------------------------------
 
-/// Puts the messages about unknown ids in the words of integrations.
+/// Replaces the messages about unknown ids by those of integrations.
 pub fn name_unknown(body: &SentObject<'_>, errors: &mut Errors) {
     for (name, of) in [
         (AUTHENTICATION_OBJECT.name(), "Authentication object"),
@@ -95,7 +97,7 @@ pub fn name_unknown(body: &SentObject<'_>, errors: &mut Errors) {
     }
 }
 
-/// The rules of a type. `before` are the stored values.
+/// Checks the rules of a type. `before` are the stored values.
 pub fn check(
     request: &Request,
     conn: &mut Conn,
@@ -118,7 +120,7 @@ pub fn check(
     Ok(())
 }
 
-/// The field must be one of documents, of the class.
+/// Checks that the field is a document field of the class.
 fn check_field(conn: &mut Conn, after: &RowAfterWrite, errors: &mut Errors) -> Result<(), StoreError> {
     if errors.has_field(OBJECT_CLASS_FIELD.name()) || errors.has_field(OBJECT_CLASS.name()) {
         return Ok(());
@@ -139,15 +141,16 @@ fn check_webhook(request: &Request, before: Option<&Changes>, sent: &Changes, er
     {
         errors.add(URL.name(), message::URL);
     }
-    // Whoever leads a webhook elsewhere does not get what is signed with a secret that he does not know.
+    // A change of the address requires the secret. Otherwise a new receiver would get messages that are signed with a secret
+    // unknown to the caller.
     let changes_url = |before: &Changes| url.as_ref().is_some_and(|url| Some(url) != before.get(&URL).as_ref());
     if before.is_some_and(changes_url) && !sent.contains(&SECRET) && !errors.has_field(SECRET.name()) {
         errors.add(SECRET.name(), message::REQUIRED);
     }
 }
 
-/// Whether a webhook may have an address: `https`, or `http` where the operator allows the network. Each attempt checks the
-/// addresses that a name has then.
+/// Returns whether a webhook may have an address: `https`, or `http` if the operator allows the network. Each attempt resolves the
+/// name and checks its addresses.
 fn is_receiver(request: &Request, url: &str) -> bool {
     let Ok(url) = Url::parse(url) else { return false };
     let allow = &request.app.settings.outbound_allow;
@@ -163,7 +166,7 @@ fn is_receiver(request: &Request, url: &str) -> bool {
     is_allowed && !has_credentials
 }
 
-/// Whether a folder stays below the place of the build, and can be a directory.
+/// Returns whether a folder stays below the directory of the build, and can be a directory.
 fn is_folder(folder: &str) -> bool {
     let is_part = |part: &str| !part.is_empty() && part != "." && part != ".." && part.len() <= MAX_PART_BYTES;
     let is_plain = |character: char| !character.is_control() && character != '\\';
@@ -172,8 +175,8 @@ fn is_folder(folder: &str) -> bool {
         && folder.strip_suffix('/').unwrap_or(folder).split('/').all(is_part)
 }
 
-/// Whether agents' sign-ins may return to these addresses: `https`, or `http` of this computer, and as they stand in a header, since what
-/// a parser of addresses would mend or strip stays in the text.
+/// Returns whether agents' sign-ins may redirect to these addresses: `https`, or `http` of the local computer. The text must be
+/// valid in a header as it is, since the text is used and not the parsed address.
 pub fn are_redirect_uris(all: &[String]) -> bool {
     all.iter().all(|uri| {
         let Ok(url) = Url::parse(uri) else { return false };
@@ -186,7 +189,7 @@ pub fn are_redirect_uris(all: &[String]) -> bool {
         let is_web = url.scheme() == "https" || url.scheme() == "http" && is_loopback;
         let is_plain = url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
         let is_printable = uri.bytes().all(|byte| byte.is_ascii_graphic());
-        // An agent finds its answer by them, and takes the first of two.
+        // An agent reads its answer from these parameters, and uses the first of two equal ones.
         let has_answer = url.query_pairs().any(|(name, _)| ANSWER_PARAMETERS.contains(&name.as_ref()));
         is_web && is_plain && is_printable && !has_answer && uri.len() <= MAX_REDIRECT_URI
     })

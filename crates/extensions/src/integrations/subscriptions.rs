@@ -1,8 +1,8 @@
-//! Which events of records integrations ask for, and what is written for them in the transaction of the change.
+//! The subscriptions of integrations to events of records, and the rows that are written for them in the transaction of a change.
 //!
-//! Records are written often and integrations seldom, so each process knows those of a build, at a version that the
-//! transaction sees: it is read by the statement that puts the events into the outbox, so a build without integrations pays
-//! nothing. Every change of an integration raises the version.
+//! Records change often and integrations seldom. Each process therefore caches the integrations of a build for a version. The
+//! statement that puts the events into the outbox also reads the version, so builds without integrations have no extra cost. Each
+//! change of an integration raises the version.
 
 use super::copies;
 use super::webhooks::queue::{self, NewDelivery};
@@ -17,23 +17,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Conn, Sql, StoreError};
 
-/// What this process knows of the integrations of a build, and at which version.
+/// The cached integrations of a build in this process, with their version.
 #[derive(Default)]
 pub struct KnownSubscriptions(Mutex<Option<(i64, Arc<Subscriptions>)>>);
 
-/// The enabled integrations of a build that hand out what records hold.
+/// The enabled integrations of a build that send data of records to other systems.
 #[derive(Default)]
 struct Subscriptions {
     webhooks: Vec<Webhook>,
-    /// The integrations that copy the files of a field.
+    /// The integrations that copy the files of a field, by field.
     copies: HashMap<i64, Vec<i64>>,
 }
 
 struct Webhook {
     id: i64,
-    /// `None`: all classes.
+    /// The class of its records; `None` for all classes.
     class: Option<i64>,
-    /// The bits of the event types, that of the first one being the lowest.
+    /// The bits of the event types. The first type has the lowest bit.
     events: u32,
 }
 
@@ -47,7 +47,7 @@ fn bit(event: &OutboxHistoryEvent) -> u32 {
     u32::try_from(event.event_type_id - 1).ok().and_then(|n| 1_u32.checked_shl(n)).unwrap_or(0)
 }
 
-/// Writes what integrations are told of these events.
+/// Writes the deliveries and copies of these events.
 pub fn write_notifications(
     request: &Request,
     conn: &mut Conn,
@@ -64,7 +64,7 @@ pub fn write_notifications(
     Ok(())
 }
 
-/// The subscriptions of a build at a version.
+/// Returns the subscriptions of a build at a version.
 fn cached_subscriptions(request: &Request, conn: &mut Conn, version: i64) -> Result<Arc<Subscriptions>, StoreError> {
     let known = &request.build.slot::<KnownSubscriptions>().0;
     let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +138,7 @@ fn put_deliveries(
     Ok(queue::enqueue_deliveries(conn, &bodies, &deliveries, request.now)?)
 }
 
-/// The classes of records, also of those that are being deleted.
+/// Returns the classes of records, including records that are being deleted.
 fn classes_of(conn: &mut Conn, records: impl Iterator<Item = i64>) -> Result<HashMap<i64, i64>, StoreError> {
     let mut ids: Vec<i64> = records.collect();
     ids.sort_unstable();
@@ -148,13 +148,13 @@ fn classes_of(conn: &mut Conn, records: impl Iterator<Item = i64>) -> Result<Has
     Ok(conn.query_all(&sql, |row| Ok((row.int(0)?, row.int(1)?)))?.into_iter().collect())
 }
 
-/// The name of a number that counts from 1.
+/// Returns the name of a number that counts from 1.
 fn name(names: &[(&'static str, &'static str)], number: i64) -> &'static str {
     let at = usize::try_from(number - 1).unwrap_or(usize::MAX);
     names.get(at).map_or("", |(name, _)| name)
 }
 
-/// What a webhook sends of an event: the event as the history service shows it, with its record.
+/// Returns the body of an event for webhooks: the event in the form of the history service, with its record.
 fn body(event: &OutboxHistoryEvent, class: i64) -> String {
     let entries: usize = event.event_data.iter().map(|entry| entry.len() + 1).sum();
     let mut out = JsonWriter::with_capacity(entries + 512);

@@ -1,4 +1,5 @@
-//! The end of a class that has everything (`docs/reference/object-classes.md`): what goes with it, and what stays.
+//! The deletion of a class with all kinds of dependents (`docs/reference/object-classes.md`): the deleted and the remaining
+//! objects.
 
 use crate::TestServer;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use testkit::{ApiClient, docx, eventually};
 
 const CLASS: &str = "/api/object-classes/1/";
 
-/// Tables in which a column names a class, but for those of what is deleted by a job, and of what stays.
+/// Tables with a column for a class, except those of rows that a job deletes, and of rows that stay.
 const OF_CLASS: &[(&str, &str)] = &[
     ("object_classes", "id"),
     ("object_class_fields", "class_id"),
@@ -34,8 +35,8 @@ async fn count(server: &TestServer, table: &'static str, column: &'static str, i
     server.build.db.read::<_, StoreError>(read).await.unwrap()
 }
 
-/// Makes class 1 with a field of each type, which refers to class 2, and everything that a class can have. Returns what goes
-/// with it, as addresses.
+/// Creates class 1 with a field of each type, which refers to class 2, and all kinds of dependents of a class. Returns the
+/// addresses that are deleted with it.
 async fn create_class(server: &TestServer, api: &ApiClient) -> Vec<String> {
     for name in ["Everything", "Other"] {
         api.post("/api/object-classes/", json!({"name": name})).await.expect_created();
@@ -103,7 +104,7 @@ async fn create_class(server: &TestServer, api: &ApiClient) -> Vec<String> {
     });
     api.post("/api/integrations/", agents).await.expect_created();
 
-    // A record with tasks, an assignee, a file and a document, which is deleted and can be restored.
+    // A deleted record that can be restored, with tasks, an assignee, a file and a document.
     let given = json!([{"permission_set": record_set, "users": [user.id], "user_groups": [group]}]);
     let paper = api.upload("paper.csv", "a;b").await;
     let record = json!({"fields": {"string": "One", "document": [paper]}, "permission_sets": given});
@@ -124,7 +125,7 @@ async fn create_class(server: &TestServer, api: &ApiClient) -> Vec<String> {
     api.delete_all(&format!("{records}batch/"), json!({"ids": ids})).await.expect_empty();
     assert_eq!(api.get(&format!("{records}deleted/")).await.ids().len(), 2);
 
-    // Class 2 points here, so that it is in use.
+    // Class 2 refers to class 1, so that class 1 is in use.
     let back = json!({"label": "back", "type": "relation", "related_object_class": 1});
     api.delete(&format!("{CLASS}fields/{}/", field_named(api, "other").await)).await.expect_empty();
     let back = api.post("/api/object-classes/2/fields/", back).await.id();
@@ -167,12 +168,12 @@ async fn a_class_that_has_everything_goes_and_nothing_refers_to_it() {
         assert_eq!(api.get(list).await["total_count"], left, "{list}");
     }
 
-    // What stays: the other class with its item, the front end's own JSON, and what the log tells.
+    // The other class with its item, the front end's own JSON, and the entries of the log stay.
     let home = api.get("/ui-config/home/").await.ok();
     assert_eq!(home["content"], "{\"class\": 1}");
     assert_eq!(home["upload_component"].as_array().unwrap().len(), 1);
     assert_eq!(home["upload_component"][0]["object_class"], 2);
-    // A webhook that lost its class would hear of all; agents keep the other class.
+    // A webhook without its class is disabled. Agents retain the other class.
     let integrations = api.get("/api/integrations/?ordering=name").await.column("uuid");
     let told = async |n: usize| {
         let uuid = integrations[n].as_str().unwrap();
@@ -184,7 +185,7 @@ async fn a_class_that_has_everything_goes_and_nothing_refers_to_it() {
     assert_eq!(webhook["object_class"], Value::Null);
     let log = api.get("/api/administration/log/?resource=object_classes&action=delete").await;
     assert_eq!(log.column("object_name"), [Value::from("Everything")]);
-    // Nothing is left that a new class of the name would get.
+    // A new class of the same name gets nothing of the deleted one.
     let again = api.post("/api/object-classes/", json!({"name": "Everything"})).await.id();
     assert_eq!(again, 3);
     assert_eq!(api.get("/api/object-classes/3/fields/").await["total_count"], 0);

@@ -1,5 +1,5 @@
-//! `/api/custom-components/`, its repositories and `/components/`, with imports that fail at once, or whose outcome is put into
-//! the database (`docs/reference/custom-components.md`). Real ones are imported in `crates/chancery/tests/extensions`.
+//! `/api/custom-components/`, its repositories and `/components/`. Imports fail at once, or their outcome is written into the
+//! database (`docs/reference/custom-components.md`). Real imports are in `crates/chancery/tests/extensions`.
 
 use crate::TestServer;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use testkit::{ApiClient, Reply, SECOND, TestBuild, eventually, one_wins, send_co
 
 const ALL: &str = "/api/custom-components/";
 const REPOSITORIES: &str = "/api/custom-components/repository/";
-/// Where no server is, and none may be called.
+/// An address without a server, which must not be called.
 const NOWHERE: &str = "https://127.0.0.1:1/map.git";
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -32,7 +32,7 @@ fn repository_at(id: i64) -> String {
     format!("{REPOSITORIES}{id}/")
 }
 
-/// Waits until something does not say `processing`.
+/// Waits until the status is not `processing`.
 async fn wait_for_end(api: &ApiClient, path: &str) -> Value {
     eventually(async || {
         let found = api.get(path).await.ok();
@@ -41,7 +41,7 @@ async fn wait_for_end(api: &ApiClient, path: &str) -> Value {
     .await
 }
 
-/// Makes a repository whose import has failed.
+/// Creates a repository whose import has failed.
 async fn create_failed_repository(api: &ApiClient) -> i64 {
     let body = json!({"repository_url": NOWHERE, "username": "deploy", "token": "t0ken"});
     let id = api.post(REPOSITORIES, body).await.id();
@@ -49,7 +49,7 @@ async fn create_failed_repository(api: &ApiClient) -> i64 {
     id
 }
 
-/// Makes a repository as if it had been imported.
+/// Creates a repository in the state after an import.
 async fn create_imported_repository(tenant: &TestBuild, api: &ApiClient) -> i64 {
     let id = create_failed_repository(api).await;
     let parameters = r#"[{"parameter_description":"","parameter_name":"zoom","parameter_type":"integer","parameter_limit":20,"parameter_options":[]}]"#;
@@ -73,7 +73,7 @@ fn body(name: &str, repository: i64) -> Value {
     json!({"name": name, "repository": repository, "available_use": uses_body(true)})
 }
 
-/// Makes a component of a repository of its own.
+/// Creates a component with its own repository.
 async fn component(tenant: &TestBuild, api: &ApiClient, name: &str) -> i64 {
     let repository = create_imported_repository(tenant, api).await;
     let id = api.post(ALL, body(name, repository)).await.id();
@@ -112,7 +112,7 @@ async fn a_repository_from_its_making_to_its_end() {
         "created_at": START, "created_by": admin(),
     });
     assert_eq!(wait_for_end(&api, &repository_at(1)).await, shown);
-    // It is not changed, but imported again, maybe with other credentials.
+    // A repository cannot be changed. It can be imported again, also with other credentials.
     api.patch(&repository_at(1), json!({"username": "other"}))
         .await
         .expect_reply(405, message::detail("Method \"PATCH\" not allowed."));
@@ -152,7 +152,7 @@ async fn a_repository_from_its_making_to_its_end() {
             json!({}),
         ]
     );
-    // The token is stored as nobody can read it.
+    // The token is stored encrypted.
     assert_eq!(number(&server, "SELECT count(*) FROM custom_component_repositories").await, 0);
 }
 
@@ -311,7 +311,7 @@ async fn a_component_from_its_making_to_its_end() {
         api.patch(&path, json!({})).await.expect_reply(404, message::not_found());
         api.delete(&path).await.expect_reply(404, message::not_found());
     }
-    // Its repository stays, and is free.
+    // Its repository stays and can be used again.
     api.post(ALL, body("Map", repository)).await.expect_created();
     let log = api.get("/api/administration/log/?resource=custom_components&ordering=id").await;
     assert_eq!(log.column("action"), ["create", "edit", "delete", "create"]);
@@ -366,7 +366,7 @@ async fn wrong_components_are_refused() {
             api.patch(&component_path(1), json!({name: value})).await.refuses(json!({name: wrong}));
         }
     }
-    // All at once.
+    // All errors are reported together.
     api.post(ALL, json!({"name": "", "repository": broken, "available_use": {}})).await.refuses(json!({
         "name": ["This field may not be blank."],
         "available_use": {
@@ -416,7 +416,7 @@ async fn a_component_waits_for_its_repository() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     let repository = create_failed_repository(&api).await;
-    // As if its import was still to come.
+    // Its import has not run yet.
     sql(&server, "UPDATE custom_component_repositories SET status = 'processing'".to_owned()).await;
     let made = api.post(ALL, body("Map", repository)).await;
     assert_eq!(
@@ -426,11 +426,11 @@ async fn a_component_waits_for_its_repository() {
     assert_eq!(made["parameters"], json!([]));
     api.post(&format!("{}import/", repository_at(repository)), json!({})).await.ok();
     assert_eq!(wait_for_end(&api, &component_path(1)).await["status"], "failed");
-    // It waits again when another import is asked for.
+    // The component waits again when another import is requested.
     let import = format!("{}import/", repository_at(repository));
     api.post(&import, json!({})).await.ok();
     assert_eq!(wait_for_end(&api, &component_path(1)).await["status"], "failed");
-    // What has been installed stays so when a later import fails.
+    // An installed component stays installed when a later import fails.
     sql(&server, format!("UPDATE custom_component_repositories SET commit_id = '{COMMIT}'")).await;
     api.post(&import, json!({})).await.ok();
     assert_eq!(wait_for_end(&api, &component_path(1)).await["status"], "installed");

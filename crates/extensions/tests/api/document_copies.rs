@@ -1,5 +1,5 @@
-//! Copies of documents (`docs/reference/integrations.md`): files that are put into a field of records go to the deployment's
-//! document store, a directory or an S3-compatible server.
+//! Copies of documents (`docs/reference/integrations.md`): files that are added to a field of records are copied to the
+//! deployment's document store, a directory or an S3-compatible server.
 
 use crate::set_up::{INTEGRATIONS, address, advance, copies, number, with_class};
 use crate::{Api, TestServer};
@@ -22,7 +22,7 @@ async fn with_directory() -> (TestServer, TempDir) {
     (server, directory)
 }
 
-/// Makes a record with these files; its id.
+/// Creates a record with these files. Returns its id.
 async fn record_with(api: &ApiClient, files: &[(&str, &str)]) -> i64 {
     let mut tokens = Vec::new();
     for (name, text) in files {
@@ -31,7 +31,7 @@ async fn record_with(api: &ApiClient, files: &[(&str, &str)]) -> i64 {
     api.post(RECORDS, json!({"fields": {"files": tokens}})).await.id()
 }
 
-/// The paths of all files below a directory, in order.
+/// Returns the paths of all files below a directory, in order.
 fn all_files(directory: &Path) -> Vec<String> {
     fn collect(root: &Path, directory: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -48,7 +48,7 @@ fn all_files(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Waits until all copies are made that are asked for.
+/// Waits until `count` copies are finished.
 async fn wait_for_copies(server: &TestServer, count: i64) {
     let made = "SELECT count(*) FROM document_copies WHERE copied_at IS NOT NULL";
     eventually(async || match number(server, made).await {
@@ -63,7 +63,7 @@ async fn files_of_the_field_are_copied_below_the_place_of_the_build() {
     let (server, directory) = with_directory().await;
     let api = with_class(&server).await;
     let store = directory.path().join("made");
-    // Somebody else's file has a name already.
+    // Another program's file already has this name.
     std::fs::create_dir_all(store.join(DOMAIN).join("contracts/1")).unwrap();
     std::fs::write(store.join(DOMAIN).join("contracts/1/b.txt"), "of somebody else").unwrap();
     api.post(INTEGRATIONS, copies("Contracts")).await.expect_created();
@@ -80,7 +80,7 @@ async fn files_of_the_field_are_copied_below_the_place_of_the_build() {
         (["one", "two", "two"].map(str::to_owned), "of somebody else".into(), "three".into())
     );
 
-    // A change copies what it adds, and only that.
+    // A change copies only the added file.
     let held = api.get(&format!("/api/object-records/{record}/")).await["fields"]["files"].clone();
     let mut files = held.as_array().unwrap().clone();
     files.push(json!(api.upload("../../ä\u{202e} #1.txt", "four".as_bytes().to_vec()).await));
@@ -88,7 +88,7 @@ async fn files_of_the_field_are_copied_below_the_place_of_the_build() {
     wait_for_copies(&server, 5).await;
     assert_eq!(text("ä #1.txt"), "four");
     assert_eq!(all_files(&store).len(), 6);
-    // Copies stay when the record goes.
+    // Copies stay after the deletion of the record.
     api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
     assert_eq!(all_files(&store).len(), 6);
 }
@@ -104,7 +104,7 @@ async fn a_content_that_is_there_is_not_copied_again_where_that_is_wanted() {
     let record = record_with(&api, &files).await;
     let other = record_with(&api, &[("z.txt", "one")]).await;
     wait_for_copies(&server, 5).await;
-    // Of the files of one record with one content there is one copy.
+    // Files of one record with the same content have one copy.
     let found = all_files(&directory.path().join("made"));
     assert_eq!(found.len(), 3, "{found:?}");
     assert_eq!(found[1..], [format!("{DOMAIN}/a/b/{record}/c.txt"), format!("{DOMAIN}/a/b/{other}/z.txt")]);
@@ -116,7 +116,7 @@ async fn a_disabled_integration_copies_nothing_and_goes_on_when_it_is_enabled() 
     let api = with_class(&server).await;
     let store = directory.path().join("made");
     let one = address(&api.post(INTEGRATIONS, copies("Contracts")).await.expect_created());
-    // The store is away: something else stands in its place.
+    // The store is unavailable: a file has its name.
     std::fs::remove_dir(&store).unwrap();
     std::fs::write(&store, "in the way").unwrap();
     record_with(&api, &[("a.txt", "one")]).await;
@@ -129,12 +129,12 @@ async fn a_disabled_integration_copies_nothing_and_goes_on_when_it_is_enabled() 
     record_with(&api, &[("b.txt", "two")]).await;
     quiet_period().await;
     assert_eq!(all_files(&store), Vec::<String>::new());
-    // What waited is copied; what came while it was disabled is not.
+    // The waiting copy is finished. A file of the time while the integration was disabled is not copied.
     api.patch(&one, json!({"is_enabled": true})).await.ok();
     wait_for_copies(&server, 1).await;
     assert_eq!(all_files(&store), [format!("{DOMAIN}/contracts/1/a.txt")]);
     assert_eq!(number(&server, "SELECT count(*) FROM document_copies").await, 1);
-    // Without its integration nothing is copied.
+    // Nothing is copied without its integration.
     api.delete(&one).await.expect_empty();
     record_with(&api, &[("c.txt", "three")]).await;
     assert_eq!(number(&server, "SELECT count(*) FROM document_copies").await, 0);
@@ -152,7 +152,7 @@ async fn a_bucket_gets_them_too_and_may_be_away_for_a_while() {
     .await;
     let api = with_class(&server).await;
     api.post(INTEGRATIONS, copies("Contracts")).await.expect_created();
-    // One is so large that it goes in parts.
+    // One file is so large that it is sent in parts.
     let large = "0123456789abcdef".repeat(1_200_000);
     record_with(&api, &[("a b.txt", "one"), ("a b.txt", &large)]).await;
     wait_for_copies(&server, 2).await;
@@ -169,7 +169,7 @@ async fn a_bucket_gets_them_too_and_may_be_away_for_a_while() {
     let expected = keys(&["1/a b.txt", "1/a b_2.txt", "2/c.txt"]);
     eventually(async || {
         advance(&server, 60);
-        // A copy that has begun ends before the clock passes its lease.
+        // A started copy must end before the clock passes its lease.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let keys = s3.keys();
         if keys == expected { Ok(()) } else { Err(keys) }

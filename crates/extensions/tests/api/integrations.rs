@@ -1,4 +1,5 @@
-//! `/api/integrations/` (`docs/reference/integrations.md`): integrations from their making to their end, and who may do what.
+//! `/api/integrations/` (`docs/reference/integrations.md`): integrations from their creation to their deletion, and the rights to
+//! change them.
 
 use crate::TestServer;
 use crate::set_up::{INTEGRATIONS, SECRET, address, agents, copies, number, webhook, with_class, with_class_set};
@@ -8,7 +9,7 @@ use testkit::{ApiClient, SECOND, message, one_wins, send_concurrently};
 
 const LOG: &str = "/api/administration/log/?resource=integrations";
 
-/// A server that copies documents into a directory.
+/// Starts a server that copies documents into a directory.
 async fn with_store() -> TestServer {
     let directory = tempfile::tempdir().unwrap().keep();
     let url = format!("file://{}", directory.display());
@@ -63,7 +64,7 @@ async fn a_webhook_from_its_making_to_its_end() {
     api.get(INTEGRATIONS).await.expect_reply(200, page(json!([listed])));
 
     server.advance(SECOND);
-    // The type stays, and what is not sent.
+    // The type and missing members do not change.
     let body = json!({
         "type": "ai_mcp", "name": "Bills", "description": "Of 2026", "is_enabled": false, "secret": "sixteen letters!",
         "url": "https://other.example/", "events": ["record_deleted", "record_created", "record_created"],
@@ -150,7 +151,7 @@ async fn integrations_of_the_other_types() {
         api.patch(&address(&made), json!({"object_classes": [], "redirect_uris": ["http://[::1]:3000/"]})).await;
     assert_eq!((&changed["object_classes"], &changed["redirect_uris"]), (&json!([]), &json!(["http://[::1]:3000/"])));
 
-    // Lists are sorted and filtered by the fields that all have.
+    // Lists are sorted and filtered by the common fields.
     api.post(INTEGRATIONS, webhook("Orders")).await.expect_created();
     let names = async |query: &str| api.get(&format!("{INTEGRATIONS}?{query}")).await.column("name");
     assert_eq!(names("ordering=-name").await, ["Orders", "Contracts", "Agents"]);
@@ -171,7 +172,7 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     let object = api.post("/api/authentication-objects/", object).await.id();
     let all = json!({"integrations": ["list", "view", "create", "edit", "delete"]});
     let clerk = server.with_role(all.clone()).await;
-    // Somebody who may view the records of the class, and somebody who may view authentication objects besides.
+    // A user who may view the records of the class, and a user who may also view authentication objects.
     let viewer = server.with_role(all.clone()).await;
     with_class_set(&api, viewer.id, json!({"object_records": ["list", "view"]})).await;
     let mut more = all.clone();
@@ -193,14 +194,14 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     for body in [with_object(webhook("A")), with_object(copies("A")), without_class(webhook("A")), agents("A")] {
         viewer.post(INTEGRATIONS, body).await.expect_reply(403, message::forbidden());
     }
-    // What is refused has no place under the limit.
+    // A refused creation does not count against the limit.
     assert_eq!(number(&server, "SELECT count(*) FROM integrations").await, 0);
     for body in [webhook("Viewed"), copies("Copied")] {
         viewer.post(INTEGRATIONS, body).await.expect_created();
     }
     both.post(INTEGRATIONS, with_object(webhook("Signed"))).await.expect_created();
 
-    // The same holds for each change, whatever it changes, and of what it was before.
+    // Each change requires the rights on the former and the new values.
     let one = address(&viewer.get(&format!("{INTEGRATIONS}?name=Viewed")).await["results"][0]);
     let signed = address(&viewer.get(&format!("{INTEGRATIONS}?name=Signed")).await["results"][0]);
     for body in [json!({}), json!({"description": "B"}), json!({"secret": SECRET}), json!({"is_enabled": false})] {
@@ -216,7 +217,7 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
         viewer.patch(&one, body).await.expect_reply(403, message::forbidden());
     }
     api.patch(&one, json!({"is_enabled": true})).await.ok();
-    // A class that others may view.
+    // A class that the viewer may not view.
     api.post("/api/object-classes/", json!({"name": "Secret"})).await.expect_created();
     let mut body = webhook("Secrets");
     body["object_class"] = json!(2);
@@ -225,7 +226,7 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     let body = json!({"object_class": 1, "url": "https://elsewhere.example/", "secret": SECRET});
     viewer.patch(&secrets, body).await.expect_reply(403, message::forbidden());
 
-    // `_meta` says what then succeeds.
+    // `_meta` agrees with the allowed actions.
     let edits = async |caller: &ApiClient, path: &str| caller.get(path).await["_meta"]["permissions"]["edit"].clone();
     for (caller, path, may) in [
         (&clerk, &secrets, false),
@@ -237,7 +238,7 @@ async fn whoever_makes_or_changes_one_holds_what_it_hands_out() {
     ] {
         assert_eq!(edits(caller, path).await, may, "{path}");
     }
-    // Agents are for super admins, but anybody may delete them who may delete integrations.
+    // Agents are for super admins, but all users who may delete integrations may delete them.
     let agents = address(&api.post(INTEGRATIONS, agents("Agents")).await.expect_created());
     both.patch(&agents, json!({"name": "B"})).await.expect_reply(403, message::forbidden());
     assert_eq!(edits(&both, &agents).await, false);

@@ -1,10 +1,10 @@
-//! What bodies of integrations may hold, and what OPTIONS tells of it (`docs/reference/integrations.md`).
+//! The rules of the bodies of integrations, and their description in OPTIONS (`docs/reference/integrations.md`).
 
 use crate::TestServer;
 use crate::set_up::{INTEGRATIONS, SECRET, address, agents, copies, webhook, with_class};
 use serde_json::{Value, json};
 
-/// A body with other values.
+/// Returns a body with other values.
 fn with_members(mut body: Value, others: Value) -> Value {
     for (name, value) in others.as_object().unwrap() {
         body[name] = value.clone();
@@ -28,7 +28,7 @@ async fn wrong_bodies_of_all_types() {
     api.post(INTEGRATIONS, json!({"type": "email", "name": ""})).await.refuses(json!({
         "type": ["email is not a valid choice."], "name": ["This field may not be blank."],
     }));
-    // Without a store there are no copies.
+    // Copies require a document store.
     let refusal = json!({"type": ["document_management is not a valid choice."]});
     api.post(INTEGRATIONS, copies("Copies")).await.refuses(refusal);
     for (name, value, wrong) in [
@@ -114,7 +114,7 @@ async fn wrong_bodies_of_agents_and_copies() {
         ("dedupe", json!(null), "This field may not be null."),
         ("object_class_field", json!("1"), "Incorrect type. Expected pk value, received str."),
         ("object_class_field", json!(9), "Invalid pk 9 - Object class field does not exist."),
-        // Of another type, of another class, without a class.
+        // A field of another type, of another class, and without a class.
         ("object_class_field", json!(2), "Invalid pk 2 - Object class field does not exist."),
     ] {
         let body = with_members(copies("C"), json!({name: value}));

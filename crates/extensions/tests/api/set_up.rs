@@ -1,4 +1,4 @@
-//! What tests of extensions begin with.
+//! The set-up of tests of extensions.
 
 use crate::TestServer;
 use kit::address::Ranges;
@@ -9,10 +9,10 @@ use testkit::{ApiClient, Receiver, TestSettings, eventually};
 
 pub const INTEGRATIONS: &str = "/api/integrations/";
 
-/// A secret with the bytes that a library reads from its base64.
+/// A secret with the bytes that a library decodes from its base64.
 pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// The first super admin of a server, who made class 1, `Order`, with the document field 1, `Files`.
+/// Returns the first super admin of a server, who has created class 1, `Order`, with the document field 1, `Files`.
 pub async fn with_class(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     api.post("/api/object-classes/", json!({"name": "Order"})).await.expect_created();
@@ -21,7 +21,7 @@ pub async fn with_class(server: &TestServer) -> ApiClient {
     api
 }
 
-/// The body of a webhook of class 1.
+/// Returns the body of a webhook of class 1.
 pub fn webhook(name: &str) -> Value {
     json!({
         "type": "webhook", "name": name, "object_class": 1, "is_enabled": true, "url": "https://receiver.example/hook",
@@ -29,12 +29,12 @@ pub fn webhook(name: &str) -> Value {
     })
 }
 
-/// The body of an integration of agents.
+/// Returns the body of an integration of agents.
 pub fn agents(name: &str) -> Value {
     json!({"type": "ai_mcp", "name": name, "redirect_uris": ["https://agent.example/callback"]})
 }
 
-/// The body of copies of the documents of class 1.
+/// Returns the body of copies of the documents of class 1.
 pub fn copies(name: &str) -> Value {
     json!({
         "type": "document_management", "name": name, "object_class": 1, "object_class_field": 1, "folder": "contracts",
@@ -42,18 +42,18 @@ pub fn copies(name: &str) -> Value {
     })
 }
 
-/// The address of an integration.
+/// Returns the address of an integration.
 pub fn address(integration: &Value) -> String {
     format!("{INTEGRATIONS}{}/", integration["uuid"].as_str().unwrap())
 }
 
-/// The first number that a statement reads from the first build's database.
+/// Returns the first number that a statement reads from the first build's database.
 pub async fn number(server: &TestServer, sql: &'static str) -> i64 {
     let read = move |conn: &mut Conn| conn.query_one(&Sql::new(sql), |row| row.int(0));
     server.build.db.read::<_, StoreError>(read).await.unwrap()
 }
 
-/// Gives somebody actions on class 1 and its records by a class permission set of his own.
+/// Grants a user actions on class 1 and its records by a class permission set of their own.
 pub async fn with_class_set(api: &ApiClient, user: i64, permissions: Value) {
     let body = json!({"name": format!("Of {user}"), "permissions": permissions});
     let set = api.post("/api/object-classes/1/permission-sets/", body).await.id();
@@ -61,15 +61,15 @@ pub async fn with_class_set(api: &ApiClient, user: i64, permissions: Value) {
     api.post(&assignees, json!([user])).await.expect_created();
 }
 
-/// Lets webhooks lead to receivers of the test.
+/// Allows webhooks to call receivers of the test.
 pub fn open_loopback(settings: &mut TestSettings) {
     settings.outbound_allow = Ranges::parse_list("127.0.0.0/8").unwrap();
-    // The clock is advanced by days.
+    // Tests advance the clock by days.
     settings.identity.access_token_seconds = 1_000_000;
     settings.identity.refresh_token_seconds = 1_000_000;
 }
 
-/// Makes a webhook of class 1 that sends to a receiver, with other values; its address.
+/// Creates a webhook of class 1 that sends to a receiver, with other values. Returns its address.
 pub async fn hook(api: &ApiClient, receiver: &Receiver, name: &str, others: Value) -> String {
     let mut body = webhook(name);
     body["url"] = json!(receiver.url("/hook"));
@@ -79,18 +79,18 @@ pub async fn hook(api: &ApiClient, receiver: &Receiver, name: &str, others: Valu
     address(&api.post(INTEGRATIONS, body).await.expect_created())
 }
 
-/// Makes a record of class 1; its id.
+/// Creates a record of class 1. Returns its id.
 pub async fn record(api: &ApiClient) -> i64 {
     api.post("/api/object-classes/1/object-records/", json!({})).await.id()
 }
 
-/// Advances the clock and has the jobs of the first build look at it.
+/// Advances the clock and wakes the jobs of the first build.
 pub fn advance(server: &TestServer, seconds: i64) {
     server.advance(seconds * 1_000_000);
     jobs::wake(&server.app, &server.build);
 }
 
-/// The deliveries of a webhook, the newest first, when none of them waits for its first attempt.
+/// Returns the deliveries of a webhook, the newest first, when at least `count` of them were tried.
 pub async fn deliveries(api: &ApiClient, webhook: &str, count: usize) -> Vec<Value> {
     eventually(async || {
         let listed = api.get(&format!("{webhook}deliveries/?limit=1000")).await.ok();

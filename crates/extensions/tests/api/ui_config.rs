@@ -9,7 +9,7 @@ use testkit::{ApiClient, one_wins, send_concurrently};
 const HOME: &str = "/ui-config/home/";
 const LOG: &str = "/api/administration/log/?resource=ui_config";
 
-/// Two custom components that are enabled, and one that is not.
+/// SQL that inserts two enabled custom components and a disabled one.
 const COMPONENTS: &str =
     "INSERT INTO custom_components(id, name, is_enabled) VALUES (3, 'Map', 1), (5, 'Chart', 1), (7, 'Old', 0)";
 
@@ -17,7 +17,7 @@ async fn sql(server: &TestServer, text: &'static str) {
     server.build.db.write::<_, StoreError>(move |conn: &mut Conn| conn.exec(&Sql::new(text))).await.unwrap();
 }
 
-/// Class 1 with a document field (1) and a text (2), and class 2 with a document field (3).
+/// Creates class 1 with a document field (1) and a text (2), and class 2 with a document field (3).
 async fn classes(api: &ApiClient) {
     for (name, fields) in [("Order", json!(["document", "string"])), ("Invoice", json!(["document"]))] {
         let class = api.post("/api/object-classes/", json!({"name": name})).await.id();
@@ -45,7 +45,7 @@ async fn a_configuration_from_its_making_to_its_replacement() {
         "component": "other", "planet": 1,
     });
     let made = api.post("/ui-config/HoMe/", body).await;
-    // Stored as it was sent.
+    // The content is stored unchanged.
     let shown = json!({
         "component": "home", "content": content, "custom_components": [3, 5],
         "upload_component": [upload(2, 3), upload(1, 1)],
@@ -57,7 +57,7 @@ async fn a_configuration_from_its_making_to_its_replacement() {
         assert_eq!(got.header("etag"), made.header("etag"));
     }
 
-    // The whole of it is replaced: what is not sent is empty.
+    // A POST replaces the whole configuration. Missing members are empty.
     let if_match = |known: &str| api.call("POST", HOME).header("if-match", known).json(&json!({"content": "null"}));
     if_match("\"other\"").send().await.expect_reply(412, message::detail("Object has been changed."));
     let replaced = if_match(made.header("etag")).send().await;
@@ -67,7 +67,7 @@ async fn a_configuration_from_its_making_to_its_replacement() {
     );
     assert_ne!(replaced.header("etag"), made.header("etag"));
     if_match(made.header("etag")).send().await.expect_reply(412, message::detail("Object has been changed."));
-    // The same again changes nothing.
+    // The same body again changes nothing.
     api.post(HOME, json!({"content": "null"})).await.expect_created();
     let new = api.call("POST", "/ui-config/new/").header("if-match", "\"other\"").json(&json!({"content": "1"}));
     new.send().await.expect_reply(412, message::detail("Object has been changed."));
@@ -116,7 +116,7 @@ async fn the_theme_is_for_everybody_and_the_rest_for_those_who_sign_in() {
         let again = anonymous.call("GET", path).header("if-none-match", got.header("etag")).send().await;
         assert_eq!(again.status, 304);
     }
-    // No path leads to another component as if it were the theme.
+    // These paths do not show another component as the theme.
     for path in [
         HOME,
         "/ui-config/home",
@@ -141,7 +141,7 @@ async fn the_theme_is_for_everybody_and_the_rest_for_those_who_sign_in() {
     for path in ["//ui-config/home/", "/ui-config/", "/ui-config"] {
         assert_eq!(anonymous.get(path).await, (404, message::not_found()), "{path}");
     }
-    // A token that is sent must hold.
+    // A token in the request must be valid.
     anonymous.with_token("garbage").get("/ui-config/theme/").await.expect_reply(401, message::bad_token());
 
     let other = server.build("b.example").await;
@@ -188,7 +188,7 @@ async fn names_of_components_have_their_rules() {
         ("%00".to_owned(), &invalid),
         ("%ff".to_owned(), &invalid),
         ("%C3%A4".to_owned(), &invalid),
-        // The Kelvin sign is no k, in lower case either.
+        // The Kelvin sign is not a `k`, also in lower case.
         ("%E2%84%AA".to_owned(), &invalid),
         ("%252F".to_owned(), &invalid),
         ("a".repeat(51), &long),
@@ -210,7 +210,7 @@ async fn names_of_components_have_their_rules() {
             name.to_lowercase()
         );
     }
-    // All that is wrong is told together.
+    // All errors are reported together.
     let refused = api.post("/ui-config/a_b/", json!({"content": null, "upload_component": null})).await;
     let nothing = json!(["This field may not be null."]);
     refused.refuses(json!({"component": invalid, "content": nothing, "upload_component": nothing}));
@@ -354,7 +354,7 @@ async fn what_is_deleted_leaves_the_configurations() {
     api.get("/ui-config/menu/").await.expect_reply(200, menu.clone());
     api.delete("/api/object-classes/2/").await.expect_empty();
     home["upload_component"] = json!([]);
-    // The content is the front end's.
+    // The content belongs to the front end and does not change.
     api.get(HOME).await.expect_reply(200, home.clone());
     sql(&server, COMPONENTS).await;
     home["custom_components"] = json!([3, 5]);
@@ -379,7 +379,7 @@ async fn at_the_limit_one_of_many_is_made_and_each_may_be_replaced() {
     api.post("/ui-config/more/", json!({"content": "1"}))
         .await
         .expect_reply(400, message::limit_exceeded("1 UI Config"));
-    // What is wrong with the body is told first.
+    // Errors of the body are reported before the limit.
     api.post("/ui-config/more/", json!({"content": "x"}))
         .await
         .refuses(json!({"content": ["Value must be valid JSON."]}));

@@ -1,4 +1,4 @@
-//! What webhooks send, and `/api/integrations/{uuid}/deliveries/` and `/test/` (`docs/reference/integrations.md`).
+//! The messages of webhooks, and `/api/integrations/{uuid}/deliveries/` and `/test/` (`docs/reference/integrations.md`).
 
 use crate::TestServer;
 use crate::set_up::{
@@ -54,7 +54,7 @@ async fn an_event_is_sent_with_its_record_and_listed() {
     });
     assert_eq!(json!(listed), json!([delivered]));
 
-    // A change that nobody asked for, and the end of the record.
+    // A change without a subscription, and the deletion of the record.
     server.advance(SECOND);
     api.patch(&format!("/api/object-records/{record}/"), json!({"fields": {"title": "B"}})).await.ok();
     api.delete(&format!("/api/object-records/{record}/")).await.expect_empty();
@@ -63,9 +63,9 @@ async fn an_event_is_sent_with_its_record_and_listed() {
     assert_eq!((&sent["data"]["record_id"], &sent["data"]["object_class"]), (&json!(record), &json!(1)));
     let listed = deliveries(&api, &one, 2).await;
     assert_eq!((&listed[0]["event_type"], &listed[1]), (&json!("record_deleted"), &delivered));
-    // What was sent is not kept.
+    // The bodies of finished deliveries are deleted.
     assert_eq!(number(&server, "SELECT count(*) FROM webhook_events").await, 0);
-    // One connection carried both.
+    // One connection was used for both.
     assert_eq!(receiver.connections(), 1);
 }
 
@@ -96,17 +96,17 @@ async fn each_webhook_hears_of_its_class_and_its_events() {
     {
         assert_eq!(all.iter().filter(|sent| **sent == of(name, class)).count(), count, "{name} {class}");
     }
-    // In the order in which they happened.
+    // The events arrive in their order.
     let ids: Vec<i64> =
         receivers[1].requests().iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
     assert!(ids.is_sorted(), "{ids:?}");
 
-    // From when it is enabled on.
+    // Events are sent from the time at which the webhook is enabled.
     api.patch(&silent, json!({"is_enabled": true})).await.ok();
     record(&api).await;
     let received = receivers[2].wait_for_requests(1).await;
     assert_eq!(received[0].json()["data"]["record_id"], 4);
-    // And no more once it is deleted.
+    // A deleted webhook gets no further events.
     api.delete(&silent).await.expect_empty();
     let count = receivers[2].requests().len();
     record(&api).await;
@@ -139,7 +139,7 @@ async fn a_test_is_sent_also_by_a_webhook_that_is_disabled() {
         delivery[name] = value;
     }
     assert_eq!(deliveries(&api, &one, 1).await, [delivery]);
-    // It is tried once.
+    // A test is tried once.
     receiver.reacts(testkit::ReceiverBehaviour::Answer(500));
     api.post(&format!("{one}test/"), json!({})).await.ok();
     let failed = deliveries(&api, &one, 2).await.remove(0);

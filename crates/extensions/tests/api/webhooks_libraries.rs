@@ -1,4 +1,4 @@
-//! Signatures of webhooks as the libraries of Standard Webhooks verify them.
+//! Verifies the signatures of webhooks with the libraries of Standard Webhooks.
 
 use crate::TestServer;
 use crate::set_up::{SECRET, hook, open_loopback, record, with_class};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use testkit::{ReceivedHook, Receiver, npm_packages, python_environment};
 use web::clock::Clock;
 
-/// Reads `{secret, headers, body}` and exits with 0 if the signature is right.
+/// Reads `{secret, headers, body}` and exits with 0 if the signature is valid.
 const PYTHON: &str = "
 import json, sys
 from standardwebhooks.webhooks import Webhook
@@ -53,7 +53,7 @@ async fn the_libraries_of_standard_webhooks_verify_what_is_sent() {
         with_node.args(["-e", JAVASCRIPT]).current_dir(&node);
         [with_python, with_node]
     };
-    // A secret in base64, and one that a library takes as `whsec_` and its base64.
+    // A secret in base64, and one that a library accepts as `whsec_` and its base64.
     let plain = "a secret of 24 letters!!";
     for (n, (secret, for_library)) in
         [(SECRET, SECRET.to_owned()), (plain, "whsec_YSBzZWNyZXQgb2YgMjQgbGV0dGVycyEh".to_owned())]

@@ -1,4 +1,4 @@
-//! Receivers that are away, slow or hostile: what becomes of their deliveries, and that they cost the others nothing
+//! Receivers that are unavailable, slow or hostile: the outcomes of their deliveries. They do not delay other receivers
 //! (`docs/reference/integrations.md`).
 
 use crate::TestServer;
@@ -9,16 +9,16 @@ use testkit::{ApiClient, Receiver, ReceiverBehaviour, eventually, quiet_period};
 
 const ONE_EVENT: [&str; 1] = ["record_created"];
 
-/// The status of a delivery, how often it was tried, and the status of the last answer.
+/// The status of a delivery, the number of its attempts, and the status of the last answer.
 type DeliveryRow<'a> = (&'a str, i64, Option<i64>);
 
-/// What is told of deliveries, the newest first.
+/// Returns the rows of deliveries, the newest first.
 fn delivery_rows(listed: &[Value]) -> Vec<DeliveryRow<'_>> {
     let told = |one: &Value| (one["attempts"].as_i64().unwrap(), one["response_status"].as_i64());
     listed.iter().map(|one| (one["status"].as_str().unwrap(), told(one).0, told(one).1)).collect()
 }
 
-/// Waits until this is told of the deliveries of a webhook, the newest first.
+/// Waits until the deliveries of a webhook have these rows, the newest first.
 async fn expect_deliveries(api: &ApiClient, webhook: &str, expected: &[DeliveryRow<'_>]) {
     eventually(async || {
         let listed = deliveries(api, webhook, 1).await;
@@ -39,7 +39,7 @@ async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting()
     receiver.reacts(ReceiverBehaviour::Answer(503));
     record(&api).await;
     assert_eq!(delivery_rows(&deliveries(&api, &one, 1).await), [("pending", 1, Some(503))]);
-    // Others are sent meanwhile.
+    // Other deliveries are sent meanwhile.
     receiver.reacts(ReceiverBehaviour::Answer(204));
     record(&api).await;
     let listed = deliveries(&api, &one, 2).await;
@@ -52,7 +52,7 @@ async fn an_error_is_tried_again_after_growing_delays_and_keeps_nobody_waiting()
         quiet_period().await;
         assert_eq!(receiver.requests().len(), tries, "{seconds}");
     }
-    // The same event with the same id and body each time.
+    // Each attempt has the same event with the same id and body.
     let last = receiver.requests().pop().unwrap();
     assert_eq!((last.id(), &last.body), (first.id(), &first.body));
     assert_ne!(last.headers["webhook-timestamp"], first.headers["webhook-timestamp"]);
@@ -76,14 +76,14 @@ async fn a_receiver_that_is_away_gets_all_in_order_when_it_is_back() {
         records.push(record(&api).await);
     }
     quiet_period().await;
-    // It is left alone for a while.
+    // The receiver is not called for a while.
     assert_eq!(receiver.requests().len(), 1);
     receiver.reacts(ReceiverBehaviour::Answer(200));
     advance(&server, 5);
     let received = receiver.wait_for_requests(10).await;
     let ids: Vec<i64> =
         received[1..].iter().map(|received| received.json()["data"]["record_id"].as_i64().unwrap()).collect();
-    // But for the one that was tried before.
+    // The delivery that was tried before comes last.
     assert_eq!((&ids[..8], ids[8]), (&records[1..], records[0]));
     assert!(delivery_rows(&deliveries(&api, &one, 9).await).iter().all(|(status, ..)| *status == "delivered"));
 }
@@ -140,7 +140,7 @@ async fn hostile_receivers_cost_the_others_nothing() {
         assert_eq!(delivery_rows(&listed)[4], *expected, "{name}");
     }
     assert_eq!(elsewhere.requests().len(), 0);
-    // One that hangs is given up after ten seconds.
+    // An attempt at a hanging receiver ends after ten seconds.
     let listed = deliveries(&api, &hangs, 1).await;
     assert_eq!(delivery_rows(&listed)[4], ("pending", 1, None));
     assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
@@ -181,7 +181,7 @@ async fn a_disabled_webhook_stops_and_what_waits_waits_for_a_day_at_most() {
     record(&api).await;
     quiet_period().await;
     assert_eq!(receiver.requests().len(), 1);
-    // Enabled again, it goes on with what waited; what happened meanwhile is not sent.
+    // When it is enabled again, waiting deliveries are sent. Events of the meantime are not.
     api.patch(&one, json!({"is_enabled": true})).await.ok();
     receiver.wait_for_requests(2).await;
     expect_deliveries(&api, &one, &[("delivered", 2, Some(200))]).await;
@@ -226,7 +226,7 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
 
     receiver.reacts(ReceiverBehaviour::Answer(200));
     eventually(async || {
-        // An attempt that was under way when the receiver recovered pauses the webhook once more.
+        // An attempt that was running when the receiver recovered pauses the webhook once more.
         advance(&server, 60);
         match count("pending").await {
             0 => Ok(()),
@@ -234,7 +234,7 @@ async fn the_oldest_fail_beyond_what_may_wait_and_a_thousand_are_listed() {
         }
     })
     .await;
-    // Never more at once than may wait, so that none of them fails.
+    // The number of waiting deliveries stays within the limit, so that none of them fails.
     let mut sent = receiver.requests().len();
     for _ in 0..100 {
         batch(10).await;

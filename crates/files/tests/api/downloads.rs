@@ -1,4 +1,4 @@
-//! How files are sent: ranges, tags, HEAD, other origins.
+//! Downloads: ranges, tags, HEAD, other origins.
 
 use crate::TestServer;
 use serde_json::json;

@@ -20,7 +20,7 @@ impl testkit::Api for Api {
 
 type TestServer = testkit::TestServer<Api>;
 
-/// The names of the stored files of a build, in the data directory.
+/// Returns the names of the stored files of a build, in the data directory.
 fn stored_names(tenant: &TestBuild) -> Vec<String> {
     let directory = tenant.data().join("files").join(&tenant.build.uid);
     let entries = std::fs::read_dir(directory).into_iter().flatten();
@@ -29,7 +29,7 @@ fn stored_names(tenant: &TestBuild) -> Vec<String> {
     names
 }
 
-/// Waits until so many files are stored. The clock of a test may have moved on since the jobs were looked at last.
+/// Waits until `count` files are stored. Wakes the jobs, since the clock of a test may have moved on since they last ran.
 async fn wait_for_stored(server: &TestServer, count: usize) {
     eventually(async || {
         kit::jobs::wake(&server.app, &server.build);

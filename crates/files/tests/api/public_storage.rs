@@ -136,7 +136,7 @@ async fn the_limit_is_that_of_the_build() {
     let full = json!({"detail": "Limit of 1 Public Files has been exceeded.", "error_code": "ERR_LIMIT_EXCEEDED"});
     api.post(PUBLIC, json!({"token": token})).await.refuses(full);
     assert_eq!(api.options(PUBLIC).await["restrictions"], json!({"limit_items": 1}));
-    // The token was not spent.
+    // The token was not used up.
     api.delete(&format!("{PUBLIC}{}/", file["uuid"].as_str().unwrap())).await.expect_empty();
     api.post(PUBLIC, json!({"token": token})).await.expect_created();
 }

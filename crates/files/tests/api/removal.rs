@@ -1,4 +1,4 @@
-//! Files that nothing refers to are removed, and no others.
+//! Files without references are removed. Other files stay.
 
 use crate::TestServer;
 use crate::{stored_names, wait_for_stored};
@@ -27,7 +27,7 @@ async fn what_a_killed_process_left_is_removed() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     api.upload("a.txt", "x").await;
-    // Its row was gone, its bytes were not.
+    // The row was deleted, but the bytes were not removed.
     let left = |conn: &mut Conn| {
         conn.exec(&Sql::new("INSERT INTO removed_files(uuid) SELECT uuid FROM files"))?;
         conn.exec(&Sql::new("DELETE FROM files"))
@@ -42,7 +42,7 @@ async fn nothing_refers_to_a_file_that_was_removed() {
     let server = TestServer::start().await;
     let api = server.admin().await;
     api.upload("a.txt", "x").await;
-    // A process that stood still for longer than the file waited.
+    // A process was suspended for longer than the file waited.
     server.build.db.write::<_, StoreError>(|conn| conn.exec(&Sql::new("DELETE FROM files"))).await.unwrap();
     let held = server.build.db.write::<_, StoreError>(|conn| add_reference(conn, 1, FileReference::Public)).await;
     assert_eq!(held, Err(StoreError::NotFound));

@@ -1,4 +1,4 @@
-//! The same with files on S3.
+//! The same tests with files on S3.
 
 use crate::TestServer;
 use serde_json::json;
@@ -32,7 +32,7 @@ async fn files_are_stored_sent_and_removed_on_s3() {
     assert_eq!((head.status, head.header("content-length")), (200, "1000000"));
     assert_eq!(s3.keys().len(), 1);
 
-    // It stays: the S3 server of the tests removes a directory that became empty, even when a file has come into it meanwhile.
+    // This file stays: the S3 server of the tests removes an empty directory even if another file has arrived in it meanwhile.
     let token = api.upload("kept.txt", "x").await;
     api.post("/api/files/public-storage/", json!({"token": token})).await.expect_created();
     api.upload("unused.txt", "x").await;

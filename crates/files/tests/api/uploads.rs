@@ -27,7 +27,7 @@ async fn an_upload_answers_a_token_and_is_stored() {
     assert_eq!(stored.len(), 1);
     let path = server.data().join("files").join(&server.build.uid).join(&stored[0]);
     assert_eq!(std::fs::read(path).unwrap(), b"content");
-    // Its name is none of the client's, and the token is not in the database.
+    // The stored name is not the client's, and the token is not in the database.
     assert!(!stored[0].contains("report") && stored[0] != token);
     let read =
         |conn: &mut Conn| conn.query_one(&Sql::new("SELECT token FROM files"), |row| Ok(row.text(0)?.to_owned()));
@@ -70,7 +70,7 @@ async fn an_upload_has_at_most_fifty_mebibytes() {
     let api = server.admin().await;
     let name = "attachment; filename=a.txt";
     upload(&api, name, vec![b'x'; 50 * MEBIBYTE]).await.expect_created();
-    // The answer may come before the client has sent all.
+    // The answer may arrive before the client has sent the whole body.
     let call = api.call("POST", UPLOAD).header("content-disposition", name);
     if let Some(reply) = call.body("text/plain", vec![b'x'; 50 * MEBIBYTE + 1]).try_send().await {
         reply.refuses(message::detail("Max file size is 50.0 MB."));
@@ -134,7 +134,7 @@ async fn unspent_uploads_of_a_build_are_bounded_together() {
 
 const GIGABYTE: i64 = 1 << 30;
 
-/// Allows the build one gigabyte, of which so many bytes are left.
+/// Sets the build's limit to one gigabyte and leaves `bytes` of it free.
 async fn leave_room(server: &TestServer, bytes: i64) {
     let operator = server.anonymous().with_header("x-api-key", testkit::API_KEY);
     let limits = format!("/api/builds/{}/limits/", server.build.domain);
@@ -146,7 +146,7 @@ async fn leave_room(server: &TestServer, bytes: i64) {
     server.build.db.write::<_, StoreError>(fill).await.unwrap();
 }
 
-/// The bytes that count under the limit of storage.
+/// Returns the bytes that count against the limit of storage.
 async fn counted(server: &TestServer) -> i64 {
     let sql = "SELECT n FROM counters WHERE name = 'storage_bytes'";
     server
@@ -191,7 +191,7 @@ async fn an_upload_of_unknown_length_counts_when_it_is_there() {
     wait_for_stored(&server, 1).await;
 }
 
-/// Uploads a text without its length; the answer.
+/// Uploads a text without its length. Returns the answer.
 async fn upload_in_chunks(server: &TestServer, api: &ApiClient, body: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
@@ -219,7 +219,7 @@ async fn a_build_above_its_limit_keeps_its_files_and_publishes_no_more() {
     upload(&api, "attachment; filename=a.txt", "x").await.refuses(storage_full_body());
     let path = format!("{PUBLIC}{}/", kept["uuid"].as_str().unwrap());
     assert_eq!(&api.get(&path).await.bytes[..], b"kept");
-    // What is removed makes room.
+    // The removal of a file frees storage.
     api.delete(&path).await.expect_empty();
     wait_for_stored(&server, 1).await;
     assert_eq!(counted(&server).await, GIGABYTE - 3);
@@ -233,7 +233,7 @@ async fn files_are_counted_again_when_processes_of_the_former_version_have_stopp
     let server = TestServer::start().await;
     let api = server.admin().await;
     api.upload("a.txt", "12345").await;
-    // A migrated build, of which a former version has removed one file and made another.
+    // A migrated build in which a former version has removed one file and created another.
     let migrated = |conn: &mut Conn| {
         conn.exec(&Sql::new("UPDATE counters SET n = 1000 WHERE name = 'storage_bytes'"))?;
         conn.exec(&Sql::new("UPDATE counters SET n = 100 WHERE name = 'event_file_bytes'"))?;

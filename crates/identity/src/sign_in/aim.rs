@@ -1,5 +1,5 @@
-//! What a sign-in on a page is for, and where it leads: a program is shown its tokens; a browser gets the cookie of a
-//! session and goes on to the console, if that is served.
+//! The purpose of a sign-in on a page, and the path to which it redirects. A program is shown its tokens. A browser gets the cookie
+//! of a session and is redirected to the console, if the console is served.
 
 use super::form::form_field;
 use crate::browser_sessions::Cookie;
@@ -12,38 +12,38 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use percent_encoding::percent_decode_str;
 
-/// The longest path that a sign-in leads on to, in bytes: it stands in the cookie of a sign-in at a provider.
+/// The maximum length of a path to which a sign-in redirects, in bytes. It is part of the cookie of a sign-in at a provider.
 pub const MAX_RETURN_TO: usize = 512;
-/// How a page says that it is to show tokens.
+/// The value of `for` with which a page shows tokens.
 const PROGRAM: &str = "program";
 
-/// What a sign-in is for.
+/// The purpose of a sign-in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aim {
     /// A session of a browser.
     Browser {
         /// A path of the console.
         return_to: String,
-        /// Whether the browser keeps the session when it is closed.
+        /// Is true if the browser retains the session when it is closed.
         is_kept: bool,
     },
     /// Tokens that a page shows.
     Tokens {
         /// A path of this server.
         return_to: String,
-        /// Whether that was asked for.
+        /// Is true if the request asked for tokens.
         is_chosen: bool,
     },
 }
 
 impl Aim {
-    /// What the address of the page asks for.
+    /// Reads the purpose from the address of the page.
     pub fn from_query(request: &Request) -> Aim {
         let sent = |name| request.query.last_value(name).unwrap_or("");
         Aim::new(request, sent("for"), sent("return_to"), false)
     }
 
-    /// What the form of the page asks for.
+    /// Reads the purpose from the form of the page.
     pub fn from_form(request: &Request) -> Result<Aim, Refusal> {
         let (chosen, return_to) = (form_field(request, "for")?, form_field(request, "return_to")?);
         let is_kept = !form_field(request, "keep")?.is_empty();
@@ -58,13 +58,13 @@ impl Aim {
         }
     }
 
-    /// Where it leads.
+    /// Returns the path to which the sign-in redirects.
     pub fn return_to(&self) -> &str {
         let (Aim::Browser { return_to, .. } | Aim::Tokens { return_to, .. }) = self;
         return_to
     }
 
-    /// What a sign-in at a provider carries on.
+    /// Returns the values that a sign-in at a provider carries.
     pub fn sign_in_start(&self) -> SignInStart<'_> {
         let browser = match self {
             Aim::Browser { is_kept, .. } => Some(BrowserSessionOptions { is_kept: *is_kept }),
@@ -73,7 +73,7 @@ impl Aim {
         SignInStart { return_to: self.return_to(), way_back: "", browser }
     }
 
-    /// The fields of a form that carry it on, as HTML.
+    /// Returns the hidden fields of a form that carry the purpose, as HTML.
     pub fn fields(&self) -> String {
         let field =
             |name: &str, value: &str| format!("<input name=\"{name}\" type=\"hidden\" value=\"{}\">", escape(value));
@@ -89,14 +89,14 @@ impl Aim {
     }
 }
 
-/// The path of the console that a sign-in leads on to: the one that was sent if it is one, else its first page; `None` where
-/// no console is served.
+/// Returns the path of the console to which a sign-in redirects. It is the path of the request if that is in the console, otherwise
+/// the first page. Returns `None` if no console is served.
 pub fn console_path(request: &Request, sent: &str) -> Option<String> {
     let console = front_end(&request.app)?.path;
     Some(if is_below(console, sent) { sent } else { console }.to_owned())
 }
 
-/// The answer that leads a browser on, with its cookie if it has a new one.
+/// Returns the answer that redirects a browser, with its cookie if it has a new one.
 pub fn lead_on(return_to: &str, cookie: Option<Cookie>) -> Answer {
     let mut answer = Answer::empty();
     answer.status = StatusCode::SEE_OTHER;
@@ -106,7 +106,7 @@ pub fn lead_on(return_to: &str, cookie: Option<Cookie>) -> Answer {
     answer
 }
 
-/// Whether a text is an address below a path: one that no browser, proxy or server could take for another one.
+/// Returns whether a text is an address below a path. Browsers, proxies and servers cannot interpret it in another way.
 fn is_below(base: &str, sent: &str) -> bool {
     let is_plain = sent.len() <= MAX_RETURN_TO && sent.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let path = sent.split(['?', '#']).next().unwrap_or("");
@@ -115,16 +115,16 @@ fn is_below(base: &str, sent: &str) -> bool {
     path == base || below.split('/').all(is_plain_segment)
 }
 
-/// Whether a segment of a path is one however often it is decoded, and does not lead up.
+/// Returns whether a segment of a path stays one segment after repeated decoding, and does not lead up.
 fn is_plain_segment(segment: &str) -> bool {
     let Ok(plain) = percent_decode_str(segment).decode_utf8() else { return false };
     let is_other = |character: char| character.is_control() || matches!(character, '/' | '\\' | '%');
     !matches!(plain.as_ref(), "" | "." | "..") && !plain.contains(is_other)
 }
 
-/// The path of this server that was sent; `/` for anything else.
+/// Returns the path of this server in a request; `/` for other texts.
 fn path_of_server(sent: &str) -> &str {
-    // Browsers take a backslash for a slash, and leave out tabs and line breaks.
+    // Browsers treat a backslash as a slash, and skip tabs and line breaks.
     let is_path = sent.starts_with('/') && !sent[1..].starts_with(['/', '\\']) && !sent.contains(char::is_control);
     if is_path && sent.len() <= MAX_RETURN_TO { sent } else { "/" }
 }

@@ -1,5 +1,5 @@
-//! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). Every failed login gets the same 401
-//! after the same work (a read, a hash, a write), so that neither the answer nor its time tells what was wrong.
+//! `/api/auth/login/`, `refresh/` and `logout/` (`docs/reference/sign-in.md`). All failed logins get the same 401 after the same
+//! work: a read, a hash, a write. Neither the answer nor its timing reveals the reason.
 
 use crate::account::{SignInAccount, sign_in_refused};
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
@@ -61,12 +61,12 @@ fn wants_provider() -> Json {
     json!({"type": "boolean", "description": "Whether to end the session at the provider, too"})
 }
 
-/// The body of a logout that names no session.
+/// Returns the schema of the body of a logout without a refresh token.
 pub fn wants_provider_schema() -> Json {
     titled("BrowserLogout", json!({"type": "object", "properties": {"single_sign_on": wants_provider()}}))
 }
 
-/// The answer to a logout that goes on at the provider.
+/// Returns the schema of the answer to a logout that continues at the provider.
 pub fn logged_out_schema() -> Json {
     let text = "Where the session at the provider is ended";
     titled("LoggedOut", object([("logout_url", json!({"type": "string", "description": text}))]))
@@ -89,11 +89,11 @@ pub async fn sign_in(request: &Arc<Request>, username: String, password: String)
     session.sign_in_by_password(request, username, password).await
 }
 
-/// What a sign-in is for.
+/// The purpose of a sign-in.
 pub struct SignInPurpose<T> {
-    /// The types of the accounts that may; others are refused like a wrong password.
+    /// Returns whether accounts of a type may sign in for this purpose. Others are refused like a wrong password.
     pub takes: fn(AccountType) -> bool,
-    /// What follows for the user, in the transaction that decides.
+    /// Runs for the user, in the transaction that decides the sign-in.
     pub then: fn(&Request, &mut Conn, i64) -> Result<T, Refusal>,
 }
 
@@ -146,14 +146,14 @@ async fn sign_in_by_password<T: Send + 'static>(
     })
     .await;
     let is_signed_in = matches!(decided, Ok(CommittedOutcome::Done(_)));
-    // A right password does not count as failed when only the store failed.
+    // A right password does not count as failed if only the store failed.
     if is_signed_in || is_right && decided.as_ref().is_err_and(|refusal| !refusal.is_by_rule()) {
         attempt.succeed();
     }
     decided?.into_result()
 }
 
-/// Decides about a password that was verified, on the account as it is now: a right password is refused when parallel
+/// Decides a login after its password was verified, on the present state of the account. A right password is refused if parallel
 /// guesses have locked the account meanwhile.
 fn decide_login<T>(
     request: &Request,
@@ -191,7 +191,7 @@ fn decide_login<T>(
     Ok(CommittedOutcome::Refused(sign_in_refused()))
 }
 
-/// The system event of a failed login, with the reason that the answer does not tell.
+/// Returns the system event of a failed login, with the reason that the answer does not contain.
 fn failure_event(request: &Request, account: Option<&SignInAccount>, is_right: bool) -> (AuthEvent, &'static str) {
     match account {
         None => (AuthEvent::LoginFailed, "unknown_account"),
@@ -208,7 +208,7 @@ fn refresh(request: &Request, conn: &mut Conn) -> Outcome {
     match sessions::redeem(request, conn, &token)? {
         RefreshOutcome::Tokens(tokens) => Ok(Answer::value(&tokens)),
         RefreshOutcome::Refused => Err(Refusal::bad_token()),
-        // An `Err` would undo the end of the session.
+        // An `Err` would roll back the end of the session.
         RefreshOutcome::Ended => Ok(Answer::refusal(&Refusal::bad_token())),
     }
 }

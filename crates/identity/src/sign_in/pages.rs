@@ -1,5 +1,5 @@
-//! `/sign-in/`, `/activate/` and `/password-reset/`: plain pages with a form each, which work without scripts, so that
-//! an installation can be used without a front end (`docs/reference/sign-in.md`).
+//! `/sign-in/`, `/activate/` and `/password-reset/`: plain pages with one form each. They work without scripts, so that an
+//! installation can be used without a front end (`docs/reference/sign-in.md`).
 
 use super::aim::{Aim, MAX_RETURN_TO, lead_on};
 use super::form::form_field;
@@ -26,13 +26,13 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use store::{Conn, StoreError};
 
-/// What is encoded in the address of a `mailto:` link.
+/// The characters that are encoded in the address of a `mailto:` link.
 const NOT_IN_MAILTO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'-').remove(b'_').remove(b'+');
 
 pub fn routes() -> Vec<Route> {
     let show =
         |path, summary, handler| Route::new(Method::GET, path, summary, handler).public().answers(200, Schema::Html);
-    // Beyond the bound of an address a token is not looked at.
+    // A token is not read if the address has reached its limit.
     let show_link = |path, summary, handler| {
         show(path, summary, Handler::Async(handler)).parameters(link_parameters).also_answers(429, Schema::Html)
     };
@@ -89,7 +89,8 @@ fn sign_in_parameters() -> Vec<Json> {
     ]
 }
 
-/// Whether a page tells a refusal above its form, since what was typed is wrong. Other refusals are pages of their own.
+/// Returns whether a page shows a refusal above its form, since the values of the fields are wrong. Other refusals have pages of
+/// their own.
 fn is_about_fields(refusal: &Refusal) -> bool {
     refusal.is_by_rule() && matches!(refusal.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
 }
@@ -137,7 +138,7 @@ fn sign_in_at_provider(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The page to sign in, with the messages of a refusal and the username that was sent.
+/// Returns the page to sign in, with the messages of a refusal and the username of the form.
 pub async fn sign_in_failed(request: &Request, refusal: Refusal, username: &str, aim: &Aim) -> Outcome {
     if !is_about_fields(&refusal) {
         return Err(refusal);
@@ -168,8 +169,8 @@ fn reset(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// What the link in a mail opens. A token that is not valid counts as a failed attempt of the address, as it does where
-/// a password is sent with it: otherwise tokens could be guessed here.
+/// Returns the page of a link in a mail. An invalid token counts as a failed attempt of the address, like an invalid token with a
+/// password. Otherwise this page would allow guesses of tokens.
 fn open_link(request: Arc<Request>, kind: LinkKind) -> HandlerFuture {
     Box::pin(async move {
         let token = request.query.last_value("token").unwrap_or("").to_owned();
@@ -200,7 +201,7 @@ fn open_link(request: Arc<Request>, kind: LinkKind) -> HandlerFuture {
     })
 }
 
-/// The page of an address without a token.
+/// Returns the page of an address without a token.
 async fn without_token(request: Arc<Request>, kind: LinkKind) -> Outcome {
     if kind == LinkKind::Reset {
         return Ok(ask_for_reset_page(&request, StatusCode::OK, "", ""));
@@ -212,7 +213,7 @@ async fn without_token(request: Arc<Request>, kind: LinkKind) -> Outcome {
     Ok(request.build.db.read_short::<_, StoreError>(page).await?)
 }
 
-/// The form for a new password; `None` when the token is not valid.
+/// Returns the form for a new password; `None` if the token is not valid.
 fn new_password_form(
     request: &Request,
     conn: &mut Conn,
@@ -260,7 +261,7 @@ fn sign_in_page(
     aim: &Aim,
     configurations: &[EnabledConfiguration],
 ) -> Answer {
-    // One form, so that what is ticked counts for every way to sign in.
+    // The page has one form, so that the checkbox applies to all ways to sign in.
     let provider = |configuration: &EnabledConfiguration| {
         format!(
             "<p><button class=\"second\" formaction=\"/sign-in/single-sign-on/\" formnovalidate name=\"id\" value=\"{}\">\
@@ -291,7 +292,7 @@ fn sign_in_page(
     page(request, status, "Sign in", &form)
 }
 
-/// The page to ask for a reset link, with a note above the form.
+/// Returns the page that requests a reset link, with a note above the form.
 fn ask_for_reset_page(request: &Request, status: StatusCode, note: &str, username: &str) -> Answer {
     let form = format!(
         "{note}<form method=\"post\" action=\"/password-reset/\"><label>E-mail address \
@@ -329,8 +330,7 @@ fn new_password_page(
     page(request, status, title, &form)
 }
 
-/// The page of a link that was used, has expired or never was one. Of a reset it offers a new link; of an activation it
-/// names the person who can send one.
+/// Returns the page of an invalid link. For a reset it offers a new link. For an activation it names the person who can send one.
 fn invalid_link_page(
     request: &Request,
     conn: &mut Conn,
@@ -344,7 +344,7 @@ fn invalid_link_page(
     activation_refusal_page(request, conn, status, &note)
 }
 
-/// The page of who cannot activate an account by this address, with a note.
+/// Returns the page of a failed activation, with a note.
 fn activation_refusal_page(
     request: &Request,
     conn: &mut Conn,
@@ -364,14 +364,14 @@ fn activation_refusal_page(
     Ok(page(request, status, "Activate your account", &body))
 }
 
-/// The page of somebody who is signed in and whose identity could not be linked.
+/// Returns the page of a signed-in user whose identity could not be linked.
 pub fn linking_failed(request: &Request, refusal: &Refusal, return_to: &str) -> Answer {
     let body =
         format!("{}<p><a href=\"{}\">Back</a></p>", alert(&refusal.reason.messages().join(" ")), escape(return_to));
     page(request, refusal.status, "Link a sign-in", &body)
 }
 
-/// The page of a session that has begun.
+/// Returns the page of a session that has begun.
 pub async fn signed_in(request: &Request, tokens: &Json, return_to: &str) -> Outcome {
     let (_, by) = ACCESS_TOKEN;
     let token = tokens.get("access_token").and_then(Json::as_str).unwrap_or("");
@@ -386,7 +386,7 @@ pub async fn signed_in(request: &Request, tokens: &Json, return_to: &str) -> Out
     Ok(tokens_page(request, tokens, return_to))
 }
 
-/// A page that shows the tokens, for an installation without a front end.
+/// Returns a page that shows the tokens, for an installation without a front end.
 fn tokens_page(request: &Request, tokens: &Json, return_to: &str) -> Answer {
     let shown = |name: &str| escape(tokens.get(name).and_then(Json::as_str).unwrap_or(""));
     let return_to = if return_to.is_empty() { "/" } else { return_to };

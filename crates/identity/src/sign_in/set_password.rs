@@ -1,5 +1,4 @@
-//! Setting one's own password: `/api/auth/activate/`, `password-reset/` and `password-change/`
-//! (`docs/reference/sign-in.md`).
+//! Sets the caller's own password: `/api/auth/activate/`, `password-reset/` and `password-change/` (`docs/reference/sign-in.md`).
 
 use crate::account::{SignInAccount, sign_in_refused};
 use crate::attempts::{self, AddressAttempt, check_address, count_failure};
@@ -64,8 +63,8 @@ fn confirm(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// Sets a password by the token of a mailed link. Token and password are checked before anything is hashed. A wrong
-/// token counts as a failed attempt of the address, which limits the system events that it causes.
+/// Sets a password by the token of a mailed link. Token and password are checked before the password is hashed. A wrong token
+/// counts as a failed attempt of the address, which limits the system events that it causes.
 pub async fn set_password_by_link(request: &Arc<Request>, token: String, password: String, kind: LinkKind) -> Outcome {
     let mut attempt = AddressAttempt::begin(request)?;
     let (shared, sent) = (request.clone(), (token.clone(), password.clone()));
@@ -79,7 +78,7 @@ pub async fn set_password_by_link(request: &Arc<Request>, token: String, passwor
                 return Ok(Err((invalid_token(), true)));
             };
             let salt = passwords::history_salt(conn, user)?;
-            // A password that breaks a rule does not count as a failed attempt: the token is right.
+            // A password that breaks a rule does not count as a failed attempt, since the token is right.
             let obeys = check_rules(conn, user, "password", password, None);
             Ok::<_, Refusal>(obeys.map(|()| salt).map_err(|refusal| (refusal, false)))
         })
@@ -135,8 +134,8 @@ fn set_by_link(
     Ok(Answer::empty())
 }
 
-/// Writes the system event of a failure in a transaction of its own, since that of the attempt was undone. An address
-/// beyond its limit is refused for that, without an event.
+/// Writes the system event of a failure in a transaction of its own, since the transaction of the attempt was rolled back. An
+/// address beyond its limit is refused for that reason, without an event.
 async fn log_failure(request: &Arc<Request>, kind: LinkKind, refusal: Refusal, counts: bool) -> Outcome {
     let record = move |request: &Request, conn: &mut Conn| {
         check_address(request, conn)?;
@@ -156,7 +155,7 @@ fn invalid_token() -> Refusal {
     Refusal::field("token", "Invalid token.")
 }
 
-/// Refuses a password that breaks a rule. The rule against reuse is checked only when `prepared` is given.
+/// Refuses a password that breaks a rule. The rule against reuse is checked only with `prepared`.
 fn check_rules(
     conn: &mut Conn,
     user: i64,
@@ -182,7 +181,7 @@ fn request_reset(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// Queues a reset mail. The same is queued for every username, known or not, so that the answer tells nothing.
+/// Queues a reset mail. All usernames are queued, whether or not they exist, so that the answer reveals nothing.
 pub async fn ask_for_reset(request: &Arc<Request>, username: String) -> Result<(), Refusal> {
     let mut attempt = AddressAttempt::begin(request)?;
     write(request, move |request, conn| {
@@ -205,7 +204,7 @@ fn queue_reset(request: &Request, conn: &mut Conn, username: &str) -> Result<(),
     let may_reset = user.is_some_and(|(_, may_reset)| may_reset);
     let event = if may_reset { AuthEvent::PasswordResetRequestSuccess } else { AuthEvent::PasswordResetRequestFailed };
     system_events::write(request, conn, event, user.map(|(id, _)| id), None)?;
-    // No username is longer; a longer text must not take room in the queue.
+    // Usernames are never longer. A longer text must not occupy space in the queue.
     let username: String = username.trim().chars().take(100).collect();
     mailed_links::ask_for_reset(request, conn, username).map(drop)
 }

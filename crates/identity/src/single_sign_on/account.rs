@@ -1,10 +1,9 @@
 //! The account of a person who signs in at a provider (`docs/reference/single-sign-on.md`).
 //!
-//! It is the account to which the identity (issuer and subject) is bound. At a first sign-in it is the account whose
-//! username is the person's verified address, if the configuration vouches for that (`vouching.rs`); the identity is
-//! bound to it then. An account that already has an identity of a provider in use is not bound by address, so that a
-//! new colleague who is given an old address does not get the account. A super admin's identity is bound only by
-//! linking it while signed in.
+//! It is the account to which the identity (issuer and subject) is bound. At a first sign-in it is the account whose username is
+//! the person's verified address, if the configuration vouches for that (`vouching.rs`). The identity is then bound to it. An
+//! account that already has an identity of a provider in use is not bound by address. A new colleague with the former address of
+//! another person therefore does not get that person's account. A super admin binds an identity only by linking it while signed in.
 
 use super::configuration::{ROLES, SignInConfiguration, enabled_issuers, is_enabled};
 use super::failure::ProviderFailure;
@@ -24,7 +23,7 @@ use resource::{Changes, JsonBody, UNDIRECTED};
 use serde_json::{Map, Value as Json, json};
 use store::{Conn, Sql, StoreError};
 
-/// A person as the claims of a provider describe them.
+/// A person according to the claims of a provider.
 #[derive(Clone, Debug)]
 pub struct ProviderPerson {
     issuer: String,
@@ -36,8 +35,8 @@ pub struct ProviderPerson {
 }
 
 impl ProviderPerson {
-    /// Reads the claims of a verified ID token. `preferred_username`, `upn` and the like are not read, since a provider
-    /// does not verify them.
+    /// Reads the claims of a verified ID token. `preferred_username`, `upn` and similar claims are not read, since a provider does
+    /// not verify them.
     pub fn from_claims(configuration: &SignInConfiguration, claims: &Map<String, Json>) -> ProviderPerson {
         let text = |name: &str| claims.get(name).and_then(Json::as_str).map(str::trim).unwrap_or("").to_owned();
         let is_true = |name: &str| claims.get(name) == Some(&Json::Bool(true));
@@ -52,7 +51,7 @@ impl ProviderPerson {
     }
 }
 
-/// Whether a text can be an address. Others are not looked up, since a database refuses some of them.
+/// Returns whether a text can be an address. Other texts are not searched for, since a database refuses some of them.
 fn can_be_address(text: &str) -> bool {
     (1..=320).contains(&text.len()) && !text.chars().any(char::is_control)
 }
@@ -63,7 +62,7 @@ pub enum Decision {
     SignIn(i64),
     /// An identity was linked, but its account may not sign in by single sign-on.
     Linked,
-    /// There is no account, or it may not sign in: 401.
+    /// The account does not exist, or it may not sign in: 401.
     Refused,
     /// The configuration has changed, or the identity could not be linked: 400.
     Failed,
@@ -81,25 +80,24 @@ impl SignInRefusal {
         SignInRefusal { event: AuthEvent::LoginFailedSso, user: user.into(), reason }
     }
 
-    /// There may be no more accounts of the type that a new one would have.
+    /// Refuses because the limit of accounts of the new account's type is reached.
     pub fn account_limit() -> SignInRefusal {
         SignInRefusal::new(None, "account_limit")
     }
 }
 
-/// The result of looking for a person's account.
+/// The result of the search for a person's account.
 pub enum AccountLookup {
     /// The account to which the identity is bound.
     Account(i64),
-    /// The account to which the identity is to be bound, by its address.
+    /// The account to which the identity will be bound, found by its address.
     Bind(i64),
-    /// There is none; an account is to be made with these values.
+    /// No account exists. An account will be created with these values.
     Create(Changes),
     Obstacle(SignInRefusal),
 }
 
-/// Decides on a sign-in, or links the identity. What belongs to the decision is written, a refusal included; only an
-/// `Err` undoes it.
+/// Decides on a sign-in, or links the identity. Writes the decision, also a refusal. Only an `Err` rolls it back.
 pub fn decide(
     request: &Request,
     conn: &mut Conn,
@@ -107,7 +105,7 @@ pub fn decide(
     person: &ProviderPerson,
     linking: Option<Linking>,
 ) -> Result<Decision, Refusal> {
-    // It may have been changed while the provider was asked.
+    // The configuration may have changed during the requests to the provider.
     let Some(configuration) = &configuration.reload_unchanged(request, conn)? else {
         record_failure(request, conn, None, "state")?;
         return Ok(Decision::Failed);
@@ -143,7 +141,7 @@ pub fn decide(
     Ok(Decision::Refused)
 }
 
-/// Looks for the account of a person, and locks it. Nothing is written.
+/// Searches for the account of a person and locks it. Writes nothing.
 pub fn load_account(
     request: &Request,
     conn: &mut Conn,
@@ -163,7 +161,7 @@ pub fn record_failure(request: &Request, conn: &mut Conn, user: Option<i64>, rea
     Ok(())
 }
 
-/// Logs for operators why a provider could not be used.
+/// Logs for operators the reason why a provider could not be used.
 pub fn log_failure(request: &Request, configuration: &SignInConfiguration, failure: &ProviderFailure) {
     tracing::warn!(
         build = request.build.domain,
@@ -178,7 +176,7 @@ pub fn log_failure(request: &Request, configuration: &SignInConfiguration, failu
 #[derive(Clone, Copy)]
 struct ProviderIdentity {
     user: i64,
-    /// Whether its user linked it, while signed in; otherwise it was bound by address.
+    /// Is true if the user linked it while signed in. Otherwise it was bound by address.
     is_linked: bool,
 }
 
@@ -205,8 +203,8 @@ fn bind_identity(
     log::write_by(request, conn, Some(user), "link_identity", &USER, user, &name, log::Diff::new())
 }
 
-/// Links an identity to the user who asked for it. False when that user is no longer signed in, or when the identity
-/// belongs to another one.
+/// Links an identity to the user who requested it. Returns false if that user is no longer signed in, or if the identity belongs to
+/// another user.
 fn link_identity(
     request: &Request,
     conn: &mut Conn,
@@ -241,7 +239,7 @@ fn account_by_identity(
     if let Some(obstacle) = find_obstacle(request, conn, identity.user)? {
         return Ok(AccountLookup::Obstacle(obstacle));
     }
-    // It may have been deleted before the account was locked.
+    // The identity may have been deleted before the account was locked.
     let Some(identity) = find_identity(conn, person)?.filter(|now| now.user == identity.user) else {
         return account_by_address(request, conn, configuration, person);
     };
@@ -266,7 +264,7 @@ fn account_by_address(
     if let Some(obstacle) = find_obstacle(request, conn, user)? {
         return Ok(AccountLookup::Obstacle(obstacle));
     }
-    // Its username may have been changed before it was locked.
+    // The username may have changed before the account was locked.
     if user_of_address(conn, address)? != Some(user) {
         return Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "unknown_account")));
     }
@@ -274,7 +272,7 @@ fn account_by_address(
         return Ok(AccountLookup::Obstacle(SignInRefusal::new(user, "not_linked")));
     }
     if find_identity(conn, person)?.is_some_and(|identity| identity.user == user) {
-        // Another sign-in at the same time has bound it, after this one looked for it.
+        // Another sign-in at the same time has bound the identity after this one searched for it.
         return Ok(AccountLookup::Account(user));
     }
     if has_identity_in_use(request, conn, configuration, user)?
@@ -285,8 +283,8 @@ fn account_by_address(
     Ok(AccountLookup::Bind(user))
 }
 
-/// Whether an account has an identity of an enabled provider, or of this configuration's. Identities of former providers
-/// do not count, so that a company can change its provider.
+/// Returns whether an account has an identity of an enabled provider, or of this configuration's provider. Identities of former
+/// providers do not count, so that a company can change its provider.
 fn has_identity_in_use(
     request: &Request,
     conn: &mut Conn,
@@ -301,8 +299,8 @@ fn has_identity_in_use(
         .contains(&true))
 }
 
-/// The user whose username is an address. The folded username is compared first, since it has an index, and then the
-/// address itself, since different addresses can have the same folding.
+/// Returns the user whose username is an address. The folded username is compared first, since it has an index. Then the address
+/// itself is compared, since different addresses can have the same folding.
 fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE username_fold = $1 AND is_deleted = 0");
     let found = conn.query_optional(&sql.arg(resource::fold(address)), |row| {
@@ -311,13 +309,12 @@ fn user_of_address(conn: &mut Conn, address: &str) -> Result<Option<i64>, StoreE
     Ok(found.filter(|(_, is_same)| *is_same).map(|(user, _)| user))
 }
 
-/// Whether two texts are the same address, compared in lower case, character by character.
+/// Returns whether two texts are the same address, compared in lower case, character by character.
 fn is_same_address(one: &str, other: &str) -> bool {
     one.chars().map(lower_case).eq(other.chars().map(lower_case))
 }
 
-/// The lower case of a character. A character outside ASCII whose lower case is in ASCII (the Kelvin sign) stays as it
-/// is.
+/// Returns the lower case of a character. A character outside ASCII whose lower case is in ASCII (the Kelvin sign) does not change.
 fn lower_case(character: char) -> char {
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -326,7 +323,7 @@ fn lower_case(character: char) -> char {
     }
 }
 
-/// The reason why an account may not sign in by single sign-on; its state comes first. A lock is only about passwords.
+/// Returns the reason why an account may not sign in by single sign-on. Its state is checked first. A lock concerns only passwords.
 fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option<SignInRefusal>, StoreError> {
     let Some(account) = SignInAccount::load_by_id_for_change(conn, user)? else {
         return Ok(Some(SignInRefusal::new(None, "unknown_account")));
@@ -346,7 +343,7 @@ fn find_obstacle(request: &Request, conn: &mut Conn, user: i64) -> Result<Option
     })
 }
 
-/// Whether the user of a ticket may still sign in by its configuration. A failure is recorded.
+/// Returns whether the user of a ticket may still sign in by its configuration. Records a failure.
 pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64, user: i64) -> Result<bool, Refusal> {
     let obstacle = match is_enabled(conn, configuration)? {
         true => find_obstacle(request, conn, user)?,
@@ -357,7 +354,7 @@ pub fn may_redeem_ticket(request: &Request, conn: &mut Conn, configuration: i64,
     Ok(false)
 }
 
-/// The account that is to be made for a person without one.
+/// Returns the account that will be created for a person without one.
 fn account_to_make(
     request: &Request,
     conn: &mut Conn,
@@ -391,7 +388,7 @@ fn account_to_make(
     let accepted = rows::check_body(conn, &USER, &body, None)?;
     if !accepted.errors.is_empty() {
         return match user_of_address(conn, address)? {
-            // Another sign-in at the same time has created it, after this one looked for it.
+            // Another sign-in at the same time has created the account after this one searched for it.
             Some(_) => account_by_address(request, conn, configuration, person),
             None => Ok(AccountLookup::Obstacle(SignInRefusal::new(None, "unusable_claims"))),
         };
@@ -399,7 +396,7 @@ fn account_to_make(
     Ok(AccountLookup::Create(accepted.changes))
 }
 
-/// A claimed name in the form that a user may have, or another text when there is none.
+/// Returns a claimed name in the form that a user may have, or another text if nothing of it remains.
 fn name_or(claimed: &str, instead: &str) -> String {
     let may_stay = |c: &char| !c.is_control() && (UNDIRECTED.allows)(*c);
     let claimed: String = claimed.chars().filter(may_stay).take(100).collect();

@@ -1,6 +1,6 @@
-//! The way back from a provider: the callback exchanges the code for an ID token, finds the account of the person, and
-//! begins a session (`docs/reference/single-sign-on.md`). It answers with the tokens of the session, or with a front
-//! end (`CHANCERY_SIGN_IN_URL`) by a redirect to it with a one-time ticket, which keeps tokens out of addresses.
+//! The callback of a provider. It exchanges the code for an ID token, finds the account of the person, and begins a session
+//! (`docs/reference/single-sign-on.md`). It answers with the tokens of the session. With a front end (`CHANCERY_SIGN_IN_URL`) it
+//! redirects to it with a one-time ticket, so that addresses do not contain tokens.
 
 use super::account::{self, Decision, ProviderPerson};
 use super::configuration::{SignInConfiguration, endpoint_address};
@@ -53,7 +53,7 @@ pub fn routes() -> Vec<Route> {
         })
         .answers(200, Schema::Json(sessions::tokens_schema))
         .answers_secret()
-        // A page, also of a trial, a link without a session, a redirect to the front end.
+        // The answers are a page (also of a trial), a link without a session, and a redirect to the front end.
         .also_answers(200, Schema::Html)
         .also_answers(204, Schema::Nothing)
         .also_answers(302, Schema::Nothing)
@@ -89,15 +89,15 @@ enum SignInResult {
     Refused,
     /// 400.
     Failed,
-    /// What the page of another domain answers, without a session; or a browser is led on with one of its own.
+    /// The answer of another module's page, without a session; or the redirect of a browser with a session of its own.
     Led(Answer),
 }
 
 fn callback(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let state = request.query.last_value("state").unwrap_or("").to_owned();
-        // Any web page can send a browser here. A request without the cookie of a sign-in is not counted and writes no
-        // event, so that such a page cannot use up the attempts of an address or fill the outbox.
+        // Any web page can send a browser here. A request without the cookie of a sign-in is not counted and does not write an
+        // event. Otherwise such a page could use up the attempts of an address or fill the outbox.
         let Some(transaction) = SignInTransaction::from_callback(&request, &state) else {
             return answer(&request, SignInResult::Failed, None).await;
         };
@@ -105,7 +105,7 @@ fn callback(request: Arc<Request>) -> HandlerFuture {
             return trial::finish(&request, &transaction, tester).await;
         }
         let result = match finish_sign_in(&request, &transaction).await {
-            // Who began on the page sees a page.
+            // A sign-in that began on the page gets a page as the answer.
             Err(refusal) if transaction.from_page && refusal.is_by_rule() => {
                 return Ok(html::refusal_page(&request.build, Theme::from_headers(&request.headers), &refusal));
             }
@@ -162,7 +162,7 @@ async fn finish_sign_in(request: &Arc<Request>, transaction: &SignInTransaction)
                 let cookie = browser_sessions::begin(request, conn, user, way, is_kept, replaced)?;
                 Ok(SignInResult::Led(lead_on(&target, Some(cookie))))
             }
-            // The session that it was linked in goes on.
+            // The session in which the identity was linked continues.
             (None, Decision::Linked) if browser.is_some() => Ok(SignInResult::Led(lead_on(&target, None))),
             (_, decision) => carry_out(request, conn, configuration.id, decision),
         }
@@ -183,7 +183,7 @@ async fn fail(request: &Arc<Request>, reason: &'static str) -> Result<SignInResu
     Ok(SignInResult::Failed)
 }
 
-/// Asks the provider who the person is.
+/// Requests the claims of the person from the provider.
 pub async fn claims_of(
     request: &Request,
     configuration: &SignInConfiguration,
@@ -192,7 +192,7 @@ pub async fn claims_of(
     let clock = &request.app.clock;
     let issuer = configuration.issuer.as_deref().ok_or("the provider's issuer is not set")?;
     let provider = request.app.slot::<Providers>().provider(issuer);
-    // Refuses the response of another provider (a mix-up attack, RFC 9207).
+    // The response of another provider is refused (a mix-up attack, RFC 9207).
     match request.query.last_value("iss") {
         Some(named) if named != issuer => return Err("another issuer answered".into()),
         None if provider.discovery(clock).await?.names_issuer_in_response => {
@@ -223,7 +223,7 @@ pub async fn claims_of(
     Ok(claims)
 }
 
-/// Adds claims of the user-info endpoint, which must be of the same subject. Claims of the ID token stay as they are.
+/// Adds claims of the user-info endpoint, which must have the same subject. Claims of the ID token take precedence.
 fn add_user_info(claims: &mut Map<String, Json>, more: Map<String, Json>) -> Result<(), ProviderFailure> {
     if more.get("sub") != claims.get("sub") {
         return Err("the user info is of another subject".into());
@@ -272,7 +272,7 @@ fn exchange_ticket(request: &Request, conn: &mut Conn) -> Outcome {
         conn.query_optional(&sql.arg(sha256_hex(&ticket)).arg(request.now), |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (single_sign_on, user) = spent.ok_or_else(invalid_ticket)?;
     if !account::may_redeem_ticket(request, conn, single_sign_on, user)? {
-        // An `Err` would undo the deletion of the ticket.
+        // An `Err` would roll back the deletion of the ticket.
         return Ok(Answer::refusal(&sign_in_refused()));
     }
     Ok(Answer::value(&begin_session(request, conn, single_sign_on, user)?))
@@ -282,7 +282,7 @@ pub fn sign_in_failed() -> Refusal {
     Refusal::bad_request("Sign-in failed.")
 }
 
-/// The answer to the browser. `begun` is given when the sign-in was begun from the build's own page.
+/// Returns the answer to the browser. `begun` is set if the sign-in began on the build's own page.
 async fn answer(request: &Arc<Request>, result: SignInResult, begun: Option<&SignInTransaction>) -> Outcome {
     let for_browser = begun.and_then(|begun| begun.browser);
     if let Some(front_end) = request.app.front_end_of(&request.build).filter(|_| for_browser.is_none()) {

@@ -1,4 +1,4 @@
-//! What a single sign-on configuration is, and how signing in reads it (`docs/reference/single-sign-on.md`).
+//! The declaration of a single sign-on configuration, and the part that a sign-in reads (`docs/reference/single-sign-on.md`).
 
 use crate::account::columns;
 use crate::settings::IdentitySettings;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The single sign-on configurations of a build.
+/// The maximum number of single sign-on configurations of a build.
 pub static SINGLE_SIGN_ON_LIMIT: Limit = Limit {
     name: "single_sign_on",
     default: 25,
@@ -86,15 +86,15 @@ pub static SINGLE_SIGN_ON: LazyLock<Resource> = LazyLock::new(|| {
     })
 });
 
-/// The actions that `_meta` tells.
+/// The actions in `_meta`.
 pub const ACTIONS: [&str; 5] = ["list", "view", "edit", "create", "delete"];
 
-/// The address of a configuration's endpoint, `callback` or `logout`.
+/// Returns the address of a configuration's endpoint, `callback` or `logout`.
 pub fn endpoint_address(app: &App, build: &Build, id: i64, part: &str) -> String {
     format!("{}{PATH}{id}/{part}/", app.address_of(build))
 }
 
-/// The issuer of a provider for a tenant; `None` when the operator has set none.
+/// Returns the issuer of a provider for a tenant; `None` if the operator has not set it.
 fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
     let template = match provider {
         "provider_a" => app.slot::<IdentitySettings>().sso_provider_a_issuer.as_ref(),
@@ -103,7 +103,7 @@ fn issuer(app: &App, provider: &str, tenant_id: &str) -> Option<String> {
     template.map(|template| template.replace("{tenant_id}", tenant_id))
 }
 
-/// A configuration as signing in needs it.
+/// The part of a configuration that a sign-in needs.
 #[derive(Clone)]
 pub struct SignInConfiguration {
     pub id: i64,
@@ -117,13 +117,12 @@ pub struct SignInConfiguration {
 }
 
 impl SignInConfiguration {
-    /// The configuration with an id.
+    /// Loads the configuration with an id.
     pub fn load(request: &Request, conn: &mut Conn, id: i64) -> Result<Option<SignInConfiguration>, StoreError> {
         SignInConfiguration::find(request, conn, id, "")
     }
 
-    /// The configuration as it is now, with its row locked; `None` when it is disabled by now or has another client or
-    /// issuer.
+    /// Reloads the configuration and locks its row. Returns `None` if it is disabled by now, or has another client or issuer.
     pub fn reload_unchanged(
         &self,
         request: &Request,
@@ -132,7 +131,7 @@ impl SignInConfiguration {
         Ok(self.reload(request, conn)?.filter(|now| now.is_enabled))
     }
 
-    /// The same, whether it is enabled or not.
+    /// Reloads the configuration like [`Self::reload_unchanged`], whether or not it is enabled.
     pub fn reload(&self, request: &Request, conn: &mut Conn) -> Result<Option<SignInConfiguration>, StoreError> {
         let now = SignInConfiguration::find(request, conn, self.id, " FOR SHARE")?;
         Ok(now.filter(|now| now.client_id == self.client_id && now.issuer == self.issuer))
@@ -167,21 +166,21 @@ impl SignInConfiguration {
     }
 }
 
-/// The issuers of the enabled configurations.
+/// Returns the issuers of the enabled configurations.
 pub fn enabled_issuers(request: &Request, conn: &mut Conn) -> Result<Vec<String>, StoreError> {
     let sql = Sql::new("SELECT provider, tenant_id FROM single_sign_on WHERE is_enabled = 1");
     let issuers = conn.query_all(&sql, |row| Ok(issuer(&request.app, row.text(0)?, row.text(1)?)))?;
     Ok(issuers.into_iter().flatten().collect())
 }
 
-/// A configuration by its name, with its issuer.
+/// The name of a configuration, with its issuer.
 pub struct ConfigurationName {
     pub id: i64,
     pub name: String,
     pub issuer: Option<String>,
 }
 
-/// All configurations, enabled ones first.
+/// Loads all configurations, enabled ones first.
 pub fn load_names(request: &Request, conn: &mut Conn) -> Result<Vec<ConfigurationName>, StoreError> {
     let sql = Sql::new("SELECT id, name, provider, tenant_id FROM single_sign_on ORDER BY is_enabled DESC, id");
     conn.query_all(&sql, |row| {
@@ -190,7 +189,7 @@ pub fn load_names(request: &Request, conn: &mut Conn) -> Result<Vec<Configuratio
     })
 }
 
-/// Whether a configuration exists and is enabled.
+/// Returns whether a configuration exists and is enabled.
 pub fn is_enabled(conn: &mut Conn, id: i64) -> Result<bool, StoreError> {
     let sql = Sql::new("SELECT 1 FROM single_sign_on WHERE id = $1 AND is_enabled = 1").arg(id);
     Ok(conn.query_optional(&sql, |_| Ok(()))?.is_some())

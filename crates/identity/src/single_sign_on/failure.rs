@@ -1,16 +1,16 @@
-//! Why a provider could not be used.
+//! The reason why a provider could not be used.
 
-/// Why a provider could not be used.
+/// The reason why a provider could not be used.
 #[derive(Clone, Debug)]
 pub struct ProviderFailure {
-    /// What those may know who try a configuration.
+    /// The reason for users who test a configuration.
     pub why: String,
-    /// What is in the log besides: what became of a connection is for operators alone.
+    /// Further details for the log. Only operators may see the outcome of a connection.
     pub details: String,
 }
 
 impl ProviderFailure {
-    /// A line for the log.
+    /// Returns a line for the log.
     pub fn log_line(&self) -> String {
         let ProviderFailure { why, details } = self;
         if details.is_empty() { why.clone() } else { format!("{why}: {details}") }

@@ -1,5 +1,5 @@
-//! Verifies ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). A token must be signed by a key of the issuer with an
-//! asymmetric algorithm, come from exactly this issuer for exactly this client, be valid now, and have the nonce of the
+//! Verifies ID tokens (OpenID Connect Core 1.0, section 3.1.3.7). A key of the issuer must have signed the token with an asymmetric
+//! algorithm. The token must be from exactly this issuer for exactly this client, be valid now, and contain the nonce of the
 //! sign-in. Clocks may differ by a minute.
 
 use super::failure::ProviderFailure;
@@ -9,12 +9,12 @@ use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPubli
 use serde_json::{Map, Value as Json};
 use subtle::ConstantTimeEq;
 
-/// How far the provider's clock may differ, in seconds.
+/// The maximum difference of the provider's clock, in seconds.
 const CLOCK_SKEW_SECONDS: i64 = 60;
 const MAX_BYTES: usize = 64 * 1024;
-/// The shortest RSA modulus that is accepted, in bytes.
+/// The minimum length of an RSA modulus, in bytes.
 const MIN_MODULUS_BYTES: usize = 256;
-/// What stands before the two coordinates of a point (SEC 1).
+/// The byte before the two coordinates of a point (SEC 1).
 const UNCOMPRESSED: u8 = 4;
 
 /// An accepted algorithm.
@@ -31,7 +31,7 @@ enum Scheme {
     Curve(&'static dyn VerificationAlgorithm),
 }
 
-/// The accepted algorithms. Symmetric ones and `none` are not among them.
+/// The accepted algorithms. Symmetric algorithms and `none` are not accepted.
 static ALGORITHMS: [Algorithm; 10] = [
     rsa("RS256", &signature::RSA_PKCS1_2048_8192_SHA256),
     rsa("RS384", &signature::RSA_PKCS1_2048_8192_SHA384),
@@ -70,14 +70,14 @@ pub struct SigningKey {
 
 #[derive(Clone)]
 enum PublicKey {
-    /// Modulus and exponent, without zeros before them.
+    /// Modulus and exponent, without leading zeros.
     Rsa(RsaPublicKeyComponents<Vec<u8>>),
     /// A point of a curve.
     Point(Vec<u8>),
 }
 
 impl SigningKey {
-    /// Reads a key of a JWK set; `None` for a key that cannot have signed an accepted token.
+    /// Reads a key of a JWK set. Returns `None` for a key that cannot have signed an accepted token.
     pub fn from_json(jwk: &Json) -> Option<SigningKey> {
         let text = |name: &str| jwk.get(name).and_then(Json::as_str);
         if text("use").is_some_and(|usage| usage != "sig") {
@@ -104,7 +104,7 @@ impl SigningKey {
         })
     }
 
-    /// Whether this key signed a message by the algorithm.
+    /// Returns whether this key signed a message with the algorithm.
     fn verifies(&self, algorithm: &Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let fits = algorithm.kind == self.kind
             && algorithm.curve == self.curve
@@ -121,9 +121,9 @@ impl SigningKey {
     }
 }
 
-/// An ID token of which only the header was read.
+/// An ID token that is not verified. Only its header was read.
 pub struct UnverifiedToken<'a> {
-    /// The id of the signing key, as the header names it.
+    /// The id of the signing key in the header.
     pub key_id: Option<String>,
     algorithm: &'static Algorithm,
     message: &'a str,
@@ -136,7 +136,7 @@ pub struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
-    /// Microseconds since 1970.
+    /// The time, in microseconds since 1970.
     pub now: i64,
 }
 
@@ -159,7 +159,7 @@ pub fn read(token: &str) -> Result<UnverifiedToken<'_>, ProviderFailure> {
 }
 
 impl UnverifiedToken<'_> {
-    /// The claims of the token, when one of the keys signed it and the claims are as expected.
+    /// Returns the claims of the token if one of the keys signed it and the claims have the expected values.
     pub fn verify(&self, keys: &[SigningKey], expected: &ExpectedClaims) -> Result<Map<String, Json>, ProviderFailure> {
         let (message, signature) =
             (self.message.as_bytes(), URL_SAFE_NO_PAD.decode(self.signature).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Who somebody is at providers: `/api/users/me/identities/` and `/api/users/{user_id}/identities/`
+//! The identities of users at providers: `/api/users/me/identities/` and `/api/users/{user_id}/identities/`
 //! (`docs/reference/single-sign-on.md`).
 
 use super::configuration::{ConfigurationName, load_names};
@@ -21,7 +21,7 @@ use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// An identity: its issuer and whether its user linked it. The subject is nobody's concern.
+/// An identity: its issuer and whether its user linked it. The subject is not shown.
 static IDENTITY: LazyLock<Resource> = LazyLock::new(|| {
     let fields = [
         Field::new("id", FieldKind::Integer { min: 1, max: i64::MAX }),
@@ -71,8 +71,8 @@ fn list_of_other(request: &Request, conn: &mut Conn) -> Outcome {
     list(request, conn, user)
 }
 
-/// Refuses an unknown user, and one who holds more than the caller: whoever takes identities away decides how somebody
-/// signs in.
+/// Refuses an unknown user, and a user with more permissions than the caller. The deletion of identities determines how a user can
+/// sign in.
 fn check_user(request: &Request, conn: &mut Conn, user: i64) -> Result<(), Refusal> {
     check_exists(conn, user)?;
     let caller = request.caller()?;
@@ -105,7 +105,7 @@ fn list(request: &Request, conn: &mut Conn, user: i64) -> Outcome {
 
 /// Deletes an identity of a user, and ends the sessions that began with it.
 fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
-    // A sign-in locks the row, too: its session begins before this, or it does not find the identity.
+    // A sign-in locks the row, too. Its session begins before this, or it does not find the identity.
     conn.query_optional(&Sql::new("SELECT 1 FROM users WHERE id = $1 FOR NO KEY UPDATE").arg(user), |_| Ok(()))?;
     check_user(request, conn, user)?;
     let sql = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE id = $1 AND user_id = $2 FOR UPDATE");
@@ -116,16 +116,16 @@ fn delete(request: &Request, conn: &mut Conn, user: i64, id: i64) -> Outcome {
     conn.exec(&Sql::new("DELETE FROM single_sign_on_identities WHERE id = $1").arg(id))?;
     access.refuse_loss(request, conn)?;
     end_sessions(request, conn, user, &issuer)?;
-    // Its name is the issuer, since the subject and the username are personal.
+    // The name of the entry is the issuer, since the subject and the username are personal.
     let changes = [("user".to_owned(), json!([user, null]))].into_iter().collect();
     log::write(request, conn, "delete", &IDENTITY, id, &issuer, changes)?;
     rights::mark_rights_changed(request, conn)?;
     Ok(Answer::empty())
 }
 
-/// Ends what was begun with an identity of this issuer that is gone: sessions, grants of agents, and sign-ins that have no
-/// session yet. A session knows its configuration, not its identity, and a configuration may have got another issuer: so
-/// what stays is what was begun by a configuration of another issuer at which the user still has an identity.
+/// Ends everything that began with a deleted identity of this issuer: sessions, grants of agents, and sign-ins that do not have a
+/// session yet. A session stores its configuration, not its identity, and the issuer of a configuration may have changed. Only
+/// sessions and sign-ins by a configuration with another issuer stay, if the user still has an identity of that issuer.
 fn end_sessions(request: &Request, conn: &mut Conn, user: i64, issuer: &str) -> Result<(), Refusal> {
     let left = Sql::new("SELECT issuer FROM single_sign_on_identities WHERE user_id = $1").arg(user);
     let left = conn.query_all(&left, |row| Ok(row.text(0)?.to_owned()))?;
@@ -151,7 +151,7 @@ fn end_sessions(request: &Request, conn: &mut Conn, user: i64, issuer: &str) -> 
     for (hash, _) in tickets.iter().filter(|(_, by)| !staying.contains(by)) {
         conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE hash = $1").arg(hash))?;
     }
-    // Agents ask for consent between a sign-in and its grant.
+    // Agents request consent between a sign-in and its grant. This time ends such sign-ins.
     let sql = Sql::new("UPDATE users SET sessions_ended_at = $1 WHERE id = $2");
     conn.exec(&sql.arg(request.now).arg(user))?;
     Ok(())

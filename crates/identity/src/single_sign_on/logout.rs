@@ -1,7 +1,7 @@
-//! Ends a session here and at its provider (`docs/reference/single-sign-on.md`). A client sends
-//! `POST /api/auth/logout/` with `single_sign_on` and opens the `logout_url` of the answer in the browser. That address
-//! ends the session and redirects the browser to the provider, which ends its own. The provider may send the browser
-//! back to the same address without a ticket; it is then redirected to the sign-in page.
+//! Ends a session here and at its provider (`docs/reference/single-sign-on.md`). A client sends `POST /api/auth/logout/` with
+//! `single_sign_on` and opens the `logout_url` of the answer in the browser. That address ends the session and redirects the
+//! browser to the provider, which ends its own session. The provider may redirect the browser to the same address without a ticket.
+//! The browser is then redirected to the sign-in page.
 
 use super::account;
 use super::configuration::{SignInConfiguration, endpoint_address};
@@ -41,7 +41,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Whether a logout is to end the session at the provider too.
+/// Returns whether a logout also ends the session at the provider.
 pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     match request.object()?.get("single_sign_on") {
         None => Ok(false),
@@ -50,7 +50,7 @@ pub fn wants_single_sign_on(request: &Request) -> Result<bool, Refusal> {
     }
 }
 
-/// The address that ends a session here and at its provider; `None` when the session did not begin by single sign-on,
+/// Returns the address that ends a session here and at its provider. Returns `None` if the session did not begin by single sign-on,
 /// or its configuration was deleted.
 pub fn logout_url(request: &Request, conn: &mut Conn, session: i64) -> Result<Option<String>, StoreError> {
     let sql = Sql::new(

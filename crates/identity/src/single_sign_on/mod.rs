@@ -1,9 +1,15 @@
 //! Single sign-on: `/api/single-sign-on/` (`docs/reference/single-sign-on.md`).
 //!
-//! This file has the configurations as a resource. Signing in has files of its own: `start.rs` (to the provider),
-//! `callback.rs` (back from it), `account.rs` (the account of the person), `logout.rs`, `identities.rs` (who somebody is at
-//! providers) and `trial.rs` (a sign-in that only shows what it would come to). They use `provider.rs` (discovery, keys,
-//! codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and callback).
+//! This file contains the configurations as a resource. The sign-in has files of its own:
+//! - `start.rs`: the redirect to the provider.
+//! - `callback.rs`: the redirect from the provider.
+//! - `account.rs`: the account of the person.
+//! - `logout.rs`: the end of a session here and at the provider.
+//! - `identities.rs`: the identities of users.
+//! - `trial.rs`: a sign-in that only shows its outcome.
+//!
+//! They use `provider.rs` (discovery, keys, codes), `id_token.rs` (verification) and `transaction.rs` (the cookie between start and
+//! callback).
 
 mod account;
 mod callback;
@@ -42,7 +48,7 @@ use resource::{Changes, Errors, FieldKey, RowAfterWrite, SentObject, message};
 use serde_json::json;
 use store::{Conn, Sql, StoreError};
 
-/// The unique index that allows one add-in for a client and tenant.
+/// The unique index that allows one add-in per client and tenant.
 const DOCS_ADDIN_INDEX: &str = "single_sign_on_docs_addin";
 static SHAPE: RowShape = RowShape::new(
     Declaration::Static(&SINGLE_SIGN_ON),
@@ -135,7 +141,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// Removes a deleted role from the configurations that give it.
+/// Removes a deleted role from the configurations that assign it.
 pub const ON_ROLE_LEAVING: Reaction = Reaction {
     resource: "roles",
     when: ReactionTime::Leaving,
@@ -160,7 +166,7 @@ pub const ON_USER_LEAVING: Reaction = Reaction {
     },
 };
 
-/// The refusal of the limit with `detail` as an array and without a code, as this resource alone has it.
+/// Converts the refusal of the limit: `detail` is an array, and the code is removed. Only this resource has this form.
 fn limit_detail_as_list(mut refusal: Refusal) -> Refusal {
     if let RefusalReason::Limit(detail) = refusal.reason {
         refusal.reason = RefusalReason::LimitAsList(detail);
@@ -168,7 +174,7 @@ fn limit_detail_as_list(mut refusal: Refusal) -> Refusal {
     refusal
 }
 
-/// Adds the errors of an add-in, which is for `provider_a` only and for one configuration of a client and tenant.
+/// Adds the errors of an add-in, which is allowed only for `provider_a` and for one configuration per client and tenant.
 fn check_docs_addin(
     conn: &mut Conn,
     body: &SentObject<'_>,
@@ -198,7 +204,7 @@ fn check_docs_addin(
     Ok(())
 }
 
-/// The same error as of [`check_docs_addin`], when another request at the same time has enabled an add-in.
+/// Returns the error of [`check_docs_addin`] if another request at the same time has enabled an add-in.
 fn second_docs_addin(refusal: Refusal) -> Refusal {
     match refusal.cause.as_deref() {
         Some(StoreError::Unique(index)) if index == DOCS_ADDIN_INDEX => {
@@ -208,7 +214,7 @@ fn second_docs_addin(refusal: Refusal) -> Refusal {
     }
 }
 
-/// The roles that a change gives: those that it adds, and all of them when other people may get them after it.
+/// Returns the roles that a change assigns: the added ones, and all roles if other people may get them after the change.
 fn given_roles(before: &Changes, after: &RowAfterWrite) -> Vec<i64> {
     let differs = |key: &FieldKey<String>| after.get(key) != before.get(key);
     let begins = |key: &FieldKey<bool>| after.get(key) == Some(true) && before.get(key) != Some(true);
@@ -218,7 +224,7 @@ fn given_roles(before: &Changes, after: &RowAfterWrite) -> Vec<i64> {
     roles.into_iter().filter(|role| to_others || !held.contains(role)).collect()
 }
 
-/// Whether the stored secret would be sent to another tenant or client. The caller must then know and send it.
+/// Returns whether the stored secret would be sent to another tenant or client. The body must then contain the secret.
 fn redirects_secret(before: &Changes, after: &RowAfterWrite) -> bool {
     [&CLIENT_ID, &TENANT_ID].iter().any(|key| after.get(key) != before.get(key))
 }

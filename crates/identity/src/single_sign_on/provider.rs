@@ -1,10 +1,10 @@
-//! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery
-//! 1.0, Core 1.0). It only calls the issuers that the operator has set and the addresses in their discovery documents; those
-//! on other hosts than the issuer's as addresses of tenants are called, since whoever answers for a provider chose them.
+//! The client of a provider: its discovery document, its keys, and the exchange of a code (OpenID Connect Discovery 1.0, Core 1.0).
+//! It calls only the issuers that the operator has set and the addresses in their discovery documents. The checks for addresses of
+//! tenants apply to addresses on other hosts than the issuer's, since the provider chooses them.
 //!
-//! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id makes
-//! the keys be fetched again, at most once a minute: so a provider can rotate its keys, and forged tokens cause few
-//! requests. After a failure the provider is not called for some seconds.
+//! Discovery documents and keys are cached for an hour by issuer, for all builds. A token with an unknown key id causes another
+//! fetch of the keys, at most once a minute. A provider can therefore rotate its keys, and forged tokens cause few requests. After
+//! a failure the provider is not called for some seconds.
 
 use super::configuration::SignInConfiguration;
 use super::failure::ProviderFailure;
@@ -21,17 +21,17 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 use web::clock::Clock;
 
-/// How long a discovery document and keys are cached, in microseconds.
+/// The time for which a discovery document and keys are cached, in microseconds.
 const DISCOVERY_MAX_AGE_US: i64 = 3_600_000_000;
-/// How often an unknown key id may make the keys be fetched again, in microseconds.
+/// The minimum time between two fetches of the keys because of an unknown key id, in microseconds.
 const KEY_REFETCH_INTERVAL_US: i64 = 60_000_000;
-/// How long a provider is not called after a failure, in microseconds.
+/// The time for which a provider is not called after a failure, in microseconds.
 const RETRY_PAUSE_US: i64 = 5_000_000;
-/// How long a request may take.
+/// The maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest answer that is read.
+/// The maximum size of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
-/// When this many issuers are cached, all are dropped.
+/// The maximum number of cached issuers. At this number all are dropped.
 const MAX_ISSUERS: usize = 1000;
 
 /// The discovery document of a provider.
@@ -39,23 +39,23 @@ const MAX_ISSUERS: usize = 1000;
 pub struct Discovery {
     pub authorization_endpoint: String,
     pub end_session_endpoint: Option<String>,
-    /// Whether the callback gets the issuer as `iss` (RFC 9207).
+    /// Is true if the callback gets the issuer as `iss` (RFC 9207).
     pub names_issuer_in_response: bool,
     token_endpoint: String,
     userinfo_endpoint: Option<String>,
     jwks_uri: String,
-    /// Whether the client authenticates by HTTP Basic, otherwise in the form.
+    /// Is true if the client authenticates by HTTP Basic, otherwise in the form.
     takes_basic: bool,
 }
 
 /// The providers that this process has used, by issuer.
 pub struct Providers {
     known: Mutex<HashMap<String, Arc<Provider>>>,
-    /// The networks that are allowed beside public ones.
+    /// The networks that are allowed in addition to public ones.
     allow: Ranges,
 }
 
-/// A provider with its cache. Requests for its documents wait for each other.
+/// A provider with its cache. Requests for its documents are serialized.
 pub struct Provider {
     issuer: String,
     allow: Ranges,
@@ -67,25 +67,25 @@ pub struct Provider {
 struct ProviderCache {
     discovery: Option<(i64, Discovery)>,
     keys: Option<(i64, Arc<Vec<SigningKey>>)>,
-    /// When an unknown key id last made the keys be fetched.
+    /// The time of the last fetch of the keys because of an unknown key id.
     refetched_at: Option<i64>,
     /// The last call, if it failed.
     failure: Option<(i64, ProviderFailure)>,
 }
 
-/// The tokens that a code was exchanged for.
+/// The tokens for which a code was exchanged.
 pub struct ProviderTokens {
     pub id_token: String,
     pub access_token: Option<String>,
 }
 
 impl Providers {
-    /// Endpoints on other hosts than their issuer's are public or in these networks.
+    /// Creates an empty cache. Endpoints on other hosts than their issuer's must be public or in the networks of `allow`.
     pub fn new(allow: Ranges) -> Providers {
         Providers { known: Mutex::default(), allow }
     }
 
-    /// The provider of an issuer.
+    /// Returns the provider of an issuer.
     pub fn provider(&self, issuer: &str) -> Arc<Provider> {
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_ISSUERS && !all.contains_key(issuer) {
@@ -100,7 +100,7 @@ impl Providers {
 }
 
 impl Provider {
-    /// The provider's discovery document, from the cache or fetched.
+    /// Returns the provider's discovery document, from the cache or fetched.
     pub async fn discovery(&self, clock: &Clock) -> Result<Discovery, ProviderFailure> {
         self.cached_discovery(&mut *self.cache.lock().await, clock).await
     }
@@ -147,13 +147,13 @@ impl Provider {
         })
     }
 
-    /// Whether an address may be called. Plain HTTP is only for issuers that the operator has set with it.
+    /// Returns whether an address may be called. Plain HTTP is allowed only for issuers that the operator has set with it.
     fn is_safe(&self, url: &str) -> bool {
         url.starts_with("https://") || self.issuer.starts_with("http://") && url.starts_with("http://")
     }
 
-    /// The keys that may have signed a token: those with its key id, or all of them when it names none. An unknown id
-    /// makes the keys be fetched again.
+    /// Returns the keys that may have signed a token: those with its key id, or all keys if the token does not name one. An unknown
+    /// id causes another fetch of the keys.
     pub async fn keys(&self, clock: &Clock, key_id: Option<&str>) -> Result<Vec<SigningKey>, ProviderFailure> {
         let cache = &mut *self.cache.lock().await;
         let discovery = self.cached_discovery(cache, clock).await?;
@@ -180,7 +180,7 @@ impl Provider {
         Ok(fits(&keys))
     }
 
-    /// Exchanges a code for tokens. A code can be exchanged once, whatever the outcome.
+    /// Exchanges a code for tokens. A code can be exchanged once, also if the exchange fails.
     pub(super) async fn exchange(
         &self,
         clock: &Clock,
@@ -199,7 +199,7 @@ impl Provider {
         let (client, url) = self.client(&discovery.token_endpoint).await?;
         let mut request = client.post(url);
         if discovery.takes_basic {
-            // Client ids and secrets have only characters that need no encoding (letters, digits, hyphens).
+            // Client ids and secrets contain only characters that need no encoding (letters, digits, hyphens).
             request =
                 request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(format!("{id}:{secret}"))));
         } else {
@@ -216,8 +216,8 @@ impl Provider {
         Ok(ProviderTokens { id_token, access_token: bearer.and_then(|_| text("access_token")) })
     }
 
-    /// The claims of the user-info endpoint, since some providers leave claims out of the ID token; `None` when the
-    /// provider has no such endpoint.
+    /// Returns the claims of the user-info endpoint, since some providers omit claims from the ID token. Returns `None` if the
+    /// provider does not have such an endpoint.
     pub async fn user_info(
         &self,
         clock: &Clock,
@@ -237,7 +237,7 @@ impl Provider {
         json_of(client.get(url).header(header::ACCEPT, "application/json")).await
     }
 
-    /// The client for an address of the provider.
+    /// Returns the client for an address of the provider.
     async fn client(&self, url: &str) -> Result<(Client, Url), ProviderFailure> {
         let read = |url: &str| Url::parse(url).map_err(|_| "an address of the provider is no URL");
         let (url, issuer) = (read(url)?, read(&self.issuer)?);
@@ -250,7 +250,7 @@ impl Provider {
 }
 
 impl ProviderCache {
-    /// Fails as the last call did, within a pause after it.
+    /// Returns the failure of the last call during the pause after it.
     fn check_pause(&self, now: i64) -> Result<(), ProviderFailure> {
         match &self.failure {
             Some((at, failure)) if now < at + RETRY_PAUSE_US => Err(failure.clone()),
@@ -263,12 +263,12 @@ impl ProviderCache {
     }
 }
 
-/// The fields, encoded for a form or the query of an address.
+/// Encodes the fields for a form or the query of an address.
 fn encoded(fields: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
-/// An address with these parameters added to its query.
+/// Returns an address with these parameters added to its query.
 pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
     let (address, fragment) = address.split_once('#').map_or((address, None), |(address, rest)| (address, Some(rest)));
     let joint = if address.contains('?') { '&' } else { '?' };
@@ -276,7 +276,7 @@ pub fn with_query(address: &str, fields: &[(&str, &str)]) -> String {
     format!("{address}{joint}{}{fragment}", encoded(fields))
 }
 
-/// Sends a request and reads the JSON of its answer. Another status than 200 and a long answer are failures.
+/// Sends a request and reads the JSON of its answer. Another status than 200 and an answer that is too long are failures.
 async fn json_of(request: RequestBuilder) -> Result<Json, ProviderFailure> {
     let sent = request.timeout(TIMEOUT).header(header::USER_AGENT, "chancery").send().await;
     let response = sent.map_err(|error| ProviderFailure {
@@ -290,7 +290,7 @@ async fn json_of(request: RequestBuilder) -> Result<Json, ProviderFailure> {
     Ok(serde_json::from_slice(&body)?)
 }
 
-/// The HTTP client for issuers.
+/// Returns the HTTP client for issuers.
 fn http_client() -> Result<&'static Client, ProviderFailure> {
     static CLIENT: LazyLock<Result<Client, ProviderFailure>> =
         LazyLock::new(|| Ok(outbound::http_client().connect_timeout(Duration::from_secs(5)).build()?));

@@ -1,4 +1,4 @@
-//! The way to a provider: the list of configurations, and the start of a sign-in or of linking an identity
+//! The redirect to a provider: the list of configurations, and the start of a sign-in or of linking an identity
 //! (`docs/reference/single-sign-on.md`).
 
 use super::account;
@@ -64,18 +64,18 @@ fn link_schema() -> Json {
     titled("SingleSignOnLink", json!({"type": "object", "properties": {"return_to": return_to}}))
 }
 
-/// The schema of the answer that leads to a provider.
+/// Returns the schema of the answer with the address of a provider.
 pub fn address_schema() -> Json {
     titled("ProviderAddress", object([("redirect_uri", json!({"type": "string", "format": "uri"}))]))
 }
 
-/// An enabled configuration as the sign-in page shows it.
+/// An enabled configuration on the sign-in page.
 pub struct EnabledConfiguration {
     pub id: i64,
     pub name: String,
 }
 
-/// The enabled configurations, ordered by name.
+/// Returns the enabled configurations, ordered by name.
 pub fn enabled_configurations(conn: &mut Conn) -> Result<Vec<EnabledConfiguration>, StoreError> {
     let sql = Sql::new("SELECT id, name FROM single_sign_on WHERE is_enabled = 1 ORDER BY name_fold, id");
     conn.query_all(&sql, |row| Ok(EnabledConfiguration { id: row.int(0)?, name: row.text(1)?.to_owned() }))
@@ -112,7 +112,7 @@ fn link(request: Arc<Request>) -> HandlerFuture {
         let linking = Linking { user: caller.user, session: caller.session };
         let configuration = load_configuration(&request, request.id()).await?.ok_or_else(Refusal::not_found)?;
         let return_to = sent_return_to(&request)?;
-        // The session that it is linked in says whether the browser keeps the next one.
+        // The session in which the identity is linked determines whether the browser retains the next session.
         let browser = Some(BrowserSessionOptions { is_kept: false });
         let page = return_to.as_deref().map(|return_to| SignInStart { return_to, way_back: "", browser });
         let started = begin(&request, &configuration, Some(linking), page).await?;
@@ -120,7 +120,8 @@ fn link(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// The path of the console that the caller wants to go on to; `None` if he has not sent one, or no console is served.
+/// Returns the path of the console to which the caller wants to be redirected. Returns `None` if the body does not contain it, or
+/// no console is served.
 fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
     match request.object()?.get("return_to") {
         None => Ok(None),
@@ -132,10 +133,10 @@ fn sent_return_to(request: &Request) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Begins a sign-in from the build's own page and answers with a page that leads on to the provider. It is no redirect,
-/// since the page's content security policy lets its form lead only to this server.
+/// Begins a sign-in from the build's own page and answers with a page that leads to the provider. The answer is not a redirect,
+/// since the page's content security policy allows its form to lead only to this server.
 pub async fn start_page(request: &Arc<Request>, id: i64, begun: SignInStart<'_>) -> Outcome {
-    // A person who has left the page open need not know what a configuration is.
+    // The person may have left the page open, and may not understand the term configuration.
     let is_gone = || Refusal::bad_request("This way to sign in is no longer available.");
     let configuration = load_configuration(request, id).await?.filter(|found| found.is_enabled).ok_or_else(is_gone)?;
     let started = begin(request, &configuration, None, Some(begun)).await?;
@@ -191,7 +192,7 @@ async fn begin(
     redirect_to_provider(request, configuration, &transaction).await
 }
 
-/// Leads a browser to the provider of a configuration, enabled or not.
+/// Returns the redirect of a browser to the provider of a configuration, enabled or not.
 pub async fn redirect_to_provider(
     request: &Request,
     configuration: &SignInConfiguration,

@@ -1,14 +1,14 @@
-//! One-time tickets, which stand in an address instead of a token (`docs/reference/single-sign-on.md`). A ticket is
-//! exchanged for a new session, or ends a session.
+//! One-time tickets, which replace tokens in addresses (`docs/reference/single-sign-on.md`). A ticket is exchanged for a new
+//! session, or ends a session.
 
 use kit::refusal::Refusal;
 use store::{Conn, Sql, StoreError};
 use web::clock::{random_token, sha256_hex};
 
-/// How long a ticket is valid, in microseconds.
+/// The validity of a ticket, in microseconds.
 const TICKET_LIFETIME_US: i64 = 60_000_000;
 
-/// Makes a ticket: for a new session of a user, or to end `session`.
+/// Creates a ticket: for a new session of a user, or to end `session`.
 pub fn make_ticket(
     conn: &mut Conn,
     single_sign_on: i64,
@@ -25,7 +25,7 @@ pub fn make_ticket(
     Ok(ticket)
 }
 
-/// The refusal of a ticket that is unknown, spent or too old.
+/// Returns the refusal of a ticket that is unknown, used or expired.
 pub fn invalid_ticket() -> Refusal {
     Refusal::field("ticket", "Invalid token.")
 }

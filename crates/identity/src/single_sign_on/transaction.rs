@@ -1,7 +1,6 @@
-//! The state of a sign-in between its start and the callback (`docs/reference/single-sign-on.md`). The browser keeps it
-//! as a sealed cookie, so that starting a sign-in stores nothing that an attacker could pile up. The callback needs
-//! both the cookie and the `state` that the provider sends back. The database keeps each used state until it would have
-//! expired, so that it works once.
+//! The state of a sign-in between its start and the callback (`docs/reference/single-sign-on.md`). The browser stores it as a
+//! sealed cookie, so that an attacker cannot fill the database by starting sign-ins. The callback needs both the cookie and the
+//! `state` that the provider returns. The database stores each used state until its expiry, so that it works once.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,36 +14,37 @@ use store::{Conn, Sql, StoreError};
 use subtle::ConstantTimeEq;
 use web::clock::{random_token, sha256_hex};
 
-/// What cookies are sealed for. A process of a former version does not open that of a trial, and so takes none for a sign-in.
+/// The purposes for which cookies are sealed. A process of a former version cannot open the cookie of a trial, so it does not
+/// accept it as a sign-in.
 const SIGN_IN: &str = "transaction";
 const TRIAL: &str = "trial";
-/// How long a person may take at the provider, in seconds.
+/// The maximum time that a person may spend at the provider, in seconds.
 const MAX_SECONDS: i64 = 600;
 
-/// The user and session that an identity is to be linked to.
+/// The user and the session to which an identity will be linked.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Linking {
     pub user: i64,
     pub session: i64,
 }
 
-/// What a session of a browser is to be, beside its user's.
+/// The options of a session of a browser.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct BrowserSessionOptions {
-    /// Whether the browser keeps it when it is closed.
+    /// Is true if the browser retains the session when it is closed.
     pub is_kept: bool,
 }
 
-/// How a sign-in was begun on a page, which is to go on afterwards.
+/// The start of a sign-in on a page, which continues afterwards.
 pub struct SignInStart<'a> {
-    /// Where it leads.
+    /// The path to which the sign-in redirects.
     pub return_to: &'a str,
     /// See [`SignInTransaction::way_back`].
     pub way_back: &'a str,
     pub browser: Option<BrowserSessionOptions>,
 }
 
-/// The user and session that try a configuration.
+/// The user and the session that test a configuration.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Tester {
     pub user: i64,
@@ -59,30 +59,30 @@ pub struct SignInTransaction {
     pub nonce: String,
     pub verifier: String,
     pub expires_at: i64,
-    /// Set when a user who is signed in links an identity.
+    /// Is set if a signed-in user links an identity.
     pub linking: Option<Linking>,
-    /// Set when nobody is to be signed in, since a configuration is only tried.
+    /// Is set if a configuration is only tested, so that no user is signed in.
     #[serde(default)]
     pub trial: Option<Tester>,
-    /// Whether it was begun from the build's own page, so that the callback answers with a page.
+    /// Is true if the sign-in began on the build's own page, so that the callback answers with a page.
     pub from_page: bool,
-    /// The path that the page leads to once the person is signed in. A former version's cookie has none.
+    /// The path to which the page redirects after the sign-in. Cookies of a former version do not contain it.
     #[serde(default)]
     pub return_to: String,
-    /// The name of the page's way back; empty where the page is that of the build itself.
+    /// The name of the page's return target; empty for the page of the build itself.
     #[serde(default)]
     pub way_back: String,
-    /// Set when a session of a browser is to begin.
+    /// Is set if a session of a browser will begin.
     #[serde(default)]
     pub browser: Option<BrowserSessionOptions>,
-    /// The session that the browser had when the sign-in began, which ends when the new one begins: browsers do not send its
-    /// cookie with what another site leads to, as the callback.
+    /// The session of the browser when the sign-in began. It ends when the new session begins. Browsers do not send its cookie to
+    /// the callback, since another site redirects to it.
     #[serde(default)]
     pub former: Option<i64>,
 }
 
 impl SignInTransaction {
-    /// A new one; `page` is given when it is begun from a page.
+    /// Creates a transaction. `page` is set if it begins on a page.
     pub fn begin(
         single_sign_on: i64,
         linking: Option<Linking>,
@@ -111,12 +111,12 @@ impl SignInTransaction {
         }
     }
 
-    /// The S256 challenge of the verifier (RFC 7636).
+    /// Returns the S256 challenge of the verifier (RFC 7636).
     pub fn challenge(&self) -> String {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.verifier.as_bytes()))
     }
 
-    /// The cookie with this transaction, which browsers send to the callback only.
+    /// Returns the cookie with this transaction. Browsers send it only to this host.
     pub fn cookie(&self, request: &Request, redirect_uri: &str) -> (HeaderName, HeaderValue) {
         let plain = serde_json::to_vec(self).unwrap_or_default();
         let column = if self.trial.is_some() { TRIAL } else { SIGN_IN };
@@ -124,8 +124,8 @@ impl SignInTransaction {
         set_cookie(&self.state, &sealed, MAX_SECONDS, redirect_uri)
     }
 
-    /// The transaction that the browser kept for the state of a callback; `None` when the cookie is missing, too old,
-    /// or for another state or configuration.
+    /// Returns the transaction in the browser's cookie for the state of a callback. Returns `None` if the cookie is missing,
+    /// expired, or for another state or configuration.
     pub fn from_callback(request: &Request, state: &str) -> Option<SignInTransaction> {
         let is_secure = request.app.address_of(&request.build).starts_with("https://");
         let sealed = cookies::value(&request.headers, &cookie_name(state, is_secure))?;
@@ -135,18 +135,18 @@ impl SignInTransaction {
         (is_same && kept.single_sign_on == request.id() && kept.expires_at > request.now).then_some(kept)
     }
 
-    /// The header that deletes the cookie.
+    /// Returns the header that deletes the cookie.
     pub fn expired_cookie(state: &str, redirect_uri: &str) -> (HeaderName, HeaderValue) {
         set_cookie(state, "", 0, redirect_uri)
     }
 
-    /// Marks the state as used; false when it was used before.
+    /// Marks the state as used. Returns false if it was used before.
     pub fn spend(&self, conn: &mut Conn, now: i64) -> Result<bool, StoreError> {
         spend(conn, &self.state, self.expires_at, now)
     }
 }
 
-/// Marks what may be used once as used, until it would expire; false when it was used before.
+/// Marks a value that may be used once as used, until its expiry. Returns false if it was used before.
 pub fn spend(conn: &mut Conn, text: &str, expires_at: i64, now: i64) -> Result<bool, StoreError> {
     conn.exec(&Sql::new("DELETE FROM single_sign_on_spent WHERE expires_at <= $1").arg(now))?;
     let sql = Sql::new("INSERT INTO single_sign_on_spent(hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING");
@@ -157,8 +157,9 @@ fn seal_context<'a>(request: &'a Request, column: &'static str, state: &'a str) 
     Context { build: &request.build.uid, table: "single_sign_on", column, row: state }
 }
 
-/// Each sign-in has a cookie of its own, so that two tabs do not disturb each other. Over TLS browsers take one of this name
-/// from the build's own host alone: otherwise whoever has a neighbouring name could have somebody else finish his sign-in.
+/// Returns the name of the cookie. Each sign-in has a cookie of its own, so that two tabs do not interfere. Over TLS browsers
+/// accept a cookie of this name only from the build's own host. Otherwise the owner of a neighbouring host could make another
+/// person finish the owner's sign-in.
 fn cookie_name(state: &str, is_secure: bool) -> String {
     let prefix = if is_secure { "__Host-" } else { "" };
     format!("{prefix}chancery_sso_{}", &sha256_hex(state)[..16])
@@ -167,7 +168,7 @@ fn cookie_name(state: &str, is_secure: bool) -> String {
 fn set_cookie(state: &str, value: &str, seconds: i64, redirect_uri: &str) -> (HeaderName, HeaderValue) {
     let (scheme, rest) = redirect_uri.split_once("://").unwrap_or(("https", redirect_uri));
     let is_secure = scheme == "https";
-    // The prefix asks for this path.
+    // The prefix requires this path.
     let path = if is_secure { "/" } else { rest.find('/').map_or("/", |at| &rest[at..]).trim_end_matches('/') };
     let secure = if is_secure { "; Secure" } else { "" };
     let name = cookie_name(state, is_secure);

@@ -1,6 +1,6 @@
-//! Trying a configuration: `POST /api/single-sign-on/{id}/test/` (`docs/reference/single-sign-on.md`). It begins a sign-in whose
-//! callback makes no session and binds nothing. It shows what the provider tells of the person, and what a sign-in would
-//! come to, to the browser that began it.
+//! Tests a configuration: `POST /api/single-sign-on/{id}/test/` (`docs/reference/single-sign-on.md`). The test begins a sign-in
+//! whose callback neither begins a session nor binds an identity. It shows the claims of the provider and the outcome of a sign-in
+//! to the browser that began it.
 
 use super::account::{self, AccountLookup, ProviderPerson, SignInRefusal};
 use super::callback::{claims_of, sign_in_failed};
@@ -28,15 +28,15 @@ use std::sync::Arc;
 use store::{Conn, Sql, StoreError};
 use web::clock::sha256_hex;
 
-/// The most trials of an account in an hour, since each makes this server call the provider.
+/// The maximum number of trials of an account in an hour, since each trial makes this server call the provider.
 const TRIALS_AN_HOUR: usize = 20;
 const HOUR_US: i64 = 3_600_000_000;
-/// The longest error of a provider that the page shows, in characters.
+/// The maximum length of a provider's error on the page, in characters.
 const MAX_ERROR: usize = 200;
 const TITLE: &str = "Single sign-on tried";
 const NOTHING_DONE: &str = "<p>Nobody was signed in, and nothing was stored.</p>";
 
-/// What a caller must hold, at the start and again at the callback.
+/// The permission that a caller needs, at the start and again at the callback.
 const MUST_HOLD: (&str, &str) = ("single_sign_on", "edit");
 
 pub fn routes() -> Vec<Route> {
@@ -69,8 +69,8 @@ fn begin(request: Arc<Request>) -> HandlerFuture {
     })
 }
 
-/// Takes one of the places of an account, which is free again after an hour. Places are kept among what may be used once:
-/// so no two processes take the same.
+/// Acquires one of the trial permits of an account for an hour. Permits are stored with the values that may be used once, so that
+/// two processes never acquire the same permit.
 fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
     let places: Vec<String> = (0..TRIALS_AN_HOUR).map(|n| format!("trial {n} of user {user}")).collect();
     let mut sql = Sql::new("SELECT hash, expires_at FROM single_sign_on_spent WHERE expires_at > ");
@@ -90,7 +90,7 @@ fn take_place(conn: &mut Conn, user: i64, now: i64) -> Result<(), Refusal> {
     Err(Refusal::too_many(next - now))
 }
 
-/// The callback of a trial.
+/// Answers the callback of a trial.
 pub async fn finish(request: &Arc<Request>, transaction: &SignInTransaction, tester: Tester) -> Outcome {
     let mut answer = match show(request, transaction, tester).await {
         Err(refusal) if refusal.is_by_rule() => {
@@ -120,7 +120,7 @@ async fn show(request: &Arc<Request>, transaction: &SignInTransaction, tester: T
         }
     };
     write(request, move |request, conn| {
-        // He may have lost the right while the provider was asked.
+        // The caller may have lost the permission during the requests to the provider.
         let caller = caller_of(request, conn, tester)?;
         let Some(now) = configuration.reload(request, conn)? else {
             return Err(Refusal::bad_request("The configuration was changed meanwhile."));
@@ -134,10 +134,10 @@ async fn show(request: &Arc<Request>, transaction: &SignInTransaction, tester: T
     .await
 }
 
-/// The account that tries a configuration, if it may still do so: the session lives, and the right is held.
+/// Returns the account that tests a configuration, if its session is active and it still has the permission.
 fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Caller, Refusal> {
     let now = request.app.clock.now();
-    // The access token may expire while the person is at the provider; the session may not.
+    // The access token may expire while the person is at the provider. The session must still be active.
     let claims = CredentialClaims { user: tester.user, session: tester.session, expires_at: i64::MAX };
     let (_, by) = ACCESS_TOKEN;
     let caller = (by.load)(conn, claims, now)?.ok_or_else(Refusal::bad_token)?;
@@ -148,11 +148,11 @@ fn caller_of(request: &Request, conn: &mut Conn, tester: Tester) -> Result<Calle
     Ok(caller)
 }
 
-/// What a sign-in would come to.
+/// The outcome that a sign-in would have.
 struct TrialOutcome {
-    /// The account of the person, where there is one.
+    /// The account of the person, if it exists.
     user: Option<i64>,
-    /// What it would come to for the account, or why the person would not be let in.
+    /// The outcome for the account, or the reason why the person would be refused.
     text: &'static str,
     is_let_in: bool,
 }
@@ -178,8 +178,8 @@ impl TrialOutcome {
         TrialOutcome { user: obstacle.user, text: reason_text(obstacle), is_let_in: false }
     }
 
-    /// What a caller is told, as HTML. Of accounts that he may not list he learns only whether the person would be let in;
-    /// and no more where there is no account, since that would tell him of the others that there are.
+    /// Returns the text for a caller, as HTML. For an account that the caller may not list, it only says whether the person would
+    /// be signed in. If no account exists, only callers with `users.list` get the reason, since it would reveal other accounts.
     fn told_to(&self, conn: &mut Conn, caller: &Caller) -> Result<String, StoreError> {
         let name = match self.user {
             Some(user) => username_for(conn, caller, user)?,
@@ -195,7 +195,7 @@ impl TrialOutcome {
     }
 }
 
-/// The username of an account, if the caller may list it.
+/// Returns the username of an account, if the caller may list it.
 fn username_for(conn: &mut Conn, caller: &Caller, user: i64) -> Result<Option<String>, StoreError> {
     let mut sql = Sql::new("SELECT t.username FROM users t WHERE t.id = ");
     sql.bind(user).push(" AND ").append(&visible_users(caller));
@@ -243,7 +243,7 @@ fn result_page(
     page(request, StatusCode::OK, TITLE, &body)
 }
 
-/// The page of a trial in which the provider could not be used.
+/// Returns the page of a trial in which the provider could not be used.
 fn failed_page(request: &Request, failure: &ProviderFailure) -> Answer {
     let told = alert(&format!("The provider could not be used: {}.", failure.why));
     let error: String = request.query.last_value("error").unwrap_or("").chars().take(MAX_ERROR).collect();

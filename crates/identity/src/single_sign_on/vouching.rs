@@ -1,6 +1,6 @@
-//! The accounts for which a configuration vouches (`docs/reference/single-sign-on.md`). A user who configures a
-//! provider controls whose addresses it claims to have verified. So an address binds only accounts that hold no more
-//! than that user held when the configuration was last changed.
+//! The accounts for which a configuration vouches (`docs/reference/single-sign-on.md`). A user who configures a provider controls
+//! the addresses that it claims to have verified. An address therefore binds only accounts within the permissions that this user
+//! had when the configuration was last changed.
 
 use crate::account::{account_type_of, permissions_of_roles};
 use kit::app::App;
@@ -10,21 +10,21 @@ use resource::Changes;
 use serde_json::Value as Json;
 use store::{Conn, Sql, StoreError};
 
-/// A PATCH that sends one of these fields renews the vouching, even with the stored value.
+/// The fields that renew the vouching when a PATCH contains one, even with the stored value.
 const VOUCHED_FIELDS: [&str; 5] = ["client_id", "client_secret", "tenant_id", "is_enabled", "auto_create_user"];
 
-/// The value of `vouches_for` for every account.
+/// The value of `vouches_for` for all accounts.
 const EVERYTHING: &str = "everything";
 
-/// SQL for the present state of [`VOUCHED_FIELDS`] of the configuration `t`. The secret is represented by its key,
-/// which is new each time it is stored. None of the texts can have a space.
+/// SQL for the present state of [`VOUCHED_FIELDS`] of the configuration `t`. The secret is represented by its key, which is new
+/// each time it is stored. The texts cannot contain a space.
 macro_rules! state {
     () => {
         "(t.client_id || ' ' || t.tenant_id || ' ' || t.secret_key || ' ' || t.is_enabled || ' ' || t.auto_create_user)"
     };
 }
 
-/// SQL for who vouches, in `_meta.labels`: `super_admin`, a username, or null when nobody does.
+/// SQL for the label `vouched_by` in `_meta.labels`: `super_admin`, a username, or null if the configuration does not vouch.
 macro_rules! vouched_by {
     () => {
         concat!(
@@ -37,19 +37,19 @@ macro_rules! vouched_by {
 }
 pub(super) use {state, vouched_by};
 
-/// The accounts that a configuration vouches for.
+/// The accounts for which a configuration vouches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Vouching {
-    /// Every `internal`, `external` and `full` account.
+    /// All `internal`, `external` and `full` accounts.
     Everything,
-    /// Those of them whose roles hold no more than this, and that have no rights on single objects.
+    /// Those of them whose roles are within these permissions, and that are without rights on single objects.
     Within(Permissions),
     /// No account.
     Nothing,
 }
 
 impl Vouching {
-    /// What a configuration vouches for now.
+    /// Loads the present vouching of a configuration.
     pub fn load(conn: &mut Conn, configuration: i64) -> Result<Vouching, StoreError> {
         let sql = Sql::new(concat!(
             "SELECT CASE WHEN t.vouched_state = ",
@@ -66,7 +66,7 @@ impl Vouching {
         })
     }
 
-    /// The vouching of a user: for everything by a super admin, otherwise for what the account holds.
+    /// Returns the vouching of a user: for all accounts by a super admin, otherwise for the permissions of the user's account.
     fn vouch_by_account(conn: &mut Conn, user: i64) -> Result<Vouching, StoreError> {
         let account_type = account_type_of(conn, user)?;
         if account_type.is_super() {
@@ -75,7 +75,7 @@ impl Vouching {
         Ok(Vouching::Within(Permissions::for_account_type(account_type).union(permissions_of_roles(conn, user)?)))
     }
 
-    /// Whether it covers an account. The caller checks that the account's type can be bound by address.
+    /// Returns whether it covers an account. The caller checks that the account's type can be bound by address.
     pub fn covers_account(self, conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
         Ok(match self {
             Vouching::Everything => true,
@@ -84,7 +84,7 @@ impl Vouching {
         })
     }
 
-    /// Whether it covers an account that is still to be created, with the roles of the configuration.
+    /// Returns whether it covers a new account with the roles of the configuration.
     pub fn covers_new_account(self, conn: &mut Conn, configuration: i64) -> Result<bool, StoreError> {
         let sql = Sql::new(
             "SELECT r.permissions FROM single_sign_on_roles sr JOIN roles r ON r.id = sr.role_id WHERE sr.single_sign_on_id = $1",
@@ -116,18 +116,18 @@ impl Vouching {
     }
 }
 
-/// Whether a PATCH of a configuration renews its vouching.
+/// Returns whether a PATCH of a configuration renews its vouching.
 pub fn is_renewed_by(sent: &Changes) -> bool {
     VOUCHED_FIELDS.iter().any(|field| sent.value(field).is_some())
 }
 
-/// Renews the vouching of a configuration by a user, with what the user holds now. Call it after the row is written.
+/// Renews the vouching of a configuration by a user, with the user's present permissions. Call it after the row is written.
 pub fn renew(conn: &mut Conn, configuration: i64, by: i64) -> Result<(), StoreError> {
     Vouching::vouch_by_account(conn, by)?.store(conn, configuration, Some(by))
 }
 
-/// A migration: sets the vouching of configurations that are older than vouching. The user who changed one last
-/// vouches, with what the user holds now; that is nothing when the user is deleted or anonymized.
+/// Sets the vouching of configurations that are older than vouching (a migration). The user who last changed a configuration
+/// vouches, with the user's present permissions. A deleted or anonymized user has none.
 pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = Sql::new(
         "SELECT t.id, t.modified_by, CASE WHEN u.is_deleted = 1 OR u.status = 'anonymized' THEN 1 ELSE 0 END \
@@ -135,7 +135,7 @@ pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     );
     for (configuration, by, is_gone) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.opt_int(1)?, row.flag(2)?)))? {
         let vouching = match by {
-            // Changed by the command line.
+            // The command line changed the configuration.
             None => Vouching::Everything,
             Some(by) => Vouching::vouch_by_account(conn, by)?,
         };
@@ -147,8 +147,8 @@ pub fn migrate(conn: &mut Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Logs a warning at the start of a server for each configuration that does not vouch for every account: people who
-/// hold more cannot sign in with it for the first time until a super admin renews it.
+/// Logs a warning at the start of a server for each configuration that does not vouch for all accounts. People with more
+/// permissions cannot sign in with it for the first time until a super admin renews it.
 pub fn warn_at_start(app: &App) {
     let app = app.clone();
     tokio::spawn(async move {

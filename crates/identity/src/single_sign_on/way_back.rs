@@ -1,4 +1,4 @@
-//! Ways back from a provider to pages of other domains, which go on with the person who signed in instead of a session
+//! Return targets of a sign-in at a provider: pages of other modules. They continue with the signed-in person instead of a session
 //! (`docs/reference/single-sign-on.md`).
 
 use kit::answer::Answer;
@@ -6,22 +6,22 @@ use kit::refusal::Refusal;
 use kit::request::Request;
 use store::Conn;
 
-/// A way back. The sealed transaction of a sign-in carries its name, and the target that its page gave at the start.
+/// A return target. The sealed transaction of a sign-in contains its name, and the path that its page set at the start.
 pub struct ReturnTarget {
     pub name: &'static str,
-    /// What the browser gets when a user has signed in by a configuration, in the transaction that decides so. The last
-    /// argument is the target.
+    /// Returns the answer to the browser when a user has signed in, in the transaction of the decision. The arguments after the
+    /// connection are the user, the configuration and the path.
     pub signed_in: fn(&Request, &mut Conn, i64, i64, &str) -> Result<Answer, Refusal>,
-    /// What the browser gets when nobody has.
+    /// Returns the answer to the browser when the sign-in failed.
     pub failed: fn(&Request, &Refusal, &str) -> Answer,
 }
 
-/// The ways back of all domains.
+/// The return targets of all modules.
 #[derive(Default)]
 pub struct ReturnTargets(pub Vec<&'static ReturnTarget>);
 
 impl ReturnTarget {
-    /// The way of a name.
+    /// Returns the target with a name.
     pub(super) fn find_by_name(request: &Request, name: &str) -> Option<&'static ReturnTarget> {
         request.app.slot::<ReturnTargets>().0.iter().find(|way| way.name == name).copied()
     }

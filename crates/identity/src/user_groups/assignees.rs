@@ -15,9 +15,9 @@ use resource::Resource;
 use std::sync::LazyLock;
 use store::{Conn, Sql};
 
-/// What both limits count, in the words of their message.
+/// The name of the counted objects in the messages of both limits.
 const ASSIGNEES: &str = "permission set assignees";
-/// The users assigned to a permission set of a group.
+/// The maximum number of users that are assigned to a permission set of a group.
 pub static GROUP_SET_USERS: Limit = Limit {
     name: "users_group_permission_set_assignees_users",
     default: 100,
@@ -25,7 +25,7 @@ pub static GROUP_SET_USERS: Limit = Limit {
     summary: LimitSummary::Additional("users_group_permission_set_assignees_users"),
     ..Limit::EMPTY
 };
-/// The groups assigned to a permission set of a group.
+/// The maximum number of groups that are assigned to a permission set of a group.
 pub static GROUP_SET_GROUPS: Limit = Limit {
     name: "users_group_permission_set_assignees_user_groups",
     default: 10,
@@ -98,8 +98,8 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The id of the path's set, in a group that the caller may view. Only here an unknown group is 403. It is one
-/// statement, since a list may take no more than three.
+/// Returns the id of the path's set, in a group that the caller may view. An unknown group is 403 only here. The check is one
+/// statement, since a list may run at most three.
 fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     let (caller, set) = (request.caller()?, request.second_id());
     let mut sql = Sql::new("SELECT ");
@@ -114,8 +114,8 @@ fn viewable_set(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     }
 }
 
-/// The path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the
-/// same order as when it is deleted, since it may be among the groups that are assigned.
+/// Returns the path's set with its row locked, in a group whose sets the caller may change. The group is locked first, in the same
+/// order as for its deletion, since it may be one of the assigned groups.
 fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
     let group = Sql::new("SELECT 1 FROM user_groups WHERE id = $1 FOR SHARE").arg(request.id());
     conn.query_optional(&group, |_| Ok(()))?.ok_or_else(Refusal::not_found)?;
@@ -124,8 +124,8 @@ fn set_for_change(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refus
     Ok(set)
 }
 
-/// The path's set with its row locked, for adding assignees. System sets have none: they are for everyone, or for all
-/// members.
+/// Returns the path's set with its row locked, for the addition of assignees. System sets do not have assignees: they apply to
+/// everyone, or to all members.
 fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal> {
     let set = set_for_change(request, conn)?;
     if set.is_system() {
@@ -134,7 +134,7 @@ fn assignable_set(request: &Request, conn: &mut Conn) -> Result<Parent, Refusal>
     Ok(set.into())
 }
 
-/// Refuses with 404 unless the path's group has the path's set.
+/// Refuses with 404 unless the path's set belongs to the path's group.
 fn check_set(request: &Request, conn: &mut Conn) -> Result<(), Refusal> {
     let sql = Sql::new("SELECT 1 FROM user_group_permission_sets WHERE id = $1 AND group_id = $2");
     let set = conn.query_optional(&sql.arg(request.second_id()).arg(request.id()), |_| Ok(()))?;

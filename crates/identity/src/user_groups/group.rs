@@ -1,11 +1,11 @@
-//! What a user group is (`docs/reference/user-groups.md`).
+//! The declaration of a user group (`docs/reference/user-groups.md`).
 
 use super::rights::RIGHT_NAMES;
 use kit::limits::{Limit, LimitSummary};
 use resource::{Field, FieldKey, FieldKind, Resource, UNDIRECTED, openapi};
 use std::sync::LazyLock;
 
-/// The groups of a build.
+/// The maximum number of groups of a build.
 pub static USER_GROUPS: Limit = Limit {
     name: "user_groups",
     default: 1000,
@@ -17,7 +17,7 @@ pub static USER_GROUPS: Limit = Limit {
 
 pub static NAME: FieldKey<String> = FieldKey::new("name");
 pub static DESCRIPTION: FieldKey<String> = FieldKey::new("description");
-/// A filter alone: the members of a group are told at addresses of their own.
+/// A field that only filters. The members of a group have addresses of their own.
 pub static MEMBER: FieldKey<i64> = FieldKey::new("member");
 
 /// A user group.

@@ -1,5 +1,5 @@
-//! User groups: `/api/user-groups/` (`docs/reference/user-groups.md`), and below them the members and owners, the
-//! permission sets, and who is assigned to a set (`docs/reference/user-groups.md`).
+//! User groups: `/api/user-groups/` (`docs/reference/user-groups.md`), and below them the members and owners, the permission sets,
+//! and the assignees of a set.
 
 pub(crate) mod assignees;
 pub mod group;
@@ -58,7 +58,7 @@ fn complete(request: &Request, conn: &mut Conn) -> Outcome {
     autocomplete::answer(request, conn, &source, scope)
 }
 
-/// Lists groups; 403 for a caller who may list none.
+/// Lists groups. Refuses with 403 a caller who may list none.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn)?;
     if scope.total.is_none() {
@@ -69,7 +69,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
         }
         scope.total = Some(total);
     }
-    // To list a group is not to view it: only those who may view it learn who is a member.
+    // The permission to list a group does not include its members. Only callers who may view it may filter by member.
     if filters_by_member(request)? {
         scope.condition.push(" AND ").append(&view_condition(request.caller()?, "t.id"));
     }
@@ -123,7 +123,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     Ok(Answer::empty())
 }
 
-/// The stored group with its row locked, when the caller has the right and `If-Match` fits.
+/// Returns the stored group with its row locked, if the caller has the right and `If-Match` matches.
 fn load_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Changes, Refusal> {
     let id = request.id();
     let before = rows::load(conn, &SHAPE, id)?.ok_or_else(Refusal::not_found)?;
@@ -132,13 +132,12 @@ fn load_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Cha
     Ok(before)
 }
 
-/// Deletes what belongs to a group that is deleted: its members and owners, its sets with their assignees, and its own
-/// assignments.
+/// Deletes the dependents of a deleted group: its members and owners, its sets with their assignees, and its own assignments.
 pub const ON_LEAVING: Reaction =
     Reaction { resource: "user_groups", when: ReactionTime::Leaving, run: delete_belongings };
 
 fn delete_belongings(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusal> {
-    // Locked first, so that nothing is assigned to a set while it is deleted.
+    // The sets are locked first, so that assignees are not added to a set during its deletion.
     let sets = Sql::new("SELECT id FROM user_group_permission_sets WHERE group_id = $1 ORDER BY id FOR UPDATE").arg(id);
     conn.for_each_row(&sets, |_| Ok(()))?;
     for text in [
@@ -154,8 +153,8 @@ fn delete_belongings(_: &Request, conn: &mut Conn, id: i64) -> Result<(), Refusa
     Ok(())
 }
 
-/// Removes a user who is deleted or anonymized from members, owners and assignees. The last owner is removed too: super
-/// admins look after a group without owners.
+/// Removes a deleted or anonymized user from members, owners and assignees. The last owner is removed, too. Super admins maintain a
+/// group without owners.
 pub const ON_USER_LEAVING: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Leaving,
@@ -187,7 +186,7 @@ fn write_meta(
     Ok(())
 }
 
-/// The groups that the caller may list. For those who may list every group, the counter gives the total.
+/// Returns the groups that the caller may list. If the caller may list all groups, the counter is the total.
 fn scope(caller: &Caller, conn: &mut Conn) -> Result<Scope, StoreError> {
     let mut scope = Scope::matching(visible_groups(caller)).cacheable();
     if caller.has_permission("user_groups", "list") {

@@ -11,7 +11,7 @@ use resource::Resource;
 use std::sync::LazyLock;
 use store::Conn;
 
-/// The members of a group.
+/// The maximum number of members of a group.
 pub static GROUP_MEMBERS: Limit = Limit {
     name: "user_group_members",
     default: 1000,
@@ -19,7 +19,7 @@ pub static GROUP_MEMBERS: Limit = Limit {
     summary: LimitSummary::Additional("user_group_members"),
     ..Limit::EMPTY
 };
-/// The owners of a group.
+/// The maximum number of owners of a group.
 pub static GROUP_OWNERS: Limit = Limit {
     name: "user_group_owners",
     default: 10,
@@ -86,13 +86,13 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The id of the path's group, which the caller may view.
+/// Returns the id of the path's group, which the caller may view.
 fn viewable_group(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     require_right(conn, request.caller()?, request.id(), VIEW)?;
     Ok(request.id())
 }
 
-/// The path's group with its row locked, on which the caller has the right.
+/// Returns the path's group with its row locked, if the caller has the right on it.
 fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Parent, Refusal> {
     let id = request.id();
     let name = lock(conn, id)?;
@@ -100,13 +100,13 @@ fn group_for_change(request: &Request, conn: &mut Conn, right: i64) -> Result<Pa
     Ok(Parent { id, name })
 }
 
-/// Makes the creator of a group its first owner, whatever the account type.
+/// Makes the creator of a group its first owner. The account type does not matter.
 pub fn make_first_owner(request: &Request, conn: &mut Conn, id: i64, name: String, user: i64) -> Result<(), Refusal> {
     OWNERS.insert(&Parent { id, name }, &[user], request, conn)
 }
 
-/// Refuses the removal of the last owner. Called after the removal, which a refusal undoes; the group's row is locked,
-/// so that two removals at the same time do not remove all.
+/// Refuses the removal of the last owner. Call it after the removal; a refusal rolls it back. The group's row is locked, so that
+/// concurrent removals do not remove all owners.
 fn keep_an_owner(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     match OWNERS.count(group, conn)? {
         0 => Err(Refusal::bad_request("The last owner must remain.")),

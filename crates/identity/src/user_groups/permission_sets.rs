@@ -14,7 +14,7 @@ use resource::{Changes, Resource};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The permission sets of a group, those of the system counted.
+/// The maximum number of permission sets of a group, including those of the system.
 pub static GROUP_SETS: Limit = Limit {
     name: "user_group_permission_set",
     default: 10,
@@ -23,8 +23,8 @@ pub static GROUP_SETS: Limit = Limit {
     ..Limit::EMPTY
 };
 
-/// The types of sets: value, text, and whether only the system makes sets of the type. No set has the type `owners`,
-/// but schema documents list it.
+/// The types of sets: value, text, and whether only the system creates sets of the type. Sets never have the type `owners`, but
+/// schema documents list it.
 const TYPES: [(&str, &str, bool); 4] = [
     ("everyone", "Everyone", true),
     ("members", "Members", true),
@@ -32,7 +32,7 @@ const TYPES: [(&str, &str, bool); 4] = [
     ("custom", "Custom", false),
 ];
 
-/// All actions that a set can give.
+/// All actions that a set can contain.
 const ALL: i64 = VIEW | EDIT | DELETE;
 
 static VOCABULARY: Vocabulary = Vocabulary(&[PermissionKey {
@@ -103,7 +103,7 @@ fn delete(request: &Request, conn: &mut Conn) -> Outcome {
     SETS.delete(request, conn, &set)
 }
 
-/// Deletes the assignments to a set that is deleted.
+/// Deletes the assignments to a deleted set.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "user_group_permission_sets",
     when: ReactionTime::Leaving,
@@ -118,7 +118,7 @@ pub const ON_LEAVING: Reaction = Reaction {
     },
 };
 
-/// The path's set with its row locked, when the caller has the right and `If-Match` fits.
+/// Returns the path's set with its row locked, if the caller has the right and `If-Match` matches.
 fn change_target(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusal> {
     let set = SETS.load_for_change(conn, request.id(), request.second_id())?;
     require_right(conn, request.caller()?, request.id(), EDIT_PERM_SET)?;
@@ -126,7 +126,7 @@ fn change_target(request: &Request, conn: &mut Conn) -> Result<StoredSet, Refusa
     Ok(set)
 }
 
-/// Accepts a body: its changes, and the actions that the set has afterwards, as bits.
+/// Checks a body. Returns its changes, and the actions of the set after the change, as bits.
 fn accept(request: &Request, conn: &mut Conn, set: Option<&StoredSet>) -> Result<(Changes, i64), Refusal> {
     let mut accepted = SETS.check_body(conn, &request.object()?, request.id(), set)?;
     let (current, allowed) = set.map_or((0, ALL), |set| (set.grants, allowed(set)));
@@ -135,12 +135,12 @@ fn accept(request: &Request, conn: &mut Conn, set: Option<&StoredSet>) -> Result
     Ok((accepted.changes, grants))
 }
 
-/// The actions that the type of a set accepts, as bits.
+/// Returns the actions that the type of a set accepts, as bits.
 fn allowed(set: &StoredSet) -> i64 {
     if set.kind == "everyone" { VIEW } else { ALL }
 }
 
-/// Inserts the two sets that the system makes for every group.
+/// Inserts the two sets that the system creates for each group.
 pub fn insert_system_sets(request: &Request, conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     SETS.insert_system_set(request, conn, group, "everyone", 0)?;
     SETS.insert_system_set(request, conn, group, "members", VIEW)

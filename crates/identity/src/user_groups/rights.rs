@@ -13,9 +13,9 @@ pub const EDIT_PERM_SET: i64 = 8;
 pub const RIGHT_NAMES: [(&str, i64); 4] =
     [("view", VIEW), ("edit", EDIT), ("delete", DELETE), ("edit_perm_set", EDIT_PERM_SET)];
 
-/// SQL for whether the set `s` counts for `{caller}`: a set of type `everyone` for all standard users, one of type
-/// `members` for the members of its group, another for those who are assigned to it, by themselves or through a group.
-/// The subqueries do not depend on the set, so that a database evaluates each of them once in a statement.
+/// SQL that tests whether the set `s` applies to `{caller}`. A set of type `everyone` applies to all standard users, a set of type
+/// `members` to the members of its group. Other sets apply to their assignees, directly or through a group. The subqueries do not
+/// depend on the set, so a database evaluates each of them once in a statement.
 macro_rules! counts_for_caller {
     () => {
         "((s.type = 'everyone' AND EXISTS (SELECT 1 FROM users x WHERE x.id = {caller} \
@@ -27,7 +27,7 @@ macro_rules! counts_for_caller {
     };
 }
 
-/// SQL for the rights of `{caller}` on the group `t`, without those that the caller has on every group.
+/// SQL for the rights of `{caller}` on the group `t`, without the rights that the caller has on all groups.
 pub const RIGHTS: &str = concat!(
     "(CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.group_id = t.id AND o.user_id = {caller}) THEN 15 \
      ELSE COALESCE((SELECT max(s.permissions & 1) + max(s.permissions & 2) + max(s.permissions & 4) \
@@ -36,8 +36,8 @@ pub const RIGHTS: &str = concat!(
     "), 0) END)"
 );
 
-/// SQL for the ids of the groups that `{caller}` may view, without the right to view every group. It starts from the
-/// caller's sets, which is faster than [`RIGHTS`] where there are many groups.
+/// SQL for the ids of the groups that `{caller}` may view, without the right to view all groups. It starts from the caller's sets,
+/// which is faster than [`RIGHTS`] if there are many groups.
 const VIEWABLE_GROUPS: &str = concat!(
     "(SELECT o.group_id FROM user_group_owners o WHERE o.user_id = {caller} \
      UNION ALL SELECT s.group_id FROM user_group_permission_sets s WHERE (s.permissions & 1) = 1 AND ",
@@ -45,7 +45,7 @@ const VIEWABLE_GROUPS: &str = concat!(
     ")"
 );
 
-/// The condition that the caller may view the group whose id is in the column.
+/// Returns the condition that the caller may view the group whose id is in the column.
 pub fn view_condition(caller: &Caller, group_column: &'static str) -> Sql {
     if caller.has_permission("user_groups", "view") {
         return Sql::new("1 = 1");
@@ -55,13 +55,13 @@ pub fn view_condition(caller: &Caller, group_column: &'static str) -> Sql {
     condition
 }
 
-/// The condition on `user_groups t` for the groups that the caller may list: all with `user_groups.list`, otherwise
-/// those that the caller may view.
+/// Returns the condition on `user_groups t` for the groups that the caller may list: all with `user_groups.list`, otherwise those
+/// that the caller may view.
 pub fn visible_groups(caller: &Caller) -> Sql {
     if caller.has_permission("user_groups", "list") { Sql::new("1 = 1") } else { view_condition(caller, "t.id") }
 }
 
-/// The rights of the caller on a group; `None` when there is no such group.
+/// Returns the rights of the caller on a group; `None` if the group does not exist.
 pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64>, StoreError> {
     let mut sql = Sql::new("SELECT ");
     select_sql::tokens(&mut sql, RIGHTS, &[("{caller}", caller.user)]);
@@ -69,14 +69,13 @@ pub fn rights(conn: &mut Conn, caller: &Caller, group: i64) -> Result<Option<i64
     Ok(conn.query_optional(&sql, |row| row.int(0))?.map(|held| with_global(caller, held)))
 }
 
-/// Adds the rights that the caller has on every group, by account type and roles.
+/// Adds the rights that the caller has on all groups, by account type and roles.
 pub fn with_global(caller: &Caller, held: i64) -> i64 {
     let global = RIGHT_NAMES.iter().filter(|(name, _)| caller.has_permission("user_groups", name));
     global.fold(held, |held, (_, right)| held | right)
 }
 
-/// Refuses with 404 when there is no such group, and with 403 when the caller lacks the right. Changes lock the row
-/// first.
+/// Refuses with 404 if the group does not exist, and with 403 if the caller lacks the right. Changes lock the row first.
 pub fn require_right(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -> Result<(), Refusal> {
     match rights(conn, caller, group)? {
         None => Err(Refusal::not_found()),
@@ -85,18 +84,18 @@ pub fn require_right(conn: &mut Conn, caller: &Caller, group: i64, right: i64) -
     }
 }
 
-/// Locks the row of a group for a change below it, and returns its name; 404 when there is no such group.
+/// Locks the row of a group for a change below it, and returns its name. Refuses with 404 if the group does not exist.
 pub fn lock(conn: &mut Conn, group: i64) -> Result<String, Refusal> {
     let sql = Sql::new("SELECT name FROM user_groups WHERE id = $1 FOR UPDATE").arg(group);
     conn.query_optional(&sql, |row| Ok(row.text(0)?.to_owned()))?.ok_or_else(Refusal::not_found)
 }
 
-/// Refuses with 404 when there is no such group.
+/// Refuses with 404 if the group does not exist.
 pub fn check_exists(conn: &mut Conn, group: i64) -> Result<(), Refusal> {
     if rows::existing_ids(conn, "user_groups", &[group])?.is_empty() { Err(Refusal::not_found()) } else { Ok(()) }
 }
 
-/// Whether an account has rights on single groups: it owns one, or is assigned to a set, by itself or through a group.
+/// Returns whether an account has rights on single groups: it owns one, or is assigned to a set, directly or through a group.
 pub fn holds_groups(conn: &mut Conn, user: i64) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM user_group_owners o WHERE o.user_id = $1) \

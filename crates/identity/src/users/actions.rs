@@ -1,5 +1,4 @@
-//! The endpoints of `next_actions`: what can be done with an account beyond changing its fields
-//! (`docs/reference/users.md`).
+//! The endpoints of `next_actions`: actions on an account other than changes of its fields (`docs/reference/users.md`).
 
 use super::create::type_in;
 use super::rules::{self, limit_of};
@@ -23,7 +22,7 @@ use resource::time;
 use serde_json::{Value as Json, json};
 use store::{Conn, Sql, StoreError};
 
-/// The counter of anonymized users. They are listed but count against no limit.
+/// The counter of anonymized users. They are listed but do not count against a limit.
 pub static ANONYMIZED: Limit =
     Limit { name: "users_anonymized", default: i64::MAX, many: "anonymized accounts", ..Limit::EMPTY };
 
@@ -62,7 +61,7 @@ fn activation_link_schema() -> Json {
     titled("ActivationLink", object([("url", url), ("expires_at", expires_at)]))
 }
 
-/// Whoever has the link takes the account over, so super admins alone get it.
+/// Creates an activation link and shows it once. Only super admins get it, since a link gives control of the account.
 fn show_activation_link(request: &Request, conn: &mut Conn) -> Outcome {
     if !request.caller()?.is_super() {
         return Err(Refusal::forbidden());
@@ -83,9 +82,9 @@ fn run_action(
     view::answer(request, conn, StatusCode::OK, request.id())
 }
 
-/// How an action is called.
+/// The names of an action.
 struct UserAction {
-    /// The one of `next_actions` with which it is available.
+    /// The entry of `next_actions` under which it is available.
     open_as: &'static str,
     logged_as: &'static str,
 }
@@ -112,7 +111,7 @@ fn carry_out<T>(
         .arg(caller.user)
         .arg(id);
     conn.exec(&sql)?;
-    // Read again, since anonymizing replaces it.
+    // The username is read again, since anonymizing replaces it.
     let username = Sql::new("SELECT username FROM users WHERE id = $1").arg(id);
     let username = conn.query_one(&username, |row| Ok(row.text(0)?.to_owned()))?;
     log::write(request, conn, logged_as, &USER, id, &username, log::Diff::new())?;
@@ -120,12 +119,12 @@ fn carry_out<T>(
     Ok(done)
 }
 
-/// The stored state, in which no account is `locked`.
+/// Returns the stored state, which is never `locked`.
 pub fn stored_status(conn: &mut Conn, id: i64) -> Result<String, StoreError> {
     conn.query_one(&Sql::new("SELECT status FROM users WHERE id = $1").arg(id), |row| Ok(row.text(0)?.to_owned()))
 }
 
-/// The state that people see, in which an active account may be `locked`.
+/// Returns the state that users see. An active account may be `locked`.
 fn shown_status(conn: &mut Conn, id: i64, now: i64) -> Result<String, StoreError> {
     let sql = Sql::new("SELECT status, locked_until FROM users WHERE id = $1").arg(id);
     conn.query_one(&sql, |row| {
@@ -161,7 +160,7 @@ fn unlock(_: &Request, conn: &mut Conn, id: i64, _: AccountType) -> Result<(), R
     Ok(())
 }
 
-/// Replaces every personal field of a user, and everything else in the row that tells about the person.
+/// Replaces all personal fields of a user, and all other personal data of the row.
 const ANONYMIZE: &str = "UPDATE users SET status = 'anonymized', username = $1, username_fold = $1, \
     first_name = 'Anonymized', last_name = 'Anonymized', full_name = 'Anonymized', full_name_fold = 'anonymized', \
     job_title = '', company_name = '', phone = '', mobile = '', timezone = 'UTC', is_ip_restriction_enabled = 0, \
@@ -176,11 +175,11 @@ fn anonymize(request: &Request, conn: &mut Conn, id: i64, account_type: AccountT
     limits::change(conn, limit_of(account_type), &ANONYMIZED)
 }
 
-/// Erases an anonymized person from the log's entries about the account and from its sessions, which have ended.
+/// Erases the person's data from the log's entries about the account and from its ended sessions.
 fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), StoreError> {
     log::anonymize_entries(conn, &USER, id, username)?;
     for text in [
-        // The address of an entry is that of the person only where the person changed the own account.
+        // The address of an entry is the person's only if the person changed their own account.
         "UPDATE administration_log SET ip = '' WHERE resource = 'users' AND object_id = $1 AND by_user = $1",
         "UPDATE sessions SET ip = '', user_agent = '' WHERE user_id = $1",
     ] {
@@ -189,7 +188,7 @@ fn erase_traces(conn: &mut Conn, id: i64, username: &str) -> Result<(), StoreErr
     Ok(())
 }
 
-/// A migration: erases the traces of users who were anonymized before [`erase_traces`] was part of that.
+/// Erases the traces of users who were anonymized before [`erase_traces`] existed (a migration).
 pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), StoreError> {
     let sql = Sql::new("SELECT id, username FROM users WHERE status = 'anonymized'");
     for (id, username) in conn.query_all(&sql, |row| Ok((row.int(0)?, row.text(1)?.to_owned())))? {
@@ -198,7 +197,7 @@ pub fn migrate_anonymized(conn: &mut Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Ends the sessions of a user who is deleted or anonymized, and deletes the links, the password history and the roles.
+/// Ends the sessions of a deleted or anonymized user, and deletes the links, the password history and the roles.
 pub const ON_LEAVING: Reaction = Reaction {
     resource: "users",
     when: ReactionTime::Leaving,

@@ -11,8 +11,8 @@ pub fn routes() -> Vec<Route> {
     vec![autocomplete::route("/api/users/autocomplete/", answer)]
 }
 
-/// `account_type__exclude` leaves out the users of an account type. The schema documents of assignees name an address
-/// with it, since some types cannot be assignees.
+/// Answers with labels of users. `account_type__exclude` omits the users of an account type. The schema documents of assignees name
+/// an address with it, since some types cannot be assignees.
 fn answer(request: &Request, conn: &mut Conn) -> Outcome {
     let mut scope = scope(request.caller()?, conn, request.now)?;
     for (_, account_type) in request.query.pairs().filter(|(name, _)| *name == ACCOUNT_TYPE_EXCLUDE) {

@@ -11,7 +11,7 @@ use kit::{limits, log, rows};
 use resource::{Changes, RowAfterWrite, message};
 use store::Conn;
 
-/// A user made by a request, with an activation mail unless that is delayed.
+/// Inserts a user for a request, and sends an activation mail unless it is delayed. Returns the user's id.
 pub fn insert(
     request: &Request,
     conn: &mut Conn,
@@ -41,12 +41,12 @@ pub fn insert(
     if invited {
         mailed_links::send_activation(request, conn, id)?;
     }
-    // Last, since other creates wait for the counter's row until this transaction commits.
+    // The counter is last, since other creations wait for its row until this transaction commits.
     count_against_limit(conn, account_type)?;
     Ok(id)
 }
 
-/// An active user with a password, made by the command line.
+/// Inserts an active user with a password, for the command line.
 pub fn insert_by_operator(
     conn: &mut Conn,
     mut changes: Changes,
@@ -70,7 +70,7 @@ pub fn insert_by_operator(
     )
 }
 
-/// An active user without a password, made at a single sign-on; `None` when the limit of its type is reached.
+/// Inserts an active user without a password, at a single sign-on. Returns `None` if the limit of its type is reached.
 pub fn insert_at_sign_in(request: &Request, conn: &mut Conn, mut changes: Changes) -> Result<Option<i64>, Refusal> {
     match count_against_limit(conn, type_in(&changes)?) {
         Err(refusal) if refusal.is_by_rule() => return Ok(None),
@@ -85,7 +85,7 @@ fn count_against_limit(conn: &mut Conn, account_type: AccountType) -> Result<(),
     limits::count_row(conn, rules::limit_of(account_type))
 }
 
-/// The account type of values that were accepted.
+/// Returns the account type of accepted values.
 pub fn type_in(changes: &Changes) -> Result<AccountType, Refusal> {
     account_type(changes).ok_or_else(|| Refusal::field(ACCOUNT_TYPE.name(), message::REQUIRED))
 }

@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// The fields that people may change of their own user.
+/// The fields of their own user that people may change.
 static OWN: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| [&FIRST_NAME, &LAST_NAME, &JOB_TITLE, &PHONE, &MOBILE, &TIMEZONE].map(|key| key.name()).to_vec());
 
@@ -32,7 +32,7 @@ static ME: LazyLock<Resource> = LazyLock::new(|| {
     Resource::new("users", "Me", "users", fields).with_extra_schemas(|form| vec![("_meta", meta_schema(form))])
 });
 
-/// The schema of the caller's own user.
+/// Returns the schema of the caller's own user.
 pub fn schema() -> Json {
     openapi::response(&ME, RowForm::Detail)
 }
@@ -63,7 +63,7 @@ static SESSIONS: RowShape = RowShape::new(
     write_rest,
 );
 
-/// The schema of the agent whose session it is: its connector. What it calls itself is the `user_agent`.
+/// Returns the schema of the agent of a session: its connector. The `user_agent` contains the agent's own name.
 fn agent_schema() -> Json {
     let connector = openapi::object([("id", json!({"type": "integer"})), ("name", json!({"type": "string"}))]);
     openapi::object([("connector", connector)])

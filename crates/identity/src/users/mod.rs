@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// What the caller may do, by resource and action.
+/// Returns the schema of the caller's permissions, by resource and action.
 pub fn permissions_schema() -> Json {
     let actions = json!({"type": "object", "additionalProperties": {"type": "boolean"}});
     titled("OwnPermissions", json!({"type": "object", "additionalProperties": actions}))
@@ -127,7 +127,7 @@ fn create_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPassw
 fn edit(request: Arc<Request>) -> HandlerFuture {
     Box::pin(async move {
         let id = request.id();
-        // Only super admins set passwords here, and only those of service accounts; nothing else is hashed.
+        // Only super admins set passwords here, and only those of service accounts. Other passwords are not hashed.
         let is_super_admin = request.caller()?.account_type == AccountType::SuperAdmin;
         let sent = request.object().ok().and_then(|body| Some(body.get("password")?.as_str()?.into_owned()));
         let prepared = match sent.filter(|_| is_super_admin) {
@@ -194,7 +194,7 @@ fn edit_user(request: &Request, conn: &mut Conn, prepared: Option<&HashedPasswor
     store_edit(request, conn, &before, Edit { changes, current_type, new_type, is_renamed, prepared })
 }
 
-/// A PATCH of a user that was accepted.
+/// An accepted PATCH of a user.
 struct Edit<'a> {
     changes: Changes,
     current_type: AccountType,
@@ -204,7 +204,7 @@ struct Edit<'a> {
     prepared: Option<&'a HashedPassword>,
 }
 
-/// Stores a PATCH, with all that follows from another username, account type or password.
+/// Stores a PATCH with the consequences of another username, account type or password.
 fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) -> Result<(), Refusal> {
     let (id, Edit { changes, current_type, new_type, is_renamed, prepared }) = (request.id(), edit);
     let has_new_type = new_type != current_type;
@@ -216,7 +216,7 @@ fn store_edit(request: &Request, conn: &mut Conn, before: &Changes, edit: Edit) 
         rename::apply_rename(request, conn, id, before)?;
     }
     access.refuse_loss(request, conn)?;
-    // An anonymized user counts as anonymized, whatever its type.
+    // An anonymized user counts as anonymized for all types.
     if has_new_type && actions::stored_status(conn, id)? != "anonymized" {
         limits::change(conn, limit_of(current_type), limit_of(new_type))?;
     }

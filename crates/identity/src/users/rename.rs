@@ -1,7 +1,6 @@
-//! Changing a username (`docs/reference/users.md`). It is the address to which an account's links are mailed and by
-//! which single sign-on finds the account, so a caller who changes it can take the account over. The caller must
-//! therefore hold all that the account holds, and the sessions and links of its former owner end. A change of letter
-//! case counts too.
+//! Changes usernames (`docs/reference/users.md`). The links of an account are mailed to its username, and single sign-on finds the
+//! account by it. A caller who changes it can therefore take control of the account. The caller must have all permissions of the
+//! account, and the sessions and links of its former owner end. A change of letter case counts, too.
 
 use super::create::type_in;
 use super::rules;
@@ -18,7 +17,7 @@ use resource::Changes;
 use serde_json::json;
 use store::{Conn, Sql};
 
-/// The mail to a former address that its account has another username. Its payload is the address and the first name.
+/// The mail that informs a former address of the account's new username. Its payload is the address and the first name.
 pub static RENAMED: MailKind = MailKind {
     name: "renamed",
     make: |making, conn, payload| {
@@ -29,20 +28,21 @@ pub static RENAMED: MailKind = MailKind {
     accepted: None,
 };
 
-/// Whether a body changes the username.
+/// Returns whether a body changes the username.
 pub fn is_change(before: &Changes, sent: &Changes) -> bool {
     sent.contains(&USERNAME) && sent.get(&USERNAME) != before.get(&USERNAME)
 }
 
-/// Refuses a caller who does not hold all that the account holds. An account with rights on single objects can be
-/// renamed by super admins only, since only they hold all such rights.
+/// Refuses a caller who does not have all permissions of the account. Only super admins can rename an account with rights on single
+/// objects, since only they have all such rights.
 pub fn require_rename(conn: &mut Conn, caller: &Caller, id: i64, before: &Changes) -> Result<(), Refusal> {
     rules::holds_all_of(conn, caller, id, type_in(before)?)
 }
 
-/// Carries out what follows from a new username, once it is stored: the links are deleted. When the account was active
-/// once, its identities are deleted too, its sessions end except the caller's own, and a mail goes to the former
-/// address. The caller of this function raises the version of the rights.
+/// Carries out the consequences of a new username after it was stored. The links are deleted, and sessions that are narrowed to a
+/// task end. If the account was ever active, its identities are deleted, and its sessions end except the caller's own. A mail is
+/// sent to the former address. Callers who rename themselves retain their linked identities. The calling function raises the
+/// version of the rights.
 pub fn apply_rename(request: &Request, conn: &mut Conn, id: i64, before: &Changes) -> Result<(), Refusal> {
     mailed_links::delete_links(conn, id)?;
     (request.app.slot::<TaskLinks>().delete_tokens)(conn, id)?;
@@ -63,11 +63,11 @@ pub fn apply_rename(request: &Request, conn: &mut Conn, id: i64, before: &Change
         "DELETE FROM single_sign_on_identities WHERE user_id = $1"
     };
     conn.exec(&Sql::new(identities).arg(id))?;
-    // Tickets of sign-ins that have no session yet.
+    // These tickets belong to sign-ins that do not have a session yet.
     conn.exec(&Sql::new("DELETE FROM single_sign_on_tickets WHERE user_id = $1 AND session_id IS NULL").arg(id))?;
     sessions::end_all(conn, id, request.now, Some(caller.session))?;
     if is_anonymized {
-        // The former address belongs to nobody.
+        // The former address does not belong to a person.
         return Ok(());
     }
     let address = before.get(&USERNAME).unwrap_or_default();

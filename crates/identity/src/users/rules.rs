@@ -15,11 +15,11 @@ use resource::{Changes, Errors, RowAfterWrite, SentObject, message};
 use serde_json::Value as Json;
 use store::{Conn, Sql, StoreError};
 
-/// The types that may be changed into one another.
+/// The types that can be converted to one another.
 const CHANGEABLE: [AccountType; 4] =
     [AccountType::Internal, AccountType::External, AccountType::Full, AccountType::SuperAdmin];
 
-/// How many accounts of each type a build may have.
+/// The maximum number of accounts of each type in a build.
 pub static ACCOUNTS: [Limit; 7] = [
     Limit { name: "users_internal", default: 1000, many: "internal accounts", ..Limit::EMPTY },
     Limit { name: "users_external", default: 2500, many: "external accounts", ..Limit::EMPTY },
@@ -30,25 +30,24 @@ pub static ACCOUNTS: [Limit; 7] = [
     Limit { name: "users_service_external", default: 5, many: "service_external accounts", ..Limit::EMPTY },
 ];
 
-/// The limit of an account type.
+/// Returns the limit of an account type.
 pub fn limit_of(account_type: AccountType) -> &'static Limit {
     &ACCOUNTS[account_type as usize]
 }
 
-/// Refuses to change a super admin or a `service_internal` account unless the caller is one: 403.
+/// Refuses with 403 to change a super admin or a `service_internal` account, unless the caller has one of these types.
 pub fn require_change(caller: &Caller, account_type: AccountType) -> Result<(), Refusal> {
     if account_type.is_super() && !caller.is_super() { Err(Refusal::forbidden()) } else { Ok(()) }
 }
 
-/// Refuses a caller who does not hold all that an account holds: 403. Rights on single objects are held by nobody else than
-/// super admins all together.
+/// Refuses with 403 a caller who does not have all permissions of an account. Only super admins have all rights on single objects.
 pub fn holds_all_of(conn: &mut Conn, caller: &Caller, id: i64, account_type: AccountType) -> Result<(), Refusal> {
     let held = Permissions::for_account_type(account_type).union(permissions_of_roles(conn, id)?);
     let holds_all = caller.permissions.covers(held) && (caller.is_super() || !holds_objects(conn, id)?);
     if holds_all { Ok(()) } else { Err(Refusal::forbidden()) }
 }
 
-/// The types into which the caller may change an account of this type.
+/// Returns the types to which the caller may change an account of this type.
 pub fn allowed_type_changes(caller: &Caller, account_type: AccountType) -> Vec<AccountType> {
     if !CHANGEABLE.contains(&account_type) || require_change(caller, account_type).is_err() {
         return Vec::new();
@@ -59,7 +58,7 @@ pub fn allowed_type_changes(caller: &Caller, account_type: AccountType) -> Vec<A
         .collect()
 }
 
-/// Adds an error when an account type may not be changed into the new one.
+/// Adds an error if an account type may not be changed to the new one.
 pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut Errors) {
     if current != new && !(CHANGEABLE.contains(&current) && CHANGEABLE.contains(&new)) {
         errors.add(
@@ -69,8 +68,8 @@ pub fn account_type_change(current: AccountType, new: AccountType, errors: &mut 
     }
 }
 
-/// The errors of roles for an account that is no configuration admin, and of `delay_activation` for a type that is
-/// active at once.
+/// Returns the errors over several fields. Only configuration administrators can have roles. A type that is active from its
+/// creation cannot have `delay_activation`.
 pub fn over_several_fields(after: &RowAfterWrite) -> Errors {
     let mut errors = Errors::new();
     let account_type = after.get(&ACCOUNT_TYPE).and_then(|name| AccountType::parse(&name));
@@ -83,7 +82,7 @@ pub fn over_several_fields(after: &RowAfterWrite) -> Errors {
     errors
 }
 
-/// The body without more address ranges than the build allows, and the message about them.
+/// Removes the address ranges from a body if they exceed the limit of the build. Returns the body and the message about them.
 pub fn bounded_ranges<'a>(conn: &mut Conn, body: SentObject<'a>) -> Result<(SentObject<'a>, Errors), StoreError> {
     let mut errors = Errors::new();
     let sent = body.get(RANGES.name()).and_then(|sent| sent.as_list(0));
@@ -96,13 +95,13 @@ pub fn bounded_ranges<'a>(conn: &mut Conn, body: SentObject<'a>) -> Result<(Sent
     Ok((body.filter_members(|name| name != RANGES.name()), errors))
 }
 
-/// The first and the last name, as lists show them.
+/// Returns the first and the last name, as lists show them.
 pub fn full_name(after: &RowAfterWrite) -> String {
     let (first, last) = (after.get(&FIRST_NAME).unwrap_or_default(), after.get(&LAST_NAME).unwrap_or_default());
     format!("{first} {last}").trim().to_owned()
 }
 
-/// Refuses to give a role with a permission that the caller does not hold.
+/// Refuses the assignment of a role with a permission that the caller does not have.
 pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given: &[i64]) -> Result<(), Refusal> {
     for role in given.iter().filter(|role| !held.contains(role)) {
         let sql = Sql::new("SELECT permissions FROM roles WHERE id = $1").arg(*role);
@@ -114,7 +113,7 @@ pub fn require_role_grant(conn: &mut Conn, caller: &Caller, held: &[i64], given:
     Ok(())
 }
 
-/// Checks the password of a new service account, which needs one. For other accounts it is ignored.
+/// Checks the password of a new service account, which requires one. The password of other accounts is ignored.
 pub fn password_on_create(
     conn: &mut Conn,
     changes: &Changes,
@@ -131,7 +130,7 @@ pub fn password_on_create(
     check_password(conn, None, changes, prepared, errors)
 }
 
-/// Checks a new password of a service account, reuse included.
+/// Checks a new password of a service account, including reuse.
 pub fn password_on_edit(
     conn: &mut Conn,
     id: i64,
@@ -160,13 +159,13 @@ fn check_password(
     Ok(())
 }
 
-/// The salt of a service account's password history; `None` for other accounts and unknown ids.
+/// Returns the salt of a service account's password history; `None` for other accounts and unknown ids.
 pub fn salt_of_service(conn: &mut Conn, id: i64) -> Result<Option<Option<String>>, StoreError> {
     let sql = Sql::new("SELECT password_salt FROM users WHERE id = $1 AND is_deleted = 0 AND account_type IN ('service_internal', 'service_external')").arg(id);
     conn.query_optional(&sql, |row| Ok(row.opt_text(0)?.map(str::to_owned)))
 }
 
-/// The actions that are available for an account, by its state as people see it.
+/// Returns the actions that are available for an account, by the state that users see.
 pub fn next_actions(status: &str, account_type: AccountType) -> Vec<&'static str> {
     let can_be_invited = account_type.is_invited();
     let mut actions = Vec::new();

@@ -1,4 +1,4 @@
-//! What a user is (`docs/reference/users.md`).
+//! The declaration of a user (`docs/reference/users.md`).
 
 use crate::passwords;
 use crate::timezones;
@@ -10,7 +10,7 @@ use resource::{Changes, Field, FieldKey, FieldKind, ReferenceTarget, Resource, U
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
-/// The address ranges of a user.
+/// The maximum number of address ranges of a user.
 pub static USER_RANGES: Limit =
     Limit { name: "users_ip_restrictions", default: 10, many: "IP restrictions", ..Limit::EMPTY };
 
@@ -40,7 +40,7 @@ pub static IS_RESTRICTED: FieldKey<bool> = FieldKey::new("is_ip_restriction_enab
 pub static RANGES: FieldKey<Vec<String>> = FieldKey::new("allowed_ip_ranges");
 pub static STATUS: FieldKey<String> = FieldKey::new("status");
 
-/// SQL for the state that people see, in which a lock ends with its time.
+/// SQL for the state that users see. A lock ends at its time.
 pub const SHOWN_STATUS: &str =
     "(CASE WHEN t.status = 'active' AND t.locked_until > {now} THEN 'locked' ELSE t.status END)";
 const IS_AVAILABLE: &str =
@@ -98,7 +98,7 @@ pub static USER: LazyLock<Resource> = LazyLock::new(|| {
             IS_RESTRICTED.boolean().default(false).detail_only(),
             RANGES
                 .declare(FieldKind::Texts {
-                    // A rule of users, since the limit is the build's.
+                    // The rules of users check the number, since the limit belongs to the build.
                     at_most: None,
                     are_valid: |ranges| Ranges::parse(ranges).is_some(),
                     invalid: "Must be a valid set of IPv4 or IPv6 network addresses.",
@@ -130,12 +130,12 @@ fn texts() -> Json {
     json!({"type": "array", "items": {"type": "string"}})
 }
 
-/// The schema of `_meta`, which has more in a single user than in a list.
+/// Returns the schema of `_meta`. A single user has more members than a user in a list.
 pub fn meta_schema(form: RowForm) -> Json {
     let mut meta = openapi::meta(ACTIONS);
     let names = match form {
         RowForm::Detail => texts(),
-        // Null: a role whose name the caller may not see.
+        // Null replaces the name of a role that the caller may not see.
         _ => json!({"type": "array", "items": {"type": ["string", "null"]}}),
     };
     openapi::require(&mut meta, "labels", openapi::object([("roles", names)]));
@@ -147,10 +147,10 @@ pub fn meta_schema(form: RowForm) -> Json {
     meta
 }
 
-/// The actions that `_meta` tells.
+/// The actions in `_meta`.
 pub const ACTIONS: [&str; 5] = ["list", "view", "create", "edit", "delete"];
 
-/// The account type in the values of a user; `None` when it is missing or invalid.
+/// Returns the account type in the values of a user; `None` if it is missing or invalid.
 pub fn account_type(values: &Changes) -> Option<AccountType> {
     values.get(&ACCOUNT_TYPE).and_then(|name| AccountType::parse(&name))
 }

@@ -1,4 +1,4 @@
-//! How users are shown, and which of them a caller may list (`docs/reference/users.md`).
+//! The shapes of users, and the users that a caller may list (`docs/reference/users.md`).
 
 use super::rules;
 use super::user::{ACTIONS, SHOWN_STATUS, USER};
@@ -19,23 +19,23 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use store::{Conn, Sql, StoreError};
 
-/// SQL for the names of a user's roles, in the order of their ids: JSON strings with commas between. Other accounts than `full`
-/// ones have none.
+/// SQL for the names of a user's roles, in the order of their ids: JSON strings separated by commas. Only `full` accounts have
+/// roles.
 const ROLE_NAMES: &str = ", (CASE WHEN t.account_type = 'full' THEN (SELECT string_agg(x.name, ',') FROM \
     (SELECT CAST(json_build_array(r.name) AS TEXT) AS name FROM user_roles ur JOIN roles r ON r.id = ur.role_id \
     WHERE ur.user_id = t.id ORDER BY ur.role_id) x) END)";
 
-/// How a single user is shown.
+/// The shape of a single user.
 pub static SHAPE: LazyLock<RowShape> = LazyLock::new(|| {
     let mut extra = extra_columns();
     extra.push(", ").push(IS_MAIL_SET_UP);
     RowShape::with_declaration(Declaration::Static(&USER), extra, write_meta).changes_at("t.locked_until")
 });
-/// How lists show users.
+/// The shape of users in lists.
 pub static LIST: LazyLock<RowShape> =
     LazyLock::new(|| RowShape::with_declaration(Declaration::Static(&USER), extra_columns(), write_meta));
 
-/// The columns from which [`write_meta`] writes what the declaration cannot express.
+/// Returns the columns from which [`write_meta`] writes the members that the declaration cannot express.
 fn extra_columns() -> Sql {
     let mut extra = Sql::new("t.account_type, ");
     tokens(&mut extra, SHOWN_STATUS, &[("{now}", NOW)]);
@@ -43,22 +43,22 @@ fn extra_columns() -> Sql {
     extra
 }
 
-/// The answer with a user; 404 when there is none, or it is deleted.
+/// Returns the answer with a user. Refuses with 404 if the user does not exist or is deleted.
 pub fn answer(request: &Request, conn: &mut Conn, status: StatusCode, id: i64) -> Outcome {
     let instance = instance(request, conn, id)?;
     let tag = tag_of(&instance);
     Ok(Answer { tag: Some(tag), ..Answer::instance(status, instance) })
 }
 
-/// The tag of a user; 404 when there is none, or it is deleted.
+/// Returns the tag of a user. Refuses with 404 if the user does not exist or is deleted.
 pub fn tag(request: &Request, conn: &mut Conn, id: i64) -> Result<EntityTag, Refusal> {
     Ok(tag_of(&instance(request, conn, id)?))
 }
 
-/// The tag of an instance, which does not depend on `link_sent_at`: the mail of a new account is sent while its maker still
-/// works on it.
+/// Returns the tag of an instance. It does not depend on `link_sent_at`, since the mail of a new account is sent while its creator
+/// still edits the account.
 fn tag_of(instance: &Instance) -> EntityTag {
-    // No quotation mark in a string of JSON stands without a backslash before it.
+    // JSON escapes quotation marks in strings, so these bytes are only found as members.
     let find = |member: &[u8]| memmem::find(instance, member);
     match (find(b",\"link_sent_at\":"), find(b",\"link_sent_by\":")) {
         (Some(begin), Some(end)) if begin < end => etag(&[&instance[..begin], &instance[end..]].concat()),
@@ -66,17 +66,17 @@ fn tag_of(instance: &Instance) -> EntityTag {
     }
 }
 
-/// A user as its instance shows it; 404 when there is none, or it is deleted.
+/// Returns the instance of a user. Refuses with 404 if the user does not exist or is deleted.
 pub fn instance(request: &Request, conn: &mut Conn, id: i64) -> Result<Instance, Refusal> {
     let condition = Sql::new("t.id = $1 AND t.is_deleted = 0").arg(id);
     rows::view(request, conn, &SHAPE, &condition)?.ok_or_else(Refusal::not_found)
 }
 
-/// The users whom the caller may list. For those who may list everyone, the counters give the total.
+/// Returns the users that the caller may list. If the caller may list all users, the counters are the total.
 pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, StoreError> {
     let mut scope = Scope::matching(visible_users(caller));
     if caller.has_permission("users", "list") {
-        // The end of a lock is the only thing that time alone changes in a list of users.
+        // In a list of users only the end of a lock depends on the time.
         let sql = Sql::new(
             "SELECT CAST(COALESCE(sum(n), 0) AS BIGINT), (SELECT min(u.locked_until) FROM users u WHERE u.locked_until > $1) \
              FROM counters WHERE name LIKE 'users_%'",
@@ -87,9 +87,9 @@ pub fn scope(caller: &Caller, conn: &mut Conn, now: i64) -> Result<Scope, StoreE
     Ok(scope)
 }
 
-/// A stored user with its row locked; 404 when there is none, or it is deleted.
+/// Returns a stored user with its row locked. Refuses with 404 if the user does not exist or is deleted.
 pub fn load(conn: &mut Conn, id: i64) -> Result<Changes, Refusal> {
-    // No stronger lock: users are never removed, so inserting a reference to one need not wait.
+    // This lock is sufficient: users are never removed, so the insertion of a reference to a user does not wait.
     let sql = Sql::new("SELECT 1 FROM users WHERE id = $1 AND is_deleted = 0 FOR NO KEY UPDATE").arg(id);
     if conn.query_optional(&sql, |_| Ok(()))?.is_none() {
         return Err(Refusal::not_found());

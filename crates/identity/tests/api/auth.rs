@@ -14,14 +14,14 @@ fn invalid_token() -> Value {
     json!({"token": ["Invalid token."]})
 }
 
-/// Invites somebody of this type; the token of the mailed link.
+/// Invites a user of this type. Returns the token of the mailed link.
 async fn invite(server: &TestServer, admin: &ApiClient, username: &str, account_type: &str) -> String {
     let user = json!({"username": username, "account_type": account_type, "first_name": "Ann", "last_name": "Berg"});
     admin.post("/api/users/", user).await.expect_created();
     server.mail_to(username).await.token()
 }
 
-/// Asks for a reset; the token of the mailed link.
+/// Requests a reset. Returns the token of the mailed link.
 async fn ask_for_reset(server: &TestServer, username: &str) -> String {
     server.anonymous().post("/api/auth/password-reset/", json!({"username": username})).await.expect_empty();
     server.mail_to(username).await.token()
@@ -285,7 +285,7 @@ async fn five_wrong_passwords_in_a_row_lock_the_account_for_fifteen_minutes() {
     );
     assert_eq!(admin.get("/api/users/?status=locked").await.ids(), [user.id]);
     assert_eq!(admin.get("/api/users/?is_available=false").await.ids(), [user.id]);
-    // Who is signed in stays so.
+    // Existing sessions continue.
     user.get("/api/users/me/").await.ok();
 
     server.advance(15 * MINUTE - SECOND);
@@ -334,7 +334,7 @@ async fn the_lock_holds_against_parallel_guesses() {
     server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(401, sign_in_refusal());
 }
 
-/// A lock where there is no way in by a password would only shut out who comes in another way.
+/// A lock of an account without sign-in by password would only lock out people who sign in by other methods.
 #[tokio::test]
 async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
     let server = TestServer::start().await;
@@ -353,7 +353,7 @@ async fn wrong_passwords_lock_only_where_a_right_one_would_sign_in() {
             server.anonymous().login(username, "wrong").await.expect_reply(401, sign_in_refusal());
         }
     }
-    // Nor does the own password, asked for where only single sign-on leads in.
+    // Wrong current passwords do not lock the account either, if only single sign-on is allowed.
     let change = json!({"current_password": "wrong", "new_password": "another one"});
     for _ in 0..6 {
         let reply = sso.post("/api/auth/password-change/", change.clone()).await;
@@ -407,13 +407,13 @@ async fn an_address_that_fails_too_often_waits_whatever_it_sends() {
     anyone.login(ADMIN, PASSWORD).await.ok();
 }
 
-/// What all processes know of the one address that has attempts.
+/// Returns the attempts in the database of the only address with attempts.
 async fn stored_attempts(server: &TestServer) -> i64 {
     let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT n FROM address_attempts"), |row| row.int(0));
     server.build.db.read::<i64, StoreError>(count).await.unwrap()
 }
 
-/// How many events wait for the history service.
+/// Returns the number of events that wait for the history service.
 async fn events(server: &TestServer) -> i64 {
     let count = |conn: &mut Conn| conn.query_one(&Sql::new("SELECT count(*) FROM outbox"), |row| row.int(0));
     server.build.db.read::<i64, StoreError>(count).await.unwrap()
@@ -439,14 +439,14 @@ async fn failed_tokens_of_links_count_for_the_address() {
             assert_eq!(send("made-up").await.status, 429, "{path}");
         }
         assert_eq!(stored_attempts(&server).await, 3, "{path}");
-        // What failed to reset a password is told; what was refused for the address, not.
+        // A failed reset causes an event. A refusal for the address does not.
         let told = events(&server).await - before;
         assert_eq!(told, if path.contains("reset") { 3 } else { 0 }, "{path}");
         anyone.login(ADMIN, PASSWORD).await.expect_reply(429, message::detail("Too many requests."));
     }
 }
 
-/// What a link opens tells whether a token is good and whose it is, so it counts as what a form sends does.
+/// The page of a link reveals whether a token is valid and whose it is, so it counts like a form.
 #[tokio::test]
 async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
     for path in ["/activate/", "/password-reset/"] {
@@ -459,7 +459,7 @@ async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
             };
             server.advance(5 * MINUTE);
             let open = |query: String| server.anonymous().call(method, &format!("{path}{query}")).send();
-            // No token and good ones cost nothing.
+            // Requests without a token and with a valid one do not count.
             for query in [String::new(), "?token=".to_owned(), format!("?token={good}")].iter().cycle().take(9) {
                 assert_eq!(open(query.clone()).await.status, 200, "{method} {path}{query}");
             }
@@ -486,7 +486,7 @@ async fn opening_a_link_with_a_wrong_token_counts_for_the_address() {
 #[tokio::test]
 async fn whoever_has_a_link_may_look_for_a_password_and_a_wrong_token_counts() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 3).await;
-    // The request for a link is the first.
+    // The request for a link is the first attempt.
     let token = ask_for_reset(&server, ADMIN).await;
     let confirm = async |password: &str| {
         let body = json!({"token": token, "password": password});
@@ -509,7 +509,7 @@ async fn parallel_guesses_of_one_address_never_exceed_its_bound() {
             (config.identity.address_attempts, config.identity.lock_attempts) = (10, 1000)
         })
         .await;
-        // As another process has counted them, or this one before a restart.
+        // Another process has counted these, or this process before a restart.
         let insert = Sql::new("INSERT INTO address_attempts(address, since, n) VALUES ('127.0.0.1', $1, $2)");
         let insert = insert.arg(testkit::NOW).arg(known);
         server.build.db.write::<u64, StoreError>(move |conn| conn.exec(&insert)).await.unwrap();
@@ -550,11 +550,11 @@ async fn ipv6_counts_by_64_bits_and_by_48_with_eight_times_the_bound() {
     let login = async |address: String| {
         server.anonymous().with_header("x-forwarded-for", &address).login(ADMIN, "wrong").await.status
     };
-    // One subscriber has all of these.
+    // All these addresses belong to one subscriber.
     for (host, status) in [(1, 401), (2, 401), (3, 429)] {
         assert_eq!(login(format!("2001:db8:1:1::{host}")).await, status);
     }
-    // And one site has all of these.
+    // All these networks belong to one site.
     for network in 2..=15 {
         assert_eq!(login(format!("2001:db8:1:{network}::1")).await, 401);
     }
@@ -661,7 +661,7 @@ async fn a_link_stays_good_beside_later_ones_until_a_password_is_set() {
     for token in &tokens {
         set("/api/auth/password-reset/confirm/", token).await.refuses(invalid_token());
     }
-    // A password that its owner changes ends them, too.
+    // The change of a password ends its links, too.
     let token = ask_for_reset(&server, "ann@example.com").await;
     let ann = server.sign_in("ann@example.com", "long enough").await;
     let change = json!({"current_password": "long enough", "new_password": "another one"});
@@ -801,7 +801,7 @@ async fn a_reset_request_tells_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_asked() {
     let server = TestServer::start_with(|config| config.identity.address_attempts = 0).await;
-    // Sixty at once, in every spelling.
+    // Sixty requests at once, in different spellings.
     let ask = async || {
         let asked: Vec<_> = (0..60)
             .map(|n| {
@@ -826,17 +826,17 @@ async fn an_account_gets_one_reset_mail_a_minute_and_five_an_hour_whatever_is_as
         server.advance(MINUTE);
     }
     assert_eq!(ask().await, 5);
-    // An hour after the first.
+    // This is an hour after the first mail.
     server.advance(54 * MINUTE);
     assert_eq!(ask().await, 5);
     server.advance(MINUTE);
     assert_eq!(ask().await, 6);
-    // Nobody else is kept waiting by that, and nothing of it has ended the first link.
+    // Other users do not wait because of this, and the first link is still valid.
     let other = server.account("internal").await;
     ask_for_reset(&server, &other).await;
     let confirm = json!({"token": first, "password": "another one"});
     server.anonymous().post("/api/auth/password-reset/confirm/", confirm).await.expect_empty();
-    // A password that was set does not start the count anew.
+    // A new password does not restart the count.
     assert_eq!(ask().await, 7);
 }
 
@@ -945,7 +945,7 @@ async fn every_broken_rule_has_its_message() {
         ("aaaBB11!!", vec!["Max repeating chars 2", "Min length 10"]),
         ("aab1!", vec!["Min numbers 2", "Min symbols 2", "Min upper case 2", "Min length 10"]),
         ("AABB11!!22", vec!["Min lower case 1"]),
-        // Letters, numbers and cases as Unicode has them; a space is no symbol.
+        // Letters, numbers and cases follow Unicode. A space is not a symbol.
         ("ÄÖß٣٤ £ £ x", vec![]),
     ] {
         let reply = change(password).await;
@@ -976,7 +976,7 @@ async fn none_of_the_last_24_passwords_is_used_again() {
     let change = async |current: &str, new: &str| {
         admin.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
     };
-    // Without the rule, the same one may be set again.
+    // Without the rule, the same password may be set again.
     change(PASSWORD, PASSWORD).await.expect_empty();
     admin.patch("/api/security/", json!({"systemconf": {"password_prevent_reuse": true}})).await.ok();
     let used = || json!({"new_password": ["Password has been used before."]});
@@ -1066,7 +1066,7 @@ async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
     let user = server.as_type("internal").await;
     let path = format!("/api/users/{}/", user.id);
     let from = |client: &ApiClient, address: &str| client.with_header("x-forwarded-for", address);
-    // Ranges count only when they are switched on.
+    // Ranges count only if they are enabled.
     admin.patch(&path, json!({"allowed_ip_ranges": ["203.0.113.0/24", "2001:db8::/32"]})).await.ok();
     from(&user, "198.51.100.1").get("/api/users/me/").await.ok();
 
@@ -1079,7 +1079,7 @@ async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
         ("198.51.100.1", false),
         ("2001:db9::1", false),
         ("::ffff:198.51.100.1", false),
-        // The last one counts; what the caller wrote in front of it does not.
+        // The last address counts. Addresses that the caller sent in front of it do not.
         ("203.0.113.7, 198.51.100.1", false),
         ("198.51.100.1, 203.0.113.7", true),
         ("203.0.113.7, nonsense", false),
@@ -1102,7 +1102,7 @@ async fn a_restricted_user_calls_from_the_allowed_addresses_only() {
 
 // ---- Pages ---------------------------------------------------------------------------------------------------------
 
-/// What a page has between its `<main>` tags.
+/// Returns the part of a page between its `<main>` tags.
 fn main_of(page: &Reply) -> &str {
     page.text.split_once("<main>").and_then(|(_, rest)| rest.split_once("</main>")).map_or("", |(main, _)| main)
 }
@@ -1266,12 +1266,12 @@ async fn people_reset_their_password_by_the_pages_alone() {
     assert!(spent.status == 400 && main_of(&spent).starts_with(offer), "{spent:?}");
     let opened = browser.get(&format!("/password-reset/?token={token}")).await;
     assert!(opened.status == 200 && main_of(&opened).starts_with(offer), "{opened:?}");
-    // The page of a link is for its kind alone.
+    // The page of a link accepts only links of its kind.
     let other = browser.get(&format!("/activate/?token={}", ask_for_reset_later(&server).await)).await;
     assert!(main_of(&other).contains("This link is not valid."), "{other:?}");
 }
 
-/// The token of a reset link, after the pause between two mails.
+/// Returns the token of a reset link, after the pause between two mails.
 async fn ask_for_reset_later(server: &TestServer) -> String {
     server.advance(MINUTE);
     ask_for_reset(server, ADMIN).await
@@ -1314,7 +1314,7 @@ async fn whatever_a_page_refuses_it_refuses_with_a_page() {
         assert!(page.text.contains("<title>Failed: Not possible · a.example</title>"), "{}", page.text);
         assert!(status != 405 || page.header("allow").contains("POST"), "{page:?}");
     }
-    // Programs read JSON, as before.
+    // Programs get JSON.
     let program = evil.post("/api/auth/login/", json!({})).await;
     program.expect_reply(403, message::forbidden());
 }

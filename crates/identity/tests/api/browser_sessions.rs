@@ -1,5 +1,5 @@
-//! Sessions of browsers (`docs/reference/browser-sessions.md`): the cookie, what it opens and what ends it, where the page to
-//! sign in leads, and who may send its forms.
+//! Sessions of browsers (`docs/reference/browser-sessions.md`): the cookie, its endpoints and its end, the redirects of the sign-in
+//! page, and the senders of its forms.
 
 use crate::TestServer;
 use crate::message;
@@ -11,18 +11,18 @@ const TOKEN: &str = "/api/auth/browser/token/";
 const LOGOUT: &str = "/api/auth/browser/logout/";
 const FRONT_END: &str = "https://front.example";
 
-/// A client that asks for pages, as browsers do where a person goes.
+/// Returns a client that requests pages like a browser.
 fn browser(server: &TestServer) -> ApiClient {
     server.anonymous().with_header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 }
 
-/// Sends the form of the page to sign in, with these fields too.
+/// Sends the form of the page to sign in, with additional fields.
 async fn send_form(browser: &ApiClient, more: &[(&str, &str)]) -> Reply {
     let form = [&[("username", ADMIN), ("password", PASSWORD)], more].concat();
     browser.call("POST", "/sign-in/").form(&form).send().await
 }
 
-/// The cookie that an answer sets, and its attributes.
+/// Returns the cookie that an answer sets, and its attributes.
 #[track_caller]
 fn cookie(reply: &Reply) -> (String, String) {
     let set = reply.header("set-cookie");
@@ -30,7 +30,7 @@ fn cookie(reply: &Reply) -> (String, String) {
     (pair.to_owned(), attributes.to_owned())
 }
 
-/// A browser that has signed in, with its cookie.
+/// Returns a signed-in browser with its cookie.
 async fn signed_in(server: &TestServer) -> ApiClient {
     let browser = browser(server);
     let reply = send_form(&browser, &[]).await;
@@ -42,7 +42,7 @@ async fn token(browser: &ApiClient) -> Reply {
     browser.call("POST", TOKEN).send().await
 }
 
-/// Checks that the cookie opens nothing any more, and is taken back.
+/// Checks that the cookie is refused and deleted.
 #[track_caller]
 fn expect_ended(reply: &Reply) {
     assert_eq!(*reply, (401, message::bad_token()));
@@ -50,7 +50,7 @@ fn expect_ended(reply: &Reply) {
     assert_eq!(reply.header("set-cookie"), gone);
 }
 
-/// Checks that a browser's session is over: the cookie, and an access token of it.
+/// Checks that a browser's session has ended: its cookie and its access token are refused.
 async fn expect_session_ended(browser: &ApiClient, access_token: &str) {
     expect_ended(&token(browser).await);
     browser.with_token(access_token).get("/api/users/me/").await.expect_reply(401, message::bad_token());
@@ -97,16 +97,16 @@ async fn a_cookie_is_exchanged_for_all_that_a_front_end_needs_to_start() {
         "version",
     ];
     assert_eq!(names, expected);
-    // It is not kept, so it is not sent again.
+    // The session is not kept, so the cookie is not sent again.
     assert_eq!(started.header("set-cookie"), "");
     assert_eq!(started.header("cache-control"), "no-store");
 
-    // It is the only session, and has nothing but the cookie.
+    // It is the only session, and only the cookie is stored for it.
     assert_eq!(api.get("/api/users/me/sessions/").await.column("is_current"), [true]);
     assert_eq!(count(&server, "SELECT count(*) FROM refresh_tokens").await, 0);
     let stored = "SELECT count(*) FROM browser_sessions WHERE length(hash) = 64";
     assert_eq!(count(&server, stored).await, 1);
-    // Signing in is told as any other.
+    // The sign-in writes the same event as other sign-ins.
     let events = testkit::events(&server).await;
     let last = events.last().unwrap();
     assert_eq!((last.event_type, last.source_id, &last.data["reason"]), (1, 1, &json!("password")));
@@ -128,7 +128,7 @@ async fn a_browser_is_asked_whether_to_keep_the_session() {
     let kept = "Path=/; Max-Age=604800; HttpOnly; SameSite=Strict; Secure";
     assert_eq!(attributes, kept);
     let browser = browser(&server).with_header("cookie", &pair);
-    // It slides, and stays the same.
+    // The expiry moves on, and the cookie does not change.
     for _ in 0..3 {
         server.advance(6 * DAY);
         let reply = token(&browser).await;
@@ -194,7 +194,7 @@ async fn two_tabs_and_a_reload_whose_answer_is_lost_go_on_with_the_same_cookie()
     for reply in [both.0, both.1, both.2] {
         browser.with_token(text(&reply, "access_token")).get("/api/users/me/").await.ok();
     }
-    // An answer that was lost.
+    // This answer was lost.
     let _ = token(&browser).await;
     let api = browser.with_token(text(&token(&browser).await, "access_token"));
     assert_eq!(api.get("/api/users/me/sessions/").await["total_count"], 1);
@@ -206,12 +206,12 @@ async fn signing_out_in_one_tab_ends_the_session_in_all() {
     let browser = signed_in(&server).await;
     let access = text(&token(&browser).await, "access_token").to_owned();
     let reply = browser.post(LOGOUT, json!({"single_sign_on": true})).await;
-    // There is no provider to sign out of.
+    // The session has no provider to sign out of.
     reply.expect_empty();
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{:?}", reply.headers);
     expect_session_ended(&browser, &access).await;
     assert_eq!(count(&server, "SELECT count(*) FROM browser_sessions").await, 0);
-    // Nobody is signed in any more, and everybody may sign out.
+    // Browsers without a session can sign out, too.
     for browser in [&browser, &server.anonymous()] {
         let reply = browser.call("POST", LOGOUT).send().await;
         reply.expect_empty();
@@ -239,7 +239,7 @@ async fn what_ends_sessions_ends_those_of_browsers() {
         let access = text(&token(&browser).await, "access_token").to_owned();
         (browser, access)
     };
-    // By its user, among his sessions, of which it is the latest.
+    // The user ends it in the list of their sessions. It is the latest one.
     let (ended, access) = begin().await;
     let (stays, _) = begin().await;
     let session = ended.with_token(&access).get("/api/users/me/sessions/").await;
@@ -248,7 +248,7 @@ async fn what_ends_sessions_ends_those_of_browsers() {
     expect_session_ended(&ended, &access).await;
     token(&stays).await.ok();
 
-    // By another password: all but the one that changes it, or all.
+    // A password change ends all other sessions. A reset ends all sessions.
     let (changes, access) = begin().await;
     let body = json!({"current_password": PASSWORD, "new_password": "another battery"});
     changes.with_token(&access).post("/api/auth/password-change/", body).await.expect_empty();
@@ -263,7 +263,7 @@ async fn what_ends_sessions_ends_those_of_browsers() {
         .expect_empty();
     expect_session_ended(&changes, &access).await;
 
-    // By what becomes of the account.
+    // These actions on the account end it.
     for action in ["deactivate", "anonymize"] {
         let (browser, access) = begin().await;
         admin.post(&format!("{path}{action}/"), json!({})).await.ok();
@@ -287,7 +287,7 @@ async fn a_session_ends_where_it_could_not_begin_any_more() {
     let access = text(&token(&browser).await, "access_token").to_owned();
     admin.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
     expect_session_ended(&browser, &access).await;
-    // It does not come back with the method.
+    // The session stays ended when the method is allowed again.
     admin.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
     expect_ended(&token(&browser).await);
 }
@@ -305,7 +305,7 @@ async fn a_cookie_holds_where_its_account_may_be_used() {
     let browser = browser(&server).with_header("cookie", &cookie(&reply).0);
     let ranges = json!({"is_ip_restriction_enabled": true, "allowed_ip_ranges": ["192.0.2.0/24"]});
     admin.patch(&format!("/api/users/{}/", user.id), ranges).await.ok();
-    // The browser keeps the cookie, since its session goes on from elsewhere.
+    // The browser retains the cookie, since its session continues from other addresses.
     for outside in [browser.clone(), browser.with_header("x-forwarded-for", "198.51.100.1")] {
         let refused = token(&outside).await;
         assert_eq!(refused, (401, message::bad_token()));
@@ -326,7 +326,7 @@ async fn while_the_password_must_be_changed_a_browser_learns_nothing_else() {
         server.advance(6 * DAY);
         token(&before).await.ok();
     }
-    // One that is there, and one that begins now, which leads on as always.
+    // One existing session, and one new session with the usual redirect.
     let reply = send_form(&browser(&server), &[("return_to", "/console/users?sort=id")]).await;
     assert_eq!((reply.status, reply.header("location")), (303, "/console/users?sort=id"));
     let now = browser(&server).with_header("cookie", &cookie(&reply).0);
@@ -355,13 +355,13 @@ async fn each_sign_in_makes_a_new_cookie_and_ends_the_session_of_the_former_one(
     let form = [("username", user.as_str()), ("password", "wrong")];
     assert_eq!(first.call("POST", "/sign-in/").form(&form).send().await.status, 401);
     token(&first).await.ok();
-    // Somebody else, in the same browser.
+    // Another user signs in with the same browser.
     let form = [("username", user.as_str()), ("password", PASSWORD)];
     let reply = first.call("POST", "/sign-in/").form(&form).send().await;
     let second = first.with_header("cookie", &cookie(&reply).0);
     expect_session_ended(&first, &access).await;
     assert_eq!(token(&second).await["user"]["username"], user.as_str());
-    // A cookie that somebody else has planted is never taken over.
+    // A planted cookie is never adopted.
     let planted = format!("__Host-chancery={}", "a".repeat(43));
     let reply = send_form(&browser(&server).with_header("cookie", &planted), &[]).await;
     assert_ne!(cookie(&reply).0, planted);
@@ -380,18 +380,18 @@ async fn a_cookie_is_good_for_its_build_alone() {
     expect_ended(&token(&server.anonymous()).await);
 }
 
-/// The headers of this server's own pages, and of what is no browser.
+/// The headers of this server's own pages, and of clients other than browsers.
 const OWN: [&[(&str, &str)]; 5] = [
     &[],
     &[("sec-fetch-site", "same-origin"), ("origin", "https://a.example")],
-    // The proxy in front has another host for us.
+    // The proxy in front of the server has another host name.
     &[("sec-fetch-site", "same-origin"), ("origin", "https://shown.example")],
     // An old browser, or plain http.
     &[("origin", "http://a.example")],
     &[("origin", "https://a.example")],
 ];
 
-/// Those of others.
+/// The headers of other pages.
 const FOREIGN: [&[(&str, &str)]; 12] = [
     &[("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")],
     &[("sec-fetch-site", "cross-site"), ("origin", "https://a.example")],
@@ -400,7 +400,7 @@ const FOREIGN: [&[(&str, &str)]; 12] = [
     &[("sec-fetch-site", "none")],
     &[("sec-fetch-site", "x")],
     &[("sec-fetch-site", "")],
-    // A front end that is configured signs in with tokens.
+    // A configured front end signs in with tokens.
     &[("sec-fetch-site", "cross-site"), ("origin", FRONT_END)],
     &[("origin", FRONT_END)],
     &[("origin", "https://evil.example")],
@@ -455,7 +455,7 @@ async fn no_origin_may_read_the_answers_whatever_is_configured() {
             }
         }
     }
-    // Elsewhere it may.
+    // Other endpoints allow the front end.
     let reply =
         front_end.call("OPTIONS", "/api/auth/login/").header("access-control-request-method", "POST").send().await;
     assert!(cors(&reply) > 1, "{:?}", reply.headers);
@@ -487,7 +487,7 @@ async fn a_browser_is_led_on_to_the_console_and_nowhere_else() {
     ] {
         let reply = send_form(&browser, &[("return_to", sent)]).await;
         assert_eq!((reply.status, reply.header("location")), (303, led_to), "{sent:?}");
-        // The page carries on what it will lead to.
+        // The page carries its later redirect.
         let page = browser.get(&format!("/sign-in/?return_to={}", percent(sent))).await.text;
         let field = format!("<input name=\"return_to\" type=\"hidden\" value=\"{}\">", led_to.replace('&', "&amp;"));
         assert!(page.contains(&field), "{sent:?}: {page}");

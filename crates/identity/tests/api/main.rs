@@ -1,6 +1,6 @@
 //! The contract of identity's endpoints, a module for each address: users, roles, groups, the security rules, signing in.
 //!
-//! Each test starts a server of its own, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
+//! Each test starts a server, on the embedded engine or, with `CHANCERY_TEST_DATABASE_URL`, on PostgreSQL.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -1,5 +1,5 @@
-//! What callers may do: `GET /api/users/permissions/`, what `_meta.permissions` tells and what then succeeds, and what
-//! nobody gives or takes (`docs/reference/users.md`).
+//! The permissions of callers: `GET /api/users/permissions/`, the agreement of `_meta.permissions` with the allowed actions, and
+//! the limits of grants (`docs/reference/users.md`).
 
 use crate::TestServer;
 use crate::message;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 use testkit::{ApiClient, PASSWORD};
 
-/// The body of a new account with a name of its own; no mail is sent for it.
+/// Returns the body of a new account with a unique name. No mail is sent for it.
 fn account(account_type: &str) -> Value {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -21,7 +21,7 @@ fn account(account_type: &str) -> Value {
     body
 }
 
-/// A caller of each account type that can sign in, and configuration administrators with one permission each.
+/// Returns a caller of each account type that can sign in, and configuration administrators with one permission each.
 async fn callers(server: &TestServer, resource: &str, actions: &[&str]) -> Vec<ApiClient> {
     let mut callers = vec![server.admin().await];
     for account_type in ["service_internal", "internal", "external", "full", "service_external"] {
@@ -44,7 +44,7 @@ async fn what_users_tell_is_what_succeeds() {
             let path = format!("/api/users/{target}/");
             let listed = caller.get(&format!("/api/users/?id={target}")).await.ok()["results"][0].clone();
             let told = match &listed {
-                // Who is not listed tells nothing, and nothing succeeds.
+                // A user that is not listed has no `_meta`, and all actions fail.
                 Value::Null => json!({"list": false, "view": false, "create": false, "edit": false, "delete": false}),
                 listed => listed["_meta"]["permissions"].clone(),
             };
@@ -106,7 +106,7 @@ async fn what_groups_tell_is_what_succeeds() {
     let api = server.admin().await;
     let mut callers = callers(&server, "user_groups", &["list", "view", "create"]).await;
     let strangers = callers.len();
-    // An owner, a member, and those who are assigned to a set, themselves or through a group of their own.
+    // An owner, a member, and assignees of a set, directly or through a group.
     for account_type in ["external", "service_external", "internal", "full", "internal", "external"] {
         callers.push(server.as_type(account_type).await);
     }
@@ -153,7 +153,7 @@ async fn what_groups_tell_is_what_succeeds() {
                 caller.get(&format!("{sets}{some}/assignees/user-groups/")).await.status,
             ];
             assert_eq!(below, [viewed.status; 5], "{} {everyone}", caller.username);
-            // The own id is one that every caller may list.
+            // All callers may list their own id.
             let own = json!([caller.id]);
             let edited = caller.patch(&path, json!({"description": "x"})).await.status;
             let added = caller.post(&format!("{path}members/users/"), own.clone()).await.status;
@@ -174,7 +174,7 @@ async fn what_groups_tell_is_what_succeeds() {
             assert_eq!(told, succeeded, "{} {everyone}", caller.username);
         }
     }
-    // Somebody of a set in another group has nothing here.
+    // An assignee of a set in another group has no rights here.
     nobody.get(&format!("/api/user-groups/{team}/")).await.expect_reply(403, message::forbidden());
 }
 
@@ -213,12 +213,12 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
     let user = clerk.post("/api/users/", given(json!([weak]))).await.id();
     let path = format!("/api/users/{user}/");
     clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
-    // Not to himself either.
+    // The clerk cannot assign it to themselves either.
     clerk
         .patch(&format!("/api/users/{}/", clerk.id), json!({"roles": [strong]}))
         .await
         .expect_reply(403, message::forbidden());
-    // 403 comes before what is wrong with the body.
+    // 403 comes before errors of the body.
     clerk.patch(&path, json!({"roles": [strong], "first_name": ""})).await.expect_reply(403, message::forbidden());
     let mut wrong = given(json!([strong]));
     wrong["first_name"] = json!("");
@@ -229,13 +229,13 @@ async fn nobody_gives_a_role_with_what_he_lacks() {
         .refuses(json!({"roles": ["Invalid pk 999 - object does not exist."]}));
     assert_eq!(api.get(&path).await.ok()["roles"], json!([weak]));
 
-    // What somebody holds already is not given, and may be taken.
+    // Roles that a user already has do not count as assigned, and may be removed.
     api.patch(&path, json!({"roles": [weak, strong]})).await.ok();
     clerk.patch(&path, json!({"roles": [strong, weak], "phone": "1"})).await.ok();
     assert_eq!(clerk.patch(&path, json!({"roles": [strong]})).await.ok()["roles"], json!([strong]));
     clerk.patch(&path, json!({"roles": []})).await.ok();
     clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
-    // A super admin's service gives everything.
+    // A super admin's service may assign all roles.
     let robot = server.as_type("service_internal").await;
     robot.patch(&path, json!({"roles": [strong]})).await.ok();
 }
@@ -277,7 +277,7 @@ async fn super_admins_and_their_services_are_made_and_changed_by_their_like_alon
         assert_eq!(shown["_meta"]["permissions"], seen);
         assert_eq!(shown["_meta"]["allowed_account_type_changes"], json!([]));
     }
-    // One's own account is no way around it.
+    // `/api/users/me/` does not allow the change either.
     let me =
         clerk.patch("/api/users/me/", json!({"account_type": "super_admin", "roles": [], "phone": "1"})).await.ok();
     assert_eq!((&me["account_type"], &me["phone"]), (&json!("full"), &json!("1")));
@@ -308,7 +308,7 @@ async fn passwords_of_services_are_changed_by_super_admins_alone() {
             .expect_reply(403, message::forbidden());
     }
     robot.patch(&format!("/api/users/{}/", robot.id), password.clone()).await.expect_reply(403, message::forbidden());
-    // For other accounts it is ignored, whoever sends it.
+    // For other accounts the password is ignored for all callers.
     for caller in [&clerk, &robot, &api] {
         caller.patch(&format!("/api/users/{}/", user.id), password.clone()).await.ok();
         user.get("/api/users/me/").await.ok();
@@ -328,7 +328,7 @@ async fn who_holds_more_keeps_his_address() {
     let clerk = server.with_role(json!({"users": ["edit"]})).await;
     let stronger = server.with_role(json!({"users": ["edit", "delete"]})).await;
     let path = format!("/api/users/{}/", stronger.id);
-    // Whoever gives an account another address can have its reset link.
+    // A caller who changes the address of an account can get its reset link.
     clerk.patch(&path, json!({"username": "clerk2@example.com"})).await.expect_reply(403, message::forbidden());
     let changed = clerk.patch(&path, json!({"username": stronger.username, "job_title": "Head clerk"})).await.ok();
     assert_eq!(changed["job_title"], "Head clerk");

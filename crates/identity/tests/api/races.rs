@@ -1,6 +1,5 @@
-//! What holds however many call at once: limits, unique names, tokens that work once, last owners and last super
-//! admins, counters (the promises of exact limits and of sessions that die at once).
-//! `reliability/races` repeats them.
+//! The promises under concurrent calls: limits, unique names, tokens that work once, last owners and last super admins, counters.
+//! They include exact limits and sessions that end at once. `reliability/races` repeats them.
 
 use crate::TestServer;
 use crate::message::{self, limit_exceeded};
@@ -9,11 +8,11 @@ use std::collections::BTreeMap;
 use store::{Conn, Sql, StoreError};
 use testkit::{ApiClient, PASSWORD, PreparedCall, Reply, one_wins, rounds, send_concurrently};
 
-/// As many calls as a crowd makes.
+/// The number of calls in a crowd.
 const CROWD: usize = 60;
 
-/// A crowd wants what one can have, in each round anew: one call succeeds, all others are refused in these words. `undo`
-/// takes away what won, so that there is room for the next round.
+/// Checks that one call of a crowd succeeds in each round, and that all others are refused with `refused`. `undo` removes the
+/// result of the successful call for the next round.
 async fn one_wins_each_round(
     crowd: impl Fn(usize) -> Vec<PreparedCall>,
     status: u16,
@@ -29,12 +28,12 @@ async fn one_wins_each_round(
     }
 }
 
-/// The address of what was made in a collection.
+/// Returns the address of an instance that was created in a collection.
 fn created_address(collection: &str, won: &Value) -> String {
     format!("{collection}{}/", won["id"])
 }
 
-/// The body of an account that needs no mail.
+/// Returns the body of an account that needs no mail.
 fn account(account_type: &str, name: usize) -> Value {
     let mut body = json!({
         "username": format!("{account_type}.{name}@example.com"), "account_type": account_type, "first_name": "Made",
@@ -46,7 +45,7 @@ fn account(account_type: &str, name: usize) -> Value {
     body
 }
 
-/// Makes so many external accounts; their ids.
+/// Creates `count` external accounts. Returns their ids.
 async fn accounts(api: &ApiClient, count: usize) -> Vec<i64> {
     let mut ids = Vec::new();
     for n in 0..count {
@@ -55,7 +54,7 @@ async fn accounts(api: &ApiClient, count: usize) -> Vec<i64> {
     ids
 }
 
-/// Each counter, and the rows that it stands for.
+/// Returns each counter, and the number of rows that it counts.
 async fn counters(server: &TestServer) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
     let read = |conn: &mut Conn| {
         let kept = Sql::new("SELECT name, n FROM counters WHERE n <> 0");
@@ -89,7 +88,7 @@ async fn one_place_that_is_left_is_taken_once_by_accounts() {
         one_wins_each_round(crowd, 201, refused, async |won| api.delete(&created_address("/api/users/", &won)).await)
             .await;
     }
-    // A change of type takes a place too.
+    // A change of type counts against the limit, too.
     let users = accounts(&api, CROWD).await;
     let gone = api.get("/api/users/?account_type=super_admin&ordering=-id").await.ids()[0];
     api.delete(&format!("/api/users/{gone}/")).await.expect_empty();
@@ -184,7 +183,7 @@ async fn a_name_is_given_once_in_all_its_spellings() {
     let refused = json!({"username": ["This field must be unique."]});
     one_wins_each_round(crowd, 201, refused, async |won| api.delete(&created_address("/api/users/", &won)).await).await;
 
-    // By PATCH too.
+    // A PATCH has the same rule.
     let mut roles = Vec::new();
     for n in 0..CROWD {
         roles.push(api.post("/api/roles/", json!({"name": format!("Role {n}")})).await.id());
@@ -256,7 +255,7 @@ async fn a_refresh_token_is_redeemed_once_and_its_second_use_ends_the_session() 
         let (pairs, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
         assert_eq!((pairs.len(), refused.len()), (1, crowd - 1));
         assert!(refused.iter().all(|reply| **reply == (401, message::bad_token())));
-        // Somebody else has the token, and nobody knows who: neither the old pair nor the new one works.
+        // The token was stolen, and the thief is unknown. Neither the old pair nor the new one works.
         let new = anonymous.with_pair(&user.username, &pairs[0].json);
         for client in [&user, &new] {
             client.get("/api/users/me/").await.expect_reply(401, message::bad_token());
@@ -275,7 +274,7 @@ async fn an_owner_remains_when_all_are_removed_at_once() {
         let owners = format!("/api/user-groups/{n}/owners/users/");
         api.post("/api/user-groups/", json!({"name": format!("Group {n}")})).await.expect_created();
         api.post(&owners, json!(users)).await.expect_created();
-        // Each by six at once.
+        // Six calls remove the same owner at once.
         let all = users.iter().copied().chain([1]).cycle().take(CROWD);
         let replies = send_concurrently(all.map(|id| api.call("DELETE", &owners).json(&json!([id])))).await;
         let (removed, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 204);
@@ -303,7 +302,7 @@ async fn a_super_admin_remains_when_all_go_at_once() {
         let robot = server.as_type("service_internal").await;
         let second = server.as_type("super_admin").await;
         for other in &ways {
-            // Whoever is left makes room for the next round.
+            // The remaining super admin is part of the next round.
             let left = robot.get("/api/users/?is_super_admin=true&is_available=true").await.ids();
             let next = if left.len() == 2 { second.id } else { server.as_type("super_admin").await.id };
             let call = |id: i64, way: &(&str, &str, &Value)| {
@@ -332,7 +331,7 @@ async fn who_is_assigned_by_many_is_assigned_once() {
         let crowd = send_concurrently((0..CROWD).map(|n| api.call("POST", path).json(&json!(shifted(n))))).await;
         assert!(crowd.iter().all(|reply| reply.status == 201), "{crowd:?}");
         assert_eq!(api.get(path).await["total_count"], 10);
-        // And taken away once.
+        // They are removed once, too.
         let crowd = send_concurrently((0..CROWD).map(|_| api.call("DELETE", path).json(&json!(users)))).await;
         assert_eq!(crowd.iter().filter(|reply| reply.status == 204).count(), 1);
         assert_eq!(crowd.iter().filter(|reply| reply.status == 400).count(), CROWD - 1);

@@ -1,5 +1,5 @@
-//! A right that ends while a write waits for another transaction ends the write: it is decided by what holds when it takes
-//! effect (`docs/reference/conventions.md`). On SQLite nobody writes meanwhile.
+//! A right that ends while a write waits for another transaction ends the write. The rights at the time of its effect decide
+//! (`docs/reference/conventions.md`). On SQLite writes are never concurrent.
 
 use crate::TestServer;
 use crate::message;
@@ -42,7 +42,7 @@ async fn on_a_group() {
     let set = api.post("/api/user-groups/1/permission-sets/", set).await.id();
     let assignees = format!("/api/user-groups/1/permission-sets/{set}/assignees/user-groups/");
     api.post(&assignees, json!([2])).await.expect_created();
-    // Another group has the name until its transaction is undone.
+    // Another group has the name until its transaction is rolled back.
     let holds = "INSERT INTO user_groups(name, name_fold, description, created_at, modified_at) \
                  VALUES ('Crew', 'crew', '', 0, 0) RETURNING id";
     let call = || person.call("PATCH", "/api/user-groups/1/").json(&json!({"name": "Crew"}));

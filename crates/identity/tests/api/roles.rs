@@ -99,7 +99,7 @@ async fn name_and_description_have_the_standard_rules() {
 
     let too_long = json!({"description": ["Ensure this field has no more than 500 characters."]});
     api.patch("/api/roles/1/", json!({"description": long(501)})).await.refuses(too_long);
-    // Its own name, in another spelling, is not taken by another.
+    // The role may have its own name in another spelling.
     api.patch("/api/roles/1/", json!({"name": "STRASSE"})).await.ok();
     api.patch("/api/roles/1/", json!({"name": long(100)}))
         .await
@@ -118,7 +118,7 @@ async fn only_permissions_that_a_role_can_give_are_accepted() {
         (json!({"users": null}), json!({"users": ["This field may not be null."]})),
         (json!({"users": "list"}), json!({"users": ["Expected a list of items but got type str."]})),
         (json!({"users": ["fly", "list", "swim"]}), json!({"users": ["Invalid actions fly,swim."]})),
-        // Given by groups alone.
+        // Only groups grant these actions.
         (json!({"user_groups": ["edit_perm_set", "view"]}), json!({"user_groups": ["Invalid actions edit_perm_set."]})),
         (json!({"user_groups": ["delete", "edit"]}), json!({"user_groups": ["Invalid actions delete,edit."]})),
         (json!({"standard_authentication": ["view"]}), json!({"standard_authentication": ["Invalid actions view."]})),
@@ -195,7 +195,7 @@ async fn a_role_works_at_once_and_until_it_is_gone() {
     api.patch("/api/roles/1/", json!({"permissions": {"roles": ["view"]}})).await.ok();
     clerk.get("/api/roles/1/").await.ok();
 
-    // A role in use can be deleted; it leaves its users.
+    // A role in use can be deleted. It is removed from its users.
     api.delete("/api/roles/1/").await.expect_empty();
     clerk.get("/api/roles/").await.expect_reply(403, message::forbidden());
     let user = api.get(&format!("/api/users/{}/", clerk.id)).await.ok();
@@ -268,7 +268,7 @@ async fn nobody_creates_or_edits_a_role_that_gives_what_he_lacks() {
     let give = |permissions: Value| json!({"name": "Given", "permissions": permissions});
 
     clerk.post("/api/roles/", give(json!({"users": ["delete"]}))).await.expect_reply(403, message::forbidden());
-    // What an action brings along counts too: `create` is there, and `list` and `view` he has.
+    // Implied actions count, too: the clerk lacks `create` and has `list` and `view`.
     clerk.post("/api/roles/", give(json!({"users": ["create"]}))).await.expect_reply(403, message::forbidden());
     clerk.post("/api/roles/", give(json!({"company_details": ["view"]}))).await.expect_reply(403, message::forbidden());
     let own = clerk.post("/api/roles/", give(json!({"users": ["edit"], "user_groups": ["list"]}))).await.id();
@@ -276,7 +276,7 @@ async fn nobody_creates_or_edits_a_role_that_gives_what_he_lacks() {
     let path = format!("/api/roles/{own}/");
     clerk.patch(&path, json!({"permissions": {"users": ["delete"]}})).await.expect_reply(403, message::forbidden());
     clerk.patch(&path, json!({"permissions": {"users": ["view"]}})).await.ok();
-    // A role that holds more than the caller is not his to edit, not even its name, nor to make smaller.
+    // The clerk may not edit a role with more permissions than their own, not even its name or to reduce it.
     api.patch(&path, json!({"permissions": {"single_sign_on": ["list"]}})).await.ok();
     clerk.patch(&path, json!({"name": "Mine"})).await.expect_reply(403, message::forbidden());
     clerk.patch(&path, json!({"permissions": {"single_sign_on": []}})).await.expect_reply(403, message::forbidden());
@@ -346,7 +346,7 @@ async fn the_hundred_and_first_role_is_refused() {
     }
     let refused = message::limit_exceeded("100 Roles");
     api.post("/api/roles/", json!({"name": "Role 101"})).await.refuses(refused.clone());
-    // A place that is given back can be taken again.
+    // A freed place can be used again.
     api.delete("/api/roles/7/").await.expect_empty();
     api.post("/api/roles/", json!({"name": "Role 101"})).await.expect_created();
     api.post("/api/roles/", json!({"name": "Role 102"})).await.refuses(refused);
@@ -366,7 +366,7 @@ async fn options_describe_roles() {
             "validators": [{"name": "min_length", "value": 1}, {"name": "max_length", "value": 100}],
         })
     );
-    // What each action brings along, as a create does.
+    // The document contains the implied actions of each action, like a creation.
     let permissions = &document["details"]["schema"][3];
     let of = |resource: &str| {
         let resources = permissions["schema"].as_array().unwrap();

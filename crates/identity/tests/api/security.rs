@@ -1,4 +1,4 @@
-//! `/api/security/` (`docs/reference/security-rules.md`), and what the rules do to sign-in.
+//! `/api/security/` (`docs/reference/security-rules.md`), and the effects of the rules on sign-in.
 
 use crate::TestServer;
 use crate::message;
@@ -143,7 +143,7 @@ async fn flags_methods_and_groups_are_checked_all_at_once() {
     api.patch(PATH, json!({"systemconf": null})).await.refuses(json!({"systemconf": ["This field may not be null."]}));
     let no_object = json!({"non_field_errors": ["Invalid data. Expected a dictionary, but got list."]});
     api.patch(PATH, json!([])).await.refuses(no_object);
-    // Nothing of it was kept.
+    // Nothing was stored.
     assert_eq!(api.get(PATH).await.ok()["systemconf"]["password_rotation_interval"], 0);
 }
 
@@ -244,7 +244,7 @@ async fn the_method_of_an_account_type_decides_about_passwords() {
     }
 }
 
-/// The answer to a change of the caller's own password.
+/// Returns the answer to a change of the caller's own password.
 async fn change(caller: &ApiClient, current: &str, new: &str) -> testkit::Reply {
     caller.post("/api/auth/password-change/", json!({"current_password": current, "new_password": new})).await
 }
@@ -284,7 +284,7 @@ async fn complexity_holds_wherever_a_password_is_set() {
     change(&api, PASSWORD, "aaa").await.refuses(json!({"new_password": broken}));
     change(&api, PASSWORD, "GOod enough 3!").await.expect_empty();
 
-    // The rules are enforced for services alone; other accounts choose their password by the link.
+    // The rules are enforced only for services. Other accounts choose their password by the link.
     let body = json!({
         "username": "ann@example.com", "account_type": "internal", "first_name": "Ann", "last_name": "Bee",
         "password": "aaa",
@@ -320,7 +320,7 @@ async fn a_password_is_not_used_again_when_the_rules_say_so() {
     change(&api, PASSWORD, "another password").await.refuses(both);
     api.patch(PATH, json!({"password_complexity": {"min_numbers": 0}})).await.ok();
 
-    // The last 24 count, the one in force among them.
+    // The last 24 passwords count, including the present one.
     let mut current = PASSWORD.to_owned();
     for n in 1..=23 {
         let next = format!("password number {n}");
@@ -330,7 +330,7 @@ async fn a_password_is_not_used_again_when_the_rules_say_so() {
     change(&api, &current, PASSWORD).await.refuses(used);
     change(&api, &current, "another password").await.expect_empty();
 
-    // Another user's password is nobody's business.
+    // Passwords of other users do not count.
     let user = server.as_type("internal").await;
     change(&user, PASSWORD, "another password").await.expect_empty();
 }
@@ -348,7 +348,7 @@ async fn a_password_that_is_too_old_opens_nothing_but_its_change() {
     let user = server.sign_in(&user.username, PASSWORD).await;
     user.get("/api/users/me/").await.ok();
 
-    // Within the session too.
+    // The rule also applies within the session.
     server.advance(SECOND);
     let required = message::detail("Password change required.");
     for path in ["/api/users/me/", "/api/users/", "/api/users/permissions/", "/api/users/999/", PATH] {
@@ -364,7 +364,7 @@ async fn a_password_that_is_too_old_opens_nothing_but_its_change() {
     expired.get("/api/users/me/").await.ok();
     expired.post("/api/auth/logout/", json!({"refresh_token": expired.refresh_token})).await.expect_empty();
 
-    // 0 is never.
+    // 0 means never.
     let admin = server.sign_in(ADMIN, PASSWORD).await;
     change(&admin, PASSWORD, "another of today").await.expect_empty();
     admin.patch(PATH, json!({"systemconf": {"password_rotation_interval": 0}})).await.ok();

@@ -8,7 +8,7 @@ use testkit::{ApiClient, FakeHistory, HistoryServer, MINUTE, PASSWORD, eventuall
 
 const PATH: &str = "/api/administration/sign-ins/";
 
-/// The list, once so many events have arrived in the history.
+/// Returns the list when `count` events have arrived in the history.
 async fn with_events(api: &ApiClient, count: usize) -> Vec<Value> {
     eventually(async || {
         let reply = api.get(PATH).await;
@@ -51,7 +51,7 @@ async fn sign_ins_are_listed_newest_first_with_their_users_and_reasons() {
         (format!("user={}", ann.id), 1),
         (format!("user__in=1,{}", ann.id), 2),
         ("user=999".to_owned(), 0),
-        // What is about no account is about no user 0.
+        // An event without an account is not about a user 0.
         ("user=0".to_owned(), 0),
         ("event_type=login_failed".to_owned(), 1),
         ("event_type__in=login_failed,login_success".to_owned(), 3),

@@ -8,19 +8,19 @@ use testkit::{ApiClient, SECOND};
 
 const PATH: &str = "/api/single-sign-on/";
 
-/// A body that is accepted.
+/// Returns a valid body.
 fn body(name: &str) -> Value {
     json!({"name": name, "client_id": "client-1", "client_secret": "s3cret-X", "tenant_id": "tenant-1", "provider": "provider_a"})
 }
 
-/// The same with these fields instead.
+/// Returns the body with other values for these fields.
 fn body_with(name: &str, fields: Value) -> Value {
     let mut body = body(name);
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     body
 }
 
-/// The body without a field.
+/// Returns the body without a field.
 fn body_without(field: &str) -> Value {
     let mut body = body("Incomplete");
     body.as_object_mut().unwrap().remove(field);
@@ -70,7 +70,7 @@ async fn a_configuration_from_its_creation_to_its_end() {
     shown["modified_by"] = user(&other, "super_admin");
     let change = json!({
         "name": "Group", "client_id": "client-2", "client_secret": "another", "tenant_id": "t", "is_enabled": false, "roles": [],
-        // Neither changes: one cannot, the others are read-only.
+        // `provider` cannot change, and the other fields are read-only.
         "provider": "provider_b", "id": 9, "redirect_uri": "https://evil.example/", "created_at": "2000-01-01T00:00:00Z",
     });
     other.patch("/api/single-sign-on/1/", change).await.expect_reply(200, shown.clone());
@@ -117,7 +117,7 @@ async fn every_field_has_its_rules() {
             (json!("ä"), "Enter a valid value."),
             (json!("a_b"), "Enter a valid value."),
             (json!("a\0"), "Null characters are not allowed."),
-            // 255 is enforced, although 256 is told.
+            // The limit is 255, although the schema document contains 256.
             (json!(long(256)), "Ensure this field has no more than 255 characters."),
         ] {
             let expected = one(field, expected);
@@ -130,7 +130,7 @@ async fn every_field_has_its_rules() {
         longest[field] = json!(long(255));
         api.patch("/api/single-sign-on/1/", longest).await.ok();
     }
-    // A secret is not trimmed, the others are.
+    // A secret is not trimmed. The other texts are.
     api.post(PATH, body_with("Wrong", json!({"client_secret": " a"})))
         .await
         .refuses(one("client_secret", "Enter a valid value."));
@@ -157,7 +157,7 @@ async fn every_field_has_its_rules() {
         api.post(PATH, body_with("Wrong", fields)).await.refuses(expected);
     }
     api.patch("/api/single-sign-on/1/", json!({"name": "STRASSE"})).await.ok();
-    // All at once, a rule over several fields among them.
+    // All errors are reported together, including a rule over several fields.
     let fields =
         json!({"name": "", "client_id": "!", "provider": "provider_b", "is_docs_addin_enabled": true, "roles": [8]});
     api.post(PATH, body_with("", fields)).await.refuses(json!({
@@ -187,7 +187,7 @@ async fn the_docs_addin_is_for_one_configuration_of_provider_a() {
     let second = api.post(PATH, body("Second")).await.id();
     let (first, second) = (format!("{PATH}{first}/"), format!("{PATH}{second}/"));
     api.patch(&second, addin.clone()).await.refuses(taken.clone());
-    // Another client or another tenant has an add-in of its own, until it becomes the same one.
+    // Another client or another tenant has an add-in of its own, unless a change makes them equal.
     let moved = |fields: Value| {
         let mut fields = fields;
         fields["client_secret"] = json!("s3cret-X");
@@ -257,7 +257,7 @@ async fn the_secret_is_nowhere_to_be_read() {
     for text in texts {
         assert!(!text.contains(secret), "{text}");
     }
-    // Nor to be guessed by a filter.
+    // Filters do not reveal it either.
     for guess in ["client_secret=x", "client_secret__startswith=V", "client_id=x", "tenant_id=x", "roles=7"] {
         assert_eq!(api.get(&format!("{PATH}?{guess}")).await["filtered_count"], 1, "{guess}");
     }
@@ -322,7 +322,7 @@ async fn nobody_gives_a_role_that_holds_what_he_lacks() {
     let path = format!("{PATH}{gift}/");
     clerk.patch(&path, json!({"roles": [strong]})).await.expect_reply(403, message::forbidden());
     admin.patch(&path, json!({"roles": [strong, weak]})).await.ok();
-    // What is there may stay, and be taken away, but not be led to other people.
+    // Existing roles may stay and may be removed, but not be assigned to other people.
     clerk.patch(&path, json!({"name": "Present", "roles": [strong]})).await.ok();
     for change in [
         json!({"tenant_id": "mine"}),
@@ -344,7 +344,7 @@ async fn a_secret_goes_to_no_new_tenant_and_no_new_client_by_itself() {
     let required = json!({"client_secret": ["This field is required."]});
     api.patch(path, json!({"tenant_id": "tenant-2"})).await.refuses(required.clone());
     api.patch(path, json!({"client_id": "client-2"})).await.refuses(required);
-    // Told with the others, and never twice of one field.
+    // The error is reported with the others, and never twice for one field.
     api.patch(path, json!({"client_id": "client-2", "name": ""})).await.refuses(json!({
         "name": ["This field may not be blank."], "client_secret": ["This field is required."],
     }));
@@ -374,7 +374,7 @@ async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
         json!({"auto_create_user": false}),
     ] {
         assert_eq!(vouched_by(admin.patch(path, anew.clone()).await), "super_admin", "{anew}");
-        // What leads nobody else in leaves it as it is.
+        // A change that admits no other people does not renew the vouching.
         let plain = json!({"name": "Firm", "roles": [], "provider": "provider_b"});
         assert_eq!(vouched_by(other.patch(path, plain).await), "super_admin");
         assert_eq!(vouched_by(other.patch(path, anew.clone()).await), other.username.as_str(), "{anew}");
@@ -383,7 +383,7 @@ async fn whoever_decides_whom_a_configuration_leads_in_vouches() {
     assert_eq!(admin.get(PATH).await["results"][0]["_meta"]["labels"]["vouched_by"], "super_admin");
 }
 
-/// Changes rows as a process of the version before does, which knows nothing of vouching.
+/// Changes rows like a process of the former version, which has no vouching.
 async fn as_before(server: &TestServer, sql: &'static str) {
     let run = move |conn: &mut store::Conn| conn.exec(&store::Sql::new(sql));
     server.build.db.write::<u64, store::StoreError>(run).await.unwrap();
@@ -477,7 +477,7 @@ async fn options_describe_configurations() {
         let all = document["details"]["schema"].as_array().unwrap();
         all.iter().find(|field| field["alias"] == alias).cloned().unwrap_or_else(|| panic!("no {alias}"))
     };
-    // 256 is told, although 255 is enforced.
+    // The schema document contains 256, although 255 is the limit.
     for alias in ["client_id", "client_secret", "tenant_id"] {
         let validators = &schema(alias)["validators"];
         assert!(
@@ -495,7 +495,7 @@ async fn options_describe_configurations() {
         json!([{"value": "provider_a", "text": "Provider A"}, {"value": "provider_b", "text": "Provider B"}])
     );
     assert_eq!(schema("provider")["editable"], false);
-    // Accepted and never shown.
+    // The field is accepted and never shown.
     assert_eq!(
         [&schema("client_secret")["write_only"], &schema("client_id")["write_only"]],
         [&json!(true), &Value::Null]

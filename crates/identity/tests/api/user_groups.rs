@@ -25,7 +25,7 @@ async fn a_group_from_its_creation_to_its_end() {
     api.get("/api/user-groups/1/").await.expect_reply(200, group.clone());
     api.get("/api/user-groups/").await.expect_reply(200, page(json!([group])));
 
-    // Its creator owns it; nobody is a member; two sets were made by the system.
+    // Its creator is its owner. It has no members. The system has created two sets.
     let owner = json!({"user": admin(), "created_at": START, "created_by": admin()});
     api.get("/api/user-groups/1/owners/users/").await.expect_reply(200, page(json!([owner])));
     api.get("/api/user-groups/1/members/users/").await.expect_reply(200, page(json!([])));
@@ -74,7 +74,7 @@ async fn name_and_description_have_the_standard_rules() {
         "description": ["Ensure this field has no more than 500 characters."],
     }));
     api.post("/api/user-groups/", json!({"name": long(100), "description": long(500)})).await.expect_created();
-    // The names of sets are none for groups.
+    // Groups may have the names of special sets.
     api.post("/api/user-groups/", json!({"name": "Everyone"})).await.expect_created();
     api.patch("/api/user-groups/1/", json!({"name": "STRASSE", "description": ""})).await.ok();
     api.patch("/api/user-groups/1/", json!({"name": "EVERYONE"}))
@@ -82,8 +82,8 @@ async fn name_and_description_have_the_standard_rules() {
         .refuses(json!({"name": ["This field must be unique."]}));
 }
 
-/// What `_meta.permissions` of a group tells a caller, as `[view, edit, delete, edit_perm_set]`; null when the caller
-/// may not view it.
+/// Returns `_meta.permissions` of a group for a caller, as `[view, edit, delete, edit_perm_set]`; null if the caller may not view
+/// it.
 async fn rights(caller: &ApiClient, group: i64) -> Value {
     let reply = caller.get(&format!("/api/user-groups/{group}/")).await;
     if reply == (403, message::forbidden()) {
@@ -124,7 +124,7 @@ async fn rights_come_from_the_account_ownership_membership_sets_and_roles() {
     let viewer = server.with_role(json!({"user_groups": ["view"]})).await;
     assert_eq!(rights(&viewer, group).await, json!([true, false, false, false]));
 
-    // `everyone` is for every account that is no service.
+    // `everyone` applies to all accounts except services.
     let sets = api.get(&format!("{path}permission-sets/")).await;
     let (everyone, members) = (sets.ids()[0], sets.ids()[1]);
     let view = json!({"permissions": {"user_groups": ["view"]}});
@@ -132,14 +132,14 @@ async fn rights_come_from_the_account_ownership_membership_sets_and_roles() {
     assert_eq!(rights(&stranger, group).await, json!([true, false, false, false]));
     assert_eq!(rights(&robot, group).await, Value::Null);
 
-    // Rights add up: `edit` from one set, `delete` from another.
+    // Rights are the union of the sets: `edit` from one set, `delete` from another.
     let edit = json!({"permissions": {"user_groups": ["edit"]}});
     api.patch(&format!("{path}permission-sets/{members}/"), edit).await.ok();
     api.post(&format!("{path}members/users/"), json!([assignee.id, robot.id])).await.expect_created();
     assert_eq!(rights(&assignee, group).await, json!([true, true, true, false]));
     assert_eq!(rights(&robot, group).await, json!([true, true, false, false]));
 
-    // And go with what gave them.
+    // Rights end with their cause.
     api.delete_all(&format!("{path}permission-sets/{set}/assignees/user-groups/"), json!([team])).await.expect_empty();
     assert_eq!(rights(&teammate, group).await, json!([true, false, false, false]));
     api.delete_all(&format!("{path}owners/users/"), json!([owner.id])).await.expect_empty();
@@ -200,7 +200,7 @@ async fn groups_are_created_by_holders_of_create_who_own_them() {
         group["_meta"]["permissions"],
         json!({"view": true, "edit": true, "delete": true, "edit_perm_set": true})
     );
-    // The role gives `view` of all groups, and ownership the rest of one's own.
+    // The role grants `view` on all groups, and ownership all rights on the own group.
     let other = server.admin().await.post("/api/user-groups/", body("Other")).await.id();
     assert_eq!(rights(&creator, other).await, json!([true, false, false, false]));
     let robot = server.as_type("service_internal").await;
@@ -239,14 +239,14 @@ async fn the_list_shows_what_the_caller_may_list() {
     }
     api.post("/api/user-groups/2/members/users/", json!([external.id])).await.expect_created();
 
-    // Listing is not viewing: a holder of `list` sees the group in the list, and is told that he may not view it.
+    // `list` does not include `view`: the caller sees the group in the list, and `_meta` says that they may not view it.
     let listed = internal.get("/api/user-groups/").await;
     assert_eq!((listed.ids(), &listed["total_count"]), (vec![1, 2, 3], &json!(3)));
     let none = json!({"permissions": {"view": false, "edit": false, "delete": false, "edit_perm_set": false}});
     assert_eq!(listed.column("_meta"), [none.clone(), none.clone(), none]);
     internal.get("/api/user-groups/1/").await.expect_reply(403, message::forbidden());
 
-    // Others see what they may view, and are counted nothing else.
+    // Other callers see and count only the groups that they may view.
     let listed = external.get("/api/user-groups/?name__icontains=s").await;
     assert_eq!((listed.ids(), &listed["total_count"], &listed["filtered_count"]), (vec![2], &json!(1), &json!(1)));
     let listed = external.get("/api/user-groups/?name__startswith=F").await;
@@ -301,11 +301,11 @@ async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_vie
     let groups = async |caller: &ApiClient, query: String| -> Vec<i64> {
         caller.get(&format!("/api/user-groups/?{query}")).await.ids()
     };
-    // Whoever may view all groups, such as an administrator.
+    // Callers who may view all groups, such as an administrator.
     assert_eq!(groups(&api, format!("member={}", ann.id)).await, [1, 4]);
     assert_eq!(groups(&api, format!("member__in={},{}&ordering=-name", ann.id, bob.id)).await, [4, 2, 1]);
     assert_eq!(groups(&api, format!("member={}&member={}", ann.id, bob.id)).await, [1]);
-    // The owner of a group is not by that a member, and an unknown user is in none.
+    // An owner of a group is not automatically a member, and an unknown user is not a member of any group.
     assert_eq!(groups(&api, format!("member={}", api.id)).await, Vec::<i64>::new());
     assert_eq!(groups(&api, "member=999".to_owned()).await, Vec::<i64>::new());
     let first = api.get(&format!("/api/user-groups/?member={}&limit=1", bob.id)).await;
@@ -315,11 +315,11 @@ async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_vie
         first["next"].as_str().unwrap().ends_with(&format!("/api/user-groups/?limit=1&offset=1&member={}", bob.id))
     );
 
-    // Ann may list every group, but views only her own: of the second she does not learn that Bob is in it.
+    // Ann may list all groups but view only groups of their own. The filter does not reveal that Bob is in the second group.
     assert_eq!(groups(&ann, String::new()).await, [1, 2, 3, 4]);
     assert_eq!(groups(&ann, format!("member={}", bob.id)).await, [1]);
     assert_eq!(groups(&ann, format!("member__in={},{}", ann.id, bob.id)).await, [1, 4]);
-    // Bob may not list users, yet sees the members of his groups there as here.
+    // Bob may not list users, but the filter and the list of members show the members of Bob's groups.
     assert_eq!(bob.get("/api/user-groups/1/members/users/").await["total_count"], 2);
     assert_eq!(groups(&bob, format!("member={}", ann.id)).await, [1]);
     assert_eq!(groups(&bob, format!("member={}", bob.id)).await, [1, 2]);
@@ -329,7 +329,7 @@ async fn the_list_is_filtered_by_member_among_the_groups_that_the_caller_may_vie
         "member": ["A valid integer is required."],
         "member__gt": ["Select a valid choice. gt is not one of the available choices."],
     }));
-    // Whoever is deleted is a member no more.
+    // A deleted user is no longer a member.
     api.delete(&format!("/api/users/{}/", ann.id)).await.expect_empty();
     assert_eq!(groups(&api, format!("member={}", ann.id)).await, Vec::<i64>::new());
 }
@@ -366,7 +366,7 @@ async fn a_deleted_group_leaves_the_sets_that_it_was_assigned_to() {
     api.delete(&format!("/api/user-groups/{team}/")).await.expect_empty();
     api.get(&assigned).await.expect_reply(200, page(json!([])));
     user.get("/api/user-groups/1/").await.expect_reply(403, message::forbidden());
-    // A group with assignees goes too.
+    // A group with assignees can be deleted, too.
     api.delete("/api/user-groups/1/").await.expect_empty();
 }
 

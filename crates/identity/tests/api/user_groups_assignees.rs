@@ -9,11 +9,11 @@ use testkit::{ApiClient, SECOND};
 /// The custom set of the only group.
 const USERS: &str = "/api/user-groups/1/permission-sets/3/assignees/users/";
 const GROUPS: &str = "/api/user-groups/1/permission-sets/3/assignees/user-groups/";
-/// The same of a set of the system.
+/// The assignees of the system's sets.
 const EVERYONE: &str = "/api/user-groups/1/permission-sets/1/assignees/";
 const MEMBERS: &str = "/api/user-groups/1/permission-sets/2/assignees/";
 
-/// The first super admin, who made group 1 with the custom set 3.
+/// Returns the first super admin, who has created group 1 with the custom set 3.
 async fn with_set(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
@@ -21,7 +21,7 @@ async fn with_set(server: &TestServer) -> ApiClient {
     api
 }
 
-/// The ids of these users in a page of records.
+/// Returns the ids of these users in a page of records.
 fn users(page: &testkit::Reply) -> Vec<i64> {
     page.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect()
 }
@@ -35,7 +35,7 @@ async fn users_are_assigned_and_taken_away() {
     let first = record(&ann, "internal", START, admin());
     api.post(USERS, json!([ann.id])).await.expect_reply(201, json!([first]));
 
-    // Who is there already stays as he is, and is answered too, in the order sent; the same id twice counts once.
+    // Existing records do not change and are in the answer, too, in the order of the body. A duplicate id counts once.
     server.advance(SECOND);
     let second = server.as_type("super_admin").await;
     let later = record(&ben, "service_external", "2026-01-31T09:30:01.000000Z", user(&second, "super_admin"));
@@ -92,7 +92,7 @@ async fn bodies_are_lists_of_known_ids() {
             (json!([0]), "Invalid pk 0 - object does not exist."),
             (json!([-5]), "Invalid pk -5 - object does not exist."),
             (json!([u64::MAX]), "Invalid pk 18446744073709551615 - object does not exist."),
-            // The first error in the order sent.
+            // The answer contains the first error in the order of the ids.
             (json!([999, "x", 998]), "Invalid pk 999 - object does not exist."),
             (json!(["x", 999]), "Incorrect type. Expected pk value, received str."),
         ] {
@@ -111,10 +111,10 @@ async fn bodies_are_lists_of_known_ids() {
             .await
             .expect_reply(415, message::detail("Unsupported media type \"text/plain\" in request."));
     }
-    // All or nothing.
+    // A batch is accepted or refused as a whole.
     api.post(USERS, json!([1, 999])).await.expect(400);
     api.get(USERS).await.expect_reply(200, page(json!([])));
-    // More ids than a request may have.
+    // The bodies contain more ids than a request may have.
     let ids = |count: i64| json!((1..=count).collect::<Vec<_>>());
     let too_many = |count: i64| message::detail(&format!("Up to {count} items allowed."));
     api.post(USERS, ids(101)).await.expect_reply(400, too_many(100));
@@ -151,7 +151,7 @@ async fn who_is_anonymized_or_deleted_is_no_assignee_any_more() {
     api.post(&format!("/api/users/{ann}/anonymize/"), json!({})).await.ok();
     api.delete(&format!("/api/users/{ben}/")).await.expect_empty();
     assert_eq!(users(&api.get(USERS).await), [cleo]);
-    // Who assigned somebody is still told when he is gone.
+    // The creator of an assignment is shown after their deletion.
     let second = server.as_type("super_admin").await;
     second.post(USERS, json!([1])).await.expect_created();
     api.delete(&format!("/api/users/{}/", second.id)).await.expect_empty();
@@ -187,13 +187,13 @@ async fn a_set_has_ten_groups_at_most() {
     api.post(GROUPS, json!([7, 8, 9, 10, 11])).await.refuses(refused.clone());
     assert_eq!(api.get(GROUPS).await["total_count"], 6);
     api.post(GROUPS, json!([7, 8, 9, 10])).await.expect_created();
-    // Those that are there already take no place.
+    // Existing assignees do not count.
     api.post(GROUPS, json!([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])).await.expect_created();
     api.post(GROUPS, json!([11])).await.refuses(refused);
     api.post(GROUPS, json!([999])).await.expect_reply(400, message::detail("Invalid pk 999 - object does not exist."));
     api.delete_all(GROUPS, json!([1])).await.expect_empty();
     api.post(GROUPS, json!([11])).await.expect_created();
-    // Each set has places of its own.
+    // The limit applies per set.
     let another = api.post("/api/user-groups/1/permission-sets/", json!({"name": "Another"})).await.id();
     let another = format!("/api/user-groups/1/permission-sets/{another}/assignees/user-groups/");
     api.post(&another, json!([12])).await.expect_created();
@@ -234,13 +234,13 @@ async fn only_whom_the_caller_may_list_is_assigned() {
     owner.post(USERS, json!([colleague.id, stranger.id])).await.expect_reply(400, text("user", stranger.id));
     owner.post(GROUPS, json!([1, 2])).await.expect_reply(400, text("user group", 2));
     owner.post(GROUPS, json!([1])).await.expect_created();
-    // Who is assigned already may be sent, and be taken away, by whoever changes sets.
+    // A caller who may change sets may send and remove existing assignees.
     api.post(USERS, json!([stranger.id])).await.expect_created();
     api.post(GROUPS, json!([2])).await.expect_created();
     owner.post(USERS, json!([stranger.id])).await.expect_created();
     owner.delete_all(USERS, json!([stranger.id])).await.expect_empty();
     owner.delete_all(GROUPS, json!([2])).await.expect_empty();
-    // The list permissions come with the account type, too.
+    // The account type grants the list permissions, too.
     let internal = server.as_type("internal").await;
     api.post("/api/user-groups/1/owners/users/", json!([internal.id])).await.expect_created();
     internal.post(USERS, json!([stranger.id])).await.expect_created();
@@ -278,7 +278,7 @@ async fn reading_needs_view_and_changing_needs_edit_perm_set() {
             assert_eq!(caller.delete_all(path, json!([id])).await.status, removed, "{} {path}", caller.username);
         }
     }
-    // Nobody assigns himself to a set that gives more.
+    // Users cannot assign themselves to a set with more actions.
     holder.post(USERS, json!([holder.id])).await.expect_reply(403, message::forbidden());
 }
 
@@ -292,12 +292,12 @@ async fn refusals_come_in_their_order() {
         let at = |group: i64, set: i64| format!("/api/user-groups/{group}/permission-sets/{set}/assignees/{kind}/");
         server.anonymous().post(&at(999, 999), json!(5)).await.expect_reply(401, message::unauthenticated());
         for caller in [&stranger, &api] {
-            // GET alone answers 403 for an unknown group.
+            // Only GET answers 403 for an unknown group.
             caller.get(&at(999, 3)).await.expect_reply(403, message::forbidden());
             caller.post(&at(999, 3), json!(5)).await.expect_reply(404, message::not_found());
             caller.delete_all(&at(999, 3), json!(5)).await.expect_reply(404, message::not_found());
             caller.options(&at(999, 3)).await.expect_reply(404, message::not_found());
-            // An unknown set, and the set of another group.
+            // An unknown set, and a set of another group.
             for path in [at(1, 999), at(2, 3)] {
                 caller.get(&path).await.expect_reply(404, message::not_found());
                 caller.post(&path, json!(5)).await.expect_reply(404, message::not_found());
@@ -342,7 +342,7 @@ async fn options_describe_both_collections() {
     assert_eq!(columns(&users), ["id", "user", "created_at", "created_by"]);
     assert_eq!(users["batch"]["type"], "set");
     assert_eq!(users["batch"]["required"], true);
-    // It leaves out the accounts that cannot be assigned.
+    // The list omits the accounts that cannot be assigned.
     let autocomplete = users["batch"]["autocomplete"].as_str().unwrap();
     assert!(
         autocomplete.contains("one_time_completion") && autocomplete.ends_with("text__icontains="),

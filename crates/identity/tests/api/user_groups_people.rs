@@ -9,14 +9,14 @@ use testkit::{ApiClient, SECOND};
 const MEMBERS: &str = "/api/user-groups/1/members/users/";
 const OWNERS: &str = "/api/user-groups/1/owners/users/";
 
-/// The first super admin, who made group 1 and owns it.
+/// Returns the first super admin, who has created group 1 and owns it.
 async fn with_group(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
     api
 }
 
-/// The ids of the people on a page.
+/// Returns the ids of the people on a page.
 async fn list_user_ids(caller: &ApiClient, path: &str) -> Vec<i64> {
     caller.get(path).await.column("user").iter().map(|user| user["id"].as_i64().unwrap()).collect()
 }
@@ -53,7 +53,7 @@ async fn owners_come_and_go_and_the_last_one_stays() {
     let record = |who: Value| json!({"user": who, "created_at": START, "created_by": admin()});
     api.post(OWNERS, json!([ann.id])).await.expect_reply(201, json!([record(user(&ann, "external"))]));
     api.get(OWNERS).await.expect_reply(200, page(json!([record(admin()), record(user(&ann, "external"))])));
-    // Nor may all of them go at once.
+    // The removal of all at once is refused, too.
     api.delete_all(OWNERS, json!([1, ann.id])).await.expect_reply(400, last.clone());
     api.delete_all(OWNERS, json!([1])).await.expect_empty();
     ann.delete_all(OWNERS, json!([ann.id])).await.expect_reply(400, last);
@@ -117,7 +117,7 @@ async fn members_need_edit_and_owners_need_edit_perm_set() {
         (&member, 200, 403, 403),
         (&creator, 200, 403, 403),
         (&deleter, 200, 403, 403),
-        // A holder of `edit` does not make himself owner.
+        // A user with `edit` cannot become an owner this way.
         (&editor, 200, 201, 403),
         (&owner, 200, 201, 201),
         (&server.as_type("service_internal").await, 200, 201, 201),

@@ -11,7 +11,7 @@ const SETS: &str = "/api/user-groups/1/permission-sets/";
 const EVERYONE: &str = "/api/user-groups/1/permission-sets/1/";
 const MEMBERS: &str = "/api/user-groups/1/permission-sets/2/";
 
-/// The first super admin, who made the group.
+/// Returns the first super admin, who has created the group.
 async fn with_group(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
     api.post("/api/user-groups/", json!({"name": "Group"})).await.expect_created();
@@ -103,7 +103,7 @@ async fn names_have_the_standard_rules_and_are_unique_within_the_group() {
     api.patch(&format!("{SETS}4/"), json!({"name": "straße"}))
         .await
         .refuses(json!({"name": ["This field must be unique."]}));
-    // Another group has names of its own.
+    // Names are unique per group.
     let other = api.post("/api/user-groups/", json!({"name": "Other"})).await.id();
     api.post(&format!("/api/user-groups/{other}/permission-sets/"), json!({"name": "Straße"})).await.expect_created();
 }
@@ -135,7 +135,7 @@ async fn special_sets_keep_their_names_and_stay() {
         }
         let set = api.patch(path, json!({"name": name, "permissions": {"user_groups": ["view"]}})).await.ok();
         assert_eq!((&set["name"], &set["type"]), (&json!(name), &json!(name)));
-        // Modified now, and still created by nobody.
+        // The set was modified now. It still has no creator.
         assert_eq!((&set["created_by"], &set["modified_by"]), (&Value::Null, &admin()));
     }
     let kept =
@@ -219,7 +219,7 @@ async fn a_group_has_ten_sets_at_most_those_of_the_system_counted() {
     }
     let refused = message::limit_exceeded("10 User Group Permission Sets");
     api.post(SETS, json!({"name": "Set 11"})).await.refuses(refused);
-    // Limits come last.
+    // Limits are checked last.
     api.post(SETS, json!({"name": "owners"}))
         .await
         .refuses(json!({"name": ["Name owners is reserved and cannot be used."]}));
@@ -247,7 +247,7 @@ async fn reading_needs_view_and_changing_needs_edit_perm_set() {
         (&stranger, 403, 403, 403, 403),
         (&member, 200, 403, 403, 403),
         (&viewer, 200, 403, 403, 403),
-        // All that a set can give is not the right to change sets: nobody gives himself actions.
+        // All actions of a set do not include the right to change sets, so users cannot grant themselves actions.
         (&holder, 200, 403, 403, 403),
         (&owner, 200, 201, 200, 204),
         (&service, 200, 201, 200, 204),
@@ -281,7 +281,7 @@ async fn refusals_come_in_their_order() {
     stranger.get(unknown_group).await.expect_reply(404, message::not_found());
     stranger.post(unknown_group, wrong.clone()).await.expect_reply(404, message::not_found());
     stranger.post(SETS, wrong.clone()).await.expect_reply(403, message::forbidden());
-    // An unknown set, and the set of another group.
+    // An unknown set, and a set of another group.
     for path in [format!("{SETS}999/"), format!("{SETS}3/"), format!("/api/user-groups/{other}/permission-sets/1/")] {
         stranger.patch(&path, wrong.clone()).await.expect_reply(404, message::not_found());
         api.patch(&path, wrong.clone()).await.expect_reply(404, message::not_found());

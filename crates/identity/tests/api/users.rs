@@ -9,7 +9,7 @@ use testkit::{ADMIN, ApiClient, PASSWORD, SECOND, send_concurrently, statuses};
 const TYPES: [&str; 7] =
     ["internal", "external", "full", "one_time_completion", "super_admin", "service_internal", "service_external"];
 
-/// The body of a user of a type, with a password where one is needed.
+/// Returns the body of a user of a type, with a password if the type needs one.
 fn body(username: &str, account_type: &str) -> Value {
     let mut body =
         json!({"username": username, "account_type": account_type, "first_name": "Ann", "last_name": "Berg"});
@@ -19,7 +19,7 @@ fn body(username: &str, account_type: &str) -> Value {
     body
 }
 
-/// With further members.
+/// Adds members to a body.
 fn with_members(mut body: Value, more: Value) -> Value {
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     body
@@ -298,7 +298,7 @@ async fn usernames_are_addresses_and_unique_ignoring_case() {
         .refuses(json!({"username": ["This field must be unique."]}));
     admin.patch("/api/users/2/", json!({"username": "ANN@example.com"})).await.ok();
 
-    // A deleted user's name is free again.
+    // The name of a deleted user can be used again.
     admin.delete("/api/users/2/").await.expect_empty();
     admin.post("/api/users/", body("ann@example.com", "internal")).await.expect_created();
 }
@@ -501,7 +501,7 @@ async fn each_type_has_a_limit_that_the_gone_do_not_fill() {
     create(7).await.expect_created();
     create(8).await.refuses(limit(5, "service_external"));
 
-    // Deleting the anonymized one frees no second place, and who is inactive still has one.
+    // The deletion of the anonymized user does not free another place, and an inactive user still counts.
     admin.delete("/api/users/3/").await.expect_empty();
     admin.post("/api/users/4/deactivate/", json!({})).await.ok();
     create(8).await.refuses(limit(5, "service_external"));
@@ -601,7 +601,7 @@ async fn nobody_gives_a_role_with_permissions_that_he_lacks() {
         .await
         .expect_reply(403, message::forbidden());
 
-    // What somebody else gave may stay, and may be taken.
+    // Roles that another user assigned may stay, and may be removed.
     admin.patch(&path, json!({"roles": [large]})).await.ok();
     manager.patch(&path, json!({"roles": [large, small]})).await.ok();
     manager.patch(&path, json!({"roles": []})).await.ok();
@@ -721,7 +721,7 @@ async fn lists_name_roles_to_those_who_may_see_them() {
     let names = json!({"roles": [format!("Role of {}", boss.username), "Two\n\"lines\""]});
     assert_eq!(labels(&admin).await, (json!([1, 2]), names.clone()));
     assert_eq!(labels(&boss).await, (json!([1, 2]), names.clone()));
-    // Who may view neither roles nor users sees that there are two, as the ids say.
+    // A caller who may view neither roles nor users sees two null names, as the ids already reveal their number.
     assert_eq!(labels(&colleague).await, (json!([1, 2]), json!({"roles": [null, null]})));
     assert_eq!(admin.get(&format!("/api/users/{}/", boss.id)).await.ok()["_meta"]["labels"], names);
 }
@@ -797,14 +797,14 @@ async fn a_new_username_ends_what_the_former_one_had() {
         .refuses(json!({"token": ["Invalid token."]}));
     server.sign_in("new@example.com", PASSWORD).await;
 
-    // The session that makes the change goes on, the others of the same user do not; another spelling is a change, too.
+    // The session that makes the change continues. The user's other sessions end. Another spelling is a change, too.
     let other = server.sign_in(&editor.username, PASSWORD).await;
     let own = format!("/api/users/{}/", editor.id);
     editor.patch(&own, json!({"username": editor.username.to_uppercase()})).await.ok();
     editor.get("/api/users/me/").await.ok();
     other.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     assert_eq!(server.mail_to(&editor.username).await.subject, "Your username at a.example was changed");
-    // What is not changed has no consequences, nor what was never used.
+    // An unchanged name and a name that was never used have no consequences.
     let mails = server.mails().await.len();
     editor.patch(&own, json!({"username": editor.username.to_uppercase()})).await.ok();
     let pending = with_members(body("never@example.com", "internal"), json!({"delay_activation": true}));
@@ -842,7 +842,7 @@ async fn only_super_admins_rename_whom_rights_on_objects_hang_on() {
         editor.patch(&path, json!({"last_name": "Changed"})).await.ok();
     }
     editor.patch(&format!("/api/users/{member}/"), rename(member)).await.ok();
-    // Not even himself, once he owns something.
+    // The editor cannot rename themselves either, since they own a group.
     editor.post("/api/user-groups/", json!({"name": "Own"})).await.expect_created();
     editor
         .patch(&format!("/api/users/{}/", editor.id), rename(editor.id))
@@ -1029,7 +1029,7 @@ async fn a_deleted_user_is_gone_but_for_the_references() {
     let mut reference = crate::shown::user(&user, "full");
     reference["is_deleted"] = true.into();
     assert_eq!(admin.get("/api/roles/2/").await.ok()["created_by"], reference);
-    // The reference still selects.
+    // The filter still matches the reference.
     assert_eq!(admin.get(&format!("/api/roles/?created_by={}", user.id)).await.ids(), [2]);
 }
 
@@ -1045,7 +1045,7 @@ async fn the_last_super_admin_must_remain() {
         caller.post("/api/users/1/anonymize/", json!({})).await.refuses(remain.clone());
     };
     refuse_all(&admin).await;
-    // One who was never active, or no more, is no help.
+    // An inactive super admin, or one who was never active, does not count.
     let invited = admin.post("/api/users/", body("invited@example.com", "super_admin")).await.id();
     refuse_all(&admin).await;
     admin.post(&format!("/api/users/{invited}/deactivate/"), json!({})).await.ok();

@@ -16,7 +16,7 @@ async fn call_action(caller: &ApiClient, id: i64, action: &str) -> Value {
     caller.post(&path(id, action), json!({})).await.ok()
 }
 
-/// A user who was invited, or not yet.
+/// Creates a user who is invited, or not invited yet if `is_delayed`.
 async fn new_user(admin: &ApiClient, username: &str, is_delayed: bool) -> i64 {
     let user = json!({"username": username, "account_type": "internal", "first_name": "Ann", "last_name": "Berg", "delay_activation": is_delayed});
     admin.post("/api/users/", user).await.id()
@@ -84,7 +84,7 @@ async fn an_account_gets_twenty_activation_mails_an_hour() {
     let admin = server.admin().await;
     let id = new_user(&admin, "ann@example.com", false).await;
     server.advance(MINUTE);
-    // What its creation has sent does not count.
+    // The mail of its creation does not count.
     let sends: Vec<_> = (0..30)
         .map(|_| {
             let admin = admin.clone();
@@ -112,7 +112,7 @@ async fn an_account_gets_twenty_activation_mails_an_hour() {
     server.anonymous().post("/api/auth/activate/", activate).await.expect_empty();
 }
 
-/// The token of an activation link that an answer shows.
+/// Returns the token of an activation link in an answer.
 fn token_of(link: &Value) -> String {
     let (address, token) = link["url"].as_str().unwrap().split_once("?token=").unwrap();
     assert_eq!(address, "https://a.example/activate/");
@@ -152,7 +152,7 @@ async fn a_super_admin_hands_over_an_activation_link_that_ends_the_former_ones()
     activate(&server, &next).await.expect_empty();
     server.sign_in("ann@example.com", "long enough").await;
     admin.post(&path(id, "activation_link"), json!({})).await.refuses(message::detail("Action is not available."));
-    // Without a period it does not expire.
+    // Without a period the link does not expire.
     admin.patch("/api/security/", json!({"systemconf": {"activation_link_valid_period": 0}})).await.ok();
     let pending = new_user(&admin, "bob@example.com", true).await;
     assert_eq!(call_action(&admin, pending, "activation_link").await["expires_at"], Value::Null);
@@ -225,7 +225,7 @@ async fn a_mail_that_waits_sends_no_link_beside_one_that_was_shown_since() {
     assert_eq!((&shown["_meta"]["is_mail_set_up"], &shown["link_sent_at"]), (&json!(true), &json!(null)));
     server.advance(SECOND);
     let token = token_of(&call_action(&admin, id, "activation_link").await);
-    // The mail is tried again, and a later one is sent.
+    // The mail is retried, and a later one is sent.
     let forget = |conn: &mut Conn| conn.exec(&Sql::new("UPDATE smtp_settings SET host = ''")).map(drop);
     server.build.db.write::<_, StoreError>(forget).await.unwrap();
     server.advance(60 * MINUTE);
@@ -348,7 +348,7 @@ async fn an_anonymized_user_is_nobody_for_ever() {
         (&reference["first_name"], &reference["username"], &reference["is_deleted"]),
         (&json!("Anonymized"), &json!(nobody), &json!(false))
     );
-    // The name is free, and two of them may be nobody.
+    // The name can be used again, and several users may be anonymized.
     let again = new_user(&admin, &user.username, true).await;
     call_action(&admin, again, "anonymize").await;
 }

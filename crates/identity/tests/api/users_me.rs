@@ -100,7 +100,7 @@ async fn a_session_remembers_when_it_was_used_last() {
     let user = server.as_type("internal").await;
     server.advance(10 * MINUTE);
     user.get("/api/users/me/").await.ok();
-    // It is noted behind the request's back.
+    // The last use is written in the background.
     eventually(async || {
         let used = user.get("/api/users/me/sessions/").await.column("last_used_at");
         if used == ["2026-01-31T09:40:00.000000Z"] { Ok(()) } else { Err(used) }

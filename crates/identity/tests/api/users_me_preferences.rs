@@ -154,9 +154,9 @@ async fn at_the_limit_one_of_many_is_made_and_each_may_be_replaced() {
     let calls = (0..20).map(|n| api.call("PUT", &preference_path(&format!("k{n}"))).json(&json!({"value": n})));
     testkit::one_wins(&send_concurrently(calls).await, 201, &message::limit_exceeded("2 User Preferences"));
     put_preference(&api, "a", json!(2)).await.ok();
-    // Those of others do not count.
+    // Preferences of other users do not count.
     put_preference(&server.admin().await, "b", json!(1)).await.expect_created();
-    // The same key at once is one preference.
+    // Concurrent calls with the same key create one preference.
     server.set_limit("user_preferences", 3).await;
     let calls = (0..20).map(|n| api.call("PUT", &preference_path("same")).json(&json!({"value": n})));
     let statuses = testkit::statuses(&send_concurrently(calls).await);

@@ -1,8 +1,8 @@
-//! Deltas of a pack: an object told by what it has of another one (`gitformat-pack`, deltified representation).
+//! Deltas of a pack: an object that is described by its differences from another one (`gitformat-pack`, deltified representation).
 
 use super::shared::GitError;
 
-/// Makes an object of a delta and its base, of at most so many bytes.
+/// Builds an object of at most `most` bytes from a delta and its base.
 pub fn apply(delta: &[u8], base: &[u8], most: u64) -> Result<Vec<u8>, GitError> {
     let mut delta = Bytes(delta);
     if delta.size()? != base.len() as u64 {
@@ -47,7 +47,7 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    /// A size: seven bits a byte, the lowest first; the eighth bit says that more follow.
+    /// Reads a size: seven bits per byte, the lowest first. The eighth bit is set if more bytes follow.
     fn size(&mut self) -> Result<u64, GitError> {
         let mut size = 0_u64;
         for shift in (0..63).step_by(7) {
@@ -60,7 +60,7 @@ impl<'a> Bytes<'a> {
         Err(GitError::Unreadable)
     }
 
-    /// A number of which those bytes are there whose bits are set.
+    /// Reads a number that contains only the bytes whose bits in `present` are set.
     fn number(&mut self, present: u8, bytes: u32) -> Result<usize, GitError> {
         let mut number = 0;
         for at in 0..bytes {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_object_is_made_of_copies_and_new_bytes() {
-        // Of ten bytes, to eight: four of the base from its second, `ab`, two from its first.
+        // Ten bytes become eight: four of the base from its second one, `ab`, two from its first one.
         let delta = [10, 8, 0x91, 1, 4, 2, b'a', b'b', 0x90, 2];
         assert_eq!(apply(&delta, BASE, 100).unwrap(), b"1234ab01");
     }
@@ -100,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(apply(delta, BASE, 100), Err(GitError::Unreadable), "{delta:?}");
         }
-        // Nothing is made of a size that is told alone.
+        // Memory is not allocated for a declared size alone.
         assert_eq!(apply(&[10, 0xff, 0xff, 0xff, 0xff, 0x7f], BASE, 100), Err(GitError::TooLarge));
     }
 }

@@ -1,4 +1,4 @@
-//! Git's protocol over HTTP, version 2 (`gitprotocol-http`, `gitprotocol-v2`): which commit `HEAD` is, and a pack of it.
+//! Git's protocol over HTTP, version 2 (`gitprotocol-http`, `gitprotocol-v2`): finds the commit of `HEAD` and fetches a pack of it.
 
 use super::shared::{GitError, Id, MAX_RECEIVED};
 use bytes::Bytes;
@@ -8,23 +8,23 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, header};
 use std::time::{Duration, Instant};
 use store::blobs::NewBlob;
 
-/// How long a server may take to begin an answer, and for each [`MIN_PROGRESS`] of it.
+/// The maximum time for the begin of an answer, and for each [`MIN_PROGRESS`] bytes of it.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
-/// 1 kB a second over [`PROGRESS_TIMEOUT`].
+/// The minimum number of bytes in [`PROGRESS_TIMEOUT`]: 1 kB a second.
 const MIN_PROGRESS: usize = 5000;
-/// The most bytes of what is not the pack.
+/// The maximum size of an answer other than the pack, in bytes.
 const MAX_OTHER: u64 = 1024 * 1024;
-/// So many bytes are written to the disk at a time.
+/// The number of bytes that are written to the disk at a time.
 const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
-/// With which name and token a server is asked. They have no `Debug` form.
+/// The username and the token for requests to a server. The type does not implement `Debug`.
 pub struct Credentials {
     pub username: String,
     pub token: String,
 }
 
-/// Asks for the commit of `HEAD` and puts the pack with its objects, without its history, into a file. `None`: the repository
-/// is empty.
+/// Requests the commit of `HEAD` and writes the pack with its objects, without its history, into a file. Returns `None` if the
+/// repository is empty.
 pub async fn fetch(
     repository_url: &str,
     credentials: &Credentials,
@@ -50,7 +50,7 @@ struct GitHttpServer<'a> {
 }
 
 impl GitHttpServer<'_> {
-    /// Asks what the server can do: whether it sends a commit without its history.
+    /// Requests the capabilities of the server. Returns whether it can send a commit without its history.
     async fn advertised(&self) -> Result<bool, GitError> {
         let url = format!("{}/info/refs?service=git-upload-pack", self.base);
         let response = self.send(self.client.get(url), "application/x-git-upload-pack-advertisement").await?;
@@ -59,7 +59,7 @@ impl GitHttpServer<'_> {
         let mut is_shallow = None;
         loop {
             match lines.next().await? {
-                // Some servers begin with the name of the service in a section of its own.
+                // Some servers begin with the name of the service in a separate section.
                 Packet::Data(line) if line.starts_with(b"# service=") => {}
                 Packet::End if !is_version_2 => {}
                 Packet::Data(line) if !is_version_2 && text(&line) == "version 2" => is_version_2 = true,
@@ -76,7 +76,7 @@ impl GitHttpServer<'_> {
         }
     }
 
-    /// The commit of `HEAD`.
+    /// Requests the commit of `HEAD`.
     async fn head(&self) -> Result<Option<Id>, GitError> {
         let body =
             [line("command=ls-refs\n"), DELIMITER.to_owned(), line("ref-prefix HEAD\n"), END.to_owned()].concat();
@@ -117,7 +117,7 @@ impl GitHttpServer<'_> {
         let written = |_| GitError::Disk;
         loop {
             match lines.next().await? {
-                // The first byte is a channel: the pack, what people may read, or the reason for an early end.
+                // The first byte is a channel: the pack, messages for people, or the reason for an early end.
                 Packet::Data(data) => match data.split_first() {
                     Some((1, bytes)) => waiting.extend_from_slice(bytes),
                     Some((2, _)) => {}
@@ -140,7 +140,7 @@ impl GitHttpServer<'_> {
         Ok(Packets::new(self.send(post, "application/x-git-upload-pack-result").await?, most))
     }
 
-    /// Sends a request. An answer of another status or type is none of git: redirects are not followed.
+    /// Sends a request. Refuses an answer with another status or type. Redirects are not followed.
     async fn send(&self, request: RequestBuilder, media_type: &'static str) -> Result<Response, GitError> {
         let request = request
             .basic_auth(&self.credentials.username, Some(&self.credentials.token))
@@ -149,7 +149,7 @@ impl GitHttpServer<'_> {
             .header(header::USER_AGENT, "git/chancery");
         let sent = tokio::time::timeout(PROGRESS_TIMEOUT, request.send()).await;
         let response = sent.map_err(|_| GitError::Unreachable)?.map_err(|error| {
-            // It may be the server's certificate.
+            // The reason may be the server's certificate.
             tracing::debug!(reason = outbound::error_text(error), "a repository was not reached");
             GitError::Unreachable
         })?;
@@ -164,12 +164,12 @@ impl GitHttpServer<'_> {
 const DELIMITER: &str = "0001";
 const END: &str = "0000";
 
-/// A text as a packet line: after its length with that of the length.
+/// Formats a text as a packet line: the text after its length, which includes the length field.
 fn line(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
 
-/// A line without its end.
+/// Returns a line without its line feed.
 fn text(line: &[u8]) -> &str {
     std::str::from_utf8(line).unwrap_or("").trim_end_matches('\n')
 }
@@ -179,18 +179,18 @@ enum Packet {
     Data(Vec<u8>),
     /// The end of a section.
     Delimiter,
-    /// The end of all.
+    /// The end of the answer.
     End,
 }
 
-/// The packet lines of an answer. No more is kept in memory than a line and what came with it.
+/// The packet lines of an answer. At most one line and the rest of its chunk are in memory.
 struct Packets {
     response: Response,
     received: Vec<u8>,
-    /// How many bytes came of the last [`MIN_PROGRESS`], and how long the server may take for the others.
+    /// The received bytes of the present [`MIN_PROGRESS`], and the remaining time for the others.
     progress: usize,
     patience: Duration,
-    /// How many bytes of these are used up.
+    /// The number of consumed bytes of `received`.
     at: usize,
     left: u64,
 }
@@ -215,7 +215,7 @@ impl Packets {
         }
     }
 
-    /// What comes next, within the time that the server has for [`MIN_PROGRESS`].
+    /// Returns the next chunk, within the time that the server has for [`MIN_PROGRESS`].
     async fn chunk(&mut self) -> Result<Bytes, GitError> {
         let asked = Instant::now();
         let chunk = tokio::time::timeout(self.patience, self.response.chunk()).await;
@@ -229,7 +229,7 @@ impl Packets {
         Ok(chunk)
     }
 
-    /// The next bytes, at most 64 KiB.
+    /// Returns the next `count` bytes, at most 64 KiB.
     async fn read_piece(&mut self, count: usize) -> Result<Vec<u8>, GitError> {
         while self.received.len() - self.at < count {
             self.received.drain(..self.at);

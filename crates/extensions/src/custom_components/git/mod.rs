@@ -1,8 +1,8 @@
-//! Reads a commit of a git repository over HTTPS, without a git program: its latest commit alone, by version 2 of git's protocol
-//! (`http.rs`), as a pack whose objects are read one by one (`pack.rs`), and of these the files (`tree.rs`).
+//! Reads a commit of a git repository over HTTPS, without a git program. Only the latest commit is fetched, by version 2 of git's
+//! protocol (`http.rs`). The objects of its pack are read one by one (`pack.rs`), and from them the files (`tree.rs`).
 //!
-//! Whoever has a repository decides what comes, so everything is bounded before memory or disk is taken for it. Nothing of the
-//! host is read or run: there is no configuration, no credential helper, no hook, and no checkout.
+//! The owner of a repository controls the received data, so everything is bounded before memory or disk is allocated. Nothing of
+//! the host is read or run: this code has no configuration, credential helper, hook or checkout.
 
 mod delta;
 mod http;

@@ -1,6 +1,5 @@
-//! The objects of a pack (`gitformat-pack`). Each is read, checked against its size, and written to a file, where deltas
-//! find it: so no more than one object, its base and its delta are in memory, and a chain of deltas costs each of its objects
-//! once.
+//! The objects of a pack (`gitformat-pack`). Each object is read, checked against its size, and written to a file, where deltas
+//! find it. At most one object, its base and its delta are in memory, and a chain of deltas builds each of its objects once.
 
 use super::delta;
 use super::shared::{GitError, Id, MAX_ALL_OBJECTS, MAX_OBJECT, MAX_OBJECTS, check_deadline};
@@ -12,11 +11,11 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-/// The most bytes of bases and deltas that are read to make objects, so that many small deltas of a large object cost no more
-/// than an honest repository.
+/// The maximum number of bytes of bases and deltas that are read to build objects. Many small deltas of a large object therefore
+/// cost no more than an honest repository.
 const MAX_WORK: u64 = 512 * 1024 * 1024;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     Commit,
@@ -36,7 +35,7 @@ impl ObjectKind {
     }
 }
 
-/// An object, and where its bytes are.
+/// An object, and the position of its bytes in the file.
 #[derive(Clone, Copy, Debug)]
 pub struct GitObject {
     pub kind: ObjectKind,
@@ -48,13 +47,13 @@ pub struct GitObject {
 pub struct Objects<'a> {
     file: &'a File,
     by_id: HashMap<Id, GitObject>,
-    /// By where they begin in the pack.
+    /// The objects by their position in the pack.
     by_place: HashMap<u64, GitObject>,
     end: u64,
     work: u64,
 }
 
-/// What a delta is based on.
+/// The base of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Base {
     Place(u64),
@@ -63,7 +62,7 @@ enum Base {
 
 /// A delta whose base has not been read yet.
 struct PendingDelta {
-    /// Where it begins in the pack, and where its bytes do.
+    /// The position of the entry in the pack, and the position of its data.
     place: u64,
     data: u64,
     size: u64,
@@ -102,7 +101,7 @@ impl<'a> Objects<'a> {
                 }
             }
         }
-        // What still waits has a base that did not come: no file may need it.
+        // The remaining deltas have a base that is not in the pack. A file that needs them fails later.
         Ok(objects)
     }
 
@@ -110,7 +109,7 @@ impl<'a> Objects<'a> {
         self.by_id.get(id).copied()
     }
 
-    /// The bytes of an object.
+    /// Returns the bytes of an object.
     pub fn bytes(&self, object: GitObject) -> Result<Vec<u8>, GitError> {
         let mut bytes = vec![0; object.size as usize];
         self.file.read_exact_at(&mut bytes, object.start).map_err(|_| GitError::Disk)?;
@@ -124,7 +123,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Makes the deltas that waited for an object, and those that waited for these.
+    /// Builds the deltas that waited for an object, and the deltas that waited for these.
     fn resolve(
         &mut self,
         pack: &File,
@@ -151,11 +150,11 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    /// Inflates bytes whose size was told.
+    /// Inflates bytes of a declared size.
     fn inflate(&mut self, input: &mut impl BufRead, size: u64) -> Result<Vec<u8>, GitError> {
         self.count_work(size)?;
         let mut bytes = Vec::new();
-        // One byte more shows that there are more, and has the end of the stream read.
+        // One more byte detects data beyond the size, and makes the decoder read the end of the stream.
         let read = ZlibDecoder::new(input).take(size + 1).read_to_end(&mut bytes);
         match read {
             Ok(read) if read as u64 == size => Ok(bytes),
@@ -169,7 +168,7 @@ impl<'a> Objects<'a> {
         self.add(base.kind, &made, place)
     }
 
-    /// Counts bytes that are read to make objects.
+    /// Counts bytes that are read to build objects.
     fn count_work(&mut self, bytes: u64) -> Result<(), GitError> {
         self.work += bytes;
         if self.work > MAX_WORK { Err(GitError::TooLarge) } else { Ok(()) }
@@ -193,7 +192,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// A file, read from a place on.
+/// A reader of a file that begins at a position.
 struct FileReader<'a> {
     file: &'a File,
     place: u64,
@@ -207,7 +206,7 @@ impl Read for FileReader<'_> {
     }
 }
 
-/// Where the next byte of a buffered file is.
+/// Returns the position of the next byte of a buffered file.
 fn place_of(input: &BufReader<FileReader<'_>>) -> u64 {
     input.get_ref().place - input.buffer().len() as u64
 }
@@ -215,7 +214,7 @@ fn place_of(input: &BufReader<FileReader<'_>>) -> u64 {
 /// The header of an entry.
 struct PackEntry {
     what: EntryBase,
-    /// The bytes that its data inflates to.
+    /// The size of its inflated data, in bytes.
     size: u64,
 }
 
@@ -254,7 +253,7 @@ impl PackEntry {
     }
 }
 
-/// How far before an entry its base is.
+/// Reads the distance between an entry and its base before it.
 fn read_distance(input: &mut impl Read) -> Result<u64, GitError> {
     let mut byte = read_byte(input)?;
     let mut distance = u64::from(byte & 0x7f);
@@ -274,7 +273,7 @@ fn read_byte(input: &mut impl Read) -> Result<u8, GitError> {
     Ok(byte[0])
 }
 
-/// The header of a pack: how many objects it has.
+/// Reads the header of a pack. Returns its number of objects.
 fn count(input: &mut impl Read) -> Result<u32, GitError> {
     let mut header = [0; 12];
     input.read_exact(&mut header).map_err(|_| GitError::Unreadable)?;
@@ -299,7 +298,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The header of an entry.
+    /// Returns the header of an entry.
     fn header(kind: u8, mut size: u64) -> Vec<u8> {
         let mut header = vec![(kind << 4) | (size & 0xf) as u8];
         size >>= 4;
@@ -315,12 +314,12 @@ mod tests {
         [header(kind, bytes.len() as u64), deflated(bytes)].concat()
     }
 
-    /// A delta on an object.
+    /// Returns a delta on an object.
     fn ref_delta(base: Id, delta: &[u8]) -> Vec<u8> {
         [header(7, delta.len() as u64), base.0.to_vec(), deflated(delta)].concat()
     }
 
-    /// A delta on the entry so many bytes before.
+    /// Returns a delta on the entry `distance` bytes before.
     fn offset_delta(distance: u8, delta: &[u8]) -> Vec<u8> {
         assert!(distance < 0x80);
         [header(6, delta.len() as u64), vec![distance], deflated(delta)].concat()
@@ -335,7 +334,7 @@ mod tests {
         Id(Sha1::digest([format!("{kind} {}\0", bytes.len()).as_bytes(), bytes].concat()).into())
     }
 
-    /// Reads a pack, and from it the bytes of an object.
+    /// Reads a pack. Returns the bytes of an object of it.
     fn read(pack: &[u8], id: Id) -> Result<Option<Vec<u8>>, GitError> {
         let (mut file, scratch) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         file.write_all(pack).unwrap();
@@ -343,7 +342,7 @@ mod tests {
         objects.get(&id).map(|object| objects.bytes(object)).transpose()
     }
 
-    /// Copies these many bytes of the base from its beginning, and adds one.
+    /// Returns a delta that copies the first `size` bytes of the base and adds one.
     fn copy_and(size: u8, added: u8) -> Vec<u8> {
         vec![size, size + 1, 0x90, size, 1, added]
     }
@@ -358,11 +357,11 @@ mod tests {
         let distance = entry.len() as u8;
         let behind = [entry.clone(), offset_delta(distance, &copy_and(3, b'd')), ref_delta(second, &copy_and(4, b'e'))];
         assert_eq!(read(&pack(&behind), third), Ok(Some(b"abcde".to_vec())));
-        // Both wait: for an object that comes last, and for the place of one that waits.
+        // Both deltas wait: for an object that comes last, and for the entry of a waiting one.
         let first = ref_delta(blob, &copy_and(3, b'd'));
         let before = [first.clone(), offset_delta(first.len() as u8, &copy_and(4, b'e')), entry];
         assert_eq!(read(&pack(&before), third), Ok(Some(b"abcde".to_vec())));
-        // A base that never comes.
+        // The base is missing.
         assert_eq!(read(&pack(&[first]), second), Ok(None));
     }
 
@@ -387,7 +386,7 @@ mod tests {
             assert_eq!(with(entry.clone()), Err(GitError::Unreadable), "{entry:?}");
         }
         assert_eq!(read(b"PACK\0\0\0\x03\0\0\0\0", none), Err(GitError::Unreadable));
-        // A delta on its own place waits for ever.
+        // A delta on its own entry is never built.
         assert_eq!(with(offset_delta(0, &copy_and(3, b'd'))), Ok(None));
     }
 
@@ -395,13 +394,13 @@ mod tests {
     fn bombs_are_refused_before_they_are_unpacked() {
         let none = id_of("blob", b"");
         let started = Instant::now();
-        // As many objects as a number can tell.
+        // The maximum number of objects that the header can declare.
         assert_eq!(read(b"PACK\0\0\0\x02\xff\xff\xff\xff", none), Err(GitError::TooLarge));
-        // One that says that it is large, and one that does not.
+        // A large object with its true size, and one with a small declared size.
         let zeros = vec![0; MAX_OBJECT as usize + 1];
         assert_eq!(read(&pack(&[full_entry(3, &zeros)]), none), Err(GitError::TooLarge));
         assert_eq!(read(&pack(&[[header(3, 9), deflated(&zeros)].concat()]), none), Err(GitError::Unreadable));
-        // Many that are not.
+        // Many objects that are not too large.
         let many: Vec<_> =
             (0..=MAX_ALL_OBJECTS / MAX_OBJECT).map(|n| full_entry(3, &vec![n as u8; MAX_OBJECT as usize])).collect();
         assert_eq!(read(&pack(&many), none), Err(GitError::TooLarge));

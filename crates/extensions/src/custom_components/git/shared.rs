@@ -1,30 +1,30 @@
-//! What all parts of reading a repository share: its bounds, its errors, and the names of objects.
+//! The shared parts of reading a repository: its bounds, its errors, and the ids of objects.
 
 use std::fmt;
 use std::time::Instant;
 
-/// The most bytes that a server may send for an import.
+/// The maximum number of bytes that a server may send for an import.
 pub const MAX_RECEIVED: u64 = 64 * 1024 * 1024;
-/// The most objects of a commit: files, directories, and what is not served.
+/// The maximum number of objects of a commit: files, directories, and objects that are not served.
 pub const MAX_OBJECTS: u32 = 10_000;
-/// The most bytes of an object, and so of a file.
+/// The maximum size of an object, and therefore of a file, in bytes.
 pub const MAX_OBJECT: u64 = 10 * 1024 * 1024;
-/// The most bytes of all objects.
+/// The maximum size of all objects, in bytes.
 pub const MAX_ALL_OBJECTS: u64 = 64 * 1024 * 1024;
-/// The most files of a commit.
+/// The maximum number of files of a commit.
 pub const MAX_FILES: usize = 2_000;
-/// The most bytes of all files, each counted as often as it is in the tree.
+/// The maximum size of all files, in bytes. A file counts once for each of its paths.
 pub const MAX_ALL_FILES: u64 = 50 * 1024 * 1024;
 
-/// Why a repository was not read. Its texts are what users are told.
+/// The reason why a repository was not read. Its texts are shown to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitError {
-    /// There is no connection, or no answer in time, or the server refuses: a user learns no more of a network.
+    /// The connection failed, the answer was late, or the server refused. Users get no further details of a network.
     Unreachable,
-    /// The server is none of git, or sends what is no repository.
+    /// The server does not support git, or does not send a repository.
     Unreadable,
     TooLarge,
-    /// Our own disk failed.
+    /// The disk of this server failed.
     Disk,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for GitError {
     }
 }
 
-/// The name of an object: the SHA-1 of its kind, length and bytes.
+/// The id of an object: the SHA-1 of its kind, length and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(pub [u8; 20]);
 
@@ -65,7 +65,7 @@ impl fmt::Display for Id {
     }
 }
 
-/// An error when a deadline is over.
+/// Fails if a deadline is over.
 pub fn check_deadline(deadline: Instant) -> Result<(), GitError> {
     if Instant::now() < deadline { Ok(()) } else { Err(GitError::Unreachable) }
 }

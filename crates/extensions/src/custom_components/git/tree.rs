@@ -1,16 +1,16 @@
-//! The files of a commit. What is no plain file is left out, and so is what could be taken for something else than a path
-//! below the repository.
+//! The files of a commit. Entries that are not plain files are omitted, and so are names that could be interpreted as anything
+//! other than a path below the repository.
 
 use super::pack::{GitObject, ObjectKind, Objects};
 use super::shared::{GitError, Id, MAX_ALL_FILES, MAX_FILES, check_deadline};
 use std::collections::HashSet;
 use std::time::Instant;
 
-/// The longest path, in bytes.
+/// The maximum length of a path, in bytes.
 const MAX_PATH: usize = 1000;
-/// The most entries of trees that are looked at. A tree may stand in many places, so there may be more of them than objects.
+/// The maximum number of tree entries that are read. A tree may occur in many places, so the number can exceed that of objects.
 const MAX_ENTRIES: usize = 20_000;
-/// The most bytes of trees that are read.
+/// The maximum size of all trees that are read, in bytes.
 const MAX_TREES: u64 = 16 * 1024 * 1024;
 
 /// A file of a commit.
@@ -21,7 +21,7 @@ pub struct ServedFile {
     pub object: GitObject,
 }
 
-/// The files of a commit.
+/// Returns the files of a commit.
 pub fn files_of(objects: &Objects<'_>, commit: Id, deadline: Instant) -> Result<Vec<ServedFile>, GitError> {
     let mut waiting = vec![(String::new(), root_of(objects, commit)?)];
     let (mut files, mut entries, mut read, mut size) = (Vec::new(), 0, 0, 0);
@@ -55,7 +55,7 @@ pub fn files_of(objects: &Objects<'_>, commit: Id, deadline: Instant) -> Result<
                     }
                     files.push(ServedFile { path, id, object });
                 }
-                // A symbolic link or a submodule.
+                // The entry is a symbolic link or a submodule.
                 _ => {}
             }
         }
@@ -67,7 +67,7 @@ fn object(objects: &Objects<'_>, id: Id, kind: ObjectKind) -> Result<GitObject, 
     objects.get(&id).filter(|object| object.kind == kind).ok_or(GitError::Unreadable)
 }
 
-/// The tree of a commit.
+/// Returns the tree of a commit.
 fn root_of(objects: &Objects<'_>, commit: Id) -> Result<Id, GitError> {
     let bytes = objects.bytes(object(objects, commit, ObjectKind::Commit)?)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -75,7 +75,7 @@ fn root_of(objects: &Objects<'_>, commit: Id) -> Result<Id, GitError> {
     id.and_then(Id::parse).ok_or(GitError::Unreadable)
 }
 
-/// The mode, name and id of the next entry.
+/// Reads the mode, name and id of the next entry.
 fn next_entry<'a>(rest: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8], Id), GitError> {
     let until = |bytes: &'a [u8], end: u8| {
         let at = bytes.iter().position(|byte| *byte == end).ok_or(GitError::Unreadable)?;
@@ -88,7 +88,7 @@ fn next_entry<'a>(rest: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8], Id), GitEr
     Ok((mode, name, Id(*id)))
 }
 
-/// The path of an entry; `None` for one that is not served.
+/// Returns the path of an entry; `None` for an entry that is not served.
 fn path_of(directory: &str, name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok()?;
     let is_plain = !name.is_empty() && !matches!(name, "." | "..") && !name.contains(['/', '\\']);
@@ -104,7 +104,7 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
-    /// The objects of a pack without compression to speak of.
+    /// Returns the paths of a commit's files from a pack with these objects.
     fn files(entries: &[(u8, Vec<u8>)], commit: Id) -> Result<Vec<String>, GitError> {
         let mut pack = [&b"PACK\0\0\0\x02"[..], &(entries.len() as u32).to_be_bytes()].concat();
         for (kind, bytes) in entries {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_tree_that_repeats_itself_is_refused() {
-        // Ten times the same below each of ten levels: as many files as no disk can hold.
+        // Ten levels with ten equal entries each: more files than a disk can store.
         let mut objects = vec![(3, b"x".to_vec())];
         let mut tree = entry("100644", "x", id_of("blob", b"x"));
         for _ in 0..10 {

@@ -51,7 +51,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The webhook of the path; 404 for integrations of other types.
+/// Returns the webhook of the path. Refuses integrations of other types with 404.
 fn webhook(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     match load_from_path(request, conn)? {
         StoredIntegration { id, of: Type::Webhook } => Ok(id),
@@ -59,7 +59,7 @@ fn webhook(request: &Request, conn: &mut Conn) -> Result<i64, Refusal> {
     }
 }
 
-/// The last deliveries, the newest first.
+/// Lists the last deliveries, the newest first.
 fn list(request: &Request, conn: &mut Conn) -> Outcome {
     let webhook = webhook(request, conn)?;
     let mut last = Sql::new("SELECT id FROM webhook_deliveries WHERE webhook = ");
@@ -70,7 +70,7 @@ fn list(request: &Request, conn: &mut Conn) -> Outcome {
     rows::list(request, conn, &SHAPE, Scope::matching(listed))
 }
 
-/// Puts a delivery that tells nothing of any record, and answers it.
+/// Enqueues a delivery without data of records, and returns it.
 fn test(request: &Request, conn: &mut Conn) -> Outcome {
     let webhook = webhook(request, conn)?;
     let event_id = Uuid::new_v4().to_string();

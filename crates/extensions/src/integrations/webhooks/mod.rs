@@ -1,5 +1,5 @@
-//! Webhooks: the deliveries that wait (`queue.rs`), their signatures, how they are sent (`send.rs`) and by whom (`work.rs`),
-//! and their endpoints (`deliveries.rs`).
+//! Webhooks: the queue of deliveries (`queue.rs`), their signatures, their transmission (`send.rs`), the job that sends them
+//! (`work.rs`), and their endpoints (`deliveries.rs`).
 
 pub mod deliveries;
 pub mod queue;

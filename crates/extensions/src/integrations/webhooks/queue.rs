@@ -1,9 +1,9 @@
-//! The deliveries of webhooks in the database: a row of `webhook_deliveries` for each webhook and event, and what they send in
-//! `webhook_events`, once for all webhooks. One process at a time sends those of a webhook, one after the other, while it
-//! holds the row of `webhook_queues`.
+//! The deliveries of webhooks in the database: a row of `webhook_deliveries` for each webhook and event, and the body in
+//! `webhook_events`, once for all webhooks. One process at a time sends the deliveries of a webhook, one after the other, while it
+//! has the lease in `webhook_queues`.
 //!
-//! The deliveries of a webhook are tried in the order of `next_at` and `id`: first those that were not tried yet, in the
-//! order of their events, then those to be tried again.
+//! The deliveries of a webhook are tried in the order of `next_at` and `id`. New ones come first, in the order of their events.
+//! Retries follow.
 
 use kit::jobs::exponential_backoff;
 use std::collections::{BTreeMap, HashSet};
@@ -14,23 +14,23 @@ const PENDING: &str = "pending";
 const DELIVERED: &str = "delivered";
 const FAILED: &str = "failed";
 
-/// `next_at` of a test, which a disabled webhook sends, too.
+/// The `next_at` of a test, which a disabled webhook sends, too.
 const TEST: i64 = -1;
-/// How long a delivery is tried, in microseconds.
+/// The time for which a delivery is retried, in microseconds.
 const DAY_US: i64 = 86_400_000_000;
-/// The pause before the second attempt; each further one is twice as long.
+/// The pause before the second attempt. Each further pause is twice the former one.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause of a delivery that its receiver answers with an error.
+/// The maximum pause of a delivery that its receiver answers with an error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// The longest pause of a webhook whose receiver does not answer.
+/// The maximum pause of a webhook whose receiver does not answer.
 const LONGEST_SILENCE: Duration = Duration::from_secs(300);
-/// For how long a process has the deliveries of a webhook, in microseconds. It has them for less.
+/// The duration of the lease on the deliveries of a webhook, in microseconds. A turn is shorter.
 const LEASE_US: i64 = 60_000_000;
-/// How often a process looks whether another one is done with a webhook, in microseconds.
+/// The time after which a process checks again whether another process has released a webhook, in microseconds.
 const HELD_POLL_US: i64 = 500_000;
-/// How many deliveries of a webhook are taken at a time.
+/// The maximum number of deliveries of a webhook in one turn.
 const TURN: i64 = 100;
-/// How many deliveries of a webhook are kept and listed.
+/// The number of deliveries of a webhook that are stored and listed.
 pub const KEPT: i64 = 1_000;
 
 /// A delivery to be stored.
@@ -44,18 +44,18 @@ pub struct NewDelivery {
 }
 
 impl NewDelivery {
-    /// A delivery of an event, whose body has so many bytes.
+    /// Creates a delivery of an event whose body has `size` bytes.
     pub fn new(webhook: i64, event_id: String, event_type: &'static str, size: usize, now: i64) -> NewDelivery {
         NewDelivery { webhook, event_id, event_type, size: size as i64, created_at: now, next_at: 0 }
     }
 
-    /// A test, which is tried once.
+    /// Creates a test, which is tried once.
     pub fn test(webhook: i64, event_id: String, size: usize, now: i64) -> NewDelivery {
         NewDelivery { next_at: TEST, ..NewDelivery::new(webhook, event_id, "test", size, now) }
     }
 }
 
-/// Stores deliveries, and what they send by the ids of the events.
+/// Stores deliveries, and their bodies by the ids of the events.
 pub fn enqueue_deliveries(
     conn: &mut Conn,
     bodies: &[(String, String)],
@@ -84,28 +84,28 @@ pub fn enqueue_deliveries(
     conn.insert_rows("webhook_deliveries", &columns, &rows, "").map(drop)
 }
 
-/// Makes the queue of a new webhook.
+/// Inserts the queue of a new webhook.
 pub fn make(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
     conn.exec(&Sql::new("INSERT INTO webhook_queues(integration) VALUES ($1)").arg(webhook)).map(drop)
 }
 
-/// Ends the pause of a webhook, whose receiver may be another one now.
+/// Ends the pause of a webhook, since its receiver may have changed.
 pub fn end_pause(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
     let sql =
         Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1 AND failures > 0");
     conn.exec(&sql.arg(webhook)).map(drop)
 }
 
-/// Who works on the queues.
+/// The process that works on the queues.
 #[derive(Clone)]
 pub struct QueueWorker {
     /// The id of the process.
     pub holder: String,
-    /// Whether it is the only process.
+    /// Is true if it is the only process.
     pub is_alone: bool,
 }
 
-/// When the first delivery is due that this process may send; `None`: none waits.
+/// Returns the time at which the first delivery that this process may send is due; `None` if none waits.
 pub fn next_due_time(conn: &mut Conn, worker: &QueueWorker, now: i64) -> Result<Option<i64>, StoreError> {
     let sql = Sql::new(
         "SELECT q.holder, q.held_until, q.not_before, t.is_enabled, (SELECT d.next_at FROM webhook_deliveries d \
@@ -128,7 +128,7 @@ pub fn next_due_time(conn: &mut Conn, worker: &QueueWorker, now: i64) -> Result<
     Ok(first)
 }
 
-/// Whether a build has anything of webhooks.
+/// Returns whether a build has queues or deliveries of webhooks.
 pub fn is_used(conn: &mut Conn) -> Result<bool, StoreError> {
     let sql = Sql::new(
         "SELECT CASE WHEN EXISTS (SELECT 1 FROM webhook_queues) OR EXISTS (SELECT 1 FROM webhook_deliveries) \
@@ -137,10 +137,10 @@ pub fn is_used(conn: &mut Conn) -> Result<bool, StoreError> {
     conn.query_one(&sql, |row| row.flag(0))
 }
 
-/// The deliveries of a webhook that a process has taken.
+/// The claimed deliveries of a webhook.
 pub struct WebhookTurn {
     pub webhook: i64,
-    /// Whether the last attempt had no answer.
+    /// Is true if the last attempt had no answer.
     pub is_doubtful: bool,
     pub deliveries: Vec<DueDelivery>,
 }
@@ -156,16 +156,16 @@ pub struct DueDelivery {
     is_test: bool,
 }
 
-/// What became of a turn: of each delivery that was tried, the status of the answer, if there was one.
+/// The outcome of a turn: the tried deliveries, each with the status of its answer, if it had one.
 #[derive(Clone)]
 pub struct TurnResult {
     pub webhook: i64,
-    /// Whether attempts had failed before it.
+    /// Is true if attempts had failed before the turn.
     pub was_doubtful: bool,
     pub tried: Vec<(DueDelivery, Option<u16>)>,
 }
 
-/// Takes the due deliveries of at most `most` webhooks, beside those that the process has.
+/// Claims the due deliveries of at most `most` webhooks, except those that the process already works on.
 pub fn claim_due(
     conn: &mut Conn,
     worker: &QueueWorker,
@@ -222,7 +222,7 @@ fn load_due_deliveries(conn: &mut Conn, webhook: i64, now: i64) -> Result<Vec<Du
     })
 }
 
-/// Stores what became of turns, and gives up their queues.
+/// Stores the outcomes of turns, and releases their queues.
 pub fn finish(conn: &mut Conn, worker: &QueueWorker, done: &[TurnResult], now: i64) -> Result<(), StoreError> {
     if done.is_empty() {
         return Ok(());
@@ -256,7 +256,7 @@ pub fn finish(conn: &mut Conn, worker: &QueueWorker, done: &[TurnResult], now: i
     conn.exec(sql.push_any(done.iter().map(|done| done.webhook).collect::<Vec<_>>())).map(drop)
 }
 
-/// When a delivery that failed is tried again; `None`: no more.
+/// Returns the time of the next attempt of a failed delivery; `None` if it is not retried.
 fn retry_at(delivery: &DueDelivery, now: i64) -> Option<i64> {
     let failures = u32::try_from(delivery.attempts).unwrap_or(u32::MAX).saturating_add(1);
     let next_at = now + exponential_backoff(FIRST_PAUSE, LONGEST_PAUSE, failures).as_micros() as i64;
@@ -279,7 +279,7 @@ fn note_attempt(
     conn.exec(&sql).map(drop)
 }
 
-/// A receiver that does not answer is left alone for a growing while, by all deliveries: so it costs few attempts.
+/// Pauses all deliveries of a webhook whose receiver does not answer, with back-off, so that such a receiver costs few attempts.
 fn note_silence(conn: &mut Conn, done: &TurnResult, now: i64) -> Result<(), StoreError> {
     let sql = match done.tried.last() {
         None => return Ok(()),
@@ -287,7 +287,7 @@ fn note_silence(conn: &mut Conn, done: &TurnResult, now: i64) -> Result<(), Stor
         Some((_, Some(_))) => {
             Sql::new("UPDATE webhook_queues SET failures = 0, not_before = 0 WHERE integration = $1").arg(done.webhook)
         }
-        // A test asks of itself.
+        // A test does not change the pause.
         Some((delivery, None)) if delivery.is_test => return Ok(()),
         Some((_, None)) => {
             let sql = Sql::new("SELECT failures FROM webhook_queues WHERE integration = $1").arg(done.webhook);
@@ -301,9 +301,9 @@ fn note_silence(conn: &mut Conn, done: &TurnResult, now: i64) -> Result<(), Stor
     conn.exec(&sql).map(drop)
 }
 
-/// Removes what finished deliveries sent, unless another one waits that sends the same.
+/// Deletes the bodies of finished deliveries, unless another waiting delivery has the same body.
 fn remove_bodies(conn: &mut Conn, events: &[&str]) -> Result<(), StoreError> {
-    // The lists of text have no placeholder of their own.
+    // Lists of texts need one placeholder per item, so the statements are bounded.
     for some in events.chunks(100) {
         let mut sql = Sql::new("DELETE FROM webhook_events WHERE event_id IN (");
         for (n, event) in some.iter().enumerate() {
@@ -314,11 +314,11 @@ fn remove_bodies(conn: &mut Conn, events: &[&str]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The condition on `webhook_events` that no delivery waits that sends it.
+/// The condition on `webhook_events` that no waiting delivery uses the body.
 const NO_DELIVERY: &str = "NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.event_id \
                            AND d.status = 'pending')";
 
-/// Removes what hangs on a webhook that is deleted.
+/// Deletes the dependents of a deleted webhook.
 pub fn delete_webhook_state(conn: &mut Conn, webhook: i64) -> Result<(), StoreError> {
     for text in
         ["DELETE FROM webhook_queues WHERE integration = $1", "DELETE FROM webhook_deliveries WHERE webhook = $1"]
@@ -329,8 +329,8 @@ pub fn delete_webhook_state(conn: &mut Conn, webhook: i64) -> Result<(), StoreEr
     conn.exec(sql.push(NO_DELIVERY)).map(drop)
 }
 
-/// Gives up what waits for more than a day and what is beyond `most` waiting deliveries of a webhook, and removes finished
-/// ones that are no longer listed. A thorough sweep looks for what transactions left that ran at the same time.
+/// Fails deliveries that are older than a day, and those beyond `most` waiting deliveries of a webhook. Deletes finished ones that
+/// are no longer listed. A thorough sweep also deletes rows that concurrent transactions left.
 pub fn sweep(conn: &mut Conn, most: i64, now: i64, is_thorough: bool) -> Result<(), StoreError> {
     let sql = Sql::new("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending' AND created_at <= $1");
     let mut given_up = conn.exec(&sql.arg(now - DAY_US))?;
@@ -355,7 +355,7 @@ pub fn sweep(conn: &mut Conn, most: i64, now: i64, is_thorough: bool) -> Result<
     if given_up == 0 && !is_thorough {
         return Ok(());
     }
-    // Of webhooks that were deleted while an event was written.
+    // These belong to webhooks that were deleted while an event was written.
     conn.exec(&Sql::new(
         "DELETE FROM webhook_deliveries WHERE webhook NOT IN (SELECT q.integration FROM webhook_queues q)",
     ))?;

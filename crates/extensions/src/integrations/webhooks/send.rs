@@ -1,9 +1,9 @@
 //! Sends one delivery: a POST over HTTP/1.1, without redirects and proxies.
 //!
-//! Receivers are tenants' servers, and each of them may be slow, away or hostile. An attempt has one deadline, from the
-//! lookup of the name to the head of the answer; of the body of an answer a few KB are read, and thrown away. How many
-//! attempts a process makes at once is bounded, and so are the bytes that they hold, each with a share for a build; those whose receivers answered late or
-//! not at all have half of the places. A connection is kept for a short while, and each new one looks the name up anew.
+//! Receivers are tenants' servers, and each of them may be slow, unavailable or hostile. An attempt has one deadline, from the
+//! resolution of the name to the head of the answer. At most a few KB of the answer's body are read and dropped. The number of
+//! concurrent attempts of a process and their bytes are bounded, each with a share for a build. Receivers that answered late or not
+//! at all share half of the permits. A connection is reused for a short time, and each new one resolves the name again.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -20,25 +20,25 @@ use tokio::task::JoinHandle;
 use url::Url;
 use web::shares::{Permit, PermitHolder, ShareBounds, Shares};
 
-/// How long an attempt may take until the head of the answer.
+/// The maximum time of an attempt until the head of the answer.
 const MAX_ATTEMPT: Duration = Duration::from_secs(10);
-/// How long the body of an answer is read, so that the connection can be used again.
+/// The maximum time for reading the body of an answer, so that the connection can be reused.
 const MAX_BODY: Duration = Duration::from_millis(500);
-/// How many bytes of it are read.
+/// The maximum number of bytes of the body that are read.
 const MAX_BODY_BYTES: usize = 4096;
-/// The most bytes of the head of an answer.
+/// The maximum size of the head of an answer, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// How many attempts a process makes at a time.
+/// The maximum number of concurrent attempts of a process.
 const MAX_ATTEMPTS: usize = 256;
-/// How many of these may be for receivers that answered late or not at all.
+/// The maximum number of these for receivers that answered late or not at all.
 const MAX_DOUBTFUL: usize = MAX_ATTEMPTS / 2;
-/// How many bytes the bodies of attempts take at a time.
+/// The maximum size of the bodies of concurrent attempts, in bytes.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// How many connections are kept.
+/// The maximum number of idle connections.
 const MAX_IDLE: usize = 256;
-/// How long a connection is kept that is not used.
+/// The maximum time for which an idle connection stays open.
 const IDLE_TIME: Duration = Duration::from_secs(15);
-/// How long a connection is used, after which the name is looked up anew.
+/// The maximum age of a connection. After it the name is resolved again.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The connections to receivers, and the bounds on attempts, of a process.
@@ -51,20 +51,21 @@ pub struct ReceiverConnections {
 
 impl Default for ReceiverConnections {
     fn default() -> ReceiverConnections {
-        // A webhook has one attempt at a time, a build a quarter of all, and a quarter is for builds that have none.
+        // A webhook makes one attempt at a time. A build has at most a quarter of all, and a quarter is reserved for builds without
+        // attempts.
         let shares = |total| Shares::new(ShareBounds { total, build: total / 4, account: total / 8, kept: total / 4 });
         let [attempts, doubtful, bytes] = [MAX_ATTEMPTS, MAX_DOUBTFUL, MAX_BYTES].map(shares);
         ReceiverConnections { idle: Mutex::default(), attempts, doubtful, bytes }
     }
 }
 
-/// What one delivery sends.
+/// The message of one delivery.
 pub struct WebhookMessage<'a> {
     /// The uid of the build and the id of the webhook.
     pub of: (String, i64),
     pub url: &'a Url,
     pub id: &'a str,
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     pub timestamp: i64,
     pub signature: String,
     pub body: Bytes,
@@ -73,7 +74,7 @@ pub struct WebhookMessage<'a> {
 /// A permit to make one attempt.
 pub struct AttemptPermit(#[expect(dead_code, reason = "they are held")] [Option<Permit>; 3]);
 
-/// A connection to a receiver, closed when it is dropped.
+/// A connection to a receiver. Dropping it closes it.
 struct ReceiverConnection {
     url: String,
     sender: SendRequest<Full<Bytes>>,
@@ -95,7 +96,7 @@ impl ReceiverConnection {
 }
 
 impl ReceiverConnections {
-    /// Waits for a permit to send so many bytes to a webhook; `None` where there is none in time.
+    /// Waits for a permit to send a number of bytes to a webhook. Returns `None` after `max_wait`.
     pub async fn acquire_permit(
         &self,
         webhook: &PermitHolder,
@@ -112,7 +113,7 @@ impl ReceiverConnections {
         Some(AttemptPermit([doubtful, Some(attempt), Some(bytes)]))
     }
 
-    /// Sends a message and returns the status of the answer; `None`: there was none in time.
+    /// Sends a message and returns the status of the answer; `None` if there was no answer in time.
     pub async fn send(&self, message: &WebhookMessage<'_>, allow: &Ranges) -> Option<u16> {
         let deadline = tokio::time::Instant::now() + MAX_ATTEMPT;
         if let Some(connection) = self.take_connection(message) {
@@ -131,7 +132,7 @@ impl ReceiverConnections {
         Some(self.finish(message, answered).await)
     }
 
-    /// Reads the body of an answer, and keeps the connection if it can be used again.
+    /// Reads the body of an answer, and stores the connection if it can be reused.
     async fn finish(
         &self,
         message: &WebhookMessage<'_>,
@@ -206,11 +207,11 @@ fn request(message: &WebhookMessage<'_>) -> Request<Full<Bytes>> {
         .header("webhook-timestamp", message.timestamp)
         .header("webhook-signature", &message.signature)
         .body(Full::new(message.body.clone()));
-    // What the parser of URLs accepts is a path; else the receiver refuses `/` without a signature.
+    // A path that the parser of URLs accepts is valid here. Otherwise the receiver refuses `/` without a signature.
     built.unwrap_or_default()
 }
 
-/// Reads a body, and says whether it was short and complete.
+/// Reads a body. Returns whether it was short and complete.
 async fn is_short(mut body: Incoming) -> bool {
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {

@@ -1,16 +1,16 @@
-//! Signatures of webhooks, as Standard Webhooks describes them.
+//! Signatures of webhooks (Standard Webhooks).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What a secret begins with whose key is written in base64.
+/// The prefix of a secret whose key is encoded in base64.
 const PREFIX: &str = "whsec_";
 
-/// The header `webhook-signature` of a body that is sent at a time, in seconds since 1970.
+/// Returns the header `webhook-signature` of a body that is sent at a time, in seconds since 1970.
 pub fn sign(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
-    // A key of any length is right.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key(secret)) else { return String::new() };
     for part in [id, ".", &timestamp.to_string(), ".", body] {
         mac.update(part.as_bytes());
@@ -18,7 +18,7 @@ pub fn sign(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// The key of a secret: what the base64 behind `whsec_` spells, or else the secret's bytes.
+/// Returns the key of a secret: the decoded base64 behind `whsec_`, otherwise the secret's bytes.
 fn key(secret: &str) -> Vec<u8> {
     let spelled = secret.strip_prefix(PREFIX).and_then(|rest| STANDARD.decode(rest).ok());
     spelled.unwrap_or_else(|| secret.as_bytes().to_vec())

@@ -1,12 +1,11 @@
 //! The standing job that sends the deliveries of a build's webhooks.
 //!
-//! It goes in rounds. A round is one transaction, which stores what became of former deliveries and takes those that are due,
-//! at most [`MAX_TURNS`] webhooks at a time. Each of these is then sent by a task of its own, one delivery after the other,
-//! so that a receiver that is slow keeps nobody waiting but its own webhook. Rounds follow each other after
-//! [`ROUND_INTERVAL`], so that many deliveries share a transaction.
+//! It works in rounds. A round is one transaction, which stores the outcomes of former deliveries and claims due ones, of at most
+//! [`MAX_TURNS`] webhooks at a time. A task for each webhook then sends its deliveries one after the other, so that a slow receiver
+//! delays only its own webhook. Rounds follow each other after [`ROUND_INTERVAL`], so that many deliveries share a transaction.
 //!
-//! A commit in this process wakes the job. Those of other processes wake theirs; a look every second finds what a process
-//! left that died.
+//! A commit in this process wakes the job. Commits of other processes wake their own jobs. A check every second finds the
+//! deliveries that a dead process left.
 
 use super::queue::{self, DueDelivery, QueueWorker, TurnResult, WebhookTurn};
 use super::send::{ReceiverConnections, WebhookMessage};
@@ -28,23 +27,23 @@ use url::Url;
 use web::clock::unique_id;
 use web::shares::ShareAccount;
 
-/// How many webhooks of a build are sent by a process at a time.
+/// The maximum number of webhooks of a build to which a process sends at a time.
 const MAX_TURNS: usize = 32;
-/// How many of these may be for receivers that do not answer.
+/// The maximum number of these whose receivers do not answer.
 const MAX_DOUBTFUL: usize = MAX_TURNS / 2;
-/// The shortest time between the begins of two rounds.
+/// The minimum time between the begins of two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the deliveries of a webhook are sent before what became of them is stored.
+/// The time for which the deliveries of a webhook are sent before their outcomes are stored.
 const TURN_TIME: Duration = Duration::from_secs(1);
-/// How long a turn waits for its place before it is given up; with the time of an attempt it is shorter than the lease.
+/// The maximum time for which a turn waits for its permit. Together with an attempt it is shorter than the lease.
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// An attempt that takes longer makes its receiver a doubtful one.
+/// The duration of an attempt above which its receiver is doubtful.
 const SLOW: Duration = Duration::from_secs(1);
 /// The pause after a store error.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
-/// How often all builds are looked at for what other processes left.
+/// The time between two checks of all builds for deliveries that other processes left.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The most looks in a second.
+/// The maximum number of checks in a second.
 const MAX_LOOKS: u32 = 50;
 /// The interval between two sweeps, in microseconds, and between two thorough ones.
 const SWEEP_US: i64 = 60_000_000;
@@ -52,7 +51,7 @@ const THOROUGH_SWEEP_US: i64 = 3_600_000_000;
 
 pub static DELIVERY: StandingJob = StandingJob { name: "webhooks", at_a_time: 64, due: next_delivery_time, run };
 
-/// What the work of a process on all webhooks shares.
+/// The shared state of a process for all webhooks.
 pub struct Webhooks {
     /// The id of this process in leases.
     holder: String,
@@ -81,13 +80,13 @@ fn for_build(build: &Build) -> &WebhooksOfBuild {
     build.slot()
 }
 
-/// Wakes the work for a build after deliveries were put.
+/// Wakes the work for a build after deliveries were enqueued.
 pub fn wake(app: &App, build: &Arc<Build>) {
     for_build(build).waker.notify_one();
     jobs::wake_for(app, build, &DELIVERY);
 }
 
-/// Starts the looks at what other processes left, and closes old connections.
+/// Starts the checks for deliveries that other processes left, and closes old connections.
 pub fn start(app: &App) {
     let app = app.clone();
     tokio::spawn(async move {
@@ -144,7 +143,7 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
             tokio::time::sleep(ROUND_INTERVAL.saturating_sub(started.elapsed())).await;
             let mut ended = ended;
             while let Some(turn) = ended {
-                // A turn that panicked is found by its lease.
+                // The lease of a turn that panicked expires.
                 done.extend(turn.ok());
                 ended = work.turns.try_join_next();
             }
@@ -153,7 +152,7 @@ fn run(app: App, build: Arc<Build>) -> JobFuture<Result<(), StoreError>> {
     })
 }
 
-/// Removes what is over, once in a while.
+/// Sweeps the deliveries at most once per [`SWEEP_US`].
 async fn sweep(app: &App, build: &Arc<Build>) -> Result<(), StoreError> {
     let (now, state) = (app.clock.now(), for_build(build));
     if state.next_sweep.load(Ordering::Relaxed) > now {
@@ -176,12 +175,12 @@ struct DeliveryWork {
     turns: JoinSet<TurnResult>,
     /// The webhooks whose deliveries are being sent.
     held: HashSet<i64>,
-    /// Those of them whose receivers answered late or not at all.
+    /// The webhooks of `held` whose receivers answered late or not at all.
     doubtful: HashSet<i64>,
 }
 
 impl DeliveryWork {
-    /// Stores what became of turns, which are dropped from `done`, and begins new ones.
+    /// Stores the outcomes of turns, which are removed from `done`, and begins new turns.
     async fn round(&mut self, done: &mut Vec<TurnResult>) -> Result<(), StoreError> {
         let (worker, now) = (worker(&self.app), self.app.clock.now());
         let ended: Arc<Vec<TurnResult>> = Arc::new(std::mem::take(done));
@@ -219,7 +218,7 @@ async fn send_turn(app: App, build: Arc<Build>, turn: WebhookTurn, is_crowded: b
     let started = Instant::now();
     let mut done = TurnResult { webhook: turn.webhook, was_doubtful: turn.is_doubtful, tried: Vec::new() };
     if is_crowded && turn.is_doubtful {
-        // So many receivers are away that others would wait for this one: it has its turn later.
+        // Other webhooks would wait for this one, since many receivers do not answer. Its turn comes later.
         tokio::time::sleep(TURN_TIME).await;
         return done;
     }
@@ -249,9 +248,9 @@ async fn send_turn(app: App, build: Arc<Build>, turn: WebhookTurn, is_crowded: b
     done
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 enum AttemptResult {
-    /// The delivery waits no longer.
+    /// The delivery no longer waits.
     Nothing,
     /// The webhook was disabled, or the store failed.
     Stopped,
@@ -259,7 +258,7 @@ enum AttemptResult {
     Unanswered,
 }
 
-/// Sends a delivery, to the address and with the secret that the webhook has now.
+/// Sends a delivery, with the present address and secret of the webhook.
 async fn send_one(
     app: &App,
     build: &Arc<Build>,

@@ -1,4 +1,4 @@
-//! Who somebody from a provider is here: known, new, linked, refused.
+//! The accounts of people from a provider: bound, new, linked, refused.
 
 use super::*;
 use kit::account_type::AccountType;
@@ -26,7 +26,7 @@ async fn an_address_binds_only_when_it_is_verified() {
 async fn an_address_binds_its_account_once_for_an_issuer() {
     let (server, forger, _) = with_forger(json!({"auto_create_user": true})).await;
     sign_in(&server, &forger).await.ok();
-    // The address was given to somebody else at the provider.
+    // The provider has assigned the address to another person.
     forger.state().claims = json!({"sub": "subject-2"});
     sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await.2, "not_vouched");
@@ -83,7 +83,7 @@ async fn an_account_is_made_with_the_roles_of_the_configuration() {
     assert_eq!((&user["account_type"], &user["roles"]), (&json!("full"), &json!([role])));
     assert_eq!((&user["first_name"], &user["last_name"]), (&json!("old.one"), &json!("example.com")));
     old.get("/api/roles/").await.ok();
-    // Nothing that the claims say makes more of it.
+    // Other claims do not give the account more permissions.
     forger.state().claims =
         json!({"sub": "evil", "email": "evil@example.com", "account_type": "super_admin", "roles": [99]});
     let evil = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
@@ -153,7 +153,7 @@ async fn accounts_that_may_not_sign_in_get_the_same_401() {
     for _ in 0..5 {
         server.anonymous().login("ann@example.com", "wrong").await.expect(401);
     }
-    // A lock stops passwords and nothing else.
+    // A lock only stops passwords.
     sign_in(&server, &forger).await.ok();
     assert_eq!(api.get(&path).await["status"], "locked");
     server.anonymous().login("ann@example.com", PASSWORD).await.expect_reply(401, refusal_body());
@@ -166,7 +166,7 @@ async fn accounts_that_may_not_sign_in_get_the_same_401() {
     api.patch("/api/security/", json!({"authentication_method": {"internal": "sso"}})).await.ok();
     sign_in(&server, &forger).await.ok();
     server.anonymous().login("ann@example.com", PASSWORD).await.expect_reply(401, refusal_body());
-    // An identity that an address has bound is no way in for a super admin.
+    // A super admin cannot sign in with an identity that an address has bound.
     api.patch("/api/security/", json!({"authentication_method": {"internal": "any"}})).await.ok();
     api.patch(&path, json!({"account_type": "super_admin"})).await.ok();
     expect(3, "not_linked").await;
@@ -188,7 +188,7 @@ async fn an_account_that_is_anonymized_loses_its_identities() {
     assert_eq!(server.build.db.read::<i64, store::StoreError>(left).await.unwrap(), 0);
 }
 
-/// Links an identity to whoever calls.
+/// Links an identity to the caller.
 pub async fn link(client: &ApiClient, forger: &Forger) -> Reply {
     let begun = started_sign_in(&client.post("/api/single-sign-on/1/link/", json!({})).await);
     come_back(&client.anonymous(), &begun, &forger.authorize(&begun.address)).await
@@ -208,10 +208,10 @@ async fn a_super_admin_comes_in_by_linking_while_signed_in() {
     assert_eq!(linked.id, api.id);
     assert_eq!(server.anonymous().with_pair(ADMIN, &sign_in(&server, &forger).await.ok()).id, api.id);
     link(&api, &forger).await.ok();
-    // What is somebody's is nobody else's.
+    // An identity of one user cannot be linked to another.
     let ann = server.sign_in("ann@example.com", PASSWORD).await;
     link(&ann, &forger).await.expect_reply(400, failure_body());
-    // A link that was begun ends with the session.
+    // A started link ends with the session.
     forger.state().claims = json!({"sub": "late"});
     let begun = started_sign_in(&ann.post("/api/single-sign-on/1/link/", json!({})).await);
     ann.post("/api/auth/logout/", json!({"refresh_token": ann.refresh_token})).await.expect_empty();
@@ -236,7 +236,7 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     let only_sso = json!({"authentication_method": {"super_admin": "sso"}});
     let no_way = json!({"authentication_method": {"super_admin": ["Super admins could no longer sign in."]}});
     api.patch("/api/security/", only_sso.clone()).await.refuses(no_way.clone());
-    // Somebody else's identity is no way in for them.
+    // The identity of another user does not let super admins sign in.
     sign_in(&server, &forger).await.ok();
     api.patch("/api/security/", only_sso.clone()).await.refuses(no_way.clone());
     forger.state().claims = json!({"sub": "root"});
@@ -246,13 +246,13 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     api.patch("/api/security/", only_sso).await.ok();
     server.anonymous().login(ADMIN, PASSWORD).await.expect_reply(401, refusal_body());
-    // The configuration that lets them in stays as long as it is needed.
+    // The configuration cannot be removed while super admins need it.
     let locked_out = message::detail("Super admins could no longer sign in.");
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.refuses(locked_out.clone());
     let elsewhere = json!({"tenant_id": "other", "client_secret": CLIENT_SECRET});
     api.patch("/api/single-sign-on/1/", elsewhere).await.refuses(locked_out.clone());
     api.delete("/api/single-sign-on/1/").await.refuses(locked_out.clone());
-    // And so does the last of them who has linked an identity, although there is another super admin.
+    // The same applies to the last super admin with a linked identity, although another super admin exists.
     let other =
         identity::builds::create_user(&server.app, &server.build, "two@example.com", AccountType::SuperAdmin, PASSWORD);
     other.await.unwrap();
@@ -269,7 +269,7 @@ async fn super_admins_are_never_locked_out_by_a_change_of_the_method() {
 #[tokio::test]
 async fn a_super_admin_who_has_no_way_in_is_none_to_rely_on() {
     let (server, forger, api) = with_forger(json!({"auto_create_user": true})).await;
-    // Made at a sign-in, so without a password, and bound by an address.
+    // A sign-in has created the account, so it has no password, and an address has bound its identity.
     forger.state().claims = json!({"sub": "two", "email": "two@example.com"});
     let two = server.anonymous().with_pair("two@example.com", &sign_in(&server, &forger).await.ok());
     let path = format!("/api/users/{}/", two.id);
@@ -282,7 +282,7 @@ async fn a_super_admin_who_has_no_way_in_is_none_to_rely_on() {
     api.patch("/api/users/1/", json!({"account_type": "full"})).await.refuses(no_way.clone());
     link(&two, &forger).await.ok();
     api.patch("/api/users/1/", json!({"account_type": "full"})).await.ok();
-    // The one who is left has no password, so every change that takes single sign-on away is refused.
+    // The remaining super admin has no password, so changes that remove single sign-on are refused.
     let two = server.anonymous().with_pair("two@example.com", &sign_in(&server, &forger).await.ok());
     two.patch("/api/security/", json!({"authentication_method": {"super_admin": "password"}}))
         .await
@@ -291,7 +291,7 @@ async fn a_super_admin_who_has_no_way_in_is_none_to_rely_on() {
     two.delete("/api/single-sign-on/1/").await.refuses(no_way.clone());
     let service = server.as_type("service_internal").await;
     service.patch(&path, json!({"username": "other@example.com"})).await.refuses(no_way);
-    // Where none of the type would be left, the message is another.
+    // If no super admin would remain, the message is different.
     service.delete(&path).await.refuses(message::detail("The last super admin must remain."));
     service
         .patch(&path, json!({"account_type": "full"}))
@@ -345,10 +345,10 @@ async fn a_new_username_ends_the_identities_that_an_address_bound() {
     ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     sign_in(&server, &forger).await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("unknown_account")));
-    // Her provider knows the new address, too.
+    // Ann's provider has the new address, too.
     forger.state().claims = json!({"email": "ann.new@example.com"});
     assert_eq!(server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok()).id, ann.id);
-    // What she has linked herself outlives her own change, and nobody else's.
+    // A linked identity survives a change of the username by its user, but not by another user.
     let editor = server.with_role(json!({"users": ["edit"]})).await;
     forger.state().claims = json!({"sub": "editor", "email": null});
     link(&editor, &forger).await.ok();
@@ -377,6 +377,6 @@ async fn an_address_is_compared_in_lower_case_and_in_no_other_way() {
         forger.state().claims = json!({"sub": address, "email": address});
         assert_eq!(sign_in(&server, &forger).await.status, status, "{address}");
     }
-    // Nor is an account made beside one whose name is taken.
+    // A new account is not created if another account has its name.
     assert_eq!(api.get("/api/users/").await["total_count"], users);
 }

@@ -8,7 +8,7 @@ fn browser(server: &TestServer) -> ApiClient {
     server.anonymous().with_header("accept", "text/html")
 }
 
-/// A sign-in that was begun on the page.
+/// Begins a sign-in on the page.
 async fn begin_on_page(browser: &ApiClient, more: &[(&str, &str)]) -> SignInRedirect {
     let form = [&[("id", "1")], more].concat();
     let page = browser.call("POST", "/sign-in/single-sign-on/").form(&form).send().await;
@@ -18,12 +18,12 @@ async fn begin_on_page(browser: &ApiClient, more: &[(&str, &str)]) -> SignInRedi
     SignInRedirect { query: parameters(&address), cookie, address }
 }
 
-/// The cookies that an answer sets.
+/// Returns the cookies that an answer sets.
 fn cookies(reply: &Reply) -> Vec<&str> {
     reply.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect()
 }
 
-/// The browser with the cookie of its session, which an answer sets.
+/// Returns the browser with the cookie of its session, which an answer sets.
 #[track_caller]
 fn with_session(browser: &ApiClient, reply: &Reply) -> ApiClient {
     let all = cookies(reply);
@@ -57,19 +57,19 @@ async fn a_sign_in_that_began_on_the_page_ends_in_the_console() {
         let session = with_session(&browser, &reply);
         assert_eq!(token(&session).await["user"]["username"], "ann@example.com");
         assert_eq!(last_event(&server).await.2, json!("single_sign_on"));
-        // The way is gone only once.
+        // The second use of the state only deletes its cookie.
         let again = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
         assert!(again.status == 400 && again.text.contains("Sign-in failed."), "{again:?}");
         assert_eq!(cookies(&again).len(), 1, "{again:?}");
     }
-    // What has failed leads to the page, which keeps what was asked for.
+    // A failed sign-in shows the page with the values of the form.
     let begun = begin_on_page(&browser, &[("return_to", "/console/users"), ("keep", "true")]).await;
     let failed = come_back(&browser, &begun, "wrong").await;
     assert!(
         failed.status == 400 && failed.text.contains("value=\"/console/users\"") && failed.text.contains(" checked>"),
         "{failed:?}"
     );
-    // Programs see tokens, as do all where no console is served.
+    // Programs see tokens. Browsers do, too, if no console is served.
     let begun = begin_on_page(&browser, &[("for", "program")]).await;
     let shown = come_back(&browser, &begun, &forger.authorize(&begun.address)).await;
     assert!(shown.status == 200 && shown.text.contains("name=\"refresh_token\""), "{shown:?}");
@@ -143,7 +143,7 @@ async fn linking_leads_back_with_a_new_session_in_the_place_of_the_former() {
     api.post(path, json!({"return_to": 1})).await.refuses(json!({"return_to": ["Not a valid string."]}));
 
     let begun = started_sign_in(&api.post(path, json!({"return_to": "/console/me"})).await);
-    // A browser does not send the cookie of the session with what comes from the provider.
+    // A browser does not send the cookie of the session with a redirect of the provider.
     let failed = come_back(&browser, &begun, "wrong").await;
     assert!(failed.status == 400 && failed.text.contains("<a href=\"/console/me\">Back</a>"), "{failed:?}");
     token(&first).await.ok();
@@ -156,13 +156,13 @@ async fn linking_leads_back_with_a_new_session_in_the_place_of_the_former() {
     let access = token(&second).await.ok()["access_token"].as_str().unwrap().to_owned();
     token(&first).await.expect_reply(401, message::bad_token());
     assert_eq!(server.anonymous().with_token(&access).get("/api/users/me/sessions/").await["total_count"], 1);
-    // Without a way back, the answer is the pair.
+    // Without `return_to`, the answer is the pair.
     let api = server.anonymous().with_token(&access);
     for body in [json!({}), json!({"return_to": null})] {
         let begun = super::started_sign_in(&api.post(path, body).await);
         assert_eq!(come_back(&browser, &begun, &forger.authorize(&begun.address)).await.ok()["expires_in"], 900);
     }
-    // Elsewhere it leads nowhere.
+    // Other sites are replaced by the console.
     let begun = super::started_sign_in(&api.post(path, json!({"return_to": "https://evil.example/"})).await);
     assert_eq!(come_back(&browser, &begun, &forger.authorize(&begun.address)).await.header("location"), "/console/");
 }
@@ -205,7 +205,7 @@ async fn a_sign_in_ends_the_session_that_the_browser_had() {
     let begun = begin_on_page(&browser, &[]).await;
     let before = with_session(&browser, &come_back(&browser, &begun, &forger.authorize(&begun.address)).await);
     token(&before).await.ok();
-    // Browsers do not send the cookie of a session with what another site leads to, as the callback.
+    // Browsers do not send the cookie of a session to the callback, since another site redirects to it.
     let begun = begin_on_page(&before, &[]).await;
     let after = with_session(&browser, &come_back(&browser, &begun, &forger.authorize(&begun.address)).await);
     token(&before).await.expect_reply(401, message::bad_token());

@@ -1,8 +1,8 @@
-//! The same way with the certified provider, a process of its own, and a browser with cookies.
+//! The same sign-in with the certified provider, which is a process of its own, and a browser with cookies.
 
 use super::*;
 
-/// A server with the machine's clock whose `provider_a` is the certified provider.
+/// Starts a server with the machine's clock whose `provider_a` is the certified provider.
 pub async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) -> (TestServer, OpenIdProvider) {
     let provider = OpenIdProvider::start(claims_in_token);
     let issuer = Some(provider.issuer_setting());
@@ -16,7 +16,7 @@ pub async fn with_certified(claims_in_token: bool, sign_in_url: Option<&str>) ->
     (server, provider)
 }
 
-/// Signs in at the certified provider with a fresh browser, up to the address that it is sent back to.
+/// Signs in at the certified provider with a new browser. Returns the browser and the address of its redirect.
 async fn sign_in_at_provider(server: &TestServer, person: &str) -> (Browser, String) {
     let mut browser = Browser::new(server);
     let reply = server.anonymous().post(LOGIN, json!({"id": 1})).await;
@@ -35,19 +35,19 @@ async fn the_certified_provider_signs_somebody_in() {
         assert_eq!(ann.get("/api/users/me/").await["username"], "ann@example.com");
         assert_eq!(browser.cookies_of_build(), 0);
         browser.open(&back, None).await.expect_reply(400, failure_body());
-        // Somebody new, with names.
+        // A new person with names.
         let (mut browser, back) = sign_in_at_provider(&server, "s2,nina@example.com,true").await;
         let nina = server.anonymous().with_pair("", &browser.open(&back, None).await.ok());
         let me = nina.get("/api/users/me/").await.ok();
         assert_eq!((&me["first_name"], &me["last_name"]), (&json!("Nina"), &json!("Example")));
-        // Not verified, an address of a super admin, somebody else's name.
+        // An unverified address, an address of a super admin, the name of another user.
         for person in
             ["s3,bob@example.com,false", "s4,admin@example.com,true", "s5,admin@example.com,false,ann@example.com"]
         {
             let (mut browser, back) = sign_in_at_provider(&server, person).await;
             browser.open(&back, None).await.expect_reply(401, refusal_body());
         }
-        // Another browser has no cookie.
+        // Another browser does not have the cookie.
         let (_, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
         Browser::new(&server).open(&back, None).await.expect_reply(400, failure_body());
     }
@@ -58,7 +58,7 @@ async fn the_certified_provider_takes_a_code_once_and_only_with_its_verifier() {
     let (server, _provider) = with_certified(true, None).await;
     let (mut browser, back) = sign_in_at_provider(&server, "s1,ann@example.com,true").await;
     let code = parameters(&back)["code"].clone();
-    // The code of one sign-in in the callback of another: state and cookie are right, the verifier is not.
+    // The code of one sign-in in the callback of another: state and cookie are valid, the verifier is not.
     let (mut other, mine) = sign_in_at_provider(&server, "s9,eve@example.com,true").await;
     let mixed = mine.replace(&parameters(&mine)["code"], &code);
     other.open(&mixed, None).await.expect_reply(400, failure_body());
@@ -90,7 +90,7 @@ async fn a_front_end_with_the_certified_provider_from_ticket_to_logout() {
     let answer = ann.post("/api/auth/logout/", body).await.ok();
     let there = browser.open(answer["logout_url"].as_str().unwrap(), None).await;
     assert!(there.header("location").starts_with(&format!("{}/session/end?", provider.issuer())), "{there:?}");
-    // The provider knows the client and the address to come back to, and asks whether to go.
+    // The provider accepts the client and the address for the redirect, and requests a confirmation.
     let asked = browser.open(there.header("location"), None).await;
     assert_eq!(asked.status, 200, "{asked:?}");
     ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());

@@ -1,4 +1,4 @@
-//! Who somebody is at providers: `/api/users/me/identities/`, `/api/users/{user_id}/identities/`.
+//! The identities of users at providers: `/api/users/me/identities/`, `/api/users/{user_id}/identities/`.
 
 use super::accounts::link;
 use super::*;
@@ -6,7 +6,7 @@ use crate::shown::{START, page};
 
 const OWN: &str = "/api/users/me/identities/";
 
-/// Ann's identity 1, as the address binds it.
+/// Returns Ann's identity 1, which the address binds.
 fn bound(forger: &Forger) -> Value {
     json!({
         "id": 1, "issuer": forger.issuer(), "single_sign_on": {"id": 1, "name": "Company"}, "is_linked": false,
@@ -20,13 +20,13 @@ async fn an_identity_tells_its_issuer_and_how_it_came_about() {
     let ann = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     let mut identity = bound(&forger);
     ann.get(OWN).await.expect_reply(200, page(json!([identity])));
-    // She links it herself.
+    // Ann links the identity.
     link(&ann, &forger).await.ok();
     identity["is_linked"] = json!(true);
     ann.get(OWN).await.expect_reply(200, page(json!([identity])));
     api.get(OWN).await.expect_reply(200, page(json!([])));
     api.get(&format!("/api/users/{}/identities/", ann.id)).await.expect_reply(200, page(json!([identity])));
-    // A disabled configuration is still the one.
+    // A disabled configuration is still shown.
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
     ann.get(OWN).await.expect_reply(200, page(json!([identity])));
     let elsewhere = json!({"tenant_id": "other", "client_secret": CLIENT_SECRET});
@@ -55,7 +55,7 @@ async fn who_deletes_an_own_identity_ends_what_began_with_it() {
         [&entry["action"], &entry["object_id"], &entry["object_name"], &entry["changes"]],
         [&json!("delete"), &json!(1), &json!(forger.issuer()), &json!({"user": [by_password.id, null]})]
     );
-    // At the next sign-in the address binds it anew.
+    // The next sign-in binds the address again.
     let again = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
     assert_eq!(again.get(OWN).await.ids(), [2]);
 }
@@ -72,7 +72,7 @@ async fn the_session_that_deletes_its_own_identity_ends_too() {
 async fn what_began_with_another_identity_goes_on() {
     let (server, forger, api) = with_forger(json!({})).await;
     let here = server.anonymous().with_pair("ann@example.com", &sign_in(&server, &forger).await.ok());
-    // Of a provider that the company has left.
+    // This identity belongs to a former provider of the company.
     let sql = "INSERT INTO single_sign_on_identities(issuer, subject, user_id, is_linked, created_at) \
                VALUES ('https://former.example', 'ann', $1, 1, 0)";
     let sql = store::Sql::new(sql).arg(here.id);
@@ -94,11 +94,11 @@ async fn identities_of_others_are_for_those_who_hold_as_much() {
     editor.get(&path).await.expect_reply(200, page(json!([bound(&forger)])));
     editor.get("/api/users/999/identities/").await.expect_reply(404, message::not_found());
     editor.delete("/api/users/999/identities/1/").await.expect_reply(404, message::not_found());
-    // Who may list and view alone may not.
+    // `users.view` and `users.list` are not sufficient.
     let viewer = server.with_role(json!({"users": ["view"]})).await;
     viewer.get(&path).await.expect_reply(403, message::forbidden());
     viewer.delete(&format!("{path}1/")).await.expect_reply(403, message::forbidden());
-    // A super admin holds more than the editor, and so does somebody with another role, or with a group of his own.
+    // A super admin has more permissions than the editor. So does a user with another role or an owner of a group.
     editor.get("/api/users/1/identities/").await.expect_reply(403, message::forbidden());
     let other = server.with_role(json!({"roles": ["edit"]})).await;
     editor.get(&format!("/api/users/{}/identities/", other.id)).await.expect_reply(403, message::forbidden());

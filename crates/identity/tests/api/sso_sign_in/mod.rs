@@ -1,5 +1,5 @@
-//! Signing in by single sign-on (`docs/reference/single-sign-on.md`), against the certified provider
-//! and against one that forges whatever a test wants.
+//! Signing in by single sign-on (`docs/reference/single-sign-on.md`), against the certified provider and against a provider that
+//! forges its answers for a test.
 
 mod accounts;
 mod browser;
@@ -30,7 +30,7 @@ fn refusal_body() -> Value {
     message::detail("Unable to sign in with the credentials given.")
 }
 
-/// The configuration 1, with these fields too.
+/// Creates the configuration 1, with additional fields.
 async fn configure(api: &ApiClient, fields: Value) {
     let mut body = json!({
         "name": "Company", "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "tenant_id": TENANT_ID,
@@ -40,7 +40,7 @@ async fn configure(api: &ApiClient, fields: Value) {
     api.post("/api/single-sign-on/", body).await.expect_created();
 }
 
-/// A server whose `provider_b` is a forger, with the configuration 1 and the internal user `ann@example.com`.
+/// Starts a server whose `provider_b` is a forger, with the configuration 1 and the internal user `ann@example.com`.
 async fn with_forger(fields: Value) -> (TestServer, Forger, ApiClient) {
     let forger = Forger::start().await;
     let issuer = Some(forger.issuer_setting());
@@ -54,7 +54,7 @@ async fn with_forger(fields: Value) -> (TestServer, Forger, ApiClient) {
     (server, forger, api)
 }
 
-/// `ann@example.com`, active.
+/// Creates the active user `ann@example.com`.
 async fn ann(server: &TestServer, account_type: &str) {
     let made = identity::builds::create_user(
         &server.app,
@@ -67,7 +67,7 @@ async fn ann(server: &TestServer, account_type: &str) {
     made.unwrap();
 }
 
-/// A sign-in that was begun.
+/// A sign-in that has begun.
 struct SignInRedirect {
     address: String,
     cookie: String,
@@ -84,20 +84,20 @@ async fn begin(client: &ApiClient) -> SignInRedirect {
     started_sign_in(&client.post(LOGIN, json!({"id": 1})).await)
 }
 
-/// The callback as the provider makes a browser call it.
+/// Calls the callback like a browser after the redirect of the provider.
 async fn come_back(client: &ApiClient, begun: &SignInRedirect, code: &str) -> Reply {
     let path = format!("/api/single-sign-on/1/callback/?code={code}&state={}", begun.query["state"]);
     client.call("GET", &path).header("cookie", &begun.cookie).send().await
 }
 
-/// A whole sign-in at a forger.
+/// Performs a whole sign-in at a forger.
 async fn sign_in(server: &TestServer, forger: &Forger) -> Reply {
     let client = server.anonymous();
     let begun = begin(&client).await;
     come_back(&client, &begun, &forger.authorize(&begun.address)).await
 }
 
-/// What the last event was.
+/// Returns the type, the user and the reason of the last event.
 async fn last_event(server: &TestServer) -> (i64, i64, Value) {
     let events = testkit::events(server).await;
     let last = events.last().unwrap();
@@ -168,13 +168,13 @@ async fn what_may_be_begun() {
     }
     forger.state().discovery = json!({"issuer": "https://elsewhere.example"});
     anonymous.post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
-    // It is left alone for some seconds, then asked again.
+    // The provider is not called for some seconds, then called again.
     forger.state().discovery = json!({});
     anonymous.post(LOGIN, json!({"id": 1})).await.refuses(failure_body());
     assert_eq!(forger.state().calls["/.well-known/openid-configuration"], 1);
     server.advance(5 * SECOND);
     anonymous.post(LOGIN, json!({"id": 1})).await.ok();
-    // What it says of itself is believed for an hour.
+    // The discovery document is cached for an hour.
     anonymous.post(LOGIN, json!({"id": 1})).await.ok();
     assert_eq!(forger.state().calls["/.well-known/openid-configuration"], 2);
     server.advance(HOUR);
@@ -211,7 +211,7 @@ async fn somebody_known_signs_in_and_is_known_again() {
     let log = api.get("/api/administration/log/?action=link_identity").await;
     assert_eq!((log.column("object_id"), log.column("by")[0]["id"].clone()), (vec![json!(ann.id)], json!(ann.id)));
 
-    // The identity is bound to issuer and subject: addresses and names no longer count.
+    // The identity is bound to issuer and subject. Addresses and names no longer count.
     forger.state().claims = json!({"email": ADMIN, "email_verified": false, "preferred_username": ADMIN});
     let again = server.anonymous().with_pair("", &sign_in(&server, &forger).await.ok());
     assert_eq!(again.id, ann.id);
@@ -225,14 +225,14 @@ async fn a_code_is_exchanged_once() {
     let client = server.anonymous();
     let first = begin(&client).await;
     let code = forger.authorize(&first.address);
-    // Not even a provider that takes a code twice makes a second session of one state.
+    // A state begins only one session, even if the provider accepts a code twice.
     forger.state().repeats_codes = true;
     let reply = come_back(&client, &first, &code).await;
     reply.ok();
     assert!(reply.header("set-cookie").contains("; Max-Age=0; "), "{}", reply.header("set-cookie"));
     come_back(&client, &first, &code).await.expect_reply(400, failure_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("state")));
-    // The code with another state: the verifier is another, too.
+    // The code with another state has another verifier, too.
     let second = begin(&client).await;
     come_back(&client, &second, &code).await.expect_reply(400, failure_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("provider")));
@@ -266,14 +266,14 @@ async fn the_state_must_be_of_this_browser_this_configuration_and_this_hour() {
     }
     client.get("/api/single-sign-on/1/callback/").await.expect_reply(400, failure_body());
     assert!(!forger.state().calls.contains_key("/token"), "no code goes out");
-    // Two tabs do not disturb each other: both cookies come along.
+    // Two tabs do not interfere: the browser sends both cookies.
     let both = format!("{}; {}; theme=dark", other.cookie, begun.cookie);
     callback(1, state, &both).await.ok();
 
     let late = begin(&client).await;
     server.advance(10 * MINUTE);
     come_back(&client, &late, &forger.authorize(&late.address)).await.expect_reply(400, failure_body());
-    // The cookie of one build is nothing in another.
+    // The cookie of one build is not valid in another.
     let build = server.build("b.example").await;
     configure(&build.admin().await, json!({})).await;
     let begun = begin(&client).await;
@@ -298,7 +298,7 @@ async fn errors_of_the_provider_end_in_400() {
     let code = forger.authorize(&begun.address);
     api.patch("/api/single-sign-on/1/", json!({"client_secret": "wrong"})).await.ok();
     come_back(&client, &begun, &code).await.expect_reply(400, failure_body());
-    // Disabled meanwhile.
+    // The configuration is disabled meanwhile.
     api.patch("/api/single-sign-on/1/", json!({"client_secret": CLIENT_SECRET})).await.ok();
     let begun = begin(&client).await;
     let code = forger.authorize(&begun.address);

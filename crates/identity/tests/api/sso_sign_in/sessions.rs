@@ -1,4 +1,4 @@
-//! What follows from a sign-in: tickets, pages, sessions, leaving.
+//! The results of a sign-in: tickets, pages, sessions, logout.
 
 use super::*;
 
@@ -29,12 +29,12 @@ async fn a_refresh_asks_again_whether_the_session_could_still_begin() {
         let body = json!({"refresh_token": session.refresh_token});
         api.patch(path, closed.clone()).await.ok();
         session.post("/api/auth/refresh/", body.clone()).await.expect_reply(401, message::bad_token());
-        // The session is over: what opens again opens for a new sign-in.
+        // The session has ended. The change allows only new sign-ins.
         api.patch(path, open).await.ok();
         session.post("/api/auth/refresh/", body).await.expect_reply(401, message::bad_token());
         session.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     }
-    // The other way to sign in is no concern of a session.
+    // The other method of sign-in does not affect a session.
     let (by_provider, by_password) = (elsewhere().await, here().await);
     api.patch(methods, method("sso")).await.ok();
     let pair = by_provider.post("/api/auth/refresh/", json!({"refresh_token": by_provider.refresh_token})).await.ok();
@@ -122,10 +122,10 @@ async fn leaving_ends_the_session_here_and_then_the_one_there() {
     assert_eq!(parameters(there)["post_logout_redirect_uri"], "https://a.example/api/single-sign-on/1/logout/");
     ann.get("/api/users/me/").await.expect_reply(401, message::bad_token());
     client.get(path).await.refuses(json!({"ticket": ["Invalid token."]}));
-    // Where the provider sends the browser back to.
+    // The provider redirects the browser to this address.
     let back = client.get("/api/single-sign-on/1/logout/").await;
     assert_eq!((back.status, back.header("location")), (302, "https://a.example/sign-in/"));
-    // A session begun with a password, or an unknown one, just ends.
+    // A session that began with a password, or an unknown one, just ends.
     let by_password = server.sign_in("ann@example.com", PASSWORD).await;
     client.post("/api/auth/logout/", body(&by_password.refresh_token, json!(true))).await.expect_empty();
     by_password.get("/api/users/me/").await.expect_reply(401, message::bad_token());
@@ -158,7 +158,7 @@ async fn failing_sign_ins_are_bounded_by_address() {
     configure(&server.admin().await, json!({})).await;
     let client = server.anonymous();
     let begun = begin(&client).await;
-    // Any page can send a browser to the callback: without the cookie of a sign-in that counts for nothing.
+    // Any page can send a browser to the callback. Without the cookie of a sign-in the request does not count.
     for _ in 0..5 {
         client
             .get(&format!("/api/single-sign-on/1/callback/?state={}&code=y", begun.query["state"]))
@@ -193,7 +193,7 @@ async fn the_page_offers_what_is_enabled_and_works_without_scripts() {
     assert!(done.status == 200 && done.text.contains("<textarea") && done.text.contains("Signed in"), "{done:?}");
     let wrong = come_back(&client, &begun, "x").await;
     assert!(wrong.status == 400 && wrong.text.contains("Sign-in failed.") && wrong.text.contains("<form"), "{wrong:?}");
-    // Whoever left the page open may choose what is deleted or disabled meanwhile.
+    // A person who left the page open may choose a configuration that was deleted or disabled meanwhile.
     for id in ["9", "2", "x"] {
         let gone = client.call("POST", "/sign-in/single-sign-on/").form(&[("id", id)]).send().await;
         let told = "<h1>Sign in</h1><p role=\"alert\">This way to sign in is no longer available.</p><form";

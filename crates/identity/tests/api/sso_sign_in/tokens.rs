@@ -1,4 +1,4 @@
-//! What a provider says of itself and of people, and what of it is believed.
+//! The checks of a provider's documents, tokens and claims.
 
 use super::*;
 
@@ -56,7 +56,7 @@ async fn a_token_that_is_wrong_in_any_way_is_no_way_in() {
         let reply = sign_in(&server, &forger).await;
         assert_eq!(reply, (400, failure_body()), "{claims}");
     }
-    // Clocks may disagree by a minute.
+    // Clocks may differ by a minute.
     for claims in [
         json!({"exp": now - 59}),
         json!({"iat": now + 60}),
@@ -94,11 +94,11 @@ async fn keys_are_kept_and_fetched_anew_for_an_unknown_one_once_a_minute() {
     sign_in(&server, &forger).await.ok();
     sign_in(&server, &forger).await.ok();
     assert_eq!(fetched(), 1);
-    // A rotation is followed.
+    // Rotated keys are fetched.
     (forger.state().signs_with, forger.state().publishes) = (1, vec![1]);
     sign_in(&server, &forger).await.ok();
     assert_eq!(fetched(), 2);
-    // The old key no longer signs, and a forger does not make us fetch again and again.
+    // The old key no longer signs, and a forger does not cause repeated fetches.
     forger.state().signs_with = 0;
     for _ in 0..3 {
         sign_in(&server, &forger).await.expect_reply(400, failure_body());
@@ -107,7 +107,7 @@ async fn keys_are_kept_and_fetched_anew_for_an_unknown_one_once_a_minute() {
     server.advance(MINUTE);
     sign_in(&server, &forger).await.expect_reply(400, failure_body());
     assert_eq!(fetched(), 3);
-    // A token that lies about its key, and one that names none.
+    // A token with the id of another key, and a token without a key id.
     forger.state().header = json!({"kid": "key-1"});
     sign_in(&server, &forger).await.expect_reply(400, failure_body());
     (forger.state().header, forger.state().signs_with) = (json!({"kid": null}), 1);
@@ -124,7 +124,7 @@ async fn user_info_is_asked_when_the_token_names_no_address() {
         state.discovery = json!({"userinfo_endpoint": format!("{}/me", forger.issuer())});
         state.user_info = json!({"sub": "subject-2", "email": "ann@example.com", "email_verified": true});
     }
-    // Of another subject.
+    // The user info is of another subject.
     sign_in(&server, &forger).await.expect_reply(400, failure_body());
     forger.state().user_info = json!({"sub": "subject-1", "email": "ann@example.com", "email_verified": false});
     sign_in(&server, &forger).await.expect_reply(401, refusal_body());

@@ -1,4 +1,4 @@
-//! Trying a configuration: `POST /api/single-sign-on/{id}/test/`.
+//! Tests of a configuration: `POST /api/single-sign-on/{id}/test/`.
 
 use super::certified::with_certified;
 use super::*;
@@ -6,13 +6,13 @@ use testkit::{send_concurrently, statuses};
 
 const TRY: &str = "/api/single-sign-on/1/test/";
 
-/// What a trial shows to who begins it.
+/// Returns the page of a trial for the client that begins it.
 async fn try_as(client: &ApiClient, forger: &Forger) -> Reply {
     let begun = started_sign_in(&client.post(TRY, json!({})).await);
     come_back(&client.anonymous(), &begun, &forger.authorize(&begun.address)).await
 }
 
-/// Checks that a page has these parts, and returns it.
+/// Checks that a page contains these parts, and returns it.
 #[track_caller]
 fn expect_parts(page: &Reply, parts: &[&str]) -> String {
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{page:?}");
@@ -23,7 +23,7 @@ fn expect_parts(page: &Reply, parts: &[&str]) -> String {
     page.text.clone()
 }
 
-/// How many rows a trial might leave behind.
+/// Returns the number of rows in the tables that a trial could change.
 async fn rows(server: &TestServer) -> Vec<i64> {
     let count = |conn: &mut store::Conn| -> Result<Vec<i64>, store::StoreError> {
         let tables = [
@@ -58,14 +58,14 @@ async fn a_trial_shows_the_claims_and_the_account_and_does_nothing() {
     let would = "<p>The person would be signed in: the address would bind the identity to the account.</p>";
     let ann = "<p>Account: <strong>ann@example.com</strong></p><p>Verified e-mail address: ann@example.com</p>";
     expect_parts(&page, &[would, ann, "<dt>email_verified</dt><dd><code>true</code></dd>"]);
-    // The one cookie that it sets ends its own.
+    // Its only `Set-Cookie` deletes its own cookie.
     let cookies: Vec<&str> = page.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap()).collect();
     assert!(matches!(cookies[..], [one] if one.starts_with("__Host-chancery_sso_") && one.contains("; Max-Age=0; ")));
-    // Somebody who would get an account.
+    // A person who would get an account.
     forger.state().claims = json!({"sub": "new", "email": "new@example.com"});
     expect_parts(&try_as(&api, &forger).await, &["The person would be signed in: an account would be made."]);
     assert_eq!(rows(&server).await, before);
-    // Bound by a real sign-in.
+    // A real sign-in binds the identity.
     forger.state().claims = json!({});
     sign_in(&server, &forger).await.ok();
     let before = rows(&server).await;
@@ -84,7 +84,7 @@ async fn a_trial_with_the_certified_provider() {
     browser.store_all_cookies(&reply);
     let back =
         browser.sign_in_at_provider(reply.ok()["redirect_uri"].as_str().unwrap(), "s1,ann@example.com,true").await;
-    // Another browser sees nothing, and uses nothing up.
+    // Another browser gets no result and does not use up the state.
     let other = Browser::new(&server).open(&back, None).await;
     assert_eq!((other.status, other.header("location")), (302, "https://front.example/sign-in?error=sign_in_failed"));
     let page = browser.open(&back, None).await;
@@ -110,13 +110,13 @@ async fn a_trial_is_shown_to_the_browser_that_began_it_and_once() {
         server.anonymous().call("GET", &path).header("cookie", cookie).send().await.expect_reply(400, failure_body());
     }
     assert!(!forger.state().calls.contains_key("/token"), "no code goes out");
-    // Not even a provider that takes a code twice makes it show something again.
+    // A second use does not show the page again, even if the provider accepts a code twice.
     forger.state().repeats_codes = true;
     expect_parts(&come_back(&server.anonymous(), &first, &code).await, &["ann@example.com"]);
     let again = come_back(&server.anonymous(), &first, &code).await;
     assert_eq!(again.status, 400);
     assert!(again.text.contains("Sign-in failed.") && !again.text.contains("ann@example.com"), "{again:?}");
-    // Nor is the code of a trial good for a sign-in, which has another verifier.
+    // The code of a trial is not valid for a sign-in, which has another verifier.
     let code = forger.authorize(&other.address);
     come_back(&server.anonymous(), &sign_in, &code).await.expect_reply(400, failure_body());
     server.advance(10 * MINUTE);
@@ -136,7 +136,7 @@ async fn a_disabled_configuration_is_tried_before_it_is_enabled() {
         .post(LOGIN, json!({"id": 1}))
         .await
         .refuses(message::detail("Single sign-on configuration is disabled."));
-    // With an identity of this provider, another subject would be refused once it is enabled.
+    // After a sign-in by this provider, another subject would be refused if the configuration were enabled.
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     sign_in(&server, &forger).await.ok();
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
@@ -175,7 +175,7 @@ async fn a_trial_tells_why_somebody_would_be_refused() {
     let ann = api.get("/api/users/?username=ann@example.com").await.ids()[0];
     api.post(&format!("/api/users/{ann}/deactivate/"), json!({})).await;
     refused(json!({}), "the account is not active.").await;
-    // None of it was a sign-in that failed.
+    // Trials do not write events of failed sign-ins.
     assert!(testkit::events(&server).await.iter().all(|event| event.event_type == 1));
 }
 
@@ -183,7 +183,7 @@ async fn a_trial_tells_why_somebody_would_be_refused() {
 async fn an_account_is_named_to_those_who_may_list_it() {
     let (server, forger, api) = with_forger(json!({})).await;
     let lister = server.with_role(json!({"single_sign_on": ["edit"]})).await;
-    // Whoever may have a role may list everybody, so far. So the test gives one to somebody else.
+    // So far, all accounts that may have a role may list all users. The test therefore assigns a role to an external account.
     let external = server.account("external").await;
     let sql = "INSERT INTO user_roles(user_id, role_id) SELECT u.id, r.role_id FROM users u, user_roles r WHERE u.username = $1";
     let sql = store::Sql::new(sql).arg(external.clone());
@@ -198,14 +198,14 @@ async fn an_account_is_named_to_those_who_may_list_it() {
         would.split_once("nothing was stored.</p>").unwrap().1.to_owned()
     };
     assert_eq!(told(json!({})).await, "<p>The person would be signed in.</p>");
-    // Whether there is an account, and what is wrong with it, looks the same.
+    // The text does not reveal whether an account exists or why it is refused.
     let nobody = told(json!({"email": "new@example.com"})).await;
     assert!(nobody.contains("The person would not be signed in.</p>"), "{nobody}");
     assert_eq!(told(json!({"email": ADMIN})).await, nobody);
     assert_eq!(told(json!({"email_verified": false})).await, nobody);
     api.patch("/api/single-sign-on/1/", json!({"auto_create_user": true})).await.ok();
     assert_eq!(told(json!({"email": "new@example.com"})).await, "<p>The person would be signed in.</p>");
-    // He may list those of a group that he may view.
+    // The clerk may list the members of a group that they may view.
     let group = api.post("/api/user-groups/", json!({"name": "Group"})).await.id();
     let ann = api.get("/api/users/?username=ann@example.com").await.ids()[0];
     api.post(&format!("/api/user-groups/{group}/members/users/"), json!([ann])).await.expect_created();
@@ -222,7 +222,7 @@ async fn the_right_to_try_is_looked_at_again_at_the_end() {
     viewer.post(TRY, json!({})).await.expect_reply(403, message::forbidden());
     api.post("/api/single-sign-on/2/test/", json!({})).await.expect_reply(404, message::not_found());
 
-    // Whoever loses it while the person is at the provider sees nothing.
+    // A caller who loses the permission while the person is at the provider gets no result.
     let clerk = server.with_role(json!({"single_sign_on": ["edit"], "users": ["list"]})).await;
     let path = format!("/api/users/{}/", clerk.id);
     let username = clerk.get("/api/users/me/").await["username"].as_str().unwrap().to_owned();
@@ -290,7 +290,7 @@ async fn a_trial_tells_what_is_wrong_with_the_provider() {
         &try_as(&api, &forger).await,
         &["The provider could not be used: the ID token is for another audience."],
     );
-    // Not what became of a connection.
+    // The outcome of a connection is not shown.
     let (_server, forger, api) = with_forger(json!({})).await;
     forger.state().discovery = json!({"token_endpoint": "http://127.0.0.1:1/token"});
     let page =
@@ -306,7 +306,7 @@ async fn an_account_tries_twenty_times_an_hour() {
     let refused = api.post(TRY, json!({})).await;
     refused.expect_reply(429, message::detail("Too many requests."));
     assert_eq!(refused.header("retry-after"), "3600");
-    // Others have their own, and a configuration that does not exist takes none.
+    // Other callers have permits of their own, and a missing configuration does not use one.
     let clerk = server.with_role(json!({"single_sign_on": ["edit"]})).await;
     clerk.post(TRY, json!({})).await.ok();
     api.post("/api/single-sign-on/2/test/", json!({})).await.expect_reply(404, message::not_found());

@@ -1,9 +1,9 @@
-//! For whom a configuration vouches, and so whom an address binds (`docs/reference/single-sign-on.md`).
+//! The accounts for which a configuration vouches, and which an address therefore binds (`docs/reference/single-sign-on.md`).
 
 use super::*;
 use kit::account_type::AccountType;
 
-/// An active account; its id.
+/// Creates an active account. Returns its id.
 async fn account(server: &TestServer, username: &str, account_type: &str) -> i64 {
     identity::builds::create_user(
         &server.app,
@@ -17,7 +17,7 @@ async fn account(server: &TestServer, username: &str, account_type: &str) -> i64
     server.sign_in(username, PASSWORD).await.id
 }
 
-/// A `full` account with a role of these permissions; its id.
+/// Creates a `full` account with a role of these permissions. Returns its id.
 async fn full(server: &TestServer, api: &ApiClient, username: &str, permissions: Value) -> i64 {
     let id = account(server, username, "full").await;
     let role = api.post("/api/roles/", json!({"name": username, "permissions": permissions})).await.id();
@@ -25,7 +25,7 @@ async fn full(server: &TestServer, api: &ApiClient, username: &str, permissions:
     id
 }
 
-/// A first sign-in of whoever has the address, through a configuration.
+/// Performs a first sign-in of the person with the address, through a configuration.
 async fn sign_in_through(server: &TestServer, forger: &Forger, configuration: i64, address: &str) -> Reply {
     let client = server.anonymous();
     let begun = started_sign_in(&client.post(LOGIN, json!({"id": configuration})).await);
@@ -56,7 +56,7 @@ async fn a_lesser_administrator_leads_nobody_in_who_holds_more() {
     let set = api.post(sets, json!({"name": "Editors"})).await.id();
     api.post(&format!("{sets}{set}/assignees/users/"), json!([assigned])).await.expect_created();
     api.post(&format!("{sets}{set}/assignees/user-groups/"), json!([2])).await.expect_created();
-    // His word, though he changes nothing.
+    // The clerk now vouches, although the value does not change.
     clerk.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     let refused_to = ["more@example.com", "owner@example.com", "assigned@example.com", "through.group@example.com"];
     for address in refused_to {
@@ -68,7 +68,7 @@ async fn a_lesser_administrator_leads_nobody_in_who_holds_more() {
     {
         assert_eq!(sign_in_through(&server, &forger, 1, address).await.status, 200, "{address}");
     }
-    // What becomes of him later changes nothing; a super admin takes the configuration over.
+    // Later changes of the clerk's account have no effect. A super admin's change renews the vouching.
     api.delete(&format!("/api/users/{}/", clerk.id)).await.expect_empty();
     account(&server, "later@example.com", "internal").await;
     sign_in_through(&server, &forger, 1, "later@example.com").await.ok();
@@ -84,7 +84,7 @@ async fn an_account_is_made_only_with_roles_that_whoever_vouches_held() {
     let clerk = server.with_role(json!({"single_sign_on": ["edit"]})).await;
     let role = api.post("/api/roles/", json!({"name": "Strong", "permissions": {"users": ["delete"]}})).await.id();
     clerk.patch("/api/single-sign-on/1/", json!({"auto_create_user": true})).await.ok();
-    // A super admin gives the role; that is no word about whom the clerk's provider brings.
+    // A super admin assigns the role. This does not vouch for the people of the clerk's provider.
     api.patch("/api/single-sign-on/1/", json!({"roles": [role]})).await.ok();
     sign_in_through(&server, &forger, 1, "new@example.com").await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, 0, json!("not_vouched")));
@@ -106,19 +106,19 @@ async fn a_company_changes_its_provider() {
     configure(&api, json!({"name": "New"})).await;
     ann(&server, "internal").await;
     let first = server.anonymous().with_pair("", &sign_in_through(&server, &old, 1, "ann@example.com").await.ok());
-    // While both are in use, an address is no proof at the second one for whom the first one knows.
+    // While both are in use, the second one cannot bind an account with an identity of the first one by address.
     sign_in_through(&server, &new, 2, "ann@example.com").await.expect_reply(401, refusal_body());
     assert_eq!(last_event(&server).await, (3, first.id, json!("not_vouched")));
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": false})).await.ok();
     let second = server.anonymous().with_pair("", &sign_in_through(&server, &new, 2, "ann@example.com").await.ok());
     assert_eq!(second.id, first.id);
-    // What was bound stays so, on both sides.
+    // Both identities stay bound.
     api.patch("/api/single-sign-on/1/", json!({"is_enabled": true})).await.ok();
     sign_in_through(&server, &old, 1, "ann@example.com").await.ok();
     sign_in_through(&server, &new, 2, "ann@example.com").await.ok();
 }
 
-/// What the migration does after its SQL, on rows as the version before left them.
+/// Runs the part of the migration after its SQL, on rows of the former version.
 async fn migrate(server: &TestServer) {
     let script = |conn: &mut store::Conn| {
         let all = testkit::MIGRATIONS.build;
@@ -170,7 +170,7 @@ async fn configurations_made_before_vouch_with_what_their_last_change_was_worth(
             assert_eq!(sign_in_through(&server, &forger, configuration, &address).await.status, status, "{address}");
         }
     }
-    // A super admin takes it over; whoever is bound then stays so.
+    // A super admin renews the vouching. Bound accounts then stay bound.
     api.patch("/api/single-sign-on/3/", json!({"is_enabled": true})).await.ok();
     sign_in_through(&server, &forger, 3, "more.3@example.com").await.ok();
     migrate(&server).await;
