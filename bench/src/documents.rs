@@ -200,8 +200,8 @@ impl Reading {
 }
 
 /// Requests a number of documents while records are read, and reads for the same time without documents. Prints a line: documents
-/// per second, the processor's time as a share of one core, the reads per second and the p99 of reads beside the documents and
-/// without them, in milliseconds, and the peak memory of the server in MiB.
+/// per second; the processor's time as a share of one core; reads per second; the p99 of reads beside the documents and without
+/// them, in milliseconds; the peak memory of the server in MiB.
 pub fn queue(address: &str, directory: &Path, documents: &str, pid: &str, reading: &Reading) -> Result<(), Failure> {
     let templates = documents.parse::<i64>()? / RECORDS;
     let pids = [pid.parse()?];

@@ -1,4 +1,4 @@
-//! The answers of the floor, which every server must give: a line each, with marks at the places where answers can differ.
+//! The answers of the floor, which every server must repeat: a line each, with marks at the places where answers can differ.
 
 use crate::failure::Failure;
 use crate::request::{Operation, Requests, parse};

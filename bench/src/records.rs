@@ -1,5 +1,5 @@
 //! A build with records and rights, from the files of a data set that several servers load (`bench/records`): people, teams,
-//! suppliers, invoices and assignments. The rows have the form that `crates/records` writes, but there are no events.
+//! suppliers, invoices and assignments. The rows have the form that `crates/records` writes, without events.
 
 use crate::failure::Failure;
 use crate::seed::{ADMIN, config, token_of};

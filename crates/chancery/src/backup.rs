@@ -72,13 +72,13 @@ fn begin(data: &Path, target: &Path) -> Result<File, CommandFailure> {
                 fs::remove_file(entry.path())?;
             }
         }
-        // The copy must be as private as the original.
+        // Only the owner may read the copy, like the original.
         DirBuilder::new().mode(0o700).create(target.join("builds"))
     })();
     begun.map(|()| mark).map_err(|error| words(target, &error))
 }
 
-/// Creates a directory that is as private as the original, or makes an empty directory private.
+/// Creates a directory that only the owner may read, or makes an empty directory private.
 fn make_private(target: &Path) -> Result<(), CommandFailure> {
     let made = match DirBuilder::new().mode(0o700).create(target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -271,7 +271,7 @@ async fn make_first(app: &App, settings: &ProgramSettings) -> Result<(), Command
     Ok(())
 }
 
-/// Prints hints for the operator: a first password that nobody has used, and a fallback build that does not exist.
+/// Prints hints for the operator: a first password without a sign-in, and a fallback build that does not exist.
 async fn tell_of_builds(app: &App, settings: &ProgramSettings, builds: &[BuildRow]) -> Result<(), CommandFailure> {
     let is_embedded = settings.database_url.is_none();
     if let [build] = builds

@@ -35,9 +35,9 @@ use web::places::SpeaksForMany;
 /// The time for which the history service runs longer than the main API, to receive the last events.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
-/// The maximum number of connections that wait in the kernel until they are accepted. When this queue is full, a client is already
-/// connected from its own view, while the kernel repeats the handshake after 1, 3, 7 and 15 seconds. Linux limits it to
-/// `net.core.somaxconn`, which is 4,096 by default.
+/// The maximum number of connections that wait in the kernel until they are accepted. When this queue is full, a client sees an
+/// open connection, while the kernel repeats the handshake after 1, 3, 7 and 15 seconds. Linux limits it to `net.core.somaxconn`,
+/// which is 4,096 by default.
 const BACKLOG: u32 = 4096;
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]

@@ -21,8 +21,8 @@ const VALUE: &str = "a</w:t>&{{ b }}\n\u{0}";
 /// The number is small, so that documents are generated quickly.
 const REPETITIONS: usize = 50;
 
-/// Parses the input as an archive, as the parts of a document, as the XML of its body, as the text of a paragraph, and as the
-/// content of a tag.
+/// Uses the input as an archive, as the parts of a document, and as the XML of its body. Also uses it as the text of a paragraph,
+/// and as the content of a tag.
 pub fn documents(data: &[u8]) {
     let _ = check_fill(data.to_vec());
     let Ok(text) = str::from_utf8(data) else { return };

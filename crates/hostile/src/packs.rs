@@ -16,7 +16,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Parses the input as a whole pack, and as the objects of one, separated by `\x1e`. An object begins with its kind: `c`, `t`, `b`
 /// or `g` for a commit, a tree, a blob or a tag; `o` or `r` and a digit for a delta to an earlier object, by its position or by its
-/// id. In its bytes, `\x1f` and a digit are replaced by the id of an earlier object, `\x1d` and a digit by the digits of this id.
+/// id. In its bytes, `\x1f` and a digit are replaced by the id of an earlier object. `\x1d` and a digit are replaced by the digits
+/// of this id.
 pub fn packs(data: &[u8]) {
     let _ = files_of_pack(data, &[]);
 
@@ -125,8 +126,8 @@ fn encode_distance(mut distance: usize) -> Vec<u8> {
     bytes
 }
 
-/// Checks that a pack is refused with a reason, or that whole objects equal the sent ones and the files of every commit have plain
-/// paths, each once.
+/// Checks that a pack is refused with a reason, or is read correctly. Whole objects equal the sent ones, and the files of every
+/// commit have plain paths, each once.
 fn files_of_pack(pack: &[u8], sent: &[HostilePackEntry]) -> Result<(), GitError> {
     let deadline = Instant::now() + DEADLINE;
     let (packed, unpacked) = (file(pack), file(&[]));

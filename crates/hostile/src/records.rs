@@ -12,8 +12,8 @@ const TYPES: [&str; 15] = [
     "user", "document", "relation",
 ];
 
-/// Four bytes are the bounds of a class with a field of every type. The rest is a query, and the default and the options of
-/// a field, the value of each field of a record, and a whole record.
+/// Four bytes are the bounds of a class with a field of every type. The rest has several uses: a query, the default and the options
+/// of a field, the value of each field of a record, and a whole record.
 pub fn records(data: &[u8]) {
     let Some((numbers, text)) = data.split_first_chunk() else { return };
     let class = class(*numbers);

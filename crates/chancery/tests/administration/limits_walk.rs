@@ -1,5 +1,5 @@
-//! Tests every limit: with the limit at the existing number, the next create is refused with the message of the documents, and with
-//! a limit one higher it succeeds (`docs/reference/limits.md`). Limits without effect are listed here, so that the list is
+//! Tests every limit (`docs/reference/limits.md`). With the limit at the existing number, the next create is refused with the
+//! message of the documents. With a limit one higher, it succeeds. Limits without effect are listed here, so that the list is
 //! complete.
 
 use crate::TestServer;

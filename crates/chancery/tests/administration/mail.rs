@@ -514,7 +514,7 @@ async fn messages_of_former_versions_are_sent_once_nobody_sends_them() {
     assert_eq!(error, "the message could not be unsealed");
 }
 
-/// Returns the attempts and the last error of the first message that waits, as soon as there is an error.
+/// Waits until a message has an error. Returns the attempts and the last error of the first message.
 async fn failure(tenant: &TestBuild) -> (i64, String) {
     failure_after(tenant, 0).await
 }

@@ -172,7 +172,7 @@ impl Network {
         }
     }
 
-    /// Returns a state as soon as it is neither waiting nor processing.
+    /// Waits until a state is neither waiting nor processing. Returns it.
     async fn wait_until_stable(&self, look: impl AsyncFn() -> Value) -> Value {
         eventually(async || {
             let found = look().await;

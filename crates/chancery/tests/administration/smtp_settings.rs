@@ -270,7 +270,7 @@ async fn where_mail_goes_is_for_super_admins() {
     let api = server.admin().await;
     objects(&api).await;
     let editor = server.with_role(json!({"outbound_mail_setup": ["edit"]})).await;
-    // Before the first PATCH the settings belong to nobody, so any PATCH would set them.
+    // Before the first PATCH the settings have no owner, so any PATCH would set them.
     for body in [with_password(set()), json!({}), json!({"from_email": "x@a.example"}), json!({"port": 25})] {
         editor.patch(PATH, body.clone()).await.expect_reply(403, message::forbidden());
         editor.post(TEST, body).await.expect_reply(403, message::forbidden());

@@ -209,7 +209,7 @@ async fn what_is_compressed_already_or_sent_in_ranges_or_secret_is_left_alone() 
     }
 }
 
-/// Returns the body of a chunked answer, as far as it has arrived.
+/// Returns the received part of the body of a chunked answer.
 fn chunks(answer: &[u8]) -> Option<Vec<u8>> {
     let begin = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let (mut rest, mut body) = (&answer[begin..], Vec::new());

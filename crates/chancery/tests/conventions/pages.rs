@@ -106,7 +106,7 @@ async fn every_write_is_in_the_next_look_at_an_instance() {
         assert_eq!(changed["name"], change["name"]);
         assert_eq!(api.get(&role).await.ok(), changed);
         api.with_header("if-match", tag).patch(&role, change).await.expect(412);
-        // The instance shows data of the user to whom it refers.
+        // The instance shows data of the user that it references.
         shown_again(&server, &api, &role).await;
         let name = format!("Maker {n}");
         api.patch(&maker, json!({"first_name": name})).await.ok();

@@ -150,7 +150,7 @@ async fn rights_that_others_lost_are_no_reason_to_refuse() {
     }
 }
 
-/// On SQLite there is no concurrent write.
+/// SQLite does not have concurrent writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_ends_while_a_write_waits_ends_it() {
     let server = TestServer::start().await;

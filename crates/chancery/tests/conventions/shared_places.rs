@@ -1,5 +1,5 @@
-//! Accounts and builds share the memory of long bodies and file descriptors, and one cannot use the share of another (security,
-//! promise "builds do not feel each other"). `reliability/answers` tests it with a release build.
+//! Accounts and builds share the memory of long bodies and file descriptors, but cannot use the share of another (security, promise
+//! "builds do not feel each other"). `reliability/answers` tests it with a release build.
 
 use crate::BINARY;
 use crate::TestServer;

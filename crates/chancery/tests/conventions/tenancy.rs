@@ -451,8 +451,8 @@ async fn no_operation_tells_an_id_of_another_build_from_one_that_nobody_has() {
     let callers = callers(&server).await;
     let (own, theirs) = (ids(&server).await, ids(&other).await);
     let mut trials = Vec::new();
-    // Routes of operators use the build in their path (`limits.rs`), the files of the API's page do not belong to a build, and
-    // agents have tokens of their own (`crates/agents/tests/api/tenancy.rs`).
+    // Routes of operators use the build in their path (`limits.rs`). The files of the API's page do not belong to a build. Agents
+    // have tokens of their own (`crates/agents/tests/api/tenancy.rs`).
     let is_left_out = |route: &Route| {
         route.access == RouteAccess::ApiKey || route.path == "/api/docs/{name}/" || route.own_admission.is_some()
     };

@@ -1,4 +1,4 @@
-//! The result of imports, how their files are served, and their deletion.
+//! The results of imports, the serving of their files, and their deletion.
 
 use crate::{COMPONENTS, CONFIG, ComponentsScene, admin, component, repository, wait_for_end};
 use serde_json::{Value, json};

@@ -129,7 +129,7 @@ async fn state(tenant: &TestBuild, id: i64) -> Option<JobState> {
     tenant.build.db.read::<_, StoreError>(move |conn| jobs::state(conn, id)).await.unwrap()
 }
 
-/// Returns the state of a job as soon as it meets a condition.
+/// Waits until the state of a job meets a condition. Returns it.
 async fn wait_for_state(
     tenant: &TestBuild,
     id: i64,

@@ -53,7 +53,7 @@ async fn a_demo_has_what_it_says() {
     }
     assert_eq!(admin.get("/api/administration/company-details/").await.ok()["admin_first_name"], "Anna");
 
-    // The accounts may view what the demo contains for them.
+    // The accounts may view the demo's data for them.
     for (account, open_tasks) in [(1, 3), (2, 4)] {
         let person = &told["accounts"][account];
         let signed_in = server.client(DOMAIN);
@@ -140,7 +140,7 @@ async fn a_demo_comes_before_the_first_start() {
     let page = include_str!("../../../../docs/operations.md").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains(counts.trim_end_matches('.')), "docs/operations.md does not say {counts}");
     let server = installation.serve();
-    // There is no build localhost here, so that address would be a 404.
+    // The build localhost does not exist here, so that address would be a 404.
     let open = format!("Open http://acme.localhost:{}/\n", server.api().port());
     assert!(server.stdout().contains(&open), "{}", server.stdout());
     for (username, account_type) in

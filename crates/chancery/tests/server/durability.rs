@@ -19,7 +19,7 @@ fn answers(call: &SystemCall, status: u16) -> bool {
     call.arguments.contains(&format!("\"HTTP/1.1 {status} "))
 }
 
-/// Returns the trace as soon as it contains this number of answers with this status.
+/// Waits until the trace contains this number of answers with this status. Returns it.
 async fn trace_with(installation: &Installation, status: u16, count: usize) -> Trace {
     eventually(async || {
         let trace = installation.trace();

@@ -1,5 +1,5 @@
 //! Writers of files for `files_crash.rs`. They upload, publish files, put them into records and templates, request documents and
-//! cancel them. They record what was acknowledged.
+//! cancel them. They record the acknowledged requests.
 
 use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, lock};
 use serde_json::{Value as Json, json};
@@ -182,7 +182,7 @@ impl FileWriter {
         Some(())
     }
 
-    /// Creates a record with files, gives it others, and deletes it. One in three is restored, and one in three is deleted
+    /// Creates a record with files, replaces them, and deletes it. One in three is restored, and one in three is deleted
     /// permanently.
     async fn record(&self, name: &str, n: usize) -> Option<()> {
         let names: Vec<String> = (0..4).map(|at| format!("{name}-{at}.{}.txt", 1 + (n + at) * 6007 % 50_000)).collect();
@@ -218,7 +218,7 @@ impl FileWriter {
         Some(())
     }
 
-    /// Creates a template, gives it another file, and mostly deletes it.
+    /// Creates a template, replaces its file, and mostly deletes it.
     async fn template(&self, name: &str, n: usize) -> Option<()> {
         let [first, second] = ["a", "b"].map(|which| format!("{name}{which}.docx"));
         let token = self.spend(&first).await?;

@@ -195,7 +195,7 @@ impl RecordHistories {
         RecordHistories { stored, told, events: all_events, strange: total as usize - count }
     }
 
-    /// Returns the records that differ from their events, independent of which of the two is lost.
+    /// Returns the records that differ from their events, if either is lost.
     pub fn records_unlike_events(&self) -> Vec<String> {
         let ids: BTreeSet<&i64> = self.stored.keys().chain(self.told.keys()).collect();
         let differs = ids.into_iter().filter(|id| self.stored.get(id) != self.told.get(id));

@@ -1,5 +1,5 @@
-//! Fifty writers for tests that cause outages during writes, and the rules that must be true afterwards (security, promises "an
-//! acknowledged write survives" and "no event is lost").
+//! Fifty writers for tests that cause outages during writes, and the state that must follow (security, promises "an acknowledged
+//! write survives" and "no event is lost").
 
 use crate::record_writers::{self, RECORDS, RecordHistories, WriterRequest, WriterTargets};
 use crate::writers::{RunningWriters, WorkloadWriter, WriterNotes, lock};
@@ -15,7 +15,7 @@ pub const WRITERS: usize = 50;
 /// The maximum time until the server is ready again (security, promise "an acknowledged write survives").
 pub const READY: Duration = Duration::from_secs(5);
 
-/// Sets what the writers need: a build, no limit on failed sign-ins, addresses of their own choice, and long-lived tokens.
+/// Sets the requirements of the writers: a build, unlimited failed sign-ins, addresses of their own choice, and long-lived tokens.
 pub fn prepare_installation(installation: Installation) -> Installation {
     installation
         .set("CHANCERY_HISTORY_API_KEY", HISTORY_KEY)
@@ -309,8 +309,8 @@ impl FinalState {
         }
     }
 
-    /// Returns rows without an entry in the log and entries without a row, groups without an owner, sessions without an event and
-    /// events without a session.
+    /// Returns rows without an entry in the log, and entries without a row. Also returns groups without an owner, sessions without
+    /// an event, and events without a session.
     fn half_applied(&self, told: &AcknowledgedWrites) -> Vec<String> {
         let mut half = self.twice.clone();
         let of = |action: &str| -> BTreeSet<String> {

@@ -26,7 +26,7 @@ pub const PARTS: usize = 2_000;
 pub const DEPTH: usize = 256;
 /// The maximum number of attributes of an element.
 pub const ATTRIBUTES: usize = 256;
-/// The maximum number of namespaces that are declared around an element. Each name is looked up among them.
+/// The maximum number of namespaces that are declared around an element. Each name is searched among them.
 pub const NAMESPACES: usize = 512;
 /// The maximum number of stored elements and pieces of text, of paragraphs with tags and of open paragraphs.
 pub const HELD: usize = 300_000;

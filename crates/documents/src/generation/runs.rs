@@ -36,7 +36,7 @@ pub fn related_to_json(related: &RelatedRecords) -> String {
     Json::Object(members).to_string()
 }
 
-/// Reads what [`related_to_json`] wrote.
+/// Parses the output of [`related_to_json`].
 pub fn related_of_json(text: &str) -> RelatedRecords {
     serde_json::from_str(text).unwrap_or_default()
 }

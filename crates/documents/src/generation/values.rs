@@ -22,7 +22,7 @@ const TOO_MANY: &str = "The document has too many repetitions.";
 /// The approximate maximum of bytes of a document's values.
 const MAX_BYTES: usize = 50 * 1024 * 1024;
 
-/// The reason for which there is no document.
+/// The reason for which no document was generated.
 #[derive(Debug)]
 pub enum ValuesFailure {
     /// A permanent failure. The requester sees the text.

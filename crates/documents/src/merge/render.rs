@@ -49,7 +49,7 @@ impl<'a> MergeBounds<'a> {
     }
 }
 
-/// The reason for which there is no document.
+/// The reason for which no document was written.
 #[derive(Debug)]
 pub enum MergeError<E> {
     TooManyRepetitions,

@@ -57,7 +57,7 @@ impl MergeField {
         all.iter().map(|field| json!([kind(field.kind), field.path, within(field)])).collect()
     }
 
-    /// Reads what [`MergeField::to_json`] wrote.
+    /// Parses the output of [`MergeField::to_json`].
     pub fn from_json(text: &str) -> Vec<MergeField> {
         let stored: Vec<(String, Vec<String>, Option<Vec<String>>)> = serde_json::from_str(text).unwrap_or_default();
         let field = |(name, path, within): (String, Vec<String>, Option<Vec<String>>)| {
@@ -110,7 +110,7 @@ pub enum Meaning {
 /// The reason for which a tag has no meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InvalidTag {
-    /// The name does not exist, or the caller may not view what it names.
+    /// The name does not exist, or the caller may not view its target.
     Unknown,
     /// It names a class that is not related to the one around it.
     Unrelated { class: i64, around: i64 },

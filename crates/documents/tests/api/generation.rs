@@ -364,7 +364,7 @@ async fn who_may_not_view_a_class_or_record_gets_no_document_of_it() {
     assert_eq!(failed["error_message"], "You do not have permission for a related record.");
     assert_eq!(failed["document"], Value::Null);
 
-    // The file shows what its requester may view. Other callers need the right to view the same records.
+    // The file shows the data that its requester may view. Other callers need the right to view the same records.
     let all = generated(&api, invoice, lines, None).await;
     assert_eq!(file(&api, &all).await, ["seen;hidden;"]);
     viewer.get(&address(&all)).await.expect_reply(403, message::forbidden());

@@ -10,7 +10,7 @@ pub const TEMPLATES: &str = "/api/object-classes/1/document-templates/";
 pub const RECORDS: &str = "/api/object-classes/1/object-records/";
 pub const GENERATE: &str = "/api/object-records/documents/";
 
-/// Returns the first super admin, after the creation of the classes 1 `Invoice` (number, amount, customer, papers, contract), 2
+/// Returns the first super admin. They have created the classes 1 `Invoice` (number, amount, customer, papers, contract), 2
 /// `Customer` (name, city), 3 `Line` (text, price, invoice), and 4 `Other`, which is not related to the others.
 pub async fn with_classes(server: &TestServer) -> ApiClient {
     let api = server.admin().await;
