@@ -116,7 +116,7 @@ impl Invoices {
         invoices
     }
 
-    /// Returns a request without a caller, because no route serves them yet.
+    /// Returns a request without a caller, because no route of the API serves the class.
     async fn request(&self, query: &str) -> Request {
         self.server.request(None, platform::table().routes().next().unwrap(), query).await
     }
