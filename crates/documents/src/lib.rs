@@ -1,4 +1,4 @@
-//! The domain of documents: templates of classes, and documents that are generated from a template and a record
+//! The module of documents: templates of classes, and documents that are generated from a template and a record
 //! (`docs/reference/document-templates.md`, `docs/reference/document-generation.md`). `docx` reads and writes the archives of Word
 //! documents, `merge` fills them.
 
@@ -9,7 +9,7 @@ pub mod templates;
 
 use kit::domain::Module;
 
-/// The exports of this domain for `platform`.
+/// The exports of this module for `platform`.
 pub static MODULE: Module = Module {
     name: "documents",
     routes: || [templates::routes(), generation::routes()].into_iter().flatten().collect(),
